@@ -1,0 +1,171 @@
+"""The lab protocol: hosts in three AZs, processes in hosts. Both substrates (embedded, compose) speak it.
+
+A host has an address of its own and runs one main process (a ZooKeeper node, a broker, a controller, or a
+client's agent). Short commands run inside a host's network with `execute`; that is how rules are loaded and
+links are probed. Nothing here knows Kafka.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Protocol
+
+from harness.errors import UsageError
+
+AZS = ("az1", "az2", "az3")
+ROLES = ("zookeeper", "controller", "broker", "client")
+SERVICES: Mapping[str, tuple[int, ...]] = {
+    "kafka": (9092,),
+    "controller": (9093,),
+    "zookeeper": (2181,),
+    "zookeeper-peer": (2888, 3888),
+}
+"""TCP ports by service name; `9093` is the KRaft controller listener."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """One host: ``name`` is role + number (`broker1`), ``node_id`` the number used inside Kafka."""
+
+    name: str
+    role: str
+    az: str
+    address: str
+    node_id: int
+    ports: tuple[int, ...] = ()
+    """TCP ports its main process listens on."""
+
+
+@dataclass(frozen=True)
+class Topology:
+    """All hosts of a lab, and the address from which the harness observes them (named by no fault)."""
+
+    hosts: tuple[Host, ...]
+    observer_address: str
+
+    def host(self, name: str) -> Host:
+        """The host of exactly this name. Raises UsageError with the known names."""
+        for host in self.hosts:
+            if host.name == name:
+                return host
+        known = ", ".join(host.name for host in self.hosts)
+        raise UsageError(f"There is no host {name!r} in this lab; its hosts are {known}.")
+
+    def select(self, pattern: str) -> tuple[Host, ...]:
+        """Hosts that ``pattern`` means: a name, an AZ, a role's plural, a glob, or `clients@az1`.
+
+        Names are matched whole, never by substring. Raises UsageError when nothing matches.
+        """
+        name, _, az = pattern.partition("@")
+        chosen = tuple(
+            host
+            for host in self.hosts
+            if (not az or host.az == az)
+            and (name in (host.az, host.role + "s", "*") or fnmatch.fnmatchcase(host.name, name))
+        )
+        if not chosen:
+            known = ", ".join(host.name for host in self.hosts)
+            raise UsageError(
+                f"{pattern!r} names no host of this lab; say a host ({known}), an AZ ({', '.join(AZS)}), "
+                f"a role (brokers, clients, ...) or role@az."
+            )
+        return chosen
+
+    def role(self, role: str) -> tuple[Host, ...]:
+        """Hosts of one role, in order of number."""
+        return tuple(host for host in self.hosts if host.role == role)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a short command inside a host gave."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+class Pipe(Protocol):
+    """A long-running process inside a host that is spoken to through its standard streams (text)."""
+
+    @property
+    def stdin(self) -> IO[str]:
+        """Writable text stream."""
+
+    @property
+    def stdout(self) -> IO[str]:
+        """Readable text stream."""
+
+    def poll(self) -> int | None:
+        """Exit status, or None while it runs."""
+
+    def kill(self) -> None:
+        """SIGKILL."""
+
+    def wait(self, timeout_s: float) -> int:
+        """Exit status, once it has ended."""
+
+
+@dataclass(frozen=True)
+class MainProcess:
+    """The main process of a host: ``argv`` as seen inside the host, and where its output goes."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+class Lab(Protocol):
+    """A set of hosts, up or down."""
+
+    kind: str
+    topology: Topology
+    run_dir: Path
+
+    def up(self) -> None:
+        """Make the hosts and their network; no main process runs yet. Raises UnfitError, LabError."""
+
+    def down(self) -> None:
+        """End every process and remove every host. Safe to call twice, and after a failed `up`."""
+
+    def data_dir(self, host: str) -> Path:
+        """The host's own folder as the harness sees it (`<run_dir>/nodes/<host>`)."""
+
+    def inside(self, host: str, path: Path) -> str:
+        """How a path below `data_dir(host)`, or the artifact cache, is called inside the host."""
+
+    def start(self, host: str, process: MainProcess) -> int:
+        """Start the host's main process; output goes to `data_dir/out.log`. Returns its pid as seen here."""
+
+    def signal(self, host: str, signal_number: int) -> None:
+        """Send a signal to the main process (SIGKILL, SIGTERM, SIGSTOP, SIGCONT)."""
+
+    def wait_exit(self, host: str, within_s: float) -> int:
+        """Exit status of the main process; negative for a signal. Raises WaitTimeoutError."""
+
+    def alive(self, host: str) -> bool:
+        """The main process runs (a stopped one counts as running)."""
+
+    def exit_status(self, host: str) -> int | None:
+        """Exit status of a main process that has ended; None while it runs or before it was started."""
+
+    def execute(
+        self, host: str, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 10.0
+    ) -> Result:
+        """Run a short command inside the host's network and wait for it."""
+
+    def execute_all(
+        self, commands: Mapping[str, tuple[Sequence[str], str]], *, timeout_s: float = 10.0
+    ) -> dict[str, Result]:
+        """Run one command (argv, stdin) in each of several hosts at the same time."""
+
+    def open_pipe(self, host: str, argv: Sequence[str]) -> Pipe:
+        """Start a long-running helper process (a client's agent) inside the host's network."""
+
+    def python(self) -> tuple[str, ...]:
+        """Command prefix that runs this project's Python inside a host (`python -m workloads.agent` ...)."""
+
+    def on_start(self, callback: Callable[[str], None]) -> None:
+        """Have ``callback(host)`` called after each `start`, so that cuts in force can be re-applied."""
