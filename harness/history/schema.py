@@ -27,9 +27,7 @@ ARROW: Mapping[Kind, pa.DataType] = MappingProxyType(
         "text": pa.string(),
         "flag": pa.bool_(),
         "ints": pa.list_(pa.int32()),
-        "epochs": pa.list_(
-            pa.struct([pa.field("epoch", pa.int32()), pa.field("start_offset", pa.int64())])
-        ),
+        "epochs": pa.list_(pa.struct([pa.field("epoch", pa.int32()), pa.field("start_offset", pa.int64())])),
     }
 )
 
@@ -86,7 +84,7 @@ _PARTITION = _need("partition", "int", "partition number")
 _NS = _need("ns", "long", "monotonic time, ns")
 
 OUTCOMES = ("ok", "fail", "info")
-"""`ok` acknowledged, `fail` definitely not written, `info` unknown. A send without outcome counts as `info`."""
+"""`ok` acknowledged, `fail` definitely not written, `info` unknown; no outcome at all counts as `info`."""
 
 TABLES: Mapping[str, Table] = MappingProxyType(
     {
@@ -103,7 +101,9 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     _need("sent_ns", "long", "when the application handed it over, before it left"),
                     Column("done_ns", "long", "when the outcome came; null if it never did"),
                     Column("outcome", "text", "`ok`, `fail` or `info`; null: no outcome came (unknown)"),
-                    Column("error", "int", "Kafka's error code, or librdkafka's negative one; 0 or null with ok"),
+                    Column(
+                        "error", "int", "Kafka's error code, or librdkafka's (negative); 0 or null with ok"
+                    ),
                     Column("offset", "long", "offset that was reported (also with some errors); null: none"),
                     Column("attempts", "int", "ProduceRequests that carried it, where the client knows"),
                     Column("broker", "int", "broker that answered, where the client knows"),
@@ -152,7 +152,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             ),
             Table(
                 "replicas",
-                "One row per replica at the end: where its log began and ended, and whether it was read whole.",
+                "One row per replica at the end: where its log began and ended; was it read whole?",
                 (
                     _TOPIC,
                     _PARTITION,
@@ -288,7 +288,8 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                         "kind",
                         "text",
                         "`truncated`, `truncated_to_hw`, `isr_shrinking`, `isr_updated`, `became_leader`, "
-                        "`became_follower`, `unclean_election`, `session_expired`, `resigned`, `error`, `fatal`",
+                        "`became_follower`, `unclean_election`, `session_expired`, `resigned`, "
+                        "`error`, `fatal`",
                     ),
                     Column("topic", "text", "topic"),
                     Column("partition", "int", "partition"),

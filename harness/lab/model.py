@@ -151,9 +151,7 @@ class Lab(Protocol):
     def exit_status(self, host: str) -> int | None:
         """Exit status of a main process that has ended; None while it runs or before it was started."""
 
-    def execute(
-        self, host: str, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 10.0
-    ) -> Result:
+    def execute(self, host: str, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 10.0) -> Result:
         """Run a short command inside the host's network and wait for it."""
 
     def execute_all(
