@@ -1,0 +1,158 @@
+"""Entering fresh namespaces, so that the kernel cleans up whatever way the harness ends.
+
+Process tree: the caller (outside) → an init (PID 1 of the new PID namespace, reaps orphans) → the harness.
+When any of the three dies, the kernel ends every process of the PID namespace, and with the last of them
+go the network namespaces, interfaces, rules and mounts. Root keeps its real privileges (loop devices need
+them); an ordinary user gets them inside a user namespace.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.errors import EXIT_CRASHED, UnfitError
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+_MS_REC_PRIVATE = 0x4000 | (1 << 18)
+_PR_SET_PDEATHSIG = 1
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+NAMESPACE_DIR = Path("/run/netns")
+
+
+def _call(what: str, result: int) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def _mount(source: str, target: str, kind: str, flags: int = 0) -> None:
+    call = _libc.mount(source.encode(), target.encode(), kind.encode(), flags, None)
+    _call(f"mount {kind or source} on {target}", call)
+
+
+def _unshare() -> None:
+    user, group = os.getuid(), os.getgid()
+    flags = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWPID | (0 if user == 0 else CLONE_NEWUSER)
+    try:
+        _call("unshare", _libc.unshare(flags))
+        if user != 0:
+            Path("/proc/self/setgroups").write_text("deny")
+            Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+            Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            hint = "raise user.max_user_namespaces and user.max_net_namespaces with sysctl"
+        else:
+            hint = (
+                "allow them (sysctl kernel.unprivileged_userns_clone=1, on Ubuntu also "
+                "kernel.apparmor_restrict_unprivileged_userns=0), or run as root"
+            )
+        raise UnfitError(
+            f"The embedded lab needs user, network, PID and mount namespaces, and this machine refuses "
+            f"them to uid {user} ({error.strerror}): {hint}; `acked doctor` shows more."
+        ) from error
+
+
+def _own_mounts() -> None:
+    try:
+        _call("mount private", _libc.mount(None, b"/", None, _MS_REC_PRIVATE, None))
+        _mount("proc", "/proc", "proc")
+        _mount("tmpfs", "/run", "tmpfs")
+    except OSError as error:
+        raise UnfitError(
+            f"The embedded lab could not set up its own mounts ({error.strerror}); inside a container it "
+            f"needs an unmasked /proc and CAP_SYS_ADMIN; `acked doctor` shows more."
+        ) from error
+    NAMESPACE_DIR.mkdir()
+
+
+def die_with_parent() -> None:
+    """Have the kernel SIGKILL this process when its parent dies."""
+    _call("prctl", _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
+
+
+def _status(wait_status: int) -> int:
+    code = os.waitstatus_to_exitcode(wait_status)
+    return 128 - code if code < 0 else code
+
+
+def _be_init(harness: int) -> int:
+    """PID 1: pass termination on to the harness, reap every orphan, end when the harness ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the harness as well
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda received, _frame: os.kill(harness, received))
+    while True:
+        pid, wait_status = os.wait()
+        if pid == harness:
+            return _status(wait_status)
+
+
+def run_inside(harness: Callable[[], int]) -> int:
+    """Run ``harness`` inside fresh namespaces and return its exit status.
+
+    Must be called while the process has one thread. Raises UnfitError where the kernel refuses.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    _unshare()
+    alive_read, alive_write = os.pipe()
+    init = os.fork()
+    if init == 0:
+        status = EXIT_CRASHED
+        try:
+            die_with_parent()
+            os.close(alive_write)
+            os.set_blocking(alive_read, False)
+            if _at_end(alive_read):
+                os._exit(status)  # the parent died before the kernel was told
+            os.close(alive_read)
+            status = _inside(harness)
+        finally:
+            os._exit(status)
+    os.close(alive_read)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda received, _frame: os.kill(init, received))
+    status = _status(os.waitpid(init, 0)[1])
+    os.close(alive_write)
+    return status
+
+
+def _at_end(pipe: int) -> bool:
+    try:
+        return os.read(pipe, 1) == b""
+    except BlockingIOError:
+        return False
+
+
+def _inside(harness: Callable[[], int]) -> int:
+    try:
+        _own_mounts()
+    except UnfitError as error:
+        sys.stderr.write(f"{error.message}\n")
+        return error.exit_code
+    child = os.fork()
+    if child == 0:
+        status = EXIT_CRASHED
+        try:
+            status = harness()
+        except SystemExit as stop:
+            status = stop.code if isinstance(stop.code, int) else EXIT_CRASHED
+        except BaseException:  # noqa: BLE001 - the last frame of this process: show it and leave
+            sys.excepthook(*sys.exc_info())
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+    return _be_init(child)
