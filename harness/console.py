@@ -1,0 +1,45 @@
+"""Progress on stderr: one line per step with the time since the start; a spinner where a person looks."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.markup import escape
+
+
+@dataclass
+class Progress:
+    """Says what goes on, and remembers how long each phase took.
+
+    ``quiet`` says nothing (for `--json`), but still keeps the durations.
+    """
+
+    quiet: bool = False
+    console: Console = field(default_factory=lambda: Console(stderr=True, highlight=False))
+    started: float = field(default_factory=time.monotonic)
+    durations: dict[str, float] = field(default_factory=dict)
+
+    def say(self, text: str) -> None:
+        """One line."""
+        if not self.quiet:
+            elapsed = time.monotonic() - self.started
+            self.console.print(f"[dim]{elapsed:6.1f} s[/dim]  {escape(text)}", soft_wrap=True)
+            sys.stderr.flush()
+
+    @contextmanager
+    def phase(self, name: str, text: str) -> Iterator[None]:
+        """A phase with a name in the durations; ``text`` is shown while it lasts on a terminal."""
+        begun = time.monotonic()
+        try:
+            if self.quiet or not self.console.is_terminal:
+                yield
+            else:
+                with self.console.status(escape(text)):
+                    yield
+        finally:
+            self.durations[name] = self.durations.get(name, 0.0) + time.monotonic() - begun

@@ -1,0 +1,100 @@
+"""Command lines of the Java processes: `java -cp … kafka.Kafka server.properties`, no shell scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+BROKER = "kafka.Kafka"
+ZOOKEEPER = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+FORMAT = "kafka.tools.StorageTool"
+
+LogSyntax = Literal["log4j1", "log4j2"]
+
+_LOG4J1 = """\
+log4j.rootLogger=INFO, A
+log4j.appender.A=org.apache.log4j.FileAppender
+log4j.appender.A.File={file}
+log4j.appender.A.layout=org.apache.log4j.PatternLayout
+log4j.appender.A.layout.ConversionPattern=%d{{ISO8601}} %p %m (%c{{1}})%n
+"""
+_LOG4J2 = """\
+status=error
+appender.A.type=File
+appender.A.name=A
+appender.A.fileName={file}
+appender.A.layout.type=PatternLayout
+appender.A.layout.pattern=%d{{yyyy-MM-dd HH:mm:ss,SSS}} %p %m (%c{{1}})%n
+rootLogger.level=INFO
+rootLogger.appenderRef.A.ref=A
+"""
+_LOUDER = {
+    "state.change.logger": "INFO",
+    "kafka.controller": "INFO",
+    "kafka.server.DefaultAlterIsrManager": "DEBUG",
+    "kafka.request.logger": "WARN",
+}
+
+
+@dataclass(frozen=True)
+class JavaProcess:
+    """One Java process of a host; paths are as seen inside the host."""
+
+    main_class: str
+    class_path: str
+    arguments: tuple[str, ...]
+    log_config: str
+    log_syntax: LogSyntax = "log4j1"
+    heap_mb: int = 384
+    archive: str | None = None
+    """Application class-data archive; Java goes on without it when it does not fit."""
+    java: str = "java"
+
+    def argv(self) -> tuple[str, ...]:
+        """The command line."""
+        logging = "log4j.configuration" if self.log_syntax == "log4j1" else "log4j2.configurationFile"
+        return (
+            self.java,
+            f"-Xmx{self.heap_mb}m",
+            f"-Xms{min(64, self.heap_mb)}m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:-UsePerfData",
+            "-Xshare:auto",
+            *([f"-XX:SharedArchiveFile={self.archive}"] if self.archive else []),
+            f"-D{logging}=file:{self.log_config}",
+            "-Dzookeeper.admin.enableServer=false",
+            "-Dzookeeper.cnxTimeout=500",  # 5 s by default, which blocks elections while packets are dropped
+            "-cp",
+            self.class_path,
+            self.main_class,
+            *self.arguments,
+        )
+
+
+def write_properties(path: Path, properties: Mapping[str, object]) -> None:
+    """Write a Java properties file, one `key=value` a line, in the given order."""
+    path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+
+
+def write_log_config(path: Path, log_file: str, syntax: LogSyntax) -> None:
+    """Write the logging configuration: INFO to one file, what the observer parses a little louder."""
+    if syntax == "log4j1":
+        text = _LOG4J1.format(file=log_file)
+        text += "".join(f"log4j.logger.{name}={level}\n" for name, level in _LOUDER.items())
+    else:
+        text = _LOG4J2.format(file=log_file)
+        for number, (name, level) in enumerate(_LOUDER.items()):
+            text += f"logger.{number}.name={name}\nlogger.{number}.level={level}\n"
+    path.write_text(text)
+
+
+def tail(path: Path, lines: int = 15) -> str:
+    """The last lines of a log, or a note that there is none."""
+    try:
+        text: Sequence[str] = path.read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return f"({path.name} was never written)"
+    return "\n".join(text[-lines:])

@@ -1,0 +1,97 @@
+"""The run folder: where it is, its manifest, and its `latest` link."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness.errors import BadDataError, UsageError
+
+MANIFEST = "run.json"
+CLAIMS = "claims.json"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One run's folder; see `docs/architecture.md` for what lies in it."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, root: Path, scenario: str) -> RunFolder:
+        """Make `<root>/<scenario>/<UTC time>` and point `latest` at it. Raises UsageError."""
+        parent = root / scenario
+        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S")
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            path = _unused(parent, stamp)
+            latest = parent / f".latest-{os.getpid()}-{path.name}"
+            latest.symlink_to(path.name)
+            latest.replace(parent / "latest")
+            for name in ("journal", "nodes", "history"):
+                (path / name).mkdir()
+        except OSError as error:
+            raise UsageError(
+                f"The run folder {parent} cannot be written ({error.strerror}); name another one with --runs."
+            ) from error
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """An existing run folder. Raises BadDataError when it is none."""
+        if not (path / MANIFEST).is_file():
+            raise BadDataError(
+                f"{path} is no run folder: it has no {MANIFEST}; say one like runs/<scenario>/latest."
+            )
+        return cls(path.resolve())
+
+    def manifest(self) -> dict[str, Any]:
+        """The manifest. Raises BadDataError when it cannot be read."""
+        return read_json(self.path / MANIFEST)
+
+    def update(self, **values: object) -> None:
+        """Set values in the manifest, in one atomic step."""
+        file = self.path / MANIFEST
+        current = read_json(file) if file.exists() else {}
+        write_json(file, {**current, **values})
+
+    def journal(self, name: str) -> Path:
+        """The journal file of one process."""
+        return self.path / "journal" / f"{name}.jsonl"
+
+
+def _unused(parent: Path, stamp: str) -> Path:
+    number = 1
+    while True:
+        path = parent / (stamp if number == 1 else f"{stamp}.{number}")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            number += 1
+            continue
+        return path.resolve()
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """A JSON object from a file. Raises BadDataError with the place."""
+    try:
+        value = json.loads(file.read_text())
+    except FileNotFoundError:
+        raise BadDataError(f"{file} is missing; the run folder is incomplete.") from None
+    except (ValueError, UnicodeDecodeError) as error:
+        raise BadDataError(f"{file} is not valid JSON ({error}); the run folder is damaged.") from None
+    if not isinstance(value, dict):
+        raise BadDataError(f"{file} holds a JSON {type(value).__name__}, not an object.")
+    return value
+
+
+def write_json(file: Path, value: Mapping[str, object]) -> None:
+    """Write a JSON object so that a reader sees the old or the new one, never half of it."""
+    fresh = file.with_name(f".{file.name}.new")
+    fresh.write_text(json.dumps(value, indent=2, default=str) + "\n")
+    fresh.replace(file)
