@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
@@ -21,23 +21,25 @@ def wait_until(
     poll_s: float = 0.05,
     accept: Callable[[T], bool] = bool,
     abort: Callable[[], None] | None = None,
+    ignoring: tuple[type[Exception], ...] = (),
 ) -> T:
     """Call ``observe`` until ``accept`` likes what it returns, and return that.
 
     ``awaiting`` finishes the sentence "waited ... for"; ``abort`` is called before each poll and may
     raise to end the wait early (a process died, the user pressed Ctrl-C).
-    Connection errors of ``observe`` count as "not yet".
+    Connection errors of ``observe``, and those in ``ignoring``, count as "not yet".
 
     Raises WaitTimeoutError with the last observation after ``within_s`` seconds.
     """
     last: list[object] = ["nothing yet"]
+    transient: tuple[type[Exception], ...] = (OSError, *ignoring)
 
     def attempt() -> tuple[bool, T | None]:
         if abort is not None:
             abort()
         try:
             seen = observe()
-        except OSError as error:
+        except transient as error:
             last[0] = f"{type(error).__name__}: {error}"
             return False, None
         last[0] = seen
@@ -56,6 +58,4 @@ def wait_until(
         raise WaitTimeoutError(
             f"Waited {waited:.1f} s for {awaiting}, in vain; last seen: {last[0]!r}."
         ) from None
-    result = outcome[1]
-    assert result is not None or accept(result)  # type: ignore[arg-type]
-    return result  # type: ignore[return-value]
+    return cast(T, outcome[1])

@@ -1,0 +1,1 @@
+"""The catalogue: one module per case, each with a `SCENARIO` (or a tuple `SCENARIOS`)."""

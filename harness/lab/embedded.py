@@ -189,9 +189,9 @@ class EmbeddedLab:
                 process.stdin = None
         results: dict[str, Result] = {}
         for host, process in running.items():
-            text = commands[host][1] if process.stdin is not None else None
+            unsent = commands[host][1] if process.stdin is not None else None
             try:
-                out, err = process.communicate(text, timeout=timeout_s)
+                out, err = process.communicate(unsent, timeout=timeout_s)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.communicate()

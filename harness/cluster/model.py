@@ -1,0 +1,56 @@
+"""What every cluster offers to a run, whatever keeps its metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from harness.scenario import Topic
+
+
+class Distribution(Protocol):
+    """A resolved Kafka version: its jars and class-data archives (see `harness.artifacts`)."""
+
+    @property
+    def version(self) -> str:
+        """Kafka version."""
+
+    def class_path(self) -> str:
+        """Class path, identical for every process and for the archives."""
+
+    def archive(self, main_class: str) -> Path | None:
+        """Class-data archive for a main class, where there is one."""
+
+
+class Cluster(Protocol):
+    """A Kafka cluster in a lab."""
+
+    mode: str
+
+    def boot(self) -> None:
+        """Start everything with the roles that the set-up asks for; returns when all is registered."""
+
+    def create_topics(self, topics: tuple[Topic, ...]) -> None:
+        """Create topics with explicit assignments and wait until every broker knows their leaders."""
+
+    def start(self, host: str) -> None:
+        """Start a host's process again and wait until the cluster knows it."""
+
+    def registered(self) -> frozenset[int]:
+        """Node ids of the brokers that are registered (and not fenced)."""
+
+    def controller(self) -> int | None:
+        """Node id of the active controller, as the metadata store says."""
+
+    def roles(self) -> Mapping[str, str]:
+        """Who plays which role right now, for the manifest."""
+
+    def check_alive(self) -> None:
+        """Raise ProcessDiedError when a process ended that no fault ended."""
+
+    def server_log(self, host: str) -> Path:
+        """The host's own log file."""
+
+    def close(self) -> None:
+        """Close connections; processes are the lab's business."""

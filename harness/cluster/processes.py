@@ -1,0 +1,87 @@
+"""Java processes of a cluster in the hosts of a lab: started, watched, and shown when they die."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.clock import now_ns
+from harness.cluster.model import Distribution
+from harness.errors import ProcessDiedError
+from harness.history.journal import Journal
+from harness.kafka.java import JavaProcess, LogSyntax, tail, write_log_config, write_properties
+from harness.lab.model import Lab, MainProcess
+
+
+@dataclass
+class Processes:
+    """Starts Java processes and knows which ones are meant to be running."""
+
+    lab: Lab
+    distribution: Distribution
+    journal: Journal
+    log_syntax: LogSyntax = "log4j1"
+    java: str = "java"
+    wanted: dict[str, JavaProcess] = field(default_factory=dict)
+    """Hosts whose process should be up right now."""
+
+    def prepare(
+        self, host: str, main_class: str, properties: Mapping[str, object], heap_mb: int
+    ) -> JavaProcess:
+        """Write a host's configuration files and return the process that uses them."""
+        folder = self.lab.data_dir(host)
+        config, logging = folder / "server.properties", folder / "log.properties"
+        write_properties(config, properties)
+        write_log_config(logging, self.lab.inside(host, folder / "server.log"), self.log_syntax)
+        archive = self.distribution.archive(main_class)
+        return JavaProcess(
+            main_class=main_class,
+            class_path=self.distribution.class_path(),
+            arguments=(self.lab.inside(host, config),),
+            log_config=self.lab.inside(host, logging),
+            log_syntax=self.log_syntax,
+            heap_mb=heap_mb,
+            archive=str(archive) if archive else None,
+            java=self.java,
+        )
+
+    def start(self, host: str, process: JavaProcess) -> None:
+        """Start it; it is watched from now on."""
+        pid = self.lab.start(host, MainProcess(process.argv()))
+        self.wanted[host] = process
+        self.journal.write("processes", ns=now_ns(), host=host, event="started", pid=pid)
+
+    def ready(self, host: str) -> None:
+        """Record that the cluster knows the process."""
+        self.journal.write("processes", ns=now_ns(), host=host, event="ready")
+
+    def expect_end(self, host: str) -> None:
+        """A fault is about to end this process, so that its death is no accident."""
+        self.wanted.pop(host, None)
+
+    def kill(self, host: str) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self.expect_end(host)
+        self.lab.signal(host, signal.SIGKILL)
+        status = self.lab.wait_exit(host, 10)
+        self.journal.write("processes", ns=now_ns(), host=host, event="killed", status=status)
+
+    def log_tail(self, host: str) -> str:
+        """The end of what a host's process said."""
+        folder: Path = self.lab.data_dir(host)
+        return "\n".join(f"{host}/{name}:\n{tail(folder / name)}" for name in ("server.log", "out.log"))
+
+    def check_alive(self) -> None:
+        """Raise ProcessDiedError for a process that ended although nobody ended it."""
+        for host in tuple(self.wanted):
+            if not self.lab.alive(host):
+                status = self.lab.exit_status(host)
+                self.wanted.pop(host)
+                self.journal.write("processes", ns=now_ns(), host=host, event="exited", status=status)
+                raise ProcessDiedError(
+                    f"{host} ended by itself with exit status {status}; the end of its log is below, all of "
+                    f"it in {self.lab.data_dir(host)}.",
+                    detail=self.log_tail(host),
+                )

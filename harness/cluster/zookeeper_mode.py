@@ -1,0 +1,213 @@
+"""A Kafka cluster that keeps its metadata in ZooKeeper: three nodes of each, with forced roles.
+
+ZooKeeper's leader is forced by numbers: of the first two nodes started, the one with the higher id leads.
+Kafka's controller is forced by start order: the first broker to register takes `/controller`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoNodeError
+
+from harness.cluster.processes import Processes
+from harness.errors import InvalidRunError
+from harness.kafka.config import broker_properties, zookeeper_properties
+from harness.kafka.java import BROKER, ZOOKEEPER, JavaProcess
+from harness.scenario import Setup, Topic
+from harness.waiting import wait_until
+from harness.zookeeper.four_letter import mode as zookeeper_mode
+
+logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+
+BOOT_S = 60.0
+RESTART_S = 30.0
+
+
+class ZooKeeperCluster:
+    """Three ZooKeeper nodes and the brokers of a set-up."""
+
+    mode = "zookeeper"
+
+    def __init__(self, processes: Processes, setup: Setup, unsupported: frozenset[str] = frozenset()) -> None:
+        """``unsupported`` names broker keys of the base configuration that this version does not know."""
+        self._processes = processes
+        self._lab = processes.lab
+        self._setup = setup
+        self._unsupported = unsupported
+        self._prepared: dict[str, JavaProcess] = {}
+        nodes = self._lab.topology.role("zookeeper")
+        self._leader = self._lab.topology.host(setup.zookeeper_leader)
+        others = [node for node in nodes if node != self._leader]
+        self._myids = {self._leader.name: 3, others[1].name: 2, others[0].name: 1}
+        self._start_order = (self._leader.name, others[1].name, others[0].name)
+        # The wanted leader lies outside of what will be cut, so its clients keep their session.
+        self._registry = KazooClient(hosts=f"{self._leader.address}:2181", timeout=10.0)
+
+    @property
+    def asked_config(self) -> Mapping[str, Mapping[str, str]]:
+        """What was asked of each broker, for comparison with what took effect."""
+        return {host: self._broker_config(host) for host in self._broker_names()}
+
+    def boot(self) -> None:
+        """ZooKeeper, then the wanted controller, then the other brokers."""
+        for name in self._start_order:
+            self._prepare_zookeeper(name)
+        for name in self._broker_names():
+            self._prepare_broker(name)
+        leader, second, third = self._start_order
+        first_broker = self._setup.controller
+        for name in (leader, second, first_broker):
+            self._processes.start(name, self._prepared[name])
+        self._wait(
+            lambda: zookeeper_mode(self._leader.address) == "leader",
+            f"{leader} to lead the ZooKeeper ensemble",
+        )
+        self._processes.start(third, self._prepared[third])
+        self._registry.start(timeout=BOOT_S)
+        self._wait(lambda: self.controller() is not None, f"{first_broker} to become controller")
+        for name in self._broker_names():
+            if name != first_broker:
+                self._processes.start(name, self._prepared[name])
+        wanted = frozenset(self._setup.brokers)
+        self._wait(lambda: self.registered() == wanted, f"brokers {sorted(wanted)} to register")
+        for name in self._broker_names():
+            self._processes.ready(name)
+        self._assert_roles()
+
+    def create_topics(self, topics: tuple[Topic, ...]) -> None:
+        """Write configuration and assignment znodes; the controller does the rest (0.10.2 to 3.x)."""
+        for topic in topics:
+            config = {"version": 1, "config": dict(topic.config)}
+            assignment = {str(number): list(topic.replicas) for number in range(topic.partitions)}
+            self._registry.create(f"/config/topics/{topic.name}", json.dumps(config).encode(), makepath=True)
+            self._registry.create(
+                f"/brokers/topics/{topic.name}",
+                json.dumps({"version": 1, "partitions": assignment}).encode(),
+                makepath=True,
+            )
+        for topic in topics:
+            for number in range(topic.partitions):
+                self._wait_for_leader(topic.name, number, topic.replicas[0])
+
+    def start(self, host: str) -> None:
+        """Start a process again; a broker only once its old registration has gone (else it exits)."""
+        if self._lab.topology.host(host).role != "broker":
+            self._processes.start(host, self._prepared[host])
+            return
+        node_id = self._lab.topology.host(host).node_id
+        self._wait(
+            lambda: node_id not in self.registered(),
+            f"the old registration of {host} to vanish",
+            within_s=RESTART_S,
+        )
+        if host not in self._prepared:
+            self._prepare_broker(host)
+        self._processes.start(host, self._prepared[host])
+        self._wait(lambda: node_id in self.registered(), f"{host} to register again", within_s=RESTART_S)
+        self._processes.ready(host)
+
+    def registered(self) -> frozenset[int]:
+        """Broker ids under `/brokers/ids`."""
+        try:
+            return frozenset(int(name) for name in self._registry.get_children("/brokers/ids"))
+        except NoNodeError:
+            return frozenset()
+
+    def controller(self) -> int | None:
+        """The broker in `/controller`."""
+        value = self._json("/controller")
+        return None if value is None else int(value["brokerid"])
+
+    def roles(self) -> Mapping[str, str]:
+        """Controller and ZooKeeper modes as seen now."""
+        seen = {
+            node.name: zookeeper_mode(node.address) or "down" for node in self._lab.topology.role("zookeeper")
+        }
+        return {"controller": f"broker{self.controller()}", **seen}
+
+    def check_alive(self) -> None:
+        """Raise ProcessDiedError when a process ended that no fault ended."""
+        self._processes.check_alive()
+
+    def server_log(self, host: str) -> Path:
+        """The host's log4j file."""
+        return self._lab.data_dir(host) / "server.log"
+
+    def close(self) -> None:
+        """Close the registry's session."""
+        try:
+            self._registry.stop()
+            self._registry.close()
+        except KazooException:
+            return
+
+    def _broker_names(self) -> tuple[str, ...]:
+        return tuple(f"broker{number}" for number in self._setup.brokers)
+
+    def _prepare_zookeeper(self, name: str) -> None:
+        folder = self._lab.data_dir(name) / "data"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "myid").write_text(str(self._myids[name]))
+        servers = {self._myids[node.name]: node.address for node in self._lab.topology.role("zookeeper")}
+        properties = zookeeper_properties(self._lab.inside(name, folder), servers)
+        self._prepared[name] = self._processes.prepare(name, ZOOKEEPER, properties, heap_mb=128)
+
+    def _prepare_broker(self, name: str) -> None:
+        self._prepared[name] = self._processes.prepare(name, BROKER, self._broker_config(name), heap_mb=384)
+
+    def _broker_config(self, name: str) -> dict[str, str]:
+        host = self._lab.topology.host(name)
+        nodes = self._setup.zookeeper_pins.get(name) or tuple(
+            node.name for node in self._lab.topology.role("zookeeper")
+        )
+        return broker_properties(
+            host.node_id,
+            host.az,
+            host.address,
+            self._lab.inside(name, self._lab.data_dir(name) / "data"),
+            tuple(f"{self._lab.topology.host(node).address}:2181" for node in nodes),
+            self._setup.broker_config,
+            self._unsupported,
+        )
+
+    def _wait_for_leader(self, topic: str, partition: int, leader: int) -> None:
+        path = f"/brokers/topics/{topic}/partitions/{partition}/state"
+        self._wait(
+            lambda: (self._json(path) or {}).get("leader") == leader,
+            f"broker {leader} to lead {topic}/{partition}",
+        )
+
+    def _assert_roles(self) -> None:
+        wanted = self._lab.topology.host(self._setup.controller).node_id
+        if self.controller() != wanted:
+            raise InvalidRunError(
+                f"The scenario needs {self._setup.controller} as controller, but broker {self.controller()} "
+                f"took the role; the run would judge another situation."
+            )
+        if zookeeper_mode(self._leader.address) != "leader":
+            raise InvalidRunError(
+                f"The scenario needs {self._leader.name} to lead ZooKeeper, but it does not; the run would "
+                f"judge another situation."
+            )
+
+    def _json(self, path: str) -> dict[str, Any] | None:
+        try:
+            value: dict[str, Any] = json.loads(self._registry.get(path)[0])
+        except NoNodeError:
+            return None
+        return value
+
+    def _wait(self, observe: Callable[[], object], awaiting: str, within_s: float = BOOT_S) -> None:
+        wait_until(
+            observe,
+            within_s=within_s,
+            awaiting=awaiting,
+            abort=self.check_alive,
+            ignoring=(KazooException,),
+        )

@@ -1,0 +1,34 @@
+"""Finding scenarios: every module of `scenarios/` that declares `SCENARIO` or `SCENARIOS`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from functools import cache
+
+import scenarios
+from harness.errors import UsageError
+from harness.scenario import Scenario
+
+
+@cache
+def all_scenarios() -> dict[str, Scenario]:
+    """Every scenario by name, in order of article and section."""
+    found: list[Scenario] = []
+    for module_info in pkgutil.iter_modules(scenarios.__path__):
+        module = importlib.import_module(f"scenarios.{module_info.name}")
+        one = getattr(module, "SCENARIO", None)
+        found += [one] if one is not None else list(getattr(module, "SCENARIOS", ()))
+    found.sort(key=lambda scenario: (scenario.article, scenario.section, scenario.name))
+    return {scenario.name: scenario for scenario in found}
+
+
+def find(name: str) -> Scenario:
+    """The scenario of exactly this name. Raises UsageError with the nearest name."""
+    known = all_scenarios()
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}?" if near else "`acked list` shows them all."
+    raise UsageError(f"There is no scenario {name!r}; {hint}")

@@ -1,0 +1,130 @@
+"""The verdict in a terminal: claims with the article's words, fates, findings, and where the run is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+_STATUS_STYLE = {
+    "confirmed": "green",
+    "refuted": "magenta",
+    "not reproduced": "yellow",
+    "unknown": "yellow",
+}
+_VERDICT_STYLE = {
+    "as declared": "bold green",
+    "unknown": "bold yellow",
+    "violated": "bold red",
+    "invalid": "bold red",
+    "crashed": "bold red",
+}
+SHOWN_FINDINGS = 12
+
+
+def show(judgement: Mapping[str, Any], console: Console | None = None) -> None:
+    """Print a judgement (`judgement.json`) for a person."""
+    out = console or Console(highlight=False)
+    _claims(judgement.get("claims", ()), out)
+    _fates(judgement, out)
+    _findings(judgement, out)
+    verdict = str(judgement["verdict"])
+    style = _VERDICT_STYLE.get(verdict, "bold")
+    out.print(f"\nVerdict: [{style}]{verdict}[/]", end="")
+    reasons = judgement.get("reasons") or ()
+    out.print(f" ({escape('; '.join(reasons))})" if reasons else "", soft_wrap=True)
+    if judgement.get("run"):
+        out.print(f"Run folder: {escape(str(judgement['run']))}", soft_wrap=True)
+
+
+def show_durations(durations: Mapping[str, float], console: Console | None = None) -> None:
+    """Print how long each phase of the run took, in seconds."""
+    out = console or Console(highlight=False)
+    parts = [f"{name} {seconds:.1f} s" for name, seconds in durations.items()]
+    out.print(f"Phases: {' · '.join(parts)}", style="dim", soft_wrap=True)
+
+
+def _claims(claims: Sequence[Mapping[str, Any]], out: Console) -> None:
+    if not claims:
+        return
+    out.print("\n[bold]Claims[/]")
+    for claim in claims:
+        status = str(claim["status"])
+        mark = "[green]✓[/]" if claim["as_declared"] else "[bold red]✗[/]"
+        style = _STATUS_STYLE.get(status, "")
+        section = escape(f"({claim['section']})")
+        out.print(
+            f" {mark} [{style}]{status:<14}[/] {escape(claim['says'])} [dim]{section}[/]", soft_wrap=True
+        )
+        out.print(f"     [dim]observed:[/] {escape(str(claim['observed']))}", soft_wrap=True)
+        erratum = claim.get("erratum")
+        if erratum:
+            out.print(
+                f"     [dim]instead:[/]  {escape(erratum['says'])} "
+                f"[dim]because {escape(erratum['because'])}[/]",
+                soft_wrap=True,
+            )
+
+
+def _fates(judgement: Mapping[str, Any], out: Console) -> None:
+    rows = judgement.get("fates_by_writer") or ()
+    if not rows:
+        return
+    out.print("\n[bold]What became of every message[/]")
+    fates = sorted({row["fate"] for row in rows})
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in ("writer", "az", "acks"):
+        table.add_column(heading)
+    for fate in fates:
+        table.add_column(fate.replace("_", " "), justify="right")
+    writers: dict[tuple[str, str, str], dict[str, int]] = {}
+    for row in rows:
+        acks = "all" if row.get("acks") == -1 else str(row.get("acks", ""))
+        key = (str(row.get("writer_name") or ""), str(row.get("az") or ""), acks)
+        counts = writers.setdefault(key, {})
+        counts[row["fate"]] = counts.get(row["fate"], 0) + int(row["count"])
+    for key, counts in sorted(writers.items()):
+        table.add_row(*(escape(part) for part in key), *(str(counts.get(fate, "")) for fate in fates))
+    out.print(table)
+
+
+def _findings(judgement: Mapping[str, Any], out: Console) -> None:
+    totals: Mapping[str, int] = judgement.get("findings_by_class") or {}
+    if not totals:
+        out.print("\nFindings: none")
+        return
+    listed = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sorted(totals.items()))
+    out.print(f"\n[bold]Findings[/]: {escape(listed)}")
+    sample = judgement.get("findings") or ()
+    shown = sorted(sample, key=lambda finding: bool(finding.get("expected")))[:SHOWN_FINDINGS]
+    for finding in shown:
+        mark = "[dim]expected[/]  " if finding.get("expected") else "[bold red]UNEXPECTED[/]"
+        out.print(f" {mark} {escape(describe(finding))}", soft_wrap=True)
+    total = sum(totals.values())
+    if total > len(shown):
+        out.print(f" [dim]... and {total - len(shown)} more in findings.parquet[/]")
+
+
+def describe(finding: Mapping[str, Any]) -> str:
+    """One finding in one line."""
+    label = finding.get("label") or f"{finding.get('writer')}:{finding.get('seq')}"
+    where = f"{finding.get('topic')}/{finding.get('partition')}"
+    text = f"{str(finding.get('class')).replace('_', ' ')}: message {label} in {where}"
+    if finding.get("offset") is not None:
+        text += f" at offset {finding['offset']}"
+    if finding.get("epoch") is not None:
+        text += f" epoch {finding['epoch']}"
+    if finding.get("acked_by") is not None:
+        text += f", acknowledged by broker{finding['acked_by']}"
+    if finding.get("acked_s") is not None:
+        text += f" at {finding['acked_s']:.2f} s"
+    if finding.get("fault"):
+        text += f" during `{finding['fault']}`"
+    if finding.get("last_broker") is not None:
+        text += f", last seen on broker{finding['last_broker']}"
+    if finding.get("cause"):
+        text += f" — {finding['cause']}"
+    return text
