@@ -312,3 +312,18 @@ TABLES: Mapping[str, Table] = MappingProxyType(
         )
     }
 )
+
+VIEWS: Mapping[str, str] = MappingProxyType(
+    {
+        "truth": """
+            SELECT ns, source, topic, partition, leader, epoch, isr, replicas FROM views
+            WHERE subject = 'partition' AND topic IS NOT NULL AND epoch IS NOT NULL
+              AND (source LIKE 'zookeeper%'
+                   OR NOT EXISTS (SELECT 1 FROM views WHERE source LIKE 'zookeeper%'))""",
+        "controllers": """
+            SELECT ns, source, controller, epoch FROM views
+            WHERE subject = 'controller' AND controller IS NOT NULL
+              AND (source LIKE 'zookeeper%' OR source LIKE 'controller%')""",
+    }
+)
+"""SQL views over the tables, for claims and queries: what the metadata store (not a broker) said."""
