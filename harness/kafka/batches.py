@@ -1,0 +1,191 @@
+"""Record batches of message formats 0 to 2, from a FETCH response or from the `.log` files of a stopped or
+old broker.
+
+The header is read here, because the parsers of the libraries do not show the leader epoch; the records
+inside are read by `aiokafka.record`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
+from aiokafka.record.default_records import DefaultRecordBatch
+from aiokafka.record.legacy_records import LegacyRecordBatch
+
+_LEAD = struct.Struct(">qi")
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_LEGACY = struct.Struct(">qiIbb")
+_TRANSACTIONAL = 0x10
+_CONTROL = 0x20
+_UNREADABLE = (CorruptRecordException, UnsupportedCodecError, ValueError, IndexError, struct.error, OSError)
+
+
+class Batch(NamedTuple):
+    """What the header of one batch says; a message of format 0 or 1 counts as a batch of its own."""
+
+    offset: int
+    next_offset: int
+    epoch: int | None
+    magic: int
+    crc: int
+    crc_ok: bool
+    size_bytes: int
+
+
+class Record(NamedTuple):
+    """One record, with what its batch says about it. ``epoch`` is None before message format 2."""
+
+    offset: int
+    epoch: int | None
+    batch_offset: int
+    crc: int
+    crc_ok: bool
+    timestamp_ms: int | None
+    producer_id: int
+    producer_epoch: int
+    sequence: int
+    control: bool
+    transactional: bool
+    key: bytes | None
+    value: bytes | None
+
+
+class Parsed(NamedTuple):
+    """Records and batches found, and how many bytes of the data they cover."""
+
+    records: list[Record]
+    batches: list[Batch]
+    consumed_bytes: int
+
+    @property
+    def next_offset(self) -> int | None:
+        """The offset after the last batch; None when there was none."""
+        return self.batches[-1].next_offset if self.batches else None
+
+
+def parse(data: bytes, from_offset: int = 0) -> Parsed:
+    """All whole batches in ``data``; records below ``from_offset`` are left out.
+
+    Stops at a batch that is cut short (the end of a FETCH response, or of a file being written) and at a
+    size of zero or less (the zero-filled tail that a power cut leaves). A batch whose records cannot be
+    read gives one record without a value, with ``crc_ok`` false.
+    """
+    records: list[Record] = []
+    batches: list[Batch] = []
+    position, end = 0, len(data)
+    while position + 17 <= end:
+        _, size = _LEAD.unpack_from(data, position)
+        following = position + 12 + size
+        if size < 5 or following > end:
+            break
+        magic = data[position + 16]
+        raw = data[position:following]
+        if magic == 2 and size >= 49:
+            batches.append(_current(raw, from_offset, records))
+        elif magic < 2 and size >= 14:
+            batches.append(_legacy(raw, magic, from_offset, records))
+        else:
+            break
+        position = following
+    return Parsed(records, batches, position)
+
+
+def _current(raw: bytes, from_offset: int, out: list[Record]) -> Batch:
+    base, size, epoch, _, crc, attributes, last_delta, first_ms, _, pid, pepoch, sequence, _ = (
+        _HEADER.unpack_from(raw)
+    )
+    control, transactional = bool(attributes & _CONTROL), bool(attributes & _TRANSACTIONAL)
+    kept = len(out)
+    try:
+        batch = DefaultRecordBatch(raw)
+        crc_ok = batch.validate_crc()
+        for record in batch:
+            offset = record.offset
+            if offset >= from_offset:
+                number = sequence + offset - base if sequence >= 0 else -1
+                out.append(
+                    Record(
+                        offset, epoch, base, crc, crc_ok, record.timestamp, pid, pepoch, number,
+                        control, transactional, record.key, record.value,
+                    )
+                )  # fmt: skip
+    except _UNREADABLE:
+        crc_ok = False
+        del out[kept:]
+        if base + last_delta >= from_offset:
+            out.append(
+                Record(
+                    base, epoch, base, crc, False, first_ms, pid, pepoch, sequence,
+                    control, transactional, None, None,
+                )
+            )  # fmt: skip
+    return Batch(base, base + last_delta + 1, epoch, 2, crc, crc_ok, size + 12)
+
+
+def _legacy(raw: bytes, magic: int, from_offset: int, out: list[Record]) -> Batch:
+    last, size, crc, _, _ = _LEGACY.unpack_from(raw)
+    first, kept = last, len(out)
+    try:
+        batch = LegacyRecordBatch(raw, magic)
+        crc_ok = batch.validate_crc()
+        inner = list(batch)
+        first = inner[0].offset if inner else last
+        out.extend(
+            Record(r.offset, None, first, crc, crc_ok, r.timestamp, -1, -1, -1, False, False, r.key, r.value)
+            for r in inner
+            if r.offset >= from_offset
+        )
+    except _UNREADABLE:
+        crc_ok = False
+        del out[kept:]
+        if last >= from_offset:
+            out.append(Record(last, None, last, crc, False, None, -1, -1, -1, False, False, None, None))
+    return Batch(first, last + 1, None, magic, crc, crc_ok, size + 12)
+
+
+def segments(folder: Path) -> list[Path]:
+    """The log segments of one replica's folder (`<topic>-<partition>`), in order of offset."""
+    return sorted(folder.glob("[0-9]*.log"))
+
+
+def read_folder(folder: Path, from_offset: int = 0) -> Parsed:
+    """All records of one replica's folder. ``consumed_bytes`` counts over all its segments."""
+    files = segments(folder)
+    starts = [int(file.stem) for file in files]
+    whole = Parsed([], [], 0)
+    for number, file in enumerate(files):
+        if number + 1 < len(files) and starts[number + 1] <= from_offset:
+            continue
+        part = parse(file.read_bytes(), from_offset)
+        whole.records.extend(part.records)
+        whole.batches.extend(part.batches)
+        whole = whole._replace(consumed_bytes=whole.consumed_bytes + part.consumed_bytes)
+    return whole
+
+
+def checkpoint_lines(file: Path) -> Iterator[tuple[str, ...]]:
+    """The entries of one of Kafka's checkpoint files; none if the file is absent or half-written."""
+    try:
+        lines = file.read_text().splitlines()
+        count = int(lines[1])
+    except (OSError, IndexError, ValueError):
+        return
+    yield from (tuple(line.split()) for line in lines[2 : 2 + count])
+
+
+def leader_epochs(folder: Path) -> list[tuple[int, int]] | None:
+    """(epoch, start offset) pairs of a replica's leader epoch cache; None if it keeps none."""
+    file = folder / "leader-epoch-checkpoint"
+    if not file.exists():
+        return None
+    return [(int(entry[0]), int(entry[1])) for entry in checkpoint_lines(file) if len(entry) == 2]
+
+
+def high_watermarks(data_dir: Path) -> dict[tuple[str, int], int]:
+    """High watermarks as last checkpointed in a broker's data folder."""
+    entries = checkpoint_lines(data_dir / "replication-offset-checkpoint")
+    return {(entry[0], int(entry[1])): int(entry[2]) for entry in entries if len(entry) == 3}

@@ -1,0 +1,185 @@
+"""Operator requests, each sent once to exactly one broker: topics, elections, reassignments, configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+)
+
+from harness.errors import UnfitError
+from harness.kafka.wire.connection import Target, exchange
+from harness.kafka.wire.dialect import MODERN, Dialect
+
+TopicPartition = tuple[str, int]
+ELECTION_NOT_NEEDED = 84
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Kafka's error code of an operator request, and its message; 0 is success."""
+
+    error: int
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class NewTopic:
+    """A topic to create: replicas of each partition, preferred leader first."""
+
+    name: str
+    assignment: tuple[tuple[int, ...], ...]
+    config: Mapping[str, str]
+
+
+def create_topics(
+    target: Target,
+    topics: Iterable[NewTopic],
+    *,
+    wait_ms: int = 10_000,
+    dialect: Dialect = MODERN,
+    timeout_s: float | None = None,
+) -> dict[str, Outcome]:
+    """Create topics with an explicit assignment. ``target`` must be the controller (or any KRaft broker).
+
+    A broker that is not the controller answers 41 (NOT_CONTROLLER).
+    """
+    topic_class = CreateTopicsRequest.CreatableTopic
+    asked = [
+        topic_class(
+            name=topic.name,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[
+                topic_class.CreatableReplicaAssignment(partition_index=i, broker_ids=list(replicas))
+                for i, replicas in enumerate(topic.assignment)
+            ],
+            configs=[
+                topic_class.CreatableTopicConfig(name=key, value=value) for key, value in topic.config.items()
+            ],
+        )
+        for topic in topics
+    ]
+    request = CreateTopicsRequest(topics=asked, timeout_ms=wait_ms, validate_only=False)
+    waiting_s = timeout_s or wait_ms / 1000 + 2
+    answer = exchange(target, request, CreateTopicsResponse, dialect.create_topics, waiting_s)
+    return {topic.name: Outcome(topic.error_code, topic.error_message or "") for topic in answer.topics}
+
+
+def elect_leaders(
+    target: Target,
+    partitions: Iterable[TopicPartition],
+    kind: Literal["preferred", "unclean"] = "preferred",
+    *,
+    wait_ms: int = 5000,
+    dialect: Dialect = MODERN,
+    timeout_s: float | None = None,
+) -> dict[TopicPartition, Outcome]:
+    """Elect the preferred leader, or any live replica. ``target`` must be the controller or a KRaft broker.
+
+    Raises UnfitError before Kafka 2.4.
+    """
+    if dialect.elect_leaders is None:
+        raise UnfitError("This Kafka version elects leaders through ZooKeeper only; use the znode.")
+    asked = [
+        ElectLeadersRequest.TopicPartitions(topic=topic, partitions=numbers)
+        for topic, numbers in _by_topic(partitions).items()
+    ]
+    request = ElectLeadersRequest(
+        election_type=0 if kind == "preferred" else 1, topic_partitions=asked, timeout_ms=wait_ms
+    )
+    waiting_s = timeout_s or wait_ms / 1000 + 2
+    answer = exchange(target, request, ElectLeadersResponse, dialect.elect_leaders, waiting_s)
+    outcomes = {
+        (result.topic, p.partition_id): Outcome(p.error_code, p.error_message or "")
+        for result in answer.replica_election_results
+        for p in result.partition_result
+    }
+    if answer.error_code:
+        return {key: Outcome(answer.error_code) for key in partitions}
+    return outcomes
+
+
+def alter_partition_reassignments(
+    target: Target,
+    assignment: Mapping[TopicPartition, Sequence[int] | None],
+    *,
+    wait_ms: int = 5000,
+    dialect: Dialect = MODERN,
+    timeout_s: float | None = None,
+) -> dict[TopicPartition, Outcome]:
+    """Give partitions new replica lists, or the same in another order; None cancels a move under way.
+
+    ``target`` must be the controller or a KRaft broker. Raises UnfitError before Kafka 2.4.
+    """
+    if dialect.alter_partition_reassignments is None:
+        raise UnfitError("This Kafka version reassigns replicas through ZooKeeper only; use the znode.")
+    topic_class = AlterPartitionReassignmentsRequest.ReassignableTopic
+    asked = [
+        topic_class(
+            name=name,
+            partitions=[
+                topic_class.ReassignablePartition(partition_index=p, replicas=_list(assignment[(name, p)]))
+                for p in numbers
+            ],
+        )
+        for name, numbers in _by_topic(assignment).items()
+    ]
+    request = AlterPartitionReassignmentsRequest(timeout_ms=wait_ms, topics=asked)
+    version = dialect.alter_partition_reassignments
+    waiting_s = timeout_s or wait_ms / 1000 + 2
+    answer = exchange(target, request, AlterPartitionReassignmentsResponse, version, waiting_s)
+    if answer.error_code:
+        return {key: Outcome(answer.error_code, answer.error_message or "") for key in assignment}
+    return {
+        (topic.name, p.partition_index): Outcome(p.error_code, p.error_message or "")
+        for topic in answer.responses
+        for p in topic.partitions
+    }
+
+
+def describe_configs(
+    target: Target,
+    scope: Literal["broker", "topic"],
+    name: str,
+    *,
+    dialect: Dialect = MODERN,
+    timeout_s: float | None = None,
+) -> dict[str, str | None]:
+    """Effective configuration of a broker (``name`` is its node id; ask that broker itself) or of a topic.
+
+    Values that Kafka keeps secret are None. Raises UnfitError before Kafka 0.11, and LookupError with
+    Kafka's message when it refuses.
+    """
+    if dialect.describe_configs is None:
+        raise UnfitError("This Kafka version does not tell its effective configuration.")
+    asked = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=4 if scope == "broker" else 2, resource_name=name, configuration_keys=None
+    )
+    request = DescribeConfigsRequest(resources=[asked], include_synonyms=False, include_documentation=False)
+    answer = exchange(target, request, DescribeConfigsResponse, dialect.describe_configs, timeout_s)
+    found = answer.results[0]
+    if found.error_code:
+        raise LookupError(f"{scope} {name!r}: {found.error_message or f'Kafka error {found.error_code}'}")
+    return {entry.name: entry.value for entry in found.configs}
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    grouped: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        grouped.setdefault(topic, []).append(partition)
+    return grouped
+
+
+def _list(nodes: Sequence[int] | None) -> list[int] | None:
+    return None if nodes is None else list(nodes)

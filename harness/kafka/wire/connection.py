@@ -1,0 +1,128 @@
+"""One blocking connection to one broker or controller, spoken with kafka-python's codecs.
+
+Addresses are used exactly as given: nothing bootstraps, follows metadata or picks another broker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+import struct
+from types import TracebackType
+from typing import Any
+
+CLIENT_ID = "acked"
+
+Address = tuple[str, int]
+
+
+class NotSentError(ConnectionError):
+    """The request never left: no connection, or it broke before the whole frame was handed over."""
+
+
+class NoAnswerError(ConnectionError):
+    """The request left, but no (whole) answer came: what the broker did with it is unknown."""
+
+
+class Connection:
+    """A connection that is made when first needed, and made anew after it broke. Not thread-safe."""
+
+    def __init__(self, address: Address, timeout_s: float = 2.0) -> None:
+        """``timeout_s`` bounds connecting, and each wait for an answer."""
+        self.address = address
+        self.timeout_s = timeout_s
+        self._socket: socket.socket | None = None
+        self._numbers = itertools.count(1)
+
+    def call(self, request: Any, response: Any, version: int, timeout_s: float | None = None) -> Any:
+        """Send ``request`` and return the decoded answer of class ``response``.
+
+        A connection that the other side had closed meanwhile is replaced once, without the caller
+        noticing; so use a fresh Connection for requests that must not be sent twice.
+
+        Raises NotSentError or NoAnswerError.
+        """
+        reused = self._socket is not None
+        try:
+            return self._exchange(request, response, version, timeout_s or self.timeout_s)
+        except (NotSentError, NoAnswerError) as error:
+            if not reused or isinstance(error.__cause__, TimeoutError):
+                raise
+        return self._exchange(request, response, version, timeout_s or self.timeout_s)
+
+    def send_only(self, request: Any, version: int) -> None:
+        """Send a request to which the broker gives no answer (produce with acks=0)."""
+        self._send(self._frame(request, version), self.timeout_s)
+
+    def _exchange(self, request: Any, response: Any, version: int, timeout_s: float) -> Any:
+        self._send(self._frame(request, version), timeout_s)
+        try:
+            size = struct.unpack(">i", self._receive(4))[0]
+            answer = self._receive(size)
+        except OSError as error:
+            self.close()
+            reason = str(error) or type(error).__name__
+            raise NoAnswerError(f"{self._name} gave no answer: {reason}") from error
+        return response.decode(answer, version=version, header=True)
+
+    def _frame(self, request: Any, version: int) -> bytes:
+        request.API_VERSION = version
+        request.with_header(correlation_id=next(self._numbers) & 0x7FFFFFFF, client_id=CLIENT_ID)
+        return bytes(request.encode(version=version, header=True, framed=True))
+
+    def _send(self, frame: bytes, timeout_s: float) -> None:
+        try:
+            if self._socket is None:
+                self._socket = socket.create_connection(self.address, min(timeout_s, self.timeout_s))
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket.settimeout(timeout_s)
+            self._socket.sendall(frame)
+        except OSError as error:
+            self.close()
+            reason = str(error) or type(error).__name__
+            raise NotSentError(f"{self._name} cannot be reached: {reason}") from error
+
+    def _receive(self, size: int) -> bytes:
+        assert self._socket is not None
+        data = bytearray(size)
+        view, got = memoryview(data), 0
+        while got < size:
+            step = self._socket.recv_into(view[got:])
+            if step == 0:
+                raise ConnectionResetError("the connection was closed")
+            got += step
+        return bytes(data)
+
+    @property
+    def _name(self) -> str:
+        return f"{self.address[0]}:{self.address[1]}"
+
+    def close(self) -> None:
+        """Close the socket, if there is one."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.close()
+            self._socket = None
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+Target = Address | Connection
+"""Probes take an address (one fresh connection for the call) or a Connection that is kept."""
+
+
+def exchange(
+    target: Target, request: Any, response: Any, version: int, timeout_s: float | None = None
+) -> Any:
+    """`Connection.call` on ``target``."""
+    if isinstance(target, Connection):
+        return target.call(request, response, version, timeout_s)
+    with Connection(target) as connection:
+        return connection.call(request, response, version, timeout_s)

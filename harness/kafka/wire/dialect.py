@@ -1,0 +1,78 @@
+"""What differs between Kafka versions on the wire, as data."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from harness.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """Request versions that one Kafka version understands; None where it lacks the request."""
+
+    produce: int = 7
+    fetch: int = 11
+    list_offsets: int = 5
+    metadata: int = 8
+    offsets_for_leader_epoch: int | None = 3
+    create_topics: int = 2
+    describe_configs: int | None = 1
+    elect_leaders: int | None = 1
+    alter_partition_reassignments: int | None = 0
+    describe_quorum: int | None = None
+    describe_topic_partitions: int | None = None
+    magic: int = 2
+    """Newest message format."""
+    own_log_by_fetch: bool = True
+    """FETCH with replica id -3 reads any replica's own log; if not, its files must be read."""
+
+
+_SINCE: tuple[tuple[tuple[int, int], Dialect], ...]
+_4_0 = Dialect(describe_quorum=0, describe_topic_partitions=0)
+_2_8 = Dialect(describe_quorum=0)
+_2_4 = Dialect()
+_2_3 = replace(_2_4, elect_leaders=None, alter_partition_reassignments=None)
+_2_1 = replace(_2_3, fetch=10, list_offsets=4, metadata=7, offsets_for_leader_epoch=2, own_log_by_fetch=False)
+_2_0 = replace(_2_1, produce=6, fetch=8, list_offsets=3, metadata=6, offsets_for_leader_epoch=1)
+_1_1 = replace(_2_0, produce=5, fetch=7, list_offsets=2, metadata=5, offsets_for_leader_epoch=0)
+_1_0 = replace(_1_1, fetch=6, describe_configs=0)
+_0_11 = replace(_1_0, produce=3, fetch=5, metadata=4)
+_0_10_2 = replace(
+    _0_11,
+    produce=2,
+    fetch=3,
+    list_offsets=1,
+    metadata=2,
+    offsets_for_leader_epoch=None,
+    create_topics=1,
+    describe_configs=None,
+    magic=1,
+)
+_SINCE = (
+    ((3, 9), _4_0),
+    ((2, 8), _2_8),
+    ((2, 4), _2_4),
+    ((2, 3), _2_3),
+    ((2, 1), _2_1),
+    ((2, 0), _2_0),
+    ((1, 1), _1_1),
+    ((1, 0), _1_0),
+    ((0, 11), _0_11),
+    ((0, 10), _0_10_2),
+)
+
+MODERN = _2_4
+"""What every version from 2.4 to 4.x understands."""
+
+
+def dialect(kafka_version: str) -> Dialect:
+    """The dialect of a Kafka version such as `2.7.1`. Raises UsageError for one older than 0.10.2."""
+    match = re.match(r"(\d+)\.(\d+)", kafka_version)
+    if match is not None:
+        number = (int(match[1]), int(match[2]))
+        for since, known in _SINCE:
+            if number >= since:
+                return known
+    raise UsageError(f"Kafka {kafka_version!r} cannot be spoken to; say a version from 0.10.2.2 on.")

@@ -1,0 +1,199 @@
+"""Reading logs over the wire: any replica's own log, what a consumer would get, and end offsets.
+
+A replica id of 0 or more is never sent: it would move the leader's view of that follower, and with it the
+high watermark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafka.protocol.consumer import (
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+
+from harness.errors import UnfitError
+from harness.kafka.batches import Parsed, Record, parse
+from harness.kafka.wire.connection import Target, exchange
+from harness.kafka.wire.dialect import MODERN, Dialect
+
+CONSUMER = -1
+DEBUGGER = -2
+OWN_LOG = -3
+"""Kafka's `FutureLocalReplicaId`: reads a replica's own log to its end, whatever its role."""
+
+LATEST = -1
+EARLIEST = -2
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What one FETCH of one partition gave; ``error`` is Kafka's code, 0 when all is well."""
+
+    parsed: Parsed
+    error: int
+    high_watermark: int
+    log_start: int
+    size_bytes: int
+
+    @property
+    def records(self) -> list[Record]:
+        """Records at and after the offset that was asked for."""
+        return self.parsed.records
+
+
+def _fetch(
+    target: Target,
+    replica_id: int,
+    topic: str,
+    partition: int,
+    offset: int,
+    max_bytes: int,
+    dialect: Dialect,
+    timeout_s: float | None,
+) -> Fetched:
+    asked = FetchRequest.FetchTopic(
+        topic=topic,
+        partitions=[
+            FetchRequest.FetchTopic.FetchPartition(
+                partition=partition,
+                current_leader_epoch=-1,
+                fetch_offset=offset,
+                log_start_offset=-1,
+                partition_max_bytes=max_bytes,
+            )
+        ],
+    )
+    request = FetchRequest(
+        replica_id=replica_id,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=max_bytes,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[asked],
+        forgotten_topics_data=[],
+        rack_id="",
+    )
+    answer = exchange(target, request, FetchResponse, dialect.fetch, timeout_s)
+    if getattr(answer, "error_code", 0):
+        return Fetched(Parsed([], [], 0), answer.error_code, -1, -1, 0)
+    data = answer.responses[0].partitions[0]
+    raw = bytes(data.records or b"")
+    log_start = data.log_start_offset if dialect.fetch >= 5 else -1
+    return Fetched(parse(raw, offset), data.error_code, data.high_watermark, log_start, len(raw))
+
+
+def fetch_own_log(
+    target: Target,
+    topic: str,
+    partition: int,
+    offset: int = 0,
+    max_bytes: int = 1 << 20,
+    *,
+    dialect: Dialect = MODERN,
+    timeout_s: float | None = None,
+) -> Fetched:
+    """This replica's own log from ``offset`` on, beyond the high watermark, up to ``max_bytes``.
+
+    The watermark in the answer is this replica's own. No side effects on ISR or watermark.
+    Raises UnfitError before Kafka 2.3: there the files must be read (`harness.kafka.batches`).
+    """
+    if not dialect.own_log_by_fetch:
+        raise UnfitError("This Kafka version cannot show a follower's own log over the wire; read its files.")
+    return _fetch(target, OWN_LOG, topic, partition, offset, max_bytes, dialect, timeout_s)
+
+
+def fetch_as_consumer(
+    target: Target,
+    topic: str,
+    partition: int,
+    offset: int = 0,
+    max_bytes: int = 1 << 20,
+    *,
+    dialect: Dialect = MODERN,
+    timeout_s: float | None = None,
+) -> Fetched:
+    """What a consumer that asks this broker would be handed from ``offset`` on."""
+    return _fetch(target, CONSUMER, topic, partition, offset, max_bytes, dialect, timeout_s)
+
+
+@dataclass(frozen=True)
+class Offset:
+    """An offset, or Kafka's error code instead of it."""
+
+    offset: int
+    error: int
+    epoch: int | None = None
+
+
+def end_offsets(
+    target: Target,
+    partitions: list[tuple[str, int]],
+    *,
+    at: int = LATEST,
+    replica_id: int = DEBUGGER,
+    dialect: Dialect = MODERN,
+    timeout_s: float | None = None,
+) -> dict[tuple[str, int], Offset]:
+    """Log end offset of this replica of each partition; with ``at=EARLIEST``, its log start.
+
+    ``replica_id=CONSUMER`` asks for the leader's high watermark instead.
+    """
+    if replica_id >= 0:
+        raise ValueError(f"replica_id {replica_id} would pose as a follower; use a negative one")
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    topic_class = ListOffsetsRequest.ListOffsetsTopic
+    asked = [
+        topic_class(
+            name=name,
+            partitions=[
+                topic_class.ListOffsetsPartition(partition_index=p, current_leader_epoch=-1, timestamp=at)
+                for p in numbers
+            ],
+        )
+        for name, numbers in by_topic.items()
+    ]
+    request = ListOffsetsRequest(replica_id=replica_id, isolation_level=0, topics=asked)
+    answer = exchange(target, request, ListOffsetsResponse, dialect.list_offsets, timeout_s)
+    return {
+        (topic.name, p.partition_index): Offset(p.offset, p.error_code)
+        for topic in answer.topics
+        for p in topic.partitions
+    }
+
+
+def offsets_for_leader_epoch(
+    target: Target,
+    topic: str,
+    partition: int,
+    epoch: int,
+    *,
+    dialect: Dialect = MODERN,
+    timeout_s: float | None = None,
+) -> Offset:
+    """Where ``epoch`` ended in this leader's log; an error from a broker that does not lead.
+
+    Raises UnfitError before Kafka 0.11, which knows no leader epochs.
+    """
+    if dialect.offsets_for_leader_epoch is None:
+        raise UnfitError("This Kafka version knows no leader epochs; ask 0.11 or later.")
+    topic_class = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    asked = topic_class.OffsetForLeaderPartition(
+        partition=partition, current_leader_epoch=-1, leader_epoch=epoch
+    )
+    request = OffsetForLeaderEpochRequest(
+        replica_id=CONSUMER, topics=[topic_class(topic=topic, partitions=[asked])]
+    )
+    version = dialect.offsets_for_leader_epoch
+    answer = exchange(target, request, OffsetForLeaderEpochResponse, version, timeout_s)
+    found = answer.topics[0].partitions[0]
+    return Offset(found.end_offset, found.error_code, found.leader_epoch if version >= 1 else None)

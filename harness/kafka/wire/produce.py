@@ -1,0 +1,94 @@
+"""One ProduceRequest with one record: one attempt is one operation, and nothing retries behind one's back."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
+from kafka.protocol.producer import ProduceRequest, ProduceResponse
+
+from harness.kafka.wire.connection import Address, Connection, NoAnswerError, NotSentError
+from harness.kafka.wire.dialect import MODERN, Dialect
+
+
+@dataclass(frozen=True)
+class Produced:
+    """What became of a produce request, as far as the client can tell.
+
+    ``told`` is `answered` (see ``error``), `silent` (it left, no answer came: unknown), `unsent` (it never
+    left) or `unasked` (acks=0: the broker is not to answer). ``offset`` may be known with some errors too.
+    """
+
+    told: Literal["answered", "silent", "unsent", "unasked"]
+    error: int | None = None
+    offset: int | None = None
+    detail: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """The broker acknowledged it."""
+        return self.told == "answered" and self.error == 0
+
+
+def one_record_batch(value: bytes, magic: int = 2, timestamp_ms: int | None = None) -> bytes:
+    """A record batch (format 2) or message (formats 0 and 1) with this one record, not compressed."""
+    at = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
+    if magic == 2:
+        builder = DefaultRecordBatchBuilder(
+            magic=2,
+            compression_type=0,
+            is_transactional=0,
+            producer_id=-1,
+            producer_epoch=-1,
+            base_sequence=-1,
+            batch_size=1 << 30,
+        )
+        builder.append(0, timestamp=at, key=None, value=value, headers=[])
+        return bytes(builder.build())
+    legacy = LegacyRecordBatchBuilder(magic=magic, compression_type=0, batch_size=1 << 30)
+    legacy.append(0, timestamp=at, key=None, value=value)
+    return bytes(legacy.build())
+
+
+def produce_once(
+    address: Address,
+    topic: str,
+    partition: int,
+    value: bytes,
+    *,
+    acks: int = -1,
+    timeout_ms: int = 2000,
+    dialect: Dialect = MODERN,
+    answer_within_s: float | None = None,
+    connect_within_s: float = 2.0,
+) -> Produced:
+    """Send one record to exactly this broker, once, over a connection of its own.
+
+    ``timeout_ms`` is the broker's own time-out (error 7); ``answer_within_s`` bounds the wait for its
+    answer and defaults to that time-out plus 3 s.
+    """
+    data = ProduceRequest.TopicProduceData.PartitionProduceData(
+        index=partition, records=one_record_batch(value, dialect.magic)
+    )
+    request = ProduceRequest(
+        transactional_id=None,
+        acks=acks,
+        timeout_ms=timeout_ms,
+        topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
+    )
+    wait_s = timeout_ms / 1000 + 3 if answer_within_s is None else answer_within_s
+    with Connection(address, connect_within_s) as connection:
+        try:
+            if acks == 0:
+                connection.send_only(request, dialect.produce)
+                return Produced("unasked")
+            answer = connection.call(request, ProduceResponse, dialect.produce, wait_s)
+        except NotSentError as error:
+            return Produced("unsent", detail=str(error))
+        except NoAnswerError as error:
+            return Produced("silent", detail=str(error))
+    told = answer.responses[0].partition_responses[0]
+    return Produced("answered", told.error_code, told.base_offset if told.base_offset >= 0 else None)
