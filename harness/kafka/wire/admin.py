@@ -1,4 +1,4 @@
-"""Operator requests, each sent once to exactly one broker: topics, elections, reassignments, configuration."""
+"""Operator requests, each sent once to exactly one broker: topics, elections, moves, configuration."""
 
 from __future__ import annotations
 

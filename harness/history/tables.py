@@ -1,0 +1,108 @@
+"""Tables of a stored history: writing them, reading them back, and holding them against the schema."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from harness.errors import BadDataError
+from harness.history.schema import TABLES
+
+NEEDED = ("sends", "copies")
+"""Without these nothing can be judged."""
+
+BY_PARTITION = ("sends", "copies", "reads", "sightings")
+"""Tables that are kept as one file per topic partition."""
+
+
+def history_dir(run_dir: Path) -> Path:
+    """Where the Parquet tables of a run are."""
+    return run_dir / "history"
+
+
+def write_table(run_dir: Path, name: str, table: pa.Table) -> None:
+    """Write a table of the schema, replacing what is there; large ones as one file per topic partition."""
+    target = history_dir(run_dir) / f"{name}.parquet"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    clear(target)
+    whole = table.cast(TABLES[name].arrow())
+    if name not in BY_PARTITION or whole.num_rows == 0:
+        pq.write_table(whole, target)
+        return
+    target.mkdir()
+    for topic, partition, part in split(whole):
+        pq.write_table(part, target / f"{topic}-{partition}.parquet")
+
+
+def clear(target: Path) -> None:
+    """Remove a table, be it a file or a folder."""
+    if target.is_dir():
+        shutil.rmtree(target)
+    else:
+        target.unlink(missing_ok=True)
+
+
+def split(table: pa.Table) -> list[tuple[str, int, pa.Table]]:
+    """The table's rows by topic partition, each part in the order in which the rows came."""
+    topics = table["topic"].combine_chunks().dictionary_encode()
+    codes = topics.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    numbers = table["partition"].to_numpy().astype(np.int64)
+    keys = (codes << 32) | numbers
+    order = np.argsort(keys, kind="stable")
+    found, starts = np.unique(keys[order], return_index=True)
+    ordered = table.take(pa.array(order))
+    ends = np.append(starts[1:], len(order))
+    return [
+        (topics.dictionary[int(key) >> 32].as_py(), int(key) & 0xFFFFFFFF, ordered.slice(start, end - start))
+        for key, start, end in zip(found, starts, ends, strict=True)
+    ]
+
+
+def read_table(run_dir: Path, name: str) -> pa.Table:
+    """One table of a stored run, with every column of the schema. A table that is not there is empty.
+
+    Raises BadDataError when `sends` or `copies` is missing, or when a file is damaged or does not follow
+    the schema.
+    """
+    target = history_dir(run_dir) / f"{name}.parquet"
+    schema = TABLES[name].arrow()
+    if not target.exists():
+        if name in NEEDED:
+            raise BadDataError(f"{target} is missing, and nothing can be judged without it.")
+        return schema.empty_table()
+    files = sorted(target.glob("*.parquet")) if target.is_dir() else [target]
+    parts = [_read_file(file, name) for file in files]
+    return pa.concat_tables(parts) if parts else schema.empty_table()
+
+
+def _read_file(file: Path, name: str) -> pa.Table:
+    try:
+        found = pq.ParquetFile(file).read()
+    except (pa.ArrowException, OSError) as error:
+        raise BadDataError(f"{file} cannot be read as Parquet: {error}.") from error
+    schema = TABLES[name].arrow()
+    columns = []
+    for field in schema:
+        if field.name in found.column_names:
+            try:
+                column = found[field.name].cast(field.type)
+            except pa.ArrowException as error:
+                had = found[field.name].type
+                raise BadDataError(f"{file}: column {field.name} is {had}, not {field.type}.") from error
+        else:
+            column = pa.nulls(found.num_rows, field.type)
+        if not field.nullable and column.null_count:
+            row = pc.index(pc.is_null(column), True).as_py()
+            raise BadDataError(f"{file}: column {field.name} is required, but row {row} has none.")
+        columns.append(column)
+    return pa.table(columns, schema=schema)
+
+
+def validate(run_dir: Path) -> dict[str, int]:
+    """Hold every table of a stored run against the schema; rows of each. Raises BadDataError."""
+    return {name: read_table(run_dir, name).num_rows for name in TABLES}

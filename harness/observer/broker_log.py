@@ -1,0 +1,131 @@
+"""Lines of broker and controller logs that matter, as rows of `log_events`.
+
+The wording is that of Kafka 0.10 to 4.x; the layout is log4j's `%d{ISO8601} %p %m (%c{1})%n`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.clock import Anchor
+
+MOST_ERRORS = 500
+"""Errors kept per host: a broker in trouble repeats itself."""
+
+_LINE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[,.](\d{3}) (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) (.*)")
+_NAME = r"(?P<topic>[\w.-]+)-(?P<partition>\d+)"
+
+
+@dataclass(frozen=True)
+class _Rule:
+    kind: str
+    needle: str
+    pattern: re.Pattern[str]
+
+
+def _rule(kind: str, needle: str, pattern: str) -> _Rule:
+    return _Rule(kind, needle, re.compile(pattern))
+
+
+_RULES = (
+    _rule("truncated", "Truncating to offset", rf"partition={_NAME},.*Truncating to offset (?P<offset>\d+)"),
+    _rule("truncated", "Truncating log", rf"Truncating log {_NAME} to offset (?P<offset>\d+)"),
+    _rule("truncated", "Truncate fully", rf"partition={_NAME},.*start at offset (?P<offset>\d+)"),
+    _rule("truncated_to_hw", "high watermark", rf"partition {_NAME} to local high watermark (?P<offset>\d+)"),
+    _rule("isr_shrinking", "Shrinking ISR", rf"(?:Partition \[?{_NAME}.*)?Shrinking ISR"),
+    _rule("isr_expanding", "Expanding ISR", rf"(?:Partition \[?{_NAME}.*)?Expanding ISR"),
+    _rule("isr_updated", "ISR updated", rf"Partition {_NAME} .*ISR updated"),
+    _rule(
+        "became_leader",
+        "starts at ",
+        rf"Leader {_NAME}[ ,].*starts at leader epoch (?P<epoch>\d+) from offset (?P<offset>\d+)",
+    ),
+    _rule(
+        "became_leader",
+        "starts at Leader Epoch",
+        rf"{_NAME} starts at Leader Epoch (?P<epoch>\d+) from offset (?P<offset>\d+)",
+    ),
+    _rule(
+        "became_follower",
+        "starts at ",
+        rf"Follower {_NAME}[ ,].*starts at leader epoch (?P<epoch>\d+)(?: from offset (?P<offset>\d+))?",
+    ),
+    _rule("unclean_election", "UNCLEAN partition change", rf"UNCLEAN partition change for {_NAME}"),
+    _rule(
+        "unclean_election", "potential data loss", rf"(?:for (?:partition )?\[?{_NAME})?.*potential data loss"
+    ),
+    _rule("session_expired", "xpired", r"ZooKeeperClient.*\] Session expired\.|state changed \(Expired\)"),
+    _rule("resigned", "esign", r"\] Resigned \(|transition to Resigned"),
+    _rule("resigned", "Renouncing", r"Renouncing the leadership"),
+    _rule("resigned", "Did not receive fetch", r"Did not receive fetch request from the majority"),
+)
+
+
+def wall_clock(zone: dt.tzinfo | None = None) -> Callable[[str, str], int]:
+    """A converter from log4j's date and milliseconds, written in ``zone`` (None: local), to wall ns."""
+    known: dict[str, int] = {}
+
+    def convert(second: str, millisecond: str) -> int:
+        if second not in known:
+            stamp = dt.datetime.fromisoformat(second)
+            known[second] = int(stamp.replace(tzinfo=zone).timestamp()) * 1_000_000_000
+        return known[second] + int(millisecond) * 1_000_000
+
+    return convert
+
+
+def parse_line(line: str) -> tuple[str, dict[str, object]] | None:
+    """The kind of event a message tells of, with topic, partition, offset and epoch; None if none."""
+    for rule in _RULES:
+        if rule.needle in line:
+            match = rule.pattern.search(line)
+            if match:
+                found = match.groupdict()
+                numbers = ("partition", "offset", "epoch")
+                row: dict[str, object] = {k: int(found[k]) for k in numbers if found.get(k) is not None}
+                if found.get("topic"):
+                    row["topic"] = found["topic"]
+                return rule.kind, row
+    return None
+
+
+def read_log(
+    file: Path, host: str, anchor: Anchor, zone: dt.tzinfo | None = None
+) -> Iterator[dict[str, object]]:
+    """Rows of `log_events` from one host's log."""
+    convert, errors = wall_clock(zone), 0
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            head = line[24:30]
+            if head.startswith(("TRACE", "DEBUG")):
+                continue
+            serious = head.startswith(("ERROR", "FATAL"))
+            event = parse_line(line)
+            if event is None and not serious:
+                continue
+            match = _LINE.match(line)
+            if match is None:
+                continue
+            second, millisecond, level, text = match.groups()
+            if event is None:
+                errors += 1
+                if errors > MOST_ERRORS:
+                    continue
+                event = (level.lower(), {})
+            kind, row = event
+            at = anchor.monotonic_from_wall(convert(second, millisecond))
+            yield {"ns": at, "host": host, "kind": kind, "text": text[:2000], **row}
+
+
+def read_logs(nodes: Path, anchor: Anchor, zone: dt.tzinfo | None = None) -> list[dict[str, object]]:
+    """Rows of `log_events` from the logs of all hosts of a run (`nodes/<host>/server.log`), by time."""
+    events = [
+        row
+        for file in sorted(nodes.glob("*/server.log"))
+        for row in read_log(file, file.parent.name, anchor, zone)
+    ]
+    return sorted(events, key=lambda row: int(str(row["ns"])))
