@@ -173,9 +173,9 @@ def _check_required(table: pa.Table, name: str, files: list[Path]) -> None:
         if table[column].null_count:
             for file in files:
                 for number, line in enumerate(file.read_bytes().split(b"\n"), 1):
-                    if line.startswith(_PREFIX + name.encode() + b'"') and _whole(line):
-                        if json.loads(line).get(column) is None:
-                            raise BadDataError(f"{file}, line {number}: a row of {name} has no {column}.")
+                    mine = line.startswith(_PREFIX + name.encode() + b'"') and _whole(line)
+                    if mine and json.loads(line).get(column) is None:
+                        raise BadDataError(f"{file}, line {number}: a row of {name} has no {column}.")
             raise BadDataError(f"A row of {name} has no {column}.")
 
 
