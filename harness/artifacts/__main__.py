@@ -1,0 +1,32 @@
+"""`python -m harness.artifacts VERSION...`: fill the cache, with progress."""
+
+from __future__ import annotations
+
+import sys
+
+from harness.artifacts import resolve
+from harness.console import Progress
+from harness.errors import EXIT_INTERRUPTED, AckedError
+from harness.kafka.versions import DEFAULT
+
+
+def main(argv: list[str]) -> int:
+    """Resolve each version (the default one when none is named)."""
+    progress = Progress()
+    try:
+        for version in argv or [DEFAULT]:
+            with progress.phase("resolve", f"Kafka {version}"):
+                found = resolve(version, say=progress.say)
+            progress.say(f"Kafka {version}: {len(found.jars)} jars in {found.root}")
+    except AckedError as error:
+        sys.stderr.write(f"{error.message}\n")
+        if error.detail:
+            sys.stderr.write(f"{error.detail}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,74 @@
+"""The Java to run Kafka with: found, and its version understood."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+
+from harness.errors import UnfitError
+
+MIN_JAVA = 17
+INSTALL = "sudo apt-get install -y openjdk-17-jre-headless"
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java runtime: ``build`` is a short key that differs whenever class-data archives cannot be shared."""
+
+    path: str
+    major: int
+    version: str
+    build: str
+
+
+def parse_major(text: str) -> tuple[int, str] | None:
+    """Major version and full version out of what `java -version` says; None when it says neither.
+
+    >>> parse_major('openjdk version "1.8.0_392"')
+    (8, '1.8.0_392')
+    """
+    found = re.search(r'version "((?:1\.)?(\d+)[^"]*)"', text)
+    return (int(found[2]), found[1]) if found else None
+
+
+def find_java(minimum: int = MIN_JAVA) -> Java:
+    """Java of `JAVA_HOME` where that is set, else the one on the path.
+
+    Raises UnfitError with one sentence when there is none, it does not answer, or it is too old.
+    """
+    home = os.environ.get("JAVA_HOME", "")
+    path = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if path is None:
+        place = f"in JAVA_HOME={home}" if home else "on the path"
+        raise UnfitError(
+            f"No Java {place}: Kafka needs Java {minimum} or newer; install it with `{INSTALL}`."
+        )
+    java = _ask(path)
+    if java.major < minimum:
+        raise UnfitError(
+            f"Java {java.version} at {path} is too old: Kafka needs Java {minimum} or newer; "
+            f"install it with `{INSTALL}`, or let JAVA_HOME point at one."
+        )
+    return java
+
+
+@cache
+def _ask(path: str) -> Java:
+    try:
+        said = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnfitError(f"Java at {path} cannot be run ({error}); install it with `{INSTALL}`.") from error
+    text = said.stderr + said.stdout
+    parsed = parse_major(text)
+    if said.returncode != 0 or parsed is None:
+        first = text.strip().splitlines()[:1] or [f"exit status {said.returncode}"]
+        raise UnfitError(
+            f"Java at {path} does not tell its version ({first[0]}); install it with `{INSTALL}`."
+        )
+    key = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return Java(path, parsed[0], parsed[1], f"java{parsed[1]}-{key}")

@@ -1,0 +1,179 @@
+"""All that differs from one Kafka version to the next, as data.
+
+Every known version was resolved and started on Java 17. Where a capability is not a matter of the version
+alone (a feature can be switched off), the value says what a new cluster does by default.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from harness.errors import UsageError
+
+Mode = Literal["zookeeper", "kraft", "kraft-combined"]
+LogSyntax = Literal["log4j1", "log4j2"]
+ReplicaLog = Literal["fetch-v11", "files"]
+
+ZOOKEEPER: tuple[Mode, ...] = ("zookeeper",)
+KRAFT: tuple[Mode, ...] = ("kraft", "kraft-combined")
+
+_SETUP_TIMEOUTS = frozenset({"socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms"})
+
+
+@dataclass(frozen=True, order=True)
+class Coordinates:
+    """A module of the Maven world."""
+
+    organisation: str
+    name: str
+    revision: str
+
+    def __str__(self) -> str:
+        return f"{self.organisation}:{self.name}:{self.revision}"
+
+
+_LOG4J = (Coordinates("org.slf4j", "slf4j-log4j12", "1.7.30"),)
+_RELOAD4J = (
+    Coordinates("org.slf4j", "slf4j-reload4j", "1.7.36"),
+    Coordinates("ch.qos.reload4j", "reload4j", "1.2.25"),
+)
+_JAXB = (Coordinates("javax.xml.bind", "jaxb-api", "2.3.1"),)  # cluster ids of 0.10 and 0.11 need it
+
+
+@dataclass(frozen=True)
+class KafkaVersion:
+    """What one Kafka version needs, and what it can do."""
+
+    version: str
+    scala: str
+    modes: tuple[Mode, ...]
+    logging: tuple[Coordinates, ...]
+    extras: tuple[Coordinates, ...] = ()
+    log_syntax: LogSyntax = "log4j1"
+    zookeeper: str | None = None
+    """The ZooKeeper that comes with it; None where it is not run with one here."""
+    replica_log: ReplicaLog = "fetch-v11"
+    """How a replica's own log is read: FETCH v11 with replica id -3, or the files of its data folder."""
+    record_epochs: bool = True
+    """Batches carry the leader epoch (message format 2)."""
+    message_format_config: bool = True
+    """The topic setting `message.format.version` takes effect."""
+    epoch_truncation: bool = True
+    """Followers truncate by leader epoch (KIP-101), not to their high watermark."""
+    alter_isr: bool = False
+    """The leader asks the controller to change the ISR (KIP-497), by default."""
+    eligible_leader_replicas: bool = False
+    """ELR (KIP-966) is on in a new cluster."""
+    pre_vote: bool = False
+    """A controller that comes back asks before it raises the epoch (KIP-996)."""
+    resigns_when_cut_off: bool = False
+    """A quorum leader that hears no majority resigns (KAFKA-15489)."""
+    describe_quorum: int | None = None
+    """Newest DescribeQuorum that is answered; None without KRaft."""
+    min_java: int = 8
+    unsupported_keys: frozenset[str] = frozenset()
+    """Keys of this project's base broker configuration that the version does not know."""
+    broker_heap_mb: int = 384
+    controller_heap_mb: int = 192
+    zookeeper_heap_mb: int = 128
+    known: bool = True
+    """False for a version that is only tried (`--force`)."""
+
+    @property
+    def coordinates(self) -> tuple[Coordinates, ...]:
+        """Everything to resolve, Kafka first."""
+        kafka = Coordinates("org.apache.kafka", f"kafka_{self.scala}", self.version)
+        return (kafka, *self.logging, *self.extras)
+
+    @property
+    def default_mode(self) -> Mode:
+        """The mode to use when none is asked for."""
+        return self.modes[0]
+
+    def require_mode(self, mode: str) -> None:
+        """Raise UsageError where this version cannot run in ``mode``."""
+        if mode not in self.modes:
+            raise UsageError(
+                f"Kafka {self.version} runs here in mode {' or '.join(self.modes)}, not {mode!r}."
+            )
+
+
+def _log4j2(revision: str) -> tuple[Coordinates, ...]:
+    return (Coordinates("org.apache.logging.log4j", "log4j-slf4j-impl", revision),)
+
+
+_FIRST = KafkaVersion(
+    version="0.10.2.2",
+    scala="2.12",
+    modes=ZOOKEEPER,
+    logging=_LOG4J,
+    extras=_JAXB,
+    zookeeper="3.4.9",
+    replica_log="files",
+    record_epochs=False,
+    epoch_truncation=False,
+    unsupported_keys=_SETUP_TIMEOUTS,
+)
+_V0_11 = replace(_FIRST, version="0.11.0.3", zookeeper="3.4.10", record_epochs=True, epoch_truncation=True)
+_V1_1 = replace(_V0_11, version="1.1.1", extras=())
+_V2_4 = replace(_V1_1, version="2.4.1", scala="2.13", zookeeper="3.5.7", replica_log="fetch-v11")
+_V2_7 = replace(_V2_4, version="2.7.1", zookeeper="3.5.9", alter_isr=True, unsupported_keys=frozenset())
+_V3_6 = replace(
+    _V2_7,
+    version="3.6.2",
+    modes=KRAFT,
+    logging=_RELOAD4J,
+    zookeeper=None,
+    message_format_config=False,
+    describe_quorum=1,
+    broker_heap_mb=320,
+)
+_V3_7 = replace(_V3_6, version="3.7.0", resigns_when_cut_off=True)
+_V3_9 = replace(_V3_7, version="3.9.1", describe_quorum=2)
+_V4_1 = replace(
+    _V3_9,
+    version="4.1.0",
+    logging=_log4j2("2.24.3"),
+    log_syntax="log4j2",
+    eligible_leader_replicas=True,
+    pre_vote=True,
+    min_java=17,
+)
+_V4_3 = replace(_V4_1, version="4.3.1", logging=_log4j2("2.25.4"))
+
+_ALL = (_FIRST, _V0_11, _V1_1, _V2_4, _V2_7, _V3_6, _V3_7, _V3_9, _V4_1, _V4_3)
+VERSIONS: Mapping[str, KafkaVersion] = {entry.version: entry for entry in _ALL}
+"""Known versions, oldest first."""
+
+DEFAULT = _V2_7.version
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Sorts version numbers; raises UsageError for what is none."""
+    try:
+        return tuple(int(part) for part in version.split("."))
+    except ValueError:
+        raise UsageError(f"{version!r} is no Kafka version; say one like {DEFAULT}.") from None
+
+
+def kafka_version(version: str, *, force: bool = False) -> KafkaVersion:
+    """What is known of ``version``.
+
+    With ``force`` a version that is not known is taken to be like the newest known one below it. Raises
+    UsageError otherwise, with the nearest and all known ones.
+    """
+    if version in VERSIONS:
+        return VERSIONS[version]
+    asked = version_key(version)
+    if not force:
+        near = difflib.get_close_matches(version, VERSIONS, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise UsageError(
+            f"Kafka {version} was never tried here; {hint}Known are {', '.join(VERSIONS)}; "
+            f"--force tries it all the same."
+        )
+    older = [entry for entry in _ALL if version_key(entry.version) <= asked]
+    return replace((older or [_FIRST])[-1], version=version, known=False)
