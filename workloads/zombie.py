@@ -1,0 +1,122 @@
+"""Raw sends: one attempt with its answer, and a pinned series of them (the zombie window after a heal)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection
+
+from harness.clock import now_ns
+from harness.history.identity import encode
+from workloads.outcomes import classify
+from workloads.raw import RawConnection
+from workloads.recorder import Recorder
+from workloads.spec import SendResult, Writer, ZombieResult
+
+
+def raw_send(
+    recorder: Recorder,
+    writer: Writer,
+    connection: RawConnection,
+    place: tuple[str, int],
+    label: str,
+    sent: tuple[int, int],
+) -> SendResult:
+    """Make the one attempt for a message that is already recorded as ``sent`` (seq, time), record its end."""
+    topic, partition = place
+    seq, sent_ns = sent
+    answer = connection.produce(
+        topic,
+        partition,
+        encode(writer.number, seq, topic, partition, label),
+        acks=writer.acks,
+        timeout_s=writer.request_timeout_s,
+        version=writer.produce_version,
+    )
+    done_ns = now_ns()
+    attempts = 1 if answer.left else 0
+    outcome = classify(answer.error, acks=writer.acks, attempts=attempts)
+    broker = writer.node if answer.left else None
+    recorder.done(
+        writer.number,
+        seq,
+        done_ns,
+        outcome,
+        answer.error,
+        offset=answer.offset,
+        attempts=attempts,
+        broker=broker,
+    )
+    return SendResult(
+        writer.number,
+        seq,
+        topic,
+        partition,
+        label,
+        outcome,
+        answer.error,
+        answer.offset,
+        attempts,
+        broker,
+        sent_ns,
+        done_ns,
+    )
+
+
+class ZombieWrites:
+    """A raw write every ``every_s`` on one broker, until stopped or until an error that ends it."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        writer: Writer,
+        place: tuple[str, int],
+        *,
+        every_s: float,
+        max_count: int,
+        stop_on: Collection[int] | None,
+    ) -> None:
+        """Starts at once. ``stop_on`` are the error codes that end it; None: any error; empty: none."""
+        recorder.register(writer)
+        self._recorder = recorder
+        self._writer = writer
+        self._place = place
+        self._every_s = every_s
+        self._max_count = max_count
+        self._stop_on = stop_on
+        self._results: list[SendResult] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"zombie-{writer.number}", daemon=True)
+        self._thread.start()
+
+    def stop(self, within_s: float) -> ZombieResult:
+        """Stop after the attempt under way."""
+        self._stop.set()
+        return self.wait(within_s)
+
+    def wait(self, within_s: float) -> ZombieResult:
+        """What was written so far, once it has ended or ``within_s`` has passed."""
+        self._thread.join(within_s)
+        results = list(self._results)
+        good = [result for result in results if result.ok]
+        return ZombieResult(
+            sent=len(results),
+            ok=len(good),
+            last_error=results[-1].error if results else 0,
+            first_ok_ns=good[0].done_ns if good else None,
+            last_ok_ns=good[-1].done_ns if good else None,
+            offsets=tuple(result.offset for result in good if result.offset is not None),
+            running=self._thread.is_alive(),
+        )
+
+    def _run(self) -> None:
+        with RawConnection(self._writer.brokers[0], self._writer.connect_timeout_s) as connection:
+            due = time.monotonic()
+            while not self._stop.is_set() and len(self._results) < self._max_count:
+                sent = self._recorder.sent(self._writer.number, *self._place)
+                result = raw_send(self._recorder, self._writer, connection, self._place, "", sent)
+                self._results.append(result)
+                if result.error and (self._stop_on is None or result.error in self._stop_on):
+                    return
+                due = max(due + self._every_s, time.monotonic())
+                self._stop.wait(max(0.0, due - time.monotonic()))
