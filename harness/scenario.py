@@ -60,12 +60,25 @@ class Expected:
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic with one or more partitions; ``replicas`` are broker numbers, preferred leader first."""
+    """A topic; ``replicas`` are the broker numbers of its partitions, preferred leader first.
+
+    With ``spread`` each further partition rotates them, so that every broker leads some.
+    """
 
     name: str
     replicas: tuple[int, ...]
     partitions: int = 1
     config: Mapping[str, str] = field(default_factory=dict)
+    spread: bool = False
+
+    @property
+    def assignment(self) -> tuple[tuple[int, ...], ...]:
+        """Replicas of each partition, in order of partition."""
+        if not self.spread:
+            return (self.replicas,) * self.partitions
+        size = len(self.replicas)
+        turned = (number % size for number in range(self.partitions))
+        return tuple(self.replicas[turn:] + self.replicas[:turn] for turn in turned)
 
 
 @dataclass(frozen=True)

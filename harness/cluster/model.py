@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from harness.scenario import Topic
+
+
+@dataclass(frozen=True)
+class PartitionState:
+    """What the metadata store says about one partition; ``leader`` is -1 when there is none."""
+
+    leader: int
+    epoch: int
+    isr: tuple[int, ...]
 
 
 class Distribution(Protocol):
@@ -42,6 +52,13 @@ class Cluster(Protocol):
 
     def controller(self) -> int | None:
         """Node id of the active controller, as the metadata store says."""
+
+    def partition(self, topic: str, partition: int = 0) -> PartitionState | None:
+        """What the metadata store (not a broker) says about a partition; None where it is unknown."""
+
+    @property
+    def asked_config(self) -> Mapping[str, Mapping[str, str]]:
+        """Broker properties by host as they were written, for comparison with what took effect."""
 
     def roles(self) -> Mapping[str, str]:
         """Who plays which role right now, for the manifest."""

@@ -15,6 +15,7 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
+from harness.cluster.model import PartitionState
 from harness.cluster.processes import Processes
 from harness.errors import InvalidRunError
 from harness.kafka.config import broker_properties, zookeeper_properties
@@ -84,7 +85,7 @@ class ZooKeeperCluster:
         """Write configuration and assignment znodes; the controller does the rest (0.10.2 to 3.x)."""
         for topic in topics:
             config = {"version": 1, "config": dict(topic.config)}
-            assignment = {str(number): list(topic.replicas) for number in range(topic.partitions)}
+            assignment = {str(number): list(replicas) for number, replicas in enumerate(topic.assignment)}
             self._registry.create(f"/config/topics/{topic.name}", json.dumps(config).encode(), makepath=True)
             self._registry.create(
                 f"/brokers/topics/{topic.name}",
@@ -92,8 +93,8 @@ class ZooKeeperCluster:
                 makepath=True,
             )
         for topic in topics:
-            for number in range(topic.partitions):
-                self._wait_for_leader(topic.name, number, topic.replicas[0])
+            for number, replicas in enumerate(topic.assignment):
+                self._wait_for_leader(topic.name, number, replicas[0])
 
     def start(self, host: str) -> None:
         """Start a process again; a broker only once its old registration has gone (else it exits)."""
@@ -123,6 +124,13 @@ class ZooKeeperCluster:
         """The broker in `/controller`."""
         value = self._json("/controller")
         return None if value is None else int(value["brokerid"])
+
+    def partition(self, topic: str, partition: int = 0) -> PartitionState | None:
+        """The partition's `state` znode."""
+        value = self._json(f"/brokers/topics/{topic}/partitions/{partition}/state")
+        if value is None:
+            return None
+        return PartitionState(int(value["leader"]), int(value["leader_epoch"]), tuple(value["isr"]))
 
     def roles(self) -> Mapping[str, str]:
         """Controller and ZooKeeper modes as seen now."""
@@ -177,11 +185,11 @@ class ZooKeeperCluster:
         )
 
     def _wait_for_leader(self, topic: str, partition: int, leader: int) -> None:
-        path = f"/brokers/topics/{topic}/partitions/{partition}/state"
-        self._wait(
-            lambda: (self._json(path) or {}).get("leader") == leader,
-            f"broker {leader} to lead {topic}/{partition}",
-        )
+        def led() -> bool:
+            state = self.partition(topic, partition)
+            return state is not None and state.leader == leader
+
+        self._wait(led, f"broker {leader} to lead {topic}/{partition}")
 
     def _assert_roles(self) -> None:
         wanted = self._lab.topology.host(self._setup.controller).node_id

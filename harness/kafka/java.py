@@ -65,6 +65,7 @@ class JavaProcess:
             "-Xshare:auto",
             *([f"-XX:SharedArchiveFile={self.archive}"] if self.archive else []),
             f"-D{logging}=file:{self.log_config}",
+            "-Duser.timezone=UTC",  # so that log lines can be placed on the run's clock
             "-Dzookeeper.admin.enableServer=false",
             "-Dzookeeper.cnxTimeout=500",  # 5 s by default, which blocks elections while packets are dropped
             "-cp",

@@ -1,0 +1,80 @@
+"""Reading the effective configuration back: an override that did not take is an error, not a detail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from harness.errors import InvalidRunError
+from harness.history.journal import Journal
+from harness.kafka.wire.admin import describe_configs
+from harness.kafka.wire.dialect import Dialect
+from harness.lab.model import Topology
+from harness.scenario import Topic
+
+_NOT_TOLD = frozenset({"listeners", "advertised.listeners", "log.dirs", "zookeeper.connect", "broker.rack"})
+"""Keys that carry addresses and paths: recorded, but not compared (Kafka may rewrite them)."""
+
+
+def record_broker_configs(
+    topology: Topology, asked: Mapping[str, Mapping[str, str]], journal: Journal, dialect: Dialect
+) -> None:
+    """Write every broker's effective configuration into the history and compare it with what was asked.
+
+    Raises InvalidRunError naming the first key that did not take.
+    """
+    if dialect.describe_configs is None:
+        _record_unread(asked, journal)
+        return
+    for host, wanted in asked.items():
+        node = topology.host(host)
+        effective = describe_configs((node.address, 9092), "broker", str(node.node_id), dialect=dialect)
+        _write(journal, "broker", host, effective, wanted)
+        _compare(host, effective, wanted)
+
+
+def record_topic_configs(
+    topology: Topology, topics: tuple[Topic, ...], journal: Journal, dialect: Dialect
+) -> None:
+    """Write every topic's effective configuration into the history and compare it with what was asked."""
+    if dialect.describe_configs is None:
+        _record_unread({topic.name: topic.config for topic in topics}, journal, "topic")
+        return
+    for topic in topics:
+        leader = topology.host(f"broker{topic.replicas[0]}")
+        effective = describe_configs((leader.address, 9092), "topic", topic.name, dialect=dialect)
+        _write(journal, "topic", topic.name, effective, topic.config)
+        _compare(f"topic {topic.name}", effective, topic.config)
+
+
+def _record_unread(asked: Mapping[str, Mapping[str, str]], journal: Journal, scope: str = "broker") -> None:
+    for name, wanted in asked.items():
+        rows: list[dict[str, object]] = [
+            {"scope": scope, "name": name, "key": key, "asked": value} for key, value in wanted.items()
+        ]
+        journal.write_many("configs", rows)
+
+
+def _write(
+    journal: Journal, scope: str, name: str, effective: Mapping[str, str | None], asked: Mapping[str, str]
+) -> None:
+    rows: list[dict[str, object]] = [
+        {"scope": scope, "name": name, "key": key, "value": value, "asked": asked.get(key)}
+        for key, value in sorted(effective.items())
+    ]
+    journal.write_many("configs", rows)
+
+
+def _compare(name: str, effective: Mapping[str, str | None], asked: Mapping[str, str]) -> None:
+    for key, wanted in asked.items():
+        if key in _NOT_TOLD:
+            continue
+        if key not in effective:
+            raise InvalidRunError(
+                f"{name} was given {key}={wanted}, but this Kafka version knows no such key; a misspelt key "
+                f"has no effect, so correct or remove it."
+            )
+        if effective[key] != wanted:
+            raise InvalidRunError(
+                f"{name} was given {key}={wanted}, but {key}={effective[key]} is in effect; the run would "
+                f"judge another configuration."
+            )

@@ -1,0 +1,238 @@
+"""One run: lab, cluster, clients, the scenario's body, final logs, and the history on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import artifacts
+from harness.clock import Anchor
+from harness.cluster.model import Cluster
+from harness.cluster.processes import Processes
+from harness.cluster.zookeeper_mode import ZooKeeperCluster
+from harness.console import Progress
+from harness.errors import AckedError, InvalidRunError, UnfitError
+from harness.history.assemble import assemble
+from harness.history.journal import Journal
+from harness.history.schema import SCHEMA_VERSION
+from harness.kafka.versions import KafkaVersion
+from harness.kafka.wire.dialect import dialect
+from harness.lab.embedded import EmbeddedLab
+from harness.lab.model import Lab
+from harness.lab.topology import three_azs
+from harness.run.configs import record_broker_configs, record_topic_configs
+from harness.run.folder import CLAIMS, RunFolder, write_json
+from harness.run.stage import Stage
+from harness.run.watching import Watch
+from harness.scenario import Scenario, Setup, Topic
+from nemesis.nemesis import Nemesis
+from workloads.client import Client
+
+STREAM_PARTITIONS = 3
+"""Each AZ's broker leads one partition of the background stream."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What the command line may change about a scenario."""
+
+    version: KafkaVersion
+    mode: str
+    lab: str = "embedded"
+    rate: float | None = None
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How the run itself ended; what it proves is the checker's business."""
+
+    folder: RunFolder
+    status: str
+    problem: AckedError | None
+
+
+def run_scenario(
+    scenario: Scenario,
+    options: RunOptions,
+    folder: RunFolder,
+    progress: Progress,
+    *,
+    booted: Callable[[], None] = lambda: None,
+) -> RunResult:
+    """Run a scenario and leave a judgeable run folder behind, also when it fails half-way.
+
+    ``booted`` is called once the cluster is up, when there is time for other work (warming Spark up).
+    """
+    anchor = Anchor.take()
+    folder.update(
+        schema_version=SCHEMA_VERSION,
+        scenario=scenario.name,
+        status="running",
+        kafka=options.version.version,
+        mode=options.mode,
+        lab=options.lab,
+        anchor={"monotonic_ns": anchor.monotonic_ns, "wall_ns": anchor.wall_ns},
+    )
+    write_json(folder.path / CLAIMS, scenario.declared())
+    status, problem = "complete", None
+    try:
+        _Run(scenario, options, folder, progress, booted).go()
+    except InvalidRunError as error:
+        status, problem = "invalid", error
+    except UnfitError as error:
+        status, problem = "unfit", error
+    except AckedError as error:
+        status, problem = "crashed", error
+    except KeyboardInterrupt:
+        folder.update(status="crashed", problem="interrupted")
+        raise
+    with progress.phase("history", "writing the history"):
+        assemble(folder.path, anchor)
+    folder.update(
+        status=status,
+        problem=problem.message if problem else None,
+        durations=progress.durations,
+    )
+    return RunResult(folder, status, problem)
+
+
+class _Run:
+    """The parts of one run, made one after the other and taken down in reverse."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        options: RunOptions,
+        folder: RunFolder,
+        progress: Progress,
+        booted: Callable[[], None],
+    ) -> None:
+        self.scenario = scenario
+        self.options = options
+        self.setup = scenario.setup
+        self.folder = folder
+        self.progress = progress
+        self.booted = booted
+        self.dialect = dialect(options.version.version)
+        self.rate = self.setup.stream_rate if options.rate is None else options.rate
+        self.topics = self._topics()
+
+    def go(self) -> None:
+        """Bring all up, run the body, read the final logs, take all down."""
+        progress = self.progress
+        with ExitStack() as stack:
+            journal = stack.enter_context(Journal(self.folder.journal("harness")))
+            lab = make_lab(self.options, self.folder.path)
+            stack.callback(lab.down)
+            with progress.phase("lab", "making hosts"):
+                lab.up()
+            distribution = artifacts.resolve(self.options.version.version)
+            processes = Processes(lab, distribution, journal, self.options.version.log_syntax)
+            clients = _Clients(lab)
+            stack.callback(clients.close, self.folder)
+            cluster = make_cluster(self.options, processes, self.setup)
+            stack.callback(cluster.close)
+            with progress.phase("boot", "starting the cluster"):
+                cluster.boot()
+                cluster.create_topics(self.topics)
+            progress.say(f"Kafka {self.options.version.version} is up: {_roles(cluster)}")
+            self.folder.update(roles=dict(cluster.roles()))
+            self.booted()
+            watch = Watch(lab, cluster, self.options, self.topics, journal, self.dialect)
+            stack.callback(watch.stop)
+            watch.start()
+            record_broker_configs(lab.topology, cluster.asked_config, journal, self.dialect)
+            record_topic_configs(lab.topology, self.topics, journal, self.dialect)
+            nemesis = Nemesis(lab, journal)
+            stack.callback(nemesis.close)
+            stage = Stage(
+                setup=self.setup,
+                lab=lab,
+                cluster=cluster,
+                processes=processes,
+                observer=watch.observer,
+                nemesis=nemesis,
+                clients=clients.ready(),
+                journal=journal,
+                progress=progress,
+                dialect=self.dialect,
+            )
+            with progress.phase("scenario", "running the scenario"):
+                self._body(stage)
+            with progress.phase("final logs", "reading every replica's final log"):
+                self._finish(stage, watch)
+
+    def _body(self, stage: Stage) -> None:
+        if self.rate > 0:
+            stage.start_streams(self.rate, self.setup.stream_topic, STREAM_PARTITIONS)
+        try:
+            self.scenario.body(stage)
+        finally:
+            stage.nemesis.heal_all()
+
+    def _finish(self, stage: Stage, watch: Watch) -> None:
+        stage.stop_streams()
+        for client in stage.clients.values():
+            client.close()
+        watch.dump(self.folder.path)
+
+    def _topics(self) -> tuple[Topic, ...]:
+        if self.rate <= 0:
+            return self.setup.topics
+        stream = Topic(self.setup.stream_topic, self.setup.brokers, STREAM_PARTITIONS, spread=True)
+        return (*self.setup.topics, stream)
+
+
+class _Clients:
+    """The agents of all client hosts, started side by side while the cluster boots."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._hosts = lab.topology.role("client")
+        with ThreadPoolExecutor(len(self._hosts)) as pool:
+            self._starting: dict[str, Future[Client]] = {
+                host.az: pool.submit(Client, lab, host.name, self._journal(host.name)) for host in self._hosts
+            }
+
+    def ready(self) -> dict[str, Client]:
+        """The client of each AZ."""
+        return {az: future.result() for az, future in self._starting.items()}
+
+    def close(self, folder: RunFolder) -> None:
+        """End the agents and put their journals where all journals lie."""
+        for future in self._starting.values():
+            if future.exception() is None:
+                future.result().close()
+        for host in self._hosts:
+            journal = self._journal(host.name)
+            if journal.exists():
+                journal.replace(folder.journal(host.name))
+
+    def _journal(self, host: str) -> Path:
+        return self._lab.data_dir(host) / "client.jsonl"
+
+
+def make_lab(options: RunOptions, run_dir: Path) -> Lab:
+    """The lab that the options name, not up yet."""
+    topology = three_azs(options.mode)
+    if options.lab == "compose":
+        from harness.lab.compose import ComposeLab
+
+        return ComposeLab(topology, run_dir)
+    return EmbeddedLab(topology, run_dir)
+
+
+def make_cluster(options: RunOptions, processes: Processes, setup: Setup) -> Cluster:
+    """The cluster of the options' metadata mode."""
+    if options.mode == "zookeeper":
+        return ZooKeeperCluster(processes, setup, options.version.unsupported_keys)
+    from harness.cluster.kraft import KRaftCluster
+
+    return KRaftCluster(processes, setup, options.version)
+
+
+def _roles(cluster: Cluster) -> str:
+    return ", ".join(f"{role} {who}" for role, who in cluster.roles().items())

@@ -1,0 +1,81 @@
+"""A whole run as the command line does it: checks beforehand, the run, the judgement, the report."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from harness.console import Progress
+from harness.errors import AckedError
+from harness.kafka.versions import kafka_version
+from harness.run.folder import RunFolder
+from harness.run.runner import RunOptions, RunResult, run_scenario
+from harness.scenario import Scenario
+from report import terminal
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def prepare(
+    scenario: Scenario, *, lab: str, kafka: str = "", mode: str = "", rate: float | None = None
+) -> RunOptions:
+    """Check what can be checked before anything starts. Raises UsageError, UnfitError."""
+    from harness import artifacts, doctor
+
+    version = kafka_version(kafka or scenario.kafka)
+    wanted_mode = mode or (scenario.mode if not kafka else version.default_mode)
+    version.require_mode(wanted_mode)
+    doctor.require("java", "iproute2", "iptables", *(["user namespaces"] if lab == "embedded" else []))
+    artifacts.resolve(version.version)
+    return RunOptions(version, wanted_mode, lab, rate)
+
+
+def run_and_judge(
+    scenario: Scenario, options: RunOptions, folder: RunFolder, progress: Progress, *, as_json: bool
+) -> int:
+    """Run, judge, report; returns the exit code. Errors are reported here: nothing above us is left."""
+    from harness.cli.main import report_error
+
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            spark: list[Future[SparkSession]] = []
+            result = run_scenario(
+                scenario, options, folder, progress, booted=lambda: spark.append(pool.submit(_warm_up))
+            )
+            return _judge(result, spark, progress, as_json=as_json)
+    except AckedError as error:
+        report_error(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("acked: interrupted; everything that was started has been ended.\n")
+        return 130
+
+
+def _warm_up() -> SparkSession:
+    from checkers.session import start_session
+
+    return start_session()
+
+
+def _judge(result: RunResult, spark: list[Future[SparkSession]], progress: Progress, *, as_json: bool) -> int:
+    from checkers.judge import judge
+    from harness.cli.main import report_error
+
+    if result.problem is not None:
+        report_error(result.problem)
+    began = time.monotonic()
+    with progress.phase("judgement", "Spark reconciles what was acknowledged with what was kept"):
+        session = spark[0].result() if spark else _warm_up()
+        judgement = judge(session, result.folder.path)
+    progress.durations["to verdict"] = time.monotonic() - began
+    result.folder.update(durations=progress.durations)
+    if as_json:
+        print(json.dumps(judgement.as_json(), indent=2, default=str))  # noqa: T201
+    else:
+        terminal.show(judgement.as_json())
+        terminal.show_durations(progress.durations)
+    return judgement.exit_code

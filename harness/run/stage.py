@@ -1,0 +1,260 @@
+"""What a scenario's body works with: clients, faults, and waits on observed conditions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from harness.clock import now_ns
+from harness.cluster.model import Cluster, PartitionState
+from harness.cluster.processes import Processes
+from harness.console import Progress
+from harness.errors import InvalidRunError
+from harness.history.journal import Journal
+from harness.kafka.wire.admin import elect_leaders
+from harness.kafka.wire.dialect import Dialect
+from harness.kafka.wire.logs import Fetched, fetch_own_log
+from harness.lab.model import Lab
+from harness.observer.observer import Observer
+from harness.run.writers import BoundWriter
+from harness.scenario import Setup
+from harness.waiting import wait_until
+from nemesis.nemesis import Nemesis
+from workloads.client import Client, Stream
+from workloads.spec import Load, Reader, ReadResult, Via, Writer
+
+
+@dataclass
+class Stage:
+    """One running cluster with its clients, observer and nemesis."""
+
+    setup: Setup
+    lab: Lab
+    cluster: Cluster
+    processes: Processes
+    observer: Observer
+    nemesis: Nemesis
+    clients: Mapping[str, Client]
+    journal: Journal
+    progress: Progress
+    dialect: Dialect
+    streams: dict[str, Stream] = field(default_factory=dict)
+    _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    def mark(self, name: str, text: str = "") -> int:
+        """Write a narrative mark that claims can refer to, show it, and return its time in ns."""
+        self.progress.say(text or name)
+        return self.journal.mark(name, text)
+
+    def writer(
+        self,
+        az: str,
+        name: str,
+        *to: str,
+        acks: int = -1,
+        via: Via = "raw",
+        retries: int = 0,
+        idempotent: bool = False,
+        request_timeout_s: float = 2.0,
+        delivery_timeout_s: float | None = None,
+        config: Mapping[str, str | int | float | bool] | None = None,
+    ) -> BoundWriter:
+        """A producer in one AZ's client host that sends to the brokers ``to`` (all of them if none is named).
+
+        ``raw`` sends one ProduceRequest per message to exactly one broker, whoever leads; ``librdkafka``
+        finds the leader from the bootstrap list.
+        """
+        spec = Writer(
+            number=next(self._numbers),
+            name=name,
+            brokers=to or self._all_brokers(),
+            via=via,
+            acks=acks,
+            idempotent=idempotent,
+            retries=retries,
+            request_timeout_s=request_timeout_s,
+            delivery_timeout_s=delivery_timeout_s,
+            produce_version=self.dialect.produce,
+            config=config or {},
+        )
+        return BoundWriter(self.clients[az], spec)
+
+    def start_streams(self, rate: float, topic: str, partitions: int) -> None:
+        """Start the background stream of every AZ: idempotent, acks=all, over all brokers it can reach."""
+        for az, client in self.clients.items():
+            spec = Writer(
+                number=next(self._numbers),
+                name=f"{az}-stream",
+                brokers=self._all_brokers(),
+                via="librdkafka",
+                acks=-1,
+                role="stream",
+                idempotent=True,
+                retries=1_000_000,
+                delivery_timeout_s=8.0,
+            )
+            load = Load(topic=topic, partitions=tuple(range(partitions)), rate=rate)
+            self.streams[az] = client.start_stream(spec, load)
+
+    def stop_streams(self, flush_s: float = 5.0) -> None:
+        """Stop the background streams; what is unanswered then ends as unknown."""
+        for stream in self.streams.values():
+            stream.stop(flush_s)
+        self.streams.clear()
+
+    def read(
+        self, az: str, topic: str, *brokers: str, partition: int = 0, within_s: float = 5.0
+    ) -> ReadResult:
+        """A consumer in one AZ reads a topic to the high watermark that the brokers it reaches show."""
+        number = next(self._numbers)
+        reader = Reader(number, f"{az}-reader", brokers or self._all_brokers(), ((topic, partition),))
+        return self.clients[az].read(reader, within_s)
+
+    def _all_brokers(self) -> tuple[str, ...]:
+        return tuple(f"broker{number}" for number in self.setup.brokers)
+
+    def leader(self, topic: str, partition: int = 0) -> str:
+        """Host that leads the partition, as the metadata store says. Raises InvalidRunError for none."""
+        state = self.cluster.partition(topic, partition)
+        if state is None or state.leader < 0:
+            raise InvalidRunError(f"{topic}/{partition} has no leader, but the scenario needs one here.")
+        return f"broker{state.leader}"
+
+    def wait_for_leader(
+        self, topic: str, *, on: str = "", not_on: str = "", partition: int = 0, within_s: float = 15.0
+    ) -> PartitionState:
+        """Wait until the metadata store names a leader on ``on``, or any that is ``not_on``."""
+        wanted = self.lab.topology.host(on).node_id if on else None
+        unwanted = self.lab.topology.host(not_on).node_id if not_on else None
+
+        def fits(state: PartitionState | None) -> bool:
+            if state is None or state.leader < 0:
+                return False
+            return state.leader == wanted if wanted is not None else state.leader != unwanted
+
+        awaited = f"{on} to lead" if on else f"a leader other than {not_on} for"
+        return self._wait_state(topic, partition, fits, f"{awaited} {topic}/{partition}", within_s)
+
+    def wait_for_no_leader(self, topic: str, *, partition: int = 0, within_s: float = 15.0) -> PartitionState:
+        """Wait until the metadata store says that nobody leads the partition."""
+        return self._wait_state(
+            topic,
+            partition,
+            lambda state: state is not None and state.leader == -1,
+            f"{topic}/{partition} to be without a leader",
+            within_s,
+        )
+
+    def wait_for_isr(
+        self, topic: str, *members: int, partition: int = 0, within_s: float = 15.0
+    ) -> PartitionState:
+        """Wait until the metadata store lists exactly these brokers as in sync."""
+        wanted = set(members)
+        return self._wait_state(
+            topic,
+            partition,
+            lambda state: state is not None and set(state.isr) == wanted,
+            f"the ISR of {topic}/{partition} to be {sorted(wanted)}",
+            within_s,
+        )
+
+    def wait_until_serving(
+        self, topic: str, broker: str, *, az: str = "az2", partition: int = 0, within_s: float = 15.0
+    ) -> None:
+        """Wait until a broker accepts writes as leader: it learns of its election after the store does."""
+        probe = self.writer(az, f"{az}-probe-{next(self._numbers)}", broker, acks=1)
+        self.clients[az].wait_writable(topic, probe.spec, partition=partition, within_s=within_s)
+
+    def own_log(self, broker: str, topic: str, partition: int = 0) -> Fetched:
+        """One replica's own log up to 1 MiB, read beside all clients and without side effects."""
+        address = self.lab.topology.host(broker).address
+        return fetch_own_log((address, 9092), topic, partition, dialect=self.dialect, timeout_s=2.0)
+
+    def wait_replicated(self, topic: str, partition: int = 0, within_s: float = 15.0) -> None:
+        """Wait until every in-sync replica holds the same log and knows that all of it is committed."""
+        wait_until(
+            lambda: self._disagreement(topic, partition, full_isr=False),
+            accept=lambda disagreement: disagreement == "",
+            within_s=within_s,
+            awaiting=f"the in-sync replicas of {topic}/{partition} to agree",
+            poll_s=0.1,
+            abort=self.cluster.check_alive,
+        )
+
+    def wait_converged(self, topic: str, partition: int = 0, within_s: float = 30.0) -> None:
+        """Wait until the ISR is full, all replicas hold the same log and every high watermark is its end."""
+        wait_until(
+            lambda: self._disagreement(topic, partition, full_isr=True),
+            accept=lambda disagreement: disagreement == "",
+            within_s=within_s,
+            awaiting=f"the replicas of {topic}/{partition} to converge",
+            poll_s=0.1,
+            abort=self.cluster.check_alive,
+        )
+
+    def _disagreement(self, topic: str, partition: int, *, full_isr: bool) -> str:
+        state = self.cluster.partition(topic, partition)
+        if state is None:
+            return "unknown to the metadata store"
+        wanted = next(
+            (spec.assignment[partition] for spec in self.setup.topics if spec.name == topic), state.isr
+        )
+        if full_isr and set(state.isr) != set(wanted):
+            return f"ISR {state.isr} of {wanted}"
+        contents = {}
+        for member in wanted if full_isr else state.isr:
+            fetched = self.own_log(f"broker{member}", topic, partition)
+            records = [(r.offset, r.epoch, r.crc) for r in fetched.records]
+            end = records[-1][0] + 1 if records else fetched.log_start
+            if fetched.error or fetched.high_watermark != end:
+                return f"broker{member}: error {fetched.error}, HW {fetched.high_watermark}, LEO {end}"
+            contents[member] = records
+        first = next(iter(contents.values()))
+        different = [member for member, records in contents.items() if records != first]
+        return f"logs of brokers {different} differ" if different else ""
+
+    def elect_preferred(self, topic: str, partition: int = 0) -> None:
+        """Ask the controller for a preferred leader election. Raises InvalidRunError when it refuses."""
+        controller = self.cluster.controller()
+        target = (self.lab.topology.host(f"broker{controller}").address, 9092)
+        outcome = elect_leaders(target, [(topic, partition)], "preferred", dialect=self.dialect)
+        for key, answer in outcome.items():
+            if answer.error not in (0, 84):  # 84: the preferred leader leads already
+                raise InvalidRunError(
+                    f"The preferred election of {key[0]}/{key[1]} was refused with error {answer.error} "
+                    f"{answer.message}."
+                )
+
+    def kill(self, *hosts: str) -> None:
+        """SIGKILL processes as a recorded fault."""
+        for host in hosts:
+            self.processes.expect_end(host)
+        self.nemesis.kill(*hosts)
+
+    def restart(self, host: str) -> None:
+        """Start a process again and wait until the cluster knows it."""
+        self.cluster.start(host)
+        self.progress.say(f"{host} is back")
+
+    def since(self, mark_ns: int) -> float:
+        """Seconds since a mark."""
+        return (now_ns() - mark_ns) / 1e9
+
+    def _wait_state(
+        self,
+        topic: str,
+        partition: int,
+        fits: Callable[[PartitionState | None], bool],
+        awaiting: str,
+        within_s: float,
+    ) -> PartitionState:
+        state = wait_until(
+            lambda: self.cluster.partition(topic, partition),
+            accept=fits,
+            within_s=within_s,
+            awaiting=awaiting,
+            abort=self.cluster.check_alive,
+        )
+        assert state is not None
+        return state

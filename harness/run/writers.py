@@ -1,0 +1,62 @@
+"""A producer bound to the client it runs in, as scenarios use it."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from harness.errors import InvalidRunError, WaitTimeoutError
+from workloads.client import Client, ZombieWrites
+from workloads.spec import SendResult, Writer, ZombieResult
+
+
+@dataclass(frozen=True)
+class KeptWriting:
+    """A series of pinned writes that goes on in the background until it is refused or stopped."""
+
+    writes: ZombieWrites
+
+    def wait_refused(self, within_s: float) -> ZombieResult:
+        """Wait until the broker refuses a write; returns how many it took. Raises WaitTimeoutError."""
+        result = self.writes.wait_end(within_s)
+        if result.last_error == 0:
+            self.writes.stop()
+            raise WaitTimeoutError(
+                f"Waited {within_s:g} s for {self.writes.writer.brokers[0]} to refuse a write of "
+                f"{self.writes.writer.name}, in vain; it took {result.ok} of {result.sent}."
+            )
+        return result
+
+    def stop(self) -> ZombieResult:
+        """End it after the write under way."""
+        return self.writes.stop()
+
+
+@dataclass(frozen=True)
+class BoundWriter:
+    """One producer in one client host."""
+
+    client: Client
+    spec: Writer
+
+    def send(self, topic: str, label: str = "", *, partition: int = 0) -> SendResult:
+        """Send one message and wait for its outcome."""
+        return self.client.send(topic, label, self.spec, partition=partition)
+
+    def send_later(self, topic: str, label: str = "", *, partition: int = 0) -> Future[SendResult]:
+        """Send one message; the outcome comes later."""
+        return self.client.send_later(topic, label, self.spec, partition=partition)
+
+    def keep_writing(self, topic: str, *, every_s: float = 0.1, partition: int = 0) -> KeptWriting:
+        """Write to one broker at an interval until it refuses."""
+        return KeptWriting(self.client.zombie_writes(topic, self.spec, partition=partition, every_s=every_s))
+
+    def must_send(self, topic: str, label: str, *, partition: int = 0) -> SendResult:
+        """Send one message that the scenario needs to be acknowledged. Raises InvalidRunError if not."""
+        result = self.send(topic, label, partition=partition)
+        if not result.ok:
+            raise InvalidRunError(
+                f"The scenario needs message {label!r} to be acknowledged, but {self.spec.name} got "
+                f"{result.outcome} with error {result.error}."
+            )
+        return result
