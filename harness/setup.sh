@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Makes a checkout ready: system packages, .venv with the pinned dependencies, Kafka in the cache.
+# Works before any Python of the project exists; exits 3 with one sentence where the machine is unfit.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+unfit() { echo "$*" >&2; exit 3; }
+say() { echo "setup: $*" >&2; }
+
+# The folder belongs to the key: scripts of a virtual environment hold its absolute path.
+stamp=.venv/.ready
+key=$({ pwd; cat pyproject.toml harness/setup.sh; } | sha256sum | cut -d' ' -f1)
+ready() { [ "$(cat "$stamp" 2>/dev/null)" = "$key" ] && .venv/bin/python -c '' 2>/dev/null; }
+if ready; then exit 0; fi
+
+exec 9<pyproject.toml
+if ! flock --nonblock 9; then
+    say "another setup is at work in this checkout, waiting for it"
+    flock 9
+    if ready; then exit 0; fi
+fi
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+failed() { tail -n 15 "$log" >&2; unfit "$@"; }
+
+python=${PYTHON:-python3}
+command -v "$python" >/dev/null || unfit "No $python on the path: install Python 3.11 or newer (sudo apt-get install -y python3 python3-venv)."
+found=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+    unfit "Python $found at $(command -v "$python") is too old: acked needs 3.11 or newer; name another one with PYTHON=python3.11 make ..."
+
+java_major() { # prints nothing where there is no Java that answers
+    local java=java
+    [ -n "${JAVA_HOME:-}" ] && java="$JAVA_HOME/bin/java"
+    "$java" -version 2>&1 | sed -nE 's/.*version "(1\.)?([0-9]+).*/\2/p' | head -n 1 || true
+}
+
+missing=()
+export PATH="$PATH:/usr/sbin:/sbin"
+command -v iptables >/dev/null || missing+=(iptables)
+command -v ip >/dev/null || missing+=(iproute2)
+"$python" -c 'import venv, ensurepip' 2>/dev/null || missing+=("python$found-venv")
+[ -n "$(java_major)" ] || [ -n "${JAVA_HOME:-}" ] || missing+=(openjdk-17-jre-headless)
+
+if [ ${#missing[@]} -gt 0 ]; then
+    install="apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
+    command -v apt-get >/dev/null || unfit "Not installed: ${missing[*]}. Install them with this system's package manager, then run make again."
+    if [ "$(id -u)" = 0 ]; then as_root=()
+    elif sudo -n true 2>/dev/null; then as_root=(sudo -n)
+    else unfit "Not installed: ${missing[*]}. Install them with: sudo sh -c '$install'"
+    fi
+    say "installing ${missing[*]}"
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive sh -c "$install" >"$log" 2>&1 </dev/null ||
+        failed "Installing ${missing[*]} failed; the command was: $install"
+fi
+
+major=$(java_major)
+[ -n "$major" ] || unfit "No Java that answers ${JAVA_HOME:+in JAVA_HOME=$JAVA_HOME }was found: install it with sudo apt-get install -y openjdk-17-jre-headless."
+[ "$major" -ge 17 ] || unfit "Java $major is too old: Kafka needs Java 17 or newer; install it with sudo apt-get install -y openjdk-17-jre-headless, or let JAVA_HOME point at one."
+
+if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    say "making .venv with Python $found"
+    "$python" -m venv --clear .venv || unfit "Making .venv with $python failed; install python$found-venv (sudo apt-get install -y python$found-venv)."
+fi
+say "installing the pinned dependencies into .venv (a minute or two when they are not cached)"
+pip=(.venv/bin/python -m pip install --disable-pip-version-check --editable '.[dev]')
+if [ -t 2 ]; then "${pip[@]}" >&2; else "${pip[@]}" --quiet >"$log" 2>&1; fi ||
+    failed "Installing the dependencies failed; is the package index reachable from here?"
+
+say "resolving Kafka into ${ACKED_CACHE:-~/.cache/acked}"
+.venv/bin/python -m harness.artifacts
+echo "$key" >"$stamp"
