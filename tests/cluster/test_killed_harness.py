@@ -1,0 +1,97 @@
+"""However the harness dies, nothing of a run is left: the kernel takes it away."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from harness.waiting import wait_until
+
+pytestmark = pytest.mark.cluster
+MOMENTS = 10
+
+
+def _processes_of(folder: Path) -> list[str]:
+    """Command lines of processes that mention the run's folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if str(folder) in words:
+                found.append(words)
+    return found
+
+
+def _network_namespaces() -> set[str]:
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                found.add(str((entry / "ns" / "net").readlink()))
+            except OSError:
+                continue
+    return found
+
+
+def _lines(*command: str) -> set[str]:
+    text = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return {line for line in text.splitlines() if line and not line.startswith("#")}
+
+
+def _kill_one(folder: Path, after_s: float) -> str:
+    """Start a run, SIGKILL its first process after a while; returns what is left of it, or nothing."""
+    command = [sys.executable, "-m", "harness.cli.main", "run", "leader-az-isolated", "--runs", str(folder)]
+    run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    began = time.monotonic()
+    wait_until(
+        lambda: time.monotonic() - began >= after_s or run.poll() is not None,
+        within_s=after_s + 5,
+        awaiting="the random moment",
+    )
+    run.send_signal(signal.SIGKILL)
+    run.wait(10)
+    wait_until(
+        lambda: _processes_of(folder),
+        accept=lambda left: not left,
+        within_s=5,
+        awaiting=f"every process of a run that was killed after {after_s:.1f} s to end",
+    )
+    return f"{after_s:.1f} s"
+
+
+def test_a_sigkill_at_ten_random_moments_leaves_nothing(tmp_path: Path) -> None:
+    """Ten runs, killed at moments from set-up to judgement: no process, namespace, interface, rule, mount."""
+    seed = random.randrange(1 << 30)
+    moments = [random.Random(seed + number).uniform(0.1, 22.0) for number in range(MOMENTS)]
+    before = {
+        "interfaces": _lines("ip", "-o", "link"),
+        "rules": _lines("iptables-save"),
+        "mounts": _lines("cat", "/proc/self/mounts"),
+    }
+    known = _network_namespaces()
+    with ThreadPoolExecutor(3) as pool:
+        killed = list(pool.map(lambda n: _kill_one(tmp_path / str(n), moments[n]), range(MOMENTS)))
+    assert len(killed) == MOMENTS, f"seed {seed}"
+    wait_until(
+        lambda: _network_namespaces() - known,
+        accept=lambda fresh: not fresh,
+        within_s=5,
+        awaiting=f"the network namespaces of the killed runs to vanish (seed {seed})",
+    )
+    after = {
+        "interfaces": _lines("ip", "-o", "link"),
+        "rules": _lines("iptables-save"),
+        "mounts": _lines("cat", "/proc/self/mounts"),
+    }
+    assert after == before, f"seed {seed}"
