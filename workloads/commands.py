@@ -11,7 +11,8 @@ from workloads.recorder import Recorder
 from workloads.spec import Writer, as_json, load_from_json, reader_from_json, writer_from_json
 
 if TYPE_CHECKING:
-    from workloads.reader import RecordingReader
+    from workloads.member import GroupMember
+    from workloads.reader import HandReader
     from workloads.scripted import Done, ScriptedProducer
     from workloads.stream import Stream
     from workloads.transactions import TransactionalProducer
@@ -38,7 +39,7 @@ class Commands:
         self._transactional: dict[int, TransactionalProducer] = {}
         self._streams: dict[int, Stream] = {}
         self._zombies: dict[int, ZombieWrites] = {}
-        self._readers: dict[int, RecordingReader] = {}
+        self._readers: dict[int, HandReader | GroupMember] = {}
 
     def ping(self, _: Args, reply: Reply) -> None:
         """Answer at once."""
@@ -114,17 +115,19 @@ class Commands:
 
     def read(self, args: Args, _: Reply) -> Work:
         """Read to the end offsets of now."""
-        from workloads.reader import RecordingReader
+        from workloads.reader import HandReader
 
-        reader = RecordingReader(self._recorder.journal, reader_from_json(args["reader"]))
+        reader = HandReader(self._recorder.journal, reader_from_json(args["reader"]))
         return lambda: as_json(reader.read_to_end(args["within_s"]))
 
     def follow_start(self, args: Args, reply: Reply) -> None:
         """Start a reader that follows, or a group member."""
-        from workloads.reader import RecordingReader
+        from workloads.member import GroupMember
+        from workloads.reader import HandReader
 
         spec = reader_from_json(args["reader"])
-        self._readers[spec.number] = RecordingReader(self._recorder.journal, spec)
+        kind = GroupMember if spec.group else HandReader
+        self._readers[spec.number] = kind(self._recorder.journal, spec)
         self._readers[spec.number].start()
         reply(None)
 
@@ -192,17 +195,10 @@ class Commands:
         return self._transactional[writer.number]
 
     def _raw_send(self, writer: Writer, topic: str, partition: int, label: str) -> Work:
-        from workloads.raw import RawConnection
-        from workloads.zombie import raw_send
+        from workloads.raw import raw_send
 
         sent = self._recorder.sent(writer.number, topic, partition, label=label)
-
-        def attempt() -> Any:
-            with RawConnection(writer.brokers[0], writer.connect_timeout_s) as connection:
-                place = (topic, partition)
-                return as_json(raw_send(self._recorder, writer, connection, place, label, sent))
-
-        return attempt
+        return lambda: as_json(raw_send(self._recorder, writer, topic, partition, label, sent))
 
 
 def _find(things: dict[int, T], number: int, kind: str) -> T:

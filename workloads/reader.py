@@ -1,75 +1,68 @@
-"""Consumers that record what they are handed: the final reader, one that follows, members of a group."""
+"""The reader that assigns its partitions by hand: to their ends of now, or following until it is stopped.
+
+It is kafka-python's consumer because librdkafka's cannot live without a group, and naming one makes the
+brokers create the offsets topic: one more partition whose replication disturbs what is observed.
+"""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from dataclasses import dataclass
-from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
 
 from harness.clock import now_ns
-from harness.history.identity import decode
 from harness.history.journal import Journal
-from workloads.spec import PartitionRead, Reader, ReadResult
+from workloads.progress import Progress
+from workloads.spec import Reader, ReadResult
 
-_POLL_MESSAGES = 1000
-Place = tuple[str, int]
-
-
-@dataclass
-class _Progress:
-    start: int | None = None
-    end: int | None = None
-    position: int | None = None
-    count: int = 0
-    at_end: bool = False
+_POLL_RECORDS = 2000
+_LIST_OFFSETS_S = 3.0
 
 
-class RecordingReader:
-    """One consumer. ``read_to_end`` reads once; ``start``/``stop`` follow in a thread of its own."""
+class HandReader:
+    """One consumer without a group. ``read_to_end`` reads once; ``start``/``stop`` follow in a thread."""
 
     def __init__(self, journal: Journal, reader: Reader) -> None:
-        """Connects in the background; nothing is read yet."""
+        """Nothing is connected yet."""
         self._journal = journal
         self._reader = reader
-        self._progress: dict[Place, _Progress] = {}
-        self._errors: dict[tuple[int, str], None] = {}
-        self._poll = 0
+        self._progress = Progress(reader)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        settings = reader.settings()
-        if reader.group:
-            settings["on_commit"] = self._on_commit
-        self._consumer = Consumer(settings)
 
     def read_to_end(self, within_s: float) -> ReadResult:
-        """Read the assigned partitions from the start to their end offsets of now, then close."""
+        """Read from the start to the end offsets of now."""
         deadline = time.monotonic() + within_s
+        consumer = self._connect({"auto_offset_reset": "none"}, within_s)
+        if consumer is None:
+            return self.result()
         try:
-            self._assign(deadline)
-            while time.monotonic() < deadline and not self._finished():
-                self._poll_once(min(0.5, max(0.01, deadline - time.monotonic())))
+            bounded = [tp for tp in self._partitions() if self._bound(consumer, tp, deadline)]
+            consumer.assign(bounded)
+            for partition in bounded:
+                consumer.seek(partition, self._progress.places[tuple(partition)].start)
+            while bounded and time.monotonic() < deadline:
+                if all(self._progress.places[tuple(tp)].complete for tp in bounded):
+                    break
+                self._poll(consumer, min(0.2, max(0.0, deadline - time.monotonic())))
+        except KafkaError as error:
+            self._note(error)
         finally:
-            self._close()
+            consumer.close(timeout_ms=1000)
         return self.result()
 
     def start(self) -> None:
-        """Follow the assigned partitions, or join the group, until `stop`."""
-        if self._reader.group:
-            self._consumer.subscribe(
-                sorted({topic for topic, _ in self._reader.partitions}),
-                on_assign=self._on_assign,
-                on_revoke=self._on_revoke,
-            )
+        """Follow from the start until `stop`."""
         self._thread = threading.Thread(
             target=self._follow, name=f"reader-{self._reader.number}", daemon=True
         )
         self._thread.start()
 
     def stop(self, within_s: float) -> ReadResult:
-        """Stop following; a group member commits nothing more and leaves."""
+        """Stop following."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(within_s)
@@ -77,130 +70,64 @@ class RecordingReader:
 
     def result(self) -> ReadResult:
         """How far it came, up to now."""
-        parts = tuple(
-            PartitionRead(topic, number, p.start, p.end, p.position, p.count, _complete(p))
-            for (topic, number), p in sorted(self._progress.items())
-        )
-        return ReadResult(parts, sum(part.count for part in parts), tuple(self._errors))
+        return self._progress.result()
+
+    def _partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(*place) for place in self._reader.partitions]
+
+    def _connect(self, extra: dict[str, object], within_s: float) -> KafkaConsumer | None:
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)
+        limit_ms = int(within_s * 1000)
+        try:
+            return KafkaConsumer(
+                **{**extra, **self._reader.hand_settings(), "bootstrap_timeout_ms": limit_ms}
+            )
+        except KafkaError as error:
+            self._note(error)
+            return None
+
+    def _bound(self, consumer: KafkaConsumer, partition: TopicPartition, deadline: float) -> bool:
+        limit_ms = int(1000 * min(_LIST_OFFSETS_S, max(0.1, deadline - time.monotonic())))
+        progress = self._progress.places[tuple(partition)]
+        try:
+            start = consumer.beginning_offsets([partition], timeout_ms=limit_ms)[partition]
+            progress.end = consumer.end_offsets([partition], timeout_ms=limit_ms)[partition]
+        except KafkaError as error:
+            self._note(error)
+            return False
+        progress.start = progress.position = start
+        return True
 
     def _follow(self) -> None:
+        consumer = self._connect({"auto_offset_reset": "latest"}, 30.0)
+        if consumer is None:
+            return
         try:
-            if not self._reader.group:
-                self._consumer.assign([TopicPartition(t, p, OFFSET_BEGINNING) for t, p in self._places()])
+            consumer.assign(self._partitions())
+            consumer.seek_to_beginning()
             while not self._stop.is_set():
-                self._poll_once(0.2)
-        except KafkaException as error:
-            self._note(error.args[0])
+                try:
+                    self._poll(consumer, 0.2)
+                except KafkaError as error:
+                    self._note(error)
+                    self._stop.wait(0.1)
         finally:
-            self._close()
+            consumer.close(timeout_ms=1000)
 
-    def _places(self) -> list[Place]:
-        for topic, number in self._reader.partitions:
-            self._progress.setdefault((topic, number), _Progress())
-        return list(self._progress)
-
-    def _assign(self, deadline: float) -> None:
-        assignment = []
-        for place in self._places():
-            progress = self._progress[place]
-            left_s = max(0.1, deadline - time.monotonic())
-            try:
-                low, high = self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=left_s)
-            except KafkaException as error:
-                self._note(error.args[0])
-                continue
-            progress.start = progress.position = low
-            progress.end = high
-            assignment.append(TopicPartition(*place, offset=low))
-        self._consumer.assign(assignment)
-
-    def _finished(self) -> bool:
-        readable = [p for p in self._progress.values() if p.end is not None]
-        return all(_complete(p) for p in readable)
-
-    def _poll_once(self, timeout_s: float) -> None:
-        messages: list[Message] = self._consumer.consume(_POLL_MESSAGES, timeout_s)
-        if not messages:
-            return
-        self._poll += 1
-        rows = [row for message in messages if (row := self._row(message)) is not None]
-        if rows:
+    def _poll(self, consumer: KafkaConsumer, timeout_s: float) -> None:
+        batches = consumer.poll(timeout_ms=int(timeout_s * 1000), max_records=_POLL_RECORDS)
+        if batches:
+            self._progress.poll += 1
+            at = now_ns()
+            rows = [
+                self._progress.row((r.topic, r.partition), r.offset, r.leader_epoch, r.value, at)
+                for records in batches.values()
+                for r in records
+            ]
             self._journal.write_many("reads", rows)
-            if self._reader.group and self._reader.commit:
-                self._consumer.commit(asynchronous=True)
+        for place, progress in self._progress.places.items():
+            if progress.end is not None and not progress.complete:
+                progress.position = consumer.position(TopicPartition(*place))
 
-    def _row(self, message: Message) -> dict[str, object] | None:
-        error = message.error()
-        place = (message.topic(), message.partition())
-        if error is not None:
-            if error.code() == KafkaError._PARTITION_EOF:
-                progress = self._progress.setdefault(place, _Progress())
-                progress.at_end, progress.position = True, message.offset()
-            else:
-                self._note(error)
-            return None
-        progress = self._progress.setdefault(place, _Progress())
-        offset = message.offset()
-        progress.count += 1
-        progress.position = offset + 1
-        progress.at_end = False
-        identity = decode(message.value())
-        return {
-            "topic": place[0],
-            "partition": place[1],
-            "reader": self._reader.number,
-            "ns": now_ns(),
-            "offset": offset,
-            "epoch": message.leader_epoch(),
-            "writer": identity.writer if identity else None,
-            "seq": identity.seq if identity else None,
-            "poll": self._poll,
-            "group": self._reader.group or None,
-            "isolation": self._reader.isolation,
-        }
-
-    def _note(self, error: Any) -> None:
-        self._errors[(error.code(), error.str())] = None
-
-    def _close(self) -> None:
-        self._consumer.close()
-
-    def _event(self, event: str, parts: list[TopicPartition]) -> None:
-        rows: list[dict[str, object]] = [
-            {
-                "ns": now_ns(),
-                "group": self._reader.group,
-                "reader": self._reader.number,
-                "event": event,
-                "topic": part.topic,
-                "partition": part.partition,
-                "offset": part.offset if part.offset >= 0 else None,
-            }
-            for part in parts
-        ]
-        self._journal.write_many("groups", rows)
-
-    def _on_assign(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
-        try:
-            parts = consumer.committed(parts, timeout=5.0)
-        except KafkaException as error:
-            self._note(error.args[0])
-        self._event("assigned", parts)
-
-    def _on_revoke(self, _: Consumer, parts: list[TopicPartition]) -> None:
-        self._event("revoked", parts)
-
-    def _on_commit(self, error: KafkaError | None, parts: list[TopicPartition]) -> None:
-        if error is not None:
-            self._note(error)
-            return
-        self._event("committed", [part for part in parts if part.error is None])
-
-
-def _complete(progress: _Progress) -> bool:
-    if progress.position is None:
-        return False
-    if progress.end is None:
-        return progress.at_end
-    # Transaction markers at the end are never handed over: then the end event is the only proof.
-    return progress.position >= progress.end
+    def _note(self, error: KafkaError) -> None:
+        self._progress.note(int(getattr(error, "errno", -1)), f"{type(error).__name__}: {error}")

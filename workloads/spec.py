@@ -69,7 +69,7 @@ class Writer:
         }
         if self.transactional_id:
             config["transactional.id"] = self.transactional_id
-            config["transaction.timeout.ms"] = max(int(self.limit_s * 1000), 1000)
+            config["transaction.timeout.ms"] = max(int(self.limit_s * 1000), config["socket.timeout.ms"])
         if self.idempotent or self.transactional_id:
             # librdkafka refuses idempotence without acks=all and retries.
             config |= {"enable.idempotence": True, "acks": -1, "retries": max(self.retries, 1)}
@@ -210,16 +210,16 @@ class Reader:
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
     check_crcs: bool = True
     config: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """More settings: librdkafka's for a group member, else kafka-python's."""
 
-    def settings(self) -> dict[str, Any]:
-        """The consumer's whole librdkafka configuration."""
+    def group_settings(self) -> dict[str, Any]:
+        """librdkafka's configuration for a group member."""
         config: dict[str, Any] = {
             "bootstrap.servers": ",".join(self.brokers),
             "client.id": self.name,
-            "group.id": self.group or f"acked-{self.number}",
+            "group.id": self.group,
             "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest" if self.group else "error",
+            "auto.offset.reset": "earliest",
             "isolation.level": self.isolation,
             "check.crcs": self.check_crcs,
             "fetch.wait.max.ms": 100,
@@ -231,6 +231,25 @@ class Reader:
             "topic.metadata.refresh.fast.interval.ms": 100,
             "session.timeout.ms": 6000,
             "log_level": 2,
+        }
+        return config | dict(self.config)
+
+    def hand_settings(self) -> dict[str, Any]:
+        """kafka-python's configuration for partitions assigned by hand."""
+        config: dict[str, Any] = {
+            "bootstrap_servers": list(self.brokers),
+            "client_id": self.name,
+            "group_id": None,
+            "enable_auto_commit": False,
+            "isolation_level": self.isolation,
+            "check_crcs": self.check_crcs,
+            "fetch_max_wait_ms": 100,
+            "request_timeout_ms": 5000,
+            "reconnect_backoff_ms": 50,
+            "reconnect_backoff_max_ms": 500,
+            "metadata_max_age_ms": 1000,
+            "allow_auto_create_topics": False,
+            "metrics_enabled": False,
         }
         return config | dict(self.config)
 

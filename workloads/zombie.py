@@ -1,4 +1,4 @@
-"""Raw sends: one attempt with its answer, and a pinned series of them (the zombie window after a heal)."""
+"""A series of raw writes pinned to one broker: how long a deposed leader still takes them after a heal."""
 
 from __future__ import annotations
 
@@ -6,61 +6,9 @@ import threading
 import time
 from collections.abc import Collection
 
-from harness.clock import now_ns
-from harness.history.identity import encode
-from workloads.outcomes import classify
-from workloads.raw import RawConnection
+from workloads.raw import raw_send
 from workloads.recorder import Recorder
 from workloads.spec import SendResult, Writer, ZombieResult
-
-
-def raw_send(
-    recorder: Recorder,
-    writer: Writer,
-    connection: RawConnection,
-    place: tuple[str, int],
-    label: str,
-    sent: tuple[int, int],
-) -> SendResult:
-    """Make the one attempt for a message that is already recorded as ``sent`` (seq, time), record its end."""
-    topic, partition = place
-    seq, sent_ns = sent
-    answer = connection.produce(
-        topic,
-        partition,
-        encode(writer.number, seq, topic, partition, label),
-        acks=writer.acks,
-        timeout_s=writer.request_timeout_s,
-        version=writer.produce_version,
-    )
-    done_ns = now_ns()
-    attempts = 1 if answer.left else 0
-    outcome = classify(answer.error, acks=writer.acks, attempts=attempts)
-    broker = writer.node if answer.left else None
-    recorder.done(
-        writer.number,
-        seq,
-        done_ns,
-        outcome,
-        answer.error,
-        offset=answer.offset,
-        attempts=attempts,
-        broker=broker,
-    )
-    return SendResult(
-        writer.number,
-        seq,
-        topic,
-        partition,
-        label,
-        outcome,
-        answer.error,
-        answer.offset,
-        attempts,
-        broker,
-        sent_ns,
-        done_ns,
-    )
 
 
 class ZombieWrites:
@@ -110,13 +58,12 @@ class ZombieWrites:
         )
 
     def _run(self) -> None:
-        with RawConnection(self._writer.brokers[0], self._writer.connect_timeout_s) as connection:
-            due = time.monotonic()
-            while not self._stop.is_set() and len(self._results) < self._max_count:
-                sent = self._recorder.sent(self._writer.number, *self._place)
-                result = raw_send(self._recorder, self._writer, connection, self._place, "", sent)
-                self._results.append(result)
-                if result.error and (self._stop_on is None or result.error in self._stop_on):
-                    return
-                due = max(due + self._every_s, time.monotonic())
-                self._stop.wait(max(0.0, due - time.monotonic()))
+        due = time.monotonic()
+        while not self._stop.is_set() and len(self._results) < self._max_count:
+            sent = self._recorder.sent(self._writer.number, *self._place)
+            result = raw_send(self._recorder, self._writer, *self._place, "", sent)
+            self._results.append(result)
+            if result.error and (self._stop_on is None or result.error in self._stop_on):
+                return
+            due = max(due + self._every_s, time.monotonic())
+            self._stop.wait(max(0.0, due - time.monotonic()))
