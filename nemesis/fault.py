@@ -1,0 +1,180 @@
+"""The life of a fault: inject, verify, heal, verify; four moments in the history; a context manager.
+
+A fault is written down as injected only after it acted and was seen to bite. One that did not bite, or
+that could not be healed, raises InvalidRunError: such a run proves nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Literal, Protocol, Self
+
+from harness.clock import now_ns
+from harness.errors import AckedError
+from harness.history.journal import Journal
+
+Kind = Literal["link", "degrade", "process", "storage", "operator"]
+State = Literal["new", "injecting", "injected", "healing", "healed", "failed"]
+Evidence = Mapping[str, object]
+
+
+class Fault(Protocol):
+    """One fault; every method is called by `Injection`, in the order inject, verify, heal, verify_healed."""
+
+    @property
+    def name(self) -> str:
+        """For example `isolate az1`."""
+
+    @property
+    def kind(self) -> Kind:
+        """Its family, as in the `faults` table."""
+
+    def targets(self) -> object:
+        """The links, hosts or replicas it names; must be expressible in JSON."""
+
+    def inject(self) -> None:
+        """Act."""
+
+    def verify(self) -> Evidence:
+        """What proves that it bites. Raises InvalidRunError if it does not."""
+
+    def heal(self) -> None:
+        """Undo; must work twice, after an `inject` that failed half-way, and without any."""
+
+    def verify_healed(self) -> Evidence:
+        """What proves that nothing is left. Raises InvalidRunError if something is."""
+
+
+class Injection:
+    """One fault of one run. `with` injects and heals; `inject` and `heal` do the same by hand."""
+
+    def __init__(self, number: int, fault: Fault, journal: Journal) -> None:
+        """``number`` is the fault's number in the run."""
+        self.number = number
+        self.fault = fault
+        self.state: State = "new"
+        self.evidence: Evidence = {}
+        """What proved that it bit, once it is injected."""
+        self._journal = journal
+
+    def inject(self) -> Self:
+        """Act, verify, record. A second call while it is in force changes nothing."""
+        if self.state == "injected":
+            return self
+        self._moment("injecting")
+        done = False
+        reason = "interrupted"
+        try:
+            self.fault.inject()
+            self.evidence = self.fault.verify()
+            done = True
+        except AckedError as error:
+            reason = error.message
+            raise
+        finally:
+            if not done:
+                self._moment("failed", {"reason": reason})
+                self._undo_quietly()
+        self._moment("injected", self.evidence)
+        return self
+
+    def heal(self) -> None:
+        """Undo, verify, record. Without effect when nothing is in force."""
+        if self.state == "failed":
+            self.fault.heal()
+        if self.state != "injected":
+            return
+        self._moment("healing")
+        done = False
+        reason = "interrupted"
+        evidence: Evidence = {}
+        try:
+            self.fault.heal()
+            evidence = self.fault.verify_healed()
+            done = True
+        except AckedError as error:
+            reason = error.message
+            raise
+        finally:
+            if not done:
+                self._moment("failed", {"reason": reason})
+        self._moment("healed", evidence)
+
+    def __enter__(self) -> Self:
+        return self.inject()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.heal()
+            return
+        try:
+            self.heal()
+        except AckedError as second:
+            error.add_note(f"Healing {self.fault.name!r} failed as well: {second.message}")
+
+    def _undo_quietly(self) -> None:
+        try:
+            self.fault.heal()
+        except AckedError as error:
+            self._moment("failed", {"reason": f"undoing failed as well: {error.message}"})
+
+    def _moment(self, moment: State, evidence: Evidence | None = None) -> None:
+        self.state = moment
+        row: dict[str, object] = {"targets": json.dumps(self.fault.targets())}
+        if evidence is not None:
+            row["evidence"] = json.dumps(evidence)
+        self._journal.write(
+            "faults",
+            ns=now_ns(),
+            fault=self.number,
+            name=self.fault.name,
+            kind=self.fault.kind,
+            moment=moment,
+            **row,
+        )
+
+
+class Action:
+    """A fault made of callables: for operator actions, and for whatever needs no class of its own."""
+
+    def __init__(
+        self,
+        name: str,
+        kind: Kind,
+        targets: object,
+        *,
+        act: Callable[[], None],
+        verify: Callable[[], Evidence],
+        undo: Callable[[], None] = lambda: None,
+        verify_undone: Callable[[], Evidence] = dict,
+    ) -> None:
+        """``verify`` must raise InvalidRunError if ``act`` had no effect."""
+        self.name = name
+        self.kind: Kind = kind
+        self._targets = targets
+        self._act, self._verify = act, verify
+        self._undo, self._verify_undone = undo, verify_undone
+
+    def targets(self) -> object:
+        """As given."""
+        return self._targets
+
+    def inject(self) -> None:
+        """Call ``act``."""
+        self._act()
+
+    def verify(self) -> Evidence:
+        """Call ``verify``."""
+        return self._verify()
+
+    def heal(self) -> None:
+        """Call ``undo``."""
+        self._undo()
+
+    def verify_healed(self) -> Evidence:
+        """Call ``verify_undone``."""
+        return self._verify_undone()

@@ -1,0 +1,125 @@
+"""What all faults of a run share: the lab, the probes, the rules in force."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from harness.errors import InvalidRunError
+from harness.lab.model import Lab
+from nemesis.chains import Chains
+from nemesis.links import Link
+from nemesis.matrix import Call, Look, blocked, calls, still_alive, wrongly_dead
+from nemesis.prober import Prober
+from nemesis.rules import Ruleset, normalised
+
+LOOK_WITHIN_S = 0.3
+"""How long a silent link is waited for; a live one answers within a millisecond or two."""
+RETRY_WITHIN_S = 3.0
+"""What a link gets that ought to live and was silent: the machine may be busy."""
+
+
+@dataclass
+class Ground:
+    """Shared by all faults of one run; ``lock`` guards the probes and the rules."""
+
+    lab: Lab
+    prober: Prober
+    chains: Chains
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    cuts: dict[int, tuple[Ruleset, tuple[Link, ...]]] = field(default_factory=dict)
+    """Cuts in force by fault number."""
+    lossy: dict[int, tuple[Ruleset, tuple[Link, ...]]] = field(default_factory=dict)
+    """Links that lose packets, by fault number: nothing is concluded from silence there."""
+
+    def links_in_force(self, *, without: int | None = None) -> tuple[Link, ...]:
+        """All links cut now by any fault (but for fault ``without``)."""
+        return tuple(link for n, (_, links) in self.cuts.items() if n != without for link in links)
+
+    def hosts_up(self) -> set[str]:
+        """Hosts in which a command can be run now: a container that was killed has no network."""
+        return {
+            host.name
+            for host in self.lab.topology.hosts
+            if self.lab.kind == "embedded" or host.role == "client" or self.lab.alive(host.name)
+        }
+
+    def calls(self, named: Iterable[Link] = ()) -> tuple[Call, ...]:
+        """The matrix, without callers that are down and without links known to be cut or lossy."""
+        up = self.hosts_up()
+        unsure = tuple(link for _, links in self.lossy.values() for link in links)
+        return tuple(
+            call
+            for call in calls(self.lab.topology, named)
+            if call.caller in up and call.callee in up and not blocked(unsure, call)
+        )
+
+    def look(self, wanted: Iterable[Call], **options: object) -> Look:
+        """One look, as `Prober.look`."""
+        return self.prober.look(wanted, within_s=LOOK_WITHIN_S, **options)  # type: ignore[arg-type]
+
+    def check_bite(self, what: str, look: Look, links: Iterable[Link], refused: bool) -> None:
+        """Every call that ``links`` kill is dead. Raises InvalidRunError naming those that live."""
+        problems = still_alive(look, links, refused=refused)
+        if problems:
+            raise InvalidRunError(
+                f"The fault {what!r} did not bite: {'; '.join(problems[:5])}"
+                + (f"; and {len(problems) - 5} more" if len(problems) > 5 else "")
+                + "; are the rules of the hosts intact, and does the link use that address?"
+            )
+
+    def check_others(self, what: str, before: set[Call], look: Look) -> None:
+        """Every call that lived before and is cut by nothing in force still lives."""
+        links = self.links_in_force()
+        silent = wrongly_dead(before, look, links)
+        if silent:
+            again = self.prober.look(silent, within_s=RETRY_WITHIN_S)
+            up = self.hosts_up()
+            silent = [call for call in wrongly_dead(before, again, links) if call.callee in up]
+        if silent:
+            raise InvalidRunError(
+                f"The fault {what!r} concerns more than it names: {', '.join(map(str, silent[:5]))} "
+                f"answered before and is silent now ({len(silent)} such links)."
+            )
+
+    def check_counters(self, what: str, rules: Ruleset, links: Iterable[Link]) -> int:
+        """Every link's own rule has dropped packets. Returns how many all of them dropped."""
+        up = self.hosts_up()
+        counted: dict[Link, int] = dict.fromkeys(links, 0)
+        for host, listing in self.chains.listings(h for h in rules.hosts if h in up).items():
+            for link, packets in rules.counts(host, listing).items():
+                counted[link] = counted.get(link, 0) + packets
+        idle = [str(link) for link, packets in counted.items() if packets == 0 and link.source in up]
+        if idle:
+            raise InvalidRunError(
+                f"The fault {what!r} did not bite: no packet was dropped on {', '.join(idle[:5])} "
+                f"({len(idle)} of {len(counted)} links), although one was sent there."
+            )
+        return sum(counted.values())
+
+    def check_gone(self, what: str, rules: Ruleset) -> None:
+        """No host holds a line of this fault's chain any more."""
+        up = self.hosts_up()
+        for host, listing in self.chains.listings(h for h in rules.hosts if h in up).items():
+            left = [line for line in normalised(listing) if rules.chain in line]
+            if left:
+                raise InvalidRunError(
+                    f"Healing {what!r} left rules in {host}: {left[0]!r}; remove the chain {rules.chain}."
+                )
+
+    def reapply(self, host: str) -> None:
+        """Put every fault in force into a host that was started again (its table may be empty now)."""
+        with self.lock:
+            concerned = [
+                rules
+                for held in (self.cuts, self.lossy)
+                for rules, _ in list(held.values())
+                if host in rules.hosts
+            ]
+            if not concerned:
+                return
+            listing = self.chains.listings([host])[host]
+            for rules in concerned:
+                if f":{rules.chain} " not in listing:
+                    self.chains.load(rules, [host])

@@ -1,0 +1,164 @@
+"""Which links a fault cuts: directed, between hosts, with a service's port where one is wanted.
+
+* ``a -> b`` drops every packet that a sends to b. No TCP connection between the two survives that,
+  whoever opened it, but what b sends still arrives at a.
+* ``a -> b:kafka`` (or ``a -> b:9092``) makes it impossible for a to *call* that port of b: the packets of
+  such connections are dropped in both directions, and b may still call a.
+* ``a <-> b`` is both directions, also with a service.
+
+Either side is a pattern of `Topology.select`: a host, an AZ, a role's plural, a glob, or `clients@az1`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from harness.errors import UsageError
+from harness.lab.model import SERVICES, Host, Topology
+
+_SHAPE = re.compile(r"^\s*(?P<left>\S+)\s*(?P<arrow><->|->|<-)\s*(?P<right>[^\s:]+)(:(?P<service>\S+))?\s*$")
+
+
+@dataclass(frozen=True, order=True)
+class Link:
+    """One directed link between two hosts, by name; ``port`` limits it to calls of that TCP port."""
+
+    source: str
+    destination: str
+    port: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.source} -> {self.destination}" + (f":{self.port}" if self.port else "")
+
+    def blocks(self, caller: str, callee: str, port: int) -> bool:
+        """A connection that ``caller`` opens to ``port`` of ``callee`` cannot live with this link cut."""
+        if (self.source, self.destination) == (caller, callee):
+            return self.port in (None, port)
+        # An answer that never comes back kills a connection as surely as a question that never arrives.
+        return (self.destination, self.source) == (caller, callee) and self.port is None
+
+
+def ports_of(service: str) -> tuple[int, ...]:
+    """TCP ports of a service by name or number. Raises UsageError with the known names."""
+    if service in SERVICES:
+        return SERVICES[service]
+    if service.isdigit() and 0 < int(service) < 65536:
+        return (int(service),)
+    known = ", ".join(f"{name} ({'/'.join(map(str, ports))})" for name, ports in SERVICES.items())
+    raise UsageError(f"{service!r} is neither a service nor a port; services are {known}.")
+
+
+def parse(topology: Topology, text: str) -> tuple[Link, ...]:
+    """The links that ``text`` names, for example `az1 <-> az2` or `broker1 -> zookeepers:2181`.
+
+    Several cuts are separated by commas. Raises UsageError when any of them names no link at all.
+    """
+    links: list[Link] = []
+    for part in text.split(","):
+        match = _SHAPE.match(part)
+        if match is None:
+            raise UsageError(
+                f"{part.strip()!r} is not a cut; write `source -> destination`, `one <-> other`, and a "
+                f"service behind a colon where only that is to be cut: `broker1 -> zookeepers:2181`."
+            )
+        left, right = topology.select(match["left"]), topology.select(match["right"])
+        arrow, ports = match["arrow"], ports_of(match["service"]) if match["service"] else (None,)
+        found: tuple[Link, ...] = ()
+        if arrow in ("->", "<->"):
+            found += _between(left, right, ports)
+        if arrow in ("<-", "<->"):
+            found += _between(right, left, ports)
+        if not found:
+            raise UsageError(
+                f"The cut {part.strip()!r} names no link of this lab: its ends are the same host, or no "
+                f"host at its destination listens on that port."
+            )
+        links.extend(found)
+    return ordered(links)
+
+
+def ordered(links: Iterable[Link]) -> tuple[Link, ...]:
+    """Each link once, in a fixed order."""
+    return tuple(sorted(set(links), key=lambda link: (link.source, link.destination, link.port or 0)))
+
+
+def between(left: Iterable[Host], right: Iterable[Host]) -> tuple[Link, ...]:
+    """Every packet, both ways, between two groups of hosts."""
+    one, other = tuple(left), tuple(right)
+    return ordered(_between(one, other, (None,)) + _between(other, one, (None,)))
+
+
+def isolate(topology: Topology, pattern: str) -> tuple[Link, ...]:
+    """Whatever ``pattern`` means (an AZ, a host, `clients@az1`), cut from all the other hosts."""
+    inner = topology.select(pattern)
+    outer = [host for host in topology.hosts if host not in inner]
+    if not outer:
+        raise UsageError(f"{pattern!r} means every host of the lab, so there is nothing to isolate it from.")
+    return between(inner, outer)
+
+
+def halves(topology: Topology, *groups: str) -> tuple[Link, ...]:
+    """Groups of hosts (each a comma-separated list of patterns) that no longer see each other."""
+    sides = [_group(topology, group) for group in groups]
+    links: list[Link] = []
+    for index, side in enumerate(sides):
+        for other in sides[index + 1 :]:
+            links.extend(between(side, other))
+    if not links:
+        raise UsageError(f"{', '.join(groups) or 'nothing'}: say at least two groups that differ.")
+    return ordered(links)
+
+
+def bridge(topology: Topology, over: str, left: str, right: str) -> tuple[Link, ...]:
+    """Two halves that do not see each other, and one host or AZ (``over``) that sees them both."""
+    spared = topology.select(over)
+    sides = [[h for h in _group(topology, side) if h not in spared] for side in (left, right)]
+    return between(*sides)
+
+
+def ring(topology: Topology, *groups: str, calls_only: bool = True) -> tuple[Link, ...]:
+    """Each group reaches only its neighbours in the ring.
+
+    With ``calls_only``, a group can call the next one but not the one before it: a ring of three makes
+    sense. Without, neighbours see each other both ways, which takes at least four groups to cut anything.
+    """
+    sides = [_group(topology, group) for group in groups]
+    count = len(sides)
+    if count < (3 if calls_only else 4):
+        raise UsageError(f"A ring of {count} groups cuts nothing; say at least {3 if calls_only else 4}.")
+    near = (1,) if calls_only else (1, count - 1)
+    links: list[Link] = []
+    for index, side in enumerate(sides):
+        for step in range(1, count):
+            if step in near:
+                continue
+            other = sides[(index + step) % count]
+            if calls_only:
+                links.extend(_between(side, other, tuple({p for h in other for p in h.ports})))
+            else:
+                links.extend(_between(side, other, (None,)))
+    return ordered(links)
+
+
+def zookeeper_of(topology: Topology, pattern: str) -> tuple[Link, ...]:
+    """Brokers cut from every ZooKeeper node, the one of their own AZ included, and from nothing else."""
+    return parse(topology, f"{pattern} -> zookeepers:zookeeper")
+
+
+def _group(topology: Topology, text: str) -> list[Host]:
+    return [host for pattern in text.split(",") for host in topology.select(pattern.strip())]
+
+
+def _between(
+    sources: Iterable[Host], destinations: Iterable[Host], ports: tuple[int | None, ...]
+) -> tuple[Link, ...]:
+    targets = tuple(destinations)
+    return tuple(
+        Link(source.name, target.name, port)
+        for source in sources
+        for target in targets
+        for port in ports
+        if source.name != target.name and (port is None or port in target.ports)
+    )
