@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain
@@ -17,27 +17,15 @@ from harness.history.identity import decode
 from harness.history.schema import TABLES
 from harness.history.tables import clear, history_dir, write_table
 from harness.kafka.batches import Record, high_watermarks, leader_epochs, read_folder, segments
-from harness.kafka.wire.connection import Address, Connection
+from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import MODERN, Dialect
 from harness.kafka.wire.logs import EARLIEST, LATEST, end_offsets, fetch_own_log
 from harness.kafka.wire.metadata import BrokerView, PartitionView, metadata
+from harness.observer.targets import Node
 
 FETCH_BYTES = 8 << 20
 
 TopicPartition = tuple[str, int]
-
-
-@dataclass(frozen=True)
-class DumpTarget:
-    """A broker to dump: its number, its address, and its data folder where it can be read.
-
-    ``stopped``: the process is known to be down, so its files are its log, read whole.
-    """
-
-    node_id: int
-    address: Address
-    data_dir: Path | None = None
-    stopped: bool = False
 
 
 @dataclass
@@ -71,31 +59,36 @@ class Dump:
 
 def final_dump(
     run_dir: Path,
-    brokers: Sequence[DumpTarget],
+    brokers: Sequence[Node],
     topics: Iterable[str] | Mapping[str, Sequence[int]],
     *,
     dialect: Dialect = MODERN,
     truth: Mapping[TopicPartition, PartitionView] | None = None,
     cleanup: Mapping[str, str] | None = None,
+    stopped: Collection[str] = (),
 ) -> Dump:
     """Read every replica of ``topics`` and write `copies` and `replicas`; brokers are read in parallel.
 
     ``truth`` is the final view of each partition (default: the first broker's Metadata that answers, which
     names every partition and replica). A broker that does not answer gives replicas that are not complete,
-    read from its files where they can be.
+    read from its files where they can be; one that is ``stopped`` for certain is read whole from there.
     """
     wanted = set(topics)
     known = truth if truth is not None else _ask_anyone(brokers, sorted(wanted), dialect)
     partitions = {key: view for key, view in known.items() if key[0] in wanted}
     with ThreadPoolExecutor(max(1, len(brokers))) as pool:
-        read = list(pool.map(lambda broker: _dump_broker(broker, partitions, dialect), brokers))
+        read = list(
+            pool.map(
+                lambda broker: _dump_broker(broker, partitions, dialect, broker.name in stopped), brokers
+            )
+        )
     replicas = tuple(chain.from_iterable(read))
     _write(run_dir, replicas, partitions, cleanup or {})
     return Dump(replicas)
 
 
 def _ask_anyone(
-    brokers: Sequence[DumpTarget], topics: list[str], dialect: Dialect
+    brokers: Sequence[Node], topics: list[str], dialect: Dialect
 ) -> Mapping[TopicPartition, PartitionView]:
     best: BrokerView | None = None
     for broker in brokers:
@@ -113,7 +106,7 @@ def _freshness(view: BrokerView) -> tuple[int, int]:
 
 
 def _dump_broker(
-    broker: DumpTarget, partitions: Mapping[TopicPartition, PartitionView], dialect: Dialect
+    broker: Node, partitions: Mapping[TopicPartition, PartitionView], dialect: Dialect, stopped: bool
 ) -> list[ReplicaLog]:
     mine = sorted(key for key, view in partitions.items() if broker.node_id in view.replicas)
     logs = [ReplicaLog(topic, partition, broker.node_id) for topic, partition in mine]
@@ -121,7 +114,7 @@ def _dump_broker(
         for log in logs:
             folder = broker.data_dir / f"{log.topic}-{log.partition}" if broker.data_dir else None
             try:
-                if dialect.own_log_by_fetch and not broker.stopped:
+                if dialect.own_log_by_fetch and not stopped:
                     _read_by_fetch(connection, log, dialect)
                 elif folder is not None:
                     _read_files(folder, log, broker.data_dir)

@@ -20,6 +20,7 @@ from harness.kafka.wire.logs import (
     end_offsets,
     fetch_as_consumer,
     fetch_own_log,
+    fetch_own_logs,
     offsets_for_leader_epoch,
 )
 from harness.kafka.wire.metadata import (
@@ -70,6 +71,7 @@ __all__ = [
     "end_offsets",
     "fetch_as_consumer",
     "fetch_own_log",
+    "fetch_own_logs",
     "metadata",
     "offsets_for_leader_epoch",
     "one_record_batch",

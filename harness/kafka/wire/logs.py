@@ -6,7 +6,9 @@ high watermark.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kafka.protocol.consumer import (
     FetchRequest,
@@ -21,6 +23,8 @@ from harness.errors import UnfitError
 from harness.kafka.batches import Parsed, Record, parse
 from harness.kafka.wire.connection import Target, exchange
 from harness.kafka.wire.dialect import MODERN, Dialect
+
+TopicPartition = tuple[str, int]
 
 CONSUMER = -1
 DEBUGGER = -2
@@ -46,48 +50,68 @@ class Fetched:
         """Records at and after the offset that was asked for."""
         return self.parsed.records
 
+    @property
+    def cut_short(self) -> bool:
+        """More was there than the byte limit let through."""
+        return self.parsed.consumed_bytes < self.size_bytes
+
 
 def _fetch(
     target: Target,
     replica_id: int,
-    topic: str,
-    partition: int,
-    offset: int,
+    offsets: Mapping[TopicPartition, int],
     max_bytes: int,
     dialect: Dialect,
     timeout_s: float | None,
-) -> Fetched:
-    asked = FetchRequest.FetchTopic(
-        topic=topic,
-        partitions=[
-            FetchRequest.FetchTopic.FetchPartition(
-                partition=partition,
-                current_leader_epoch=-1,
-                fetch_offset=offset,
-                log_start_offset=-1,
-                partition_max_bytes=max_bytes,
-            )
-        ],
-    )
+) -> dict[TopicPartition, Fetched]:
+    by_topic: dict[str, list[Any]] = {}
+    for (topic, partition), offset in offsets.items():
+        asked = FetchRequest.FetchTopic.FetchPartition(
+            partition=partition,
+            current_leader_epoch=-1,
+            fetch_offset=offset,
+            log_start_offset=-1,
+            partition_max_bytes=max_bytes,
+        )
+        by_topic.setdefault(topic, []).append(asked)
     request = FetchRequest(
         replica_id=replica_id,
         max_wait_ms=0,
         min_bytes=0,
-        max_bytes=max_bytes,
+        max_bytes=max_bytes * max(1, len(offsets)),
         isolation_level=0,
         session_id=0,
         session_epoch=-1,
-        topics=[asked],
+        topics=[FetchRequest.FetchTopic(topic=name, partitions=asked) for name, asked in by_topic.items()],
         forgotten_topics_data=[],
         rack_id="",
     )
     answer = exchange(target, request, FetchResponse, dialect.fetch, timeout_s)
-    if getattr(answer, "error_code", 0):
-        return Fetched(Parsed([], [], 0), answer.error_code, -1, -1, 0)
-    data = answer.responses[0].partitions[0]
-    raw = bytes(data.records or b"")
-    log_start = data.log_start_offset if dialect.fetch >= 5 else -1
-    return Fetched(parse(raw, offset), data.error_code, data.high_watermark, log_start, len(raw))
+    if dialect.fetch >= 7 and answer.error_code:
+        return {key: Fetched(Parsed([], [], 0), answer.error_code, -1, -1, 0) for key in offsets}
+    found = {}
+    for topic in answer.responses:
+        for data in topic.partitions:
+            key = (topic.topic, data.partition_index)
+            raw = bytes(data.records or b"")
+            log_start = data.log_start_offset if dialect.fetch >= 5 else -1
+            parsed = parse(raw, offsets[key])
+            found[key] = Fetched(parsed, data.error_code, data.high_watermark, log_start, len(raw))
+    return found
+
+
+def fetch_own_logs(
+    target: Target,
+    offsets: Mapping[TopicPartition, int],
+    max_bytes: int = 1 << 20,
+    *,
+    dialect: Dialect = MODERN,
+    timeout_s: float | None = None,
+) -> dict[TopicPartition, Fetched]:
+    """`fetch_own_log` of several partitions with one request, each from an offset of its own."""
+    if not dialect.own_log_by_fetch:
+        raise UnfitError("This Kafka version cannot show a follower's own log over the wire; read its files.")
+    return _fetch(target, OWN_LOG, offsets, max_bytes, dialect, timeout_s) if offsets else {}
 
 
 def fetch_own_log(
@@ -105,9 +129,8 @@ def fetch_own_log(
     The watermark in the answer is this replica's own. No side effects on ISR or watermark.
     Raises UnfitError before Kafka 2.3: there the files must be read (`harness.kafka.batches`).
     """
-    if not dialect.own_log_by_fetch:
-        raise UnfitError("This Kafka version cannot show a follower's own log over the wire; read its files.")
-    return _fetch(target, OWN_LOG, topic, partition, offset, max_bytes, dialect, timeout_s)
+    key = (topic, partition)
+    return fetch_own_logs(target, {key: offset}, max_bytes, dialect=dialect, timeout_s=timeout_s)[key]
 
 
 def fetch_as_consumer(
@@ -121,7 +144,8 @@ def fetch_as_consumer(
     timeout_s: float | None = None,
 ) -> Fetched:
     """What a consumer that asks this broker would be handed from ``offset`` on."""
-    return _fetch(target, CONSUMER, topic, partition, offset, max_bytes, dialect, timeout_s)
+    key = (topic, partition)
+    return _fetch(target, CONSUMER, {key: offset}, max_bytes, dialect, timeout_s)[key]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,146 @@
+"""The observer: a thread per node that looks at it several times a second for as long as the run lasts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+
+from harness.errors import LabError
+from harness.history.journal import Journal
+from harness.kafka.wire.connection import Connection
+from harness.kafka.wire.dialect import MODERN, Dialect
+from harness.observer.files import FileSource
+from harness.observer.pollers import (
+    ANSWER_WITHIN_S,
+    BrokerPoller,
+    ControllerPoller,
+    Poller,
+    ZooKeeperPoller,
+)
+from harness.observer.tail import LogSource, TailPoller, TopicPartition, WireSource
+from harness.observer.targets import Node, Targets
+from harness.observer.views import SourceView, Views
+
+
+class Observer:
+    """Records `views` (what every node says) and `sightings` (what appeared on, and vanished from, replicas).
+
+    Must run where no fault reaches it. Threads are started by `start` and ended by `stop`.
+    """
+
+    def __init__(
+        self,
+        targets: Targets,
+        journal: Journal,
+        topics: Iterable[str] | None = None,
+        *,
+        dialect: Dialect = MODERN,
+        tail_logs: bool = True,
+    ) -> None:
+        """``topics`` to watch; None means all but internal ones, as they come."""
+        self._targets = targets
+        self._journal = journal
+        self._topics = None if topics is None else tuple(topics)
+        self._dialect = dialect
+        self._tail_logs = tail_logs
+        self._stopping = threading.Event()
+        self._pool: ThreadPoolExecutor | None = None
+        self._running: list[tuple[str, Future[None]]] = []
+        self.views = Views(journal)
+
+    def start(self) -> None:
+        """Begin to look at every node."""
+        pollers = self._pollers()
+        self._stopping.clear()
+        self._pool = ThreadPoolExecutor(len(pollers), thread_name_prefix="observer")
+        self._running = [(poller.name, self._pool.submit(self._run, poller)) for poller in pollers]
+
+    def stop(self) -> None:
+        """End all threads. Raises LabError when one of them had failed. Safe to call twice."""
+        self._stopping.set()
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
+            self._pool = None
+        self.check()
+        self._running = []
+
+    def check(self) -> None:
+        """Raise LabError when the observer of a node has failed: its views would be missing."""
+        for name, future in self._running:
+            error = future.exception() if future.done() else None
+            if error is not None:
+                raise LabError(f"The observer of {name} failed: {type(error).__name__}: {error}.") from error
+
+    def view(self, source: str) -> SourceView:
+        """What one node (`broker1`), or a kind of node (`zookeeper`), says; see `SourceView`."""
+        return self.views.of(source)
+
+    @property
+    def truth(self) -> SourceView:
+        """What the metadata store says: the newest znodes, or with KRaft the newest of all brokers' views."""
+        return self.views.of("zookeeper" if self._targets.zookeepers else "broker")
+
+    def watch(self, topics: Iterable[str]) -> None:
+        """Watch these topics too."""
+        if self._topics is not None:
+            self._topics = tuple(dict.fromkeys((*self._topics, *topics)))
+
+    def _pollers(self) -> list[Poller]:
+        def topics() -> tuple[str, ...] | None:
+            return self._topics
+
+        kraft = bool(self._targets.controllers) or not self._targets.zookeepers
+        pollers: list[Poller] = [
+            BrokerPoller(node, self.views, topics, self._dialect, kraft) for node in self._targets.brokers
+        ]
+        pollers += [ZooKeeperPoller(node, self.views, topics) for node in self._targets.zookeepers]
+        pollers += [ControllerPoller(node, self.views) for node in self._targets.controllers]
+        if self._tail_logs:
+            pollers += [tail for node in self._targets.brokers if (tail := self._tail(node)) is not None]
+        return pollers
+
+    def _tail(self, node: Node) -> TailPoller | None:
+        source: LogSource
+        if self._dialect.own_log_by_fetch:
+            source = WireSource(Connection(node.address, ANSWER_WITHIN_S), self._dialect)
+        elif node.data_dir is not None:
+            source = FileSource(node.data_dir)
+        else:
+            return None
+
+        def replicas() -> tuple[TopicPartition, ...]:
+            return self._replicas_of(node.node_id)
+
+        return TailPoller(node.name, node.node_id, source, replicas, self._journal)
+
+    def _replicas_of(self, broker: int) -> tuple[TopicPartition, ...]:
+        return tuple(
+            sorted(
+                {
+                    (view.topic, view.partition)
+                    for view in self.views.all("partition")
+                    if view.topic is not None
+                    and view.partition is not None
+                    and broker in (view.replicas or ())
+                }
+            )
+        )
+
+    def _run(self, poller: Poller) -> None:
+        try:
+            while not self._stopping.is_set():
+                poller.look()
+                self._stopping.wait(poller.period_s)
+        finally:
+            poller.close()
+
+    def __enter__(self) -> Observer:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
