@@ -156,6 +156,11 @@ class EmbeddedLab:
         process = self._main.get(host)
         return process is not None and process.poll() is None
 
+    def pid(self, host: str) -> int | None:
+        """Pid of the main process while it runs."""
+        process = self._main.get(host)
+        return process.pid if process is not None and process.poll() is None else None
+
     def exit_status(self, host: str) -> int | None:
         """Exit status of a main process that has ended."""
         process = self._main.get(host)

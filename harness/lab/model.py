@@ -148,6 +148,9 @@ class Lab(Protocol):
     def alive(self, host: str) -> bool:
         """The main process runs (a stopped one counts as running)."""
 
+    def pid(self, host: str) -> int | None:
+        """The main process's pid as seen by the harness (its `/proc` entry); None while it does not run."""
+
     def exit_status(self, host: str) -> int | None:
         """Exit status of a main process that has ended; None while it runs or before it was started."""
 
