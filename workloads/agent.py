@@ -8,6 +8,7 @@ input ends the agent. What happened is in the journal, whatever becomes of the a
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import signal
@@ -33,6 +34,7 @@ class Agent:
 
     def run(self) -> None:
         """Serve until `quit` or the end of the input."""
+        threading.Thread(target=_preload, daemon=True).start()
         try:
             for line in sys.stdin:
                 command = json.loads(line)
@@ -80,6 +82,12 @@ class Agent:
         with self._out:
             sys.stdout.write(json.dumps({"id": number, **content}) + "\n")
             sys.stdout.flush()
+
+
+def _preload() -> None:
+    """Import the client libraries while nothing is asked yet, so that no message waits for them."""
+    for name in ("workloads.raw", "workloads.stream", "workloads.scripted"):
+        importlib.import_module(name)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -77,25 +77,36 @@ _RULES = (
 RULES: Mapping[int, Rule] = MappingProxyType({rule.code: rule for rule in _RULES})
 
 
-def classify(code: int, *, acks: int, attempts: int | None, retries: int = 0) -> Outcome:
+def refuses(code: int, acks: int) -> bool:
+    """A broker's answer ``code`` to one attempt proves that this attempt wrote nothing."""
+    rule = RULES.get(code)
+    if rule is None or rule.code <= 0 or rule.outcome != "fail":
+        return False
+    return rule.when == "always" or (rule.when == "unless-all" and acks != -1)
+
+
+def classify(
+    code: int, *, acks: int, attempts: int | None, retries: int = 0, all_refused: bool = False
+) -> Outcome:
     """The outcome of a message whose last word was error ``code``.
 
     ``attempts`` is the number of requests that carried it, None when the client cannot know. The last error
     speaks for the last attempt alone: an earlier one may have been written, so more than one attempt, or an
-    unknown number where an earlier one could have been, is `info` whatever the last error says.
+    unknown number where an earlier one could have been, is `info` whatever the last error says, unless
+    ``all_refused``: the answer to each attempt is known, and each wrote nothing.
     """
     rule = RULES.get(code)
-    if rule is None:
-        return "info"
-    if rule.outcome != "fail":
-        return rule.outcome
-    if attempts == 0:
+    if rule is not None and rule.outcome == "ok":
+        return "ok"
+    if all_refused or attempts == 0:
         return "fail"
+    if rule is None or rule.outcome == "info":
+        return "info"
     if rule.when == "never-left":
         # Without retries only a definite refusal makes librdkafka send again, unless acks=all muddles it.
         waited_unsent = code == -152 and attempts is None and retries == 0 and acks != -1
         return "fail" if waited_unsent else "info"
-    if rule.when == "unless-all" and acks == -1:
+    if not refuses(code, acks):
         return "info"
     if attempts is None:
         return "fail" if retries == 0 and acks != -1 else "info"

@@ -1,29 +1,22 @@
-"""A librdkafka producer for the article's own messages: one message per batch, every attempt counted.
-
-Python is not told librdkafka's "possibly persisted" flag, so the attempts are counted from its statistics:
-a message that ended without any ProduceRequest having left definitely was not written.
-"""
+"""A librdkafka producer for the article's own messages: one message per batch, every attempt counted."""
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from confluent_kafka import KafkaException, Message, Producer
 
 from harness.clock import now_ns
 from harness.history.identity import encode
 from harness.waiting import wait_until
+from workloads.attempts import AttemptLog, Snapshot, Window
 from workloads.outcomes import classify
 from workloads.recorder import Recorder
 from workloads.spec import SendResult, Writer
 
 Done = Callable[[SendResult], None]
-Counts = dict[int, int]
-"""ProduceRequests sent so far by node id (-1: a bootstrap entry)."""
 
 
 @dataclass
@@ -34,7 +27,7 @@ class _Pending:
     partition: int
     label: str
     done: Done
-    before: Counts
+    before: Snapshot
     alone: bool
     code: int = 0
     offset: int | None = None
@@ -52,12 +45,17 @@ class ScriptedProducer:
         self._lock = threading.Lock()
         self._pending: dict[int, _Pending] = {}
         self._answered: list[_Pending] = []
-        self._counts: Counts = {}
-        self._statistics: dict[str, Any] = {}
-        settings = {"batch.num.messages": 1, **writer.settings(), "statistics.interval.ms": 25}
+        settings = {
+            "batch.num.messages": 1,
+            **writer.settings(),
+            "statistics.interval.ms": 25,
+            "debug": "msg",
+        }
         self._acks = int(settings["acks"])
         self._retries = int(settings["retries"])
-        self.producer = Producer({**settings, "stats_cb": self._on_statistics})
+        self._attempts = AttemptLog(self._acks)
+        logger = self._attempts.logger(writer.name)
+        self.producer = Producer({**settings, "stats_cb": self._on_statistics, "logger": logger})
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._serve, name=f"writer-{writer.number}", daemon=True)
         self._thread.start()
@@ -76,7 +74,7 @@ class ScriptedProducer:
         )
         if self.writer.settings()["enable.idempotence"]:
             wait_until(
-                lambda: self._statistics.get("eos", {}).get("idemp_state", "nothing"),
+                lambda: self._attempts.idempotence,
                 within_s=within_s,
                 awaiting=f"the producer id of {name}",
                 accept=lambda state: state == "Assigned",
@@ -97,7 +95,7 @@ class ScriptedProducer:
             alone = not self._pending and not self._answered
             for other in [*self._pending.values(), *self._answered]:
                 other.alone = False
-            entry = _Pending(seq, sent_ns, topic, partition, label, done, dict(self._counts), alone)
+            entry = _Pending(seq, sent_ns, topic, partition, label, done, self._attempts.snapshot(), alone)
             self._pending[seq] = entry
         value = encode(self.writer.number, seq, topic, partition, label)
         try:
@@ -121,7 +119,7 @@ class ScriptedProducer:
         with self._lock:
             answered, self._answered = self._answered, []
         for entry in answered:
-            self._finish(entry, None, None)
+            self._finish(entry, None)
 
     def _serve(self) -> None:
         while not self._stop.is_set():
@@ -131,7 +129,7 @@ class ScriptedProducer:
         with self._lock:
             entry = self._pending.pop(seq)
         entry.code, entry.done_ns = code, now_ns()
-        self._finish(entry, 0, None)
+        self._finish(entry, Window(0, (), all_refused=True))
 
     def _delivered(self, seq: int, message: Message) -> None:
         error = message.error()
@@ -144,25 +142,27 @@ class ScriptedProducer:
             self._answered.append(entry)
 
     def _on_statistics(self, text: str) -> None:
-        statistics: dict[str, Any] = json.loads(text)
-        self._statistics = statistics
-        counts: Counts = {}
-        for broker in statistics.get("brokers", {}).values():
-            node = int(broker.get("nodeid", -1))
-            counts[node] = counts.get(node, 0) + int(broker.get("req", {}).get("Produce", 0))
         with self._lock:
-            self._counts = counts
+            drawn_up_ns = self._attempts.update(text)
             # Statistics that were drawn up before the answer came say nothing about its last attempt.
-            ready = [entry for entry in self._answered if int(statistics["ts"]) * 1000 > entry.done_ns]
+            ready = [entry for entry in self._answered if drawn_up_ns > entry.done_ns]
             self._answered = [entry for entry in self._answered if entry not in ready]
-        for entry in ready:
-            grown = {node: n - entry.before.get(node, 0) for node, n in counts.items()}
-            used = [node for node, n in grown.items() if n > 0]
-            attempts = sum(grown.values()) if entry.alone or not used else None
-            self._finish(entry, attempts, used[0] if entry.alone and len(used) == 1 else None)
+            windows = [self._attempts.since(entry.before) for entry in ready]
+        for entry, window in zip(ready, windows, strict=True):
+            self._finish(entry, window)
 
-    def _finish(self, entry: _Pending, attempts: int | None, broker: int | None) -> None:
-        outcome = classify(entry.code, acks=self._acks, attempts=attempts, retries=self._retries)
+    def _finish(self, entry: _Pending, window: Window | None) -> None:
+        attempts = broker = None
+        if window is not None and (entry.alone or window.requests == 0):
+            attempts = window.requests
+            broker = window.nodes[0] if len(window.nodes) == 1 else None
+        outcome = classify(
+            entry.code,
+            acks=self._acks,
+            attempts=attempts,
+            retries=self._retries,
+            all_refused=window is not None and window.all_refused,
+        )
         broker = broker if broker is not None and broker >= 0 else None
         self._recorder.done(
             self.writer.number,
