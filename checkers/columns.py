@@ -1,0 +1,162 @@
+"""What the checker writes: the life table (one row per message) and the findings (one row per root cause)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+
+FATES: Mapping[str, str] = MappingProxyType(
+    {
+        "kept": "acknowledged, and in the final log where it was said to be",
+        "lost": "acknowledged, and on no replica of the final log",
+        "lost_after_read": "acknowledged, handed to a reader, and on no replica of the final log",
+        "duplicated": "at more than one offset of the final log",
+        "moved": "acknowledged at one offset, found at another",
+        "overwritten": "acknowledged, gone, and at its offset stands a record that nobody sent",
+        "diverged": "on a follower, but not in the leader's final log",
+        "corrupt": "its bytes in the final log are damaged",
+        "misrouted": "found in another partition than the one it was sent to",
+        "phantom": "reported as definitely failed, yet in the final log",
+        "failed": "definitely failed, and absent",
+        "unknown_kept": "outcome unknown; it is in the final log",
+        "unknown_dropped": "outcome unknown; it is not in the final log",
+        "retired": "acknowledged and absent, as retention or compaction of its topic explains",
+        "undetermined": "the final read did not reach the log's end, so its absence proves nothing",
+    }
+)
+"""What became of a message; every message has exactly one fate."""
+
+BENIGN = ("kept", "failed", "unknown_kept", "unknown_dropped", "retired")
+"""Fates that are no finding."""
+
+FINDINGS: Mapping[str, str] = MappingProxyType(
+    {
+        **{name: text for name, text in FATES.items() if name not in BENIGN},
+        "diverged": "replicas disagree at an offset, in content, epoch or length",
+        "foreign": "a record in the final log that nobody sent",
+        "out_of_order": "it stands behind a later message of the same writer, both acknowledged",
+        "aborted_read": "a reader was handed a message that was aborted, failed or never became part of the log",
+        "offset_conflict": "a reader was handed a message at an offset that is not the message's own",
+        "skip": "a reader jumped over records that are in the final log",
+        "non_monotonic": "a reader went back without having asked to",
+        "replay": "a consumer group was handed again what it had committed",
+    }
+)
+"""Classes of findings; one row per root cause."""
+
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+_INTS = pa.list_(pa.int32())
+_LONGS = pa.list_(pa.int64())
+
+LIFE = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("writer", pa.int32()),
+        ("seq", pa.int64()),
+        ("label", pa.string()),
+        ("txn", pa.int64()),
+        ("writer_name", pa.string()),
+        ("host", pa.string()),
+        ("az", pa.string()),
+        ("role", pa.string()),
+        ("client", pa.string()),
+        ("acks", pa.int32()),
+        ("idempotent", pa.bool_()),
+        ("sent_ns", pa.int64()),
+        ("done_ns", pa.int64()),
+        ("outcome", pa.string()),
+        ("error", pa.int32()),
+        ("offset", pa.int64()),
+        ("attempts", pa.int32()),
+        ("broker", pa.int32()),
+        ("acked_by", pa.int32()),
+        ("copies", pa.int32()),
+        ("replicas", _INTS),
+        ("found_offset", pa.int64()),
+        ("found_epoch", pa.int32()),
+        ("reads", pa.int32()),
+        ("sent_during", pa.string()),
+        ("acked_during", pa.string()),
+        ("acked_fault", pa.int32()),
+        ("last_broker", pa.int32()),
+        ("last_offset", pa.int64()),
+        ("last_epoch", pa.int32()),
+        ("gone_ns", pa.int64()),
+        ("overwritten_by", pa.string()),
+        ("fate", pa.string()),
+        ("cause", pa.string()),
+    ]
+)
+
+FINDING = pa.schema(
+    [
+        ("class", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("epoch", pa.int32()),
+        ("brokers", _INTS),
+        ("writer", pa.int32()),
+        ("seq", pa.int64()),
+        ("label", pa.string()),
+        ("found_offset", pa.int64()),
+        ("count", pa.int64()),
+        ("acked_ns", pa.int64()),
+        ("acked_by", pa.int32()),
+        ("acked_during", pa.string()),
+        ("acked_fault", pa.int32()),
+        ("last_broker", pa.int32()),
+        ("reader", pa.string()),
+        ("cause", pa.string()),
+        ("detail", pa.string()),
+        ("expected", pa.bool_()),
+    ]
+)
+
+TALLY = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("writer", pa.int32()),
+        ("outcome", pa.string()),
+        ("name", pa.string()),
+        ("count", pa.int64()),
+        ("value", pa.int64()),
+        ("text", pa.string()),
+    ]
+)
+"""What a task reports: fates and findings counted (`fate`, `finding`), facts about its piece, failures."""
+
+_DDL = {
+    pa.string(): "string",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.bool_(): "boolean",
+    _INTS: "array<int>",
+    _LONGS: "array<bigint>",
+}
+
+
+def ddl(schema: Any) -> str:
+    """An Arrow schema of this module as Spark DDL."""
+    return ", ".join(f"`{field.name}` {_DDL[field.type]}" for field in schema)
+
+
+def build(schema: Any, columns: Mapping[str, Any], rows: int) -> Any:
+    """An Arrow table of ``schema``; absent columns are null, and Python scalars fill the whole column."""
+    arrays = []
+    for field in schema:
+        value = columns.get(field.name)
+        if value is None:
+            arrays.append(pa.nulls(rows, field.type))
+        elif isinstance(value, str | int | bool):
+            arrays.append(pa.repeat(pa.scalar(value, field.type), rows))
+        else:
+            array = value if isinstance(value, pa.Array | pa.ChunkedArray) else pa.array(value)
+            arrays.append(array if array.type == field.type else array.cast(field.type))
+    return pa.table(arrays, schema=schema)

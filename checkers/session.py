@@ -1,0 +1,123 @@
+"""The Spark session: local, quiet, no UI, loopback only, and warmed up while a scenario still runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UnfitError
+
+_SETTINGS: Mapping[str, str] = {
+    "spark.app.name": "acked",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
+    "spark.sql.artifact.isolation.enabled": "false",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "false",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.ansi.enabled": "true",
+    "spark.log.level": "ERROR",
+}
+
+_LOCAL: Mapping[str, str] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.shuffle.compress": "false",
+}
+
+_QUIET = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = spark: %m%n
+logger.python.name = org.apache.spark.api.python
+logger.python.level = off
+logger.executor.name = org.apache.spark.executor
+logger.executor.level = off
+logger.task.name = org.apache.spark.scheduler
+logger.task.level = off
+logger.util.name = org.apache.spark.util
+logger.util.level = off
+"""
+
+
+def cache_dir() -> Path:
+    """Folder that outlives a run: class-data archives and the like."""
+    return Path(os.environ.get("ACKED_CACHE", "~/.cache/acked")).expanduser() / "spark"
+
+
+def java_flags(cache: Path) -> str:
+    """JVM flags for a short life: serial collector, quiet logging, and a class-data archive where possible."""
+    flags = [
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:-UsePerfData",
+        "-Djava.net.preferIPv4Stack=true",
+    ]
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        logging = cache / "log4j2.properties"
+        if not logging.exists() or logging.read_text() != _QUIET:
+            logging.write_text(_QUIET)
+        flags.append(f"-Dlog4j2.configurationFile=file:{logging}")
+        flags += archive_flags(cache)
+    except OSError:
+        pass
+    return " ".join(flags)
+
+
+def archive_flags(cache: Path) -> list[str]:
+    """Flags that use the class-data archive of this PySpark, or write one at exit if there is none yet."""
+    import pyspark
+
+    archive = cache / f"classes-{pyspark.__version__}-{sys.version_info[0]}{sys.version_info[1]}.jsa"
+    quiet = ["-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off"]
+    if archive.exists():
+        return [f"-XX:SharedArchiveFile={archive}", *quiet]
+    return []
+
+
+def start_session(
+    *, master: str = "local[2]", settings: Mapping[str, str] | None = None, driver_memory: str = "2g"
+) -> Any:
+    """Start (or join) the Spark session. Takes some seconds cold; may be called in a background thread.
+
+    Raises UnfitError when the JVM does not come up.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    local = master.startswith("local")
+    if local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master)
+    chosen = {**_SETTINGS, **(_LOCAL if local else {})}
+    if local:
+        chosen["spark.driver.memory"] = driver_memory
+        chosen["spark.driver.extraJavaOptions"] = java_flags(cache_dir())
+        chosen["spark.local.dir"] = tempfile.gettempdir()
+        chosen["spark.sql.warehouse.dir"] = str(Path(tempfile.gettempdir()) / "acked-warehouse")
+    for key, value in {**chosen, **(settings or {})}.items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except (PySparkException, RuntimeError, OSError) as error:
+        raise UnfitError(
+            f"Spark did not start ({error}); it needs Java 17 or later as `java` or in JAVA_HOME, "
+            f"and 2 GB of memory."
+        ) from error
