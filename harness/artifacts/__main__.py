@@ -16,7 +16,7 @@ def main(argv: list[str]) -> int:
     try:
         for version in argv or [DEFAULT]:
             with progress.phase("resolve", f"Kafka {version}"):
-                found = resolve(version, say=progress.say)
+                found = resolve(version, say=progress.say, retry_archives=True)
             progress.say(f"Kafka {version}: {len(found.jars)} jars in {found.root}")
     except AckedError as error:
         sys.stderr.write(f"{error.message}\n")

@@ -29,19 +29,27 @@ class Made:
     problem: str = ""
 
 
-def archives(spec: KafkaVersion, root: Path, class_path: str, java: Java, say: Callable[[str], None]) -> Made:
+def archives(
+    spec: KafkaVersion,
+    root: Path,
+    class_path: str,
+    java: Java,
+    say: Callable[[str], None],
+    *,
+    retry: bool = False,
+) -> Made:
     """Archives of a distribution for this Java; made now when they were never tried.
 
-    A failure is said once, remembered beside them and never fatal: start-up is just slower.
+    A failure is said, remembered beside them (``retry`` forgets it) and never fatal: start-up is just slower.
     """
     folder = root / "class-data" / java.build
     found = _found(folder)
-    if found is not None:
+    if found is not None and (found.files or not retry):
         return found
     try:
         with locked(root, say):
-            found = _found(folder)
-            if found is not None:
+            found = _found(folder)  # another process may just have made them
+            if found is not None and (found.files or not retry):
                 return found
             say(f"making class-data archives of Kafka {spec.version} for Java {java.version}")
             return _make(spec, folder, class_path, java, say)

@@ -63,12 +63,14 @@ def resolve(
     say: Say = _silent,
     force: bool = False,
     with_archives: bool = True,
+    retry_archives: bool = False,
 ) -> KafkaDistribution:
     """The distribution of ``version``, downloaded and completed where the cache lacks something.
 
     To be called before a lab's namespaces are entered: they have no way out. ``say`` is told each step that
-    takes time. Raises UsageError for an unknown version (unless ``force``), UnfitError where Java is missing
-    or too old, the cache cannot be written or a download fails.
+    takes time; ``retry_archives`` makes class-data archives again where that failed
+    before. Raises UsageError for an unknown version (unless ``force``), UnfitError where Java is missing or
+    too old, the cache cannot be written or a download fails.
     """
     spec = version if isinstance(version, KafkaVersion) else kafka_version(version, force=force)
     java = find_java(max(spec.min_java, 17))
@@ -80,7 +82,7 @@ def resolve(
     plain = KafkaDistribution(spec, root, jars, java)
     if not with_archives:
         return plain
-    made = class_data.archives(spec, root, plain.class_path(), java, say)
+    made = class_data.archives(spec, root, plain.class_path(), java, say, retry=retry_archives)
     return KafkaDistribution(spec, root, jars, java, made.files, made.problem)
 
 

@@ -7,6 +7,7 @@ Run as `python -m harness.artifacts.rehearsal VERSION FOLDER CLASS_PATH JAVA MOD
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -92,8 +93,13 @@ class Rehearsal:
     def end(self, *names: str) -> None:
         """SIGTERM, in this order, and wait: archives are written now."""
         for name in names:
-            self.running[name].send_signal(signal.SIGTERM)
-            self.running.pop(name).wait(START_S)
+            process = self.running.pop(name)
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(START_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise ProcessDiedError(f"{name} of the rehearsal did not end in {START_S:.0f} s.") from None
 
     def kill(self) -> None:
         """End what still runs."""
@@ -104,6 +110,9 @@ class Rehearsal:
 def _broker(node_id: int) -> dict[str, str]:
     listener = f"PLAINTEXT://127.0.0.1:{9092 + 10 * node_id}"
     return {**BASE_BROKER, **_INTERNAL, "listeners": listener, "advertised.listeners": listener}
+
+
+# Both functions return the processes that write archives; the others are killed after them.
 
 
 def _zookeeper_mode(stage: Rehearsal) -> tuple[str, ...]:
@@ -124,7 +133,7 @@ def _zookeeper_mode(stage: Rehearsal) -> tuple[str, ...]:
         stage.process(f"broker{n}", BROKER, {**_broker(n), **own}, record=n == 1)
     for n in (1, 2):
         stage.wait_logged(f"broker{n}", "started (KafkaServer)")
-    return ("broker1", "broker2", "zookeeper2", "zookeeper1", "zookeeper3")
+    return ("broker1", "zookeeper2")
 
 
 def _kraft_mode(stage: Rehearsal) -> tuple[str, ...]:
@@ -149,7 +158,7 @@ def _kraft_mode(stage: Rehearsal) -> tuple[str, ...]:
         stage.process(f"broker{n}", BROKER, properties, record=n == 1)
     for n in (1, 2):
         stage.wait_logged(f"broker{n}", "Kafka Server started")
-    return ("broker1", "broker2")
+    return ("broker1",)
 
 
 def _traffic() -> None:
@@ -180,6 +189,7 @@ def _rehearse(stage: Rehearsal, mode: str) -> int:
 
 def main(argv: list[str]) -> int:
     """Arguments as in the module's own description."""
+    os.environ["PATH"] = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"  # ordinary users of Debian lack it
     _version, folder, class_path, java, mode, log_syntax = argv
     syntax: LogSyntax = "log4j2" if log_syntax == "log4j2" else "log4j1"
     stage = Rehearsal(Path(folder), class_path, java, syntax)
