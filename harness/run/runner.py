@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC
 from pathlib import Path
 
 from harness import artifacts
@@ -90,7 +91,7 @@ def run_scenario(
         folder.update(status="crashed", problem="interrupted")
         raise
     with progress.phase("history", "writing the history"):
-        assemble(folder.path, anchor)
+        assemble(folder.path, anchor, log_zone=UTC)
     folder.update(
         status=status,
         problem=problem.message if problem else None,
@@ -141,13 +142,13 @@ class _Run:
             progress.say(f"Kafka {self.options.version.version} is up: {_roles(cluster)}")
             self.folder.update(roles=dict(cluster.roles()))
             self.booted()
-            watch = Watch(lab, cluster, self.options, self.topics, journal, self.dialect)
+            watch = Watch(lab, cluster, self.setup.brokers, self.topics, journal, self.dialect)
             stack.callback(watch.stop)
             watch.start()
             record_broker_configs(lab.topology, cluster.asked_config, journal, self.dialect)
             record_topic_configs(lab.topology, self.topics, journal, self.dialect)
-            nemesis = Nemesis(lab, journal)
-            stack.callback(nemesis.close)
+            nemesis = stack.enter_context(Nemesis(lab, journal))
+            nemesis.warm_up()
             stage = Stage(
                 setup=self.setup,
                 lab=lab,
