@@ -1,0 +1,177 @@
+"""Commands in a running container, as an engine's `exec`: short ones, main processes, and pipes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from docker import APIClient
+from docker.errors import APIError, NotFound
+from docker.utils.socket import frames_iter
+
+from harness.errors import LabError
+from harness.lab.docker_engine import explain
+from harness.lab.model import Result
+from harness.waiting import wait_until
+
+_TIMED_OUT = 124
+_FED = 'text=$1; shift; printf %s "$text" | "$@"'
+"""Standard input handed over as an argument: works through every engine and proxy, unlike half-closing."""
+
+
+def run(
+    api: APIClient, container: str, host: str, argv: Sequence[str], stdin: str, timeout_s: float
+) -> Result:
+    """Run a short command as root and wait for it. Raises LabError when it cannot run or does not end."""
+    command = ["timeout", "-k", "1", f"{timeout_s:g}", *argv]
+    if stdin:
+        command = ["sh", "-c", _FED, "sh", stdin, *command]
+    try:
+        exec_id = api.exec_create(container, command, user="0")["Id"]
+        out, err = api.exec_start(exec_id, demux=True)
+        status = int(api.exec_inspect(exec_id)["ExitCode"])
+    except APIError as error:
+        raise LabError(f"`{' '.join(argv)}` could not be run in {host}: {explain(error)}") from error
+    if status == _TIMED_OUT:
+        raise LabError(f"`{' '.join(argv)}` in {host} did not end within {timeout_s:g} s.")
+    return Result(status, (out or b"").decode(errors="replace"), (err or b"").decode(errors="replace"))
+
+
+class Exec:
+    """One process started by `exec`, and what became of it."""
+
+    def __init__(self, api: APIClient, container: str, exec_id: str, pid_file: str) -> None:
+        """``pid_file`` is where, inside the container, the process wrote its own pid."""
+        self._api = api
+        self._container = container
+        self._exec_id = exec_id
+        self._pid_file = pid_file
+        self._status: int | None = None
+
+    def pid(self) -> int:
+        """Its pid as the engine's machine sees it."""
+
+        def seen() -> int:
+            return int(self._api.exec_inspect(self._exec_id)["Pid"] or 0)
+
+        return wait_until(seen, within_s=10, awaiting="the engine to start a process", poll_s=0.01)
+
+    def poll(self) -> int | None:
+        """Exit status, negative for SIGKILL; None while it runs."""
+        if self._status is None:
+            try:
+                seen = self._api.exec_inspect(self._exec_id)
+            except NotFound:
+                # The engine forgets ended processes with their container, and after some minutes.
+                self._status = -9
+                return self._status
+            if not seen["Running"] and seen["ExitCode"] is not None:
+                self._status = _as_popen(int(seen["ExitCode"]))
+        return self._status
+
+    def signal(self, number: int) -> None:
+        """Send a signal; a process that has ended is left alone."""
+        if self.poll() is not None:
+            return
+        command = ["sh", "-c", f'kill -{number} "$(cat {self._pid_file})"']
+        with contextlib.suppress(NotFound):
+            exec_id = self._api.exec_create(self._container, command, user="0")["Id"]
+            self._api.exec_start(exec_id)
+
+
+def start_main(api: APIClient, container: str, user: str) -> Exec:
+    """Have the container's entry script exec what /data/command says."""
+    exec_id = api.exec_create(container, ["/entry.sh", "run"], user=user)["Id"]
+    api.exec_start(exec_id, detach=True)
+    return Exec(api, container, exec_id, "/data/main.pid")
+
+
+class DockerPipe:
+    """A process in a container that is spoken to through its standard streams; satisfies `Pipe`."""
+
+    def __init__(
+        self, api: APIClient, container: str, host: str, argv: Sequence[str], user: str, errors: Path
+    ) -> None:
+        """Start it; its stderr is appended to ``errors``."""
+        pid_file = f"/tmp/pipe-{uuid.uuid4().hex}.pid"
+        command = ["sh", "-c", 'echo $$ >"$0"; exec "$@"', pid_file, *argv]
+        try:
+            exec_id = api.exec_create(container, command, stdin=True, user=user)["Id"]
+            self._response = api.exec_start(exec_id, socket=True)
+        except APIError as error:
+            raise LabError(f"`{' '.join(argv)}` could not be started in {host}: {explain(error)}") from error
+        self._exec = Exec(api, container, exec_id, pid_file)
+        self._host = host
+        # The SDK wraps a local socket in a reader; only the socket below can be written to.
+        self._socket: socket.socket = getattr(self._response, "_sock", self._response)  # type: ignore[arg-type]
+        self._socket.settimeout(None)
+        self._stdin = os.fdopen(self._forward_input(), "w")
+        reading, writing = os.pipe()
+        self._stdout = os.fdopen(reading, "r")
+        threading.Thread(
+            target=self._forward_output, args=(writing, errors), name=f"pipe-{host}", daemon=True
+        ).start()
+
+    @property
+    def stdin(self) -> IO[str]:
+        """Writable text stream; closing it closes the process's standard input."""
+        return self._stdin
+
+    @property
+    def stdout(self) -> IO[str]:
+        """Readable text stream."""
+        return self._stdout
+
+    def poll(self) -> int | None:
+        """Exit status, or None while it runs."""
+        return self._exec.poll()
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._exec.signal(9)
+
+    def wait(self, timeout_s: float) -> int:
+        """Exit status, once it has ended. Raises WaitTimeoutError."""
+        status = wait_until(
+            self.poll,
+            within_s=timeout_s,
+            awaiting=f"a helper process in {self._host} to end",
+            accept=lambda seen: seen is not None,
+            poll_s=0.02,
+        )
+        assert status is not None
+        return status
+
+    def _forward_input(self) -> int:
+        reading, writing = os.pipe()
+
+        def forward() -> None:
+            with contextlib.suppress(OSError):
+                while data := os.read(reading, 65536):
+                    self._socket.sendall(data)
+                self._socket.shutdown(socket.SHUT_WR)
+            os.close(reading)
+
+        threading.Thread(target=forward, name=f"pipe-in-{self._host}", daemon=True).start()
+        return writing
+
+    def _forward_output(self, writing: int, errors: Path) -> None:
+        with (
+            errors.open("ab", buffering=0) as error_file,
+            os.fdopen(writing, "wb", buffering=0) as output,
+            contextlib.suppress(OSError),
+        ):
+            frames = frames_iter(self._response, tty=False)  # type: ignore[no-untyped-call]
+            for stream, data in frames:
+                (error_file if stream == 2 else output).write(data)
+
+
+def _as_popen(status: int) -> int:
+    # A JVM turns SIGTERM into status 143 by itself, so only SIGKILL can be told apart from outside.
+    return -9 if status == 137 else status
