@@ -11,16 +11,12 @@ from collections.abc import Iterable, Mapping
 
 from harness.errors import LabError
 from harness.lab.model import Lab, Result
+from nemesis import watchdog
 from nemesis.rules import CHAIN_PREFIX, Ruleset, foreign, normalised
 
 _RESTORE = "iptables-restore -w 5 --noflush"
-_WATCHDOG = (
-    f'setsid sh -c \'sleep "$2" && printf %s "$3" | {_RESTORE}\' watch "$1" "$2" "$3" '
-    "</dev/null >/dev/null 2>&1 & echo $!"
-)
-_LOAD = f"{_RESTORE} || exit 1; {_WATCHDOG}"
-_END_WATCHDOG = '[ -n "$2" ] && grep -qs -- "$1" "/proc/$2/cmdline" && kill -9 -- "-$2"'
-_HEAL = f"{_RESTORE}; status=$?; {_END_WATCHDOG}; exit $status"
+_LOAD = f"{_RESTORE} || exit 1; {watchdog.START}"
+_HEAL = f"{_RESTORE}; status=$?; {watchdog.END}; exit $status"
 # Only when the exact removal fails: take away whatever of this one chain is there.
 _SCRAPE = """chain=$1; shift
 for hook in INPUT OUTPUT; do while iptables -w 5 -D $hook "$@" 2>/dev/null; do :; done; done
@@ -34,15 +30,15 @@ class Chains:
     def __init__(self, lab: Lab, ttl_s: float) -> None:
         """``ttl_s``: seconds after which rules of a harness that is gone remove themselves."""
         self._lab = lab
-        self._ttl_s = ttl_s
+        self.ttl_s = ttl_s
         self._watchdogs: dict[tuple[str, str], str] = {}
 
     def load(self, rules: Ruleset, hosts: Iterable[str] | None = None) -> None:
         """Put ``rules`` in force in all their hosts (or only in ``hosts``)."""
-        heal = rules.heal_text()
+        heal = watchdog.undo_text(_RESTORE, rules.heal_text())
         wanted = rules.hosts if hosts is None else tuple(hosts)
         commands = {
-            host: (("sh", "-c", _LOAD, "load", rules.chain, f"{self._ttl_s:g}", heal), rules.load_text(host))
+            host: (("sh", "-c", _LOAD, "load", rules.chain, f"{self.ttl_s:g}", heal), rules.load_text(host))
             for host in wanted
         }
         for host, result in self._lab.execute_all(commands).items():

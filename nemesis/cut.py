@@ -10,7 +10,7 @@ from nemesis.fault import Evidence, Kind
 from nemesis.ground import Ground
 from nemesis.links import Link
 from nemesis.matrix import Call, blocked, may_hold
-from nemesis.rules import Action, Ruleset, cut_rules
+from nemesis.rules import CutAction, Ruleset, cut_rules
 
 _SHORTEST_HALF_PERIOD_S = 0.5
 
@@ -19,9 +19,10 @@ class Cut:
     """Links that are cut from `inject` to `heal`."""
 
     kind: Kind = "link"
+    undoable = True
 
     def __init__(
-        self, ground: Ground, number: int, chain: str, name: str, links: tuple[Link, ...], action: Action
+        self, ground: Ground, number: int, chain: str, name: str, links: tuple[Link, ...], action: CutAction
     ) -> None:
         """``links`` as of `nemesis.links`; ``action`` is `drop` (silence) or `reject` (a TCP reset)."""
         self.name = name
@@ -113,6 +114,7 @@ class Flapping:
     """Links that are cut for half of every period and whole for the other half, each change verified."""
 
     kind: Kind = "link"
+    undoable = True
 
     def __init__(self, cut: Cut, period_s: float) -> None:
         """``cut`` is loaded and removed again and again; it starts with a cut half."""

@@ -31,6 +31,10 @@ class Fault(Protocol):
     def kind(self) -> Kind:
         """Its family, as in the `faults` table."""
 
+    @property
+    def undoable(self) -> bool:
+        """It can be healed now. A killed process with nobody to restart it cannot, wiped data never can."""
+
     def targets(self) -> object:
         """The links, hosts or replicas it names; must be expressible in JSON."""
 
@@ -81,10 +85,10 @@ class Injection:
         return self
 
     def heal(self) -> None:
-        """Undo, verify, record. Without effect when nothing is in force."""
+        """Undo, verify, record. Without effect when nothing is in force, or nothing can be undone."""
         if self.state == "failed":
             self.fault.heal()
-        if self.state != "injected":
+        if self.state != "injected" or not self.fault.undoable:
             return
         self._moment("healing")
         done = False
@@ -139,25 +143,22 @@ class Injection:
 
 
 class Action:
-    """A fault made of callables: for operator actions, and for whatever needs no class of its own."""
+    """A fault made of callables, done once and never undone: operator actions, damaged data."""
+
+    undoable = False
 
     def __init__(
         self,
         name: str,
         kind: Kind,
         targets: object,
-        *,
         act: Callable[[], None],
         verify: Callable[[], Evidence],
-        undo: Callable[[], None] = lambda: None,
-        verify_undone: Callable[[], Evidence] = dict,
     ) -> None:
         """``verify`` must raise InvalidRunError if ``act`` had no effect."""
         self.name = name
         self.kind: Kind = kind
-        self._targets = targets
-        self._act, self._verify = act, verify
-        self._undo, self._verify_undone = undo, verify_undone
+        self._targets, self._act, self._verify = targets, act, verify
 
     def targets(self) -> object:
         """As given."""
@@ -172,9 +173,8 @@ class Action:
         return self._verify()
 
     def heal(self) -> None:
-        """Call ``undo``."""
-        self._undo()
+        """Nothing."""
 
     def verify_healed(self) -> Evidence:
-        """Call ``verify_undone``."""
-        return self._verify_undone()
+        """Nothing."""
+        return {}

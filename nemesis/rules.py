@@ -19,7 +19,10 @@ from nemesis.links import Link
 
 CHAIN_PREFIX = "ACKED-"
 _CHAIN_LENGTH_LIMIT = 28
-Action = Literal["drop", "reject"]
+_LOOPBACK = ("-i lo -j RETURN", "-o lo -j RETURN")
+"""First in every chain: the reset that REJECT makes for a local sender travels over lo, and the rule for
+the other direction would eat it."""
+CutAction = Literal["drop", "reject"]
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,7 @@ class Ruleset:
         """Input of `iptables-restore --noflush` that puts the fault in force in ``host``, atomically."""
         hook = self._hook()
         lines = [f":{self.chain} - [0:0]", f"-I INPUT 1 {hook}", f"-I OUTPUT 1 {hook}"]
-        # The reset that REJECT makes for a local sender travels over lo; a later rule must not eat it.
-        lines += [f"-A {self.chain} -i lo -j RETURN", f"-A {self.chain} -o lo -j RETURN"]
+        lines += [f"-A {self.chain} {text}" for text in _LOOPBACK]
         lines += [f"-A {self.chain} {rule.text}" for rule in self.rules[host]]
         return _restore(lines)
 
@@ -63,13 +65,16 @@ class Ruleset:
         """The jump into the chain, as arguments of `iptables`."""
         return ("-m", "comment", "--comment", self.title, "-j", self.chain)
 
+    def packets(self, listing: str) -> list[int]:
+        """Packets counted by each rule, in order, from `iptables-save -c`; empty without the chain."""
+        lines = [line for line in listing.splitlines() if f" -A {self.chain} " in line]
+        return [int(line[1 : line.index(":")]) for line in lines[len(_LOOPBACK) :]]
+
     def counts(self, host: str, listing: str) -> dict[Link, int]:
-        """Packets counted per probed link, from `iptables-save -c`; empty if the chain is not there."""
-        lines = [line for line in listing.splitlines() if f" -A {self.chain} " in line][2:]
+        """Packets counted per probed link."""
         found: dict[Link, int] = {}
-        for rule, line in zip(self.rules[host], lines, strict=False):
+        for rule, packets in zip(self.rules[host], self.packets(listing), strict=False):
             if rule.link is not None:
-                packets = int(line[1 : line.index(":")])
                 found[rule.link] = found.get(rule.link, 0) + packets
         return found
 
@@ -88,7 +93,7 @@ def chain_name(run: str, number: int) -> str:
     return name
 
 
-def cut_rules(topology: Topology, chain: str, links: Iterable[Link], action: Action = "drop") -> Ruleset:
+def cut_rules(topology: Topology, chain: str, links: Iterable[Link], action: CutAction = "drop") -> Ruleset:
     """Rules that cut ``links`` at both of their ends."""
     rules: dict[str, list[Rule]] = {}
     for link in links:
@@ -142,7 +147,7 @@ def _title(chain: str) -> str:
     return f"acked fault {chain}"
 
 
-def _link_rules(link: Link, source: str, destination: str, action: Action) -> tuple[Rule, ...]:
+def _link_rules(link: Link, source: str, destination: str, action: CutAction) -> tuple[Rule, ...]:
     forward = _match(source, destination, link.port, "dport")
     target = "-j REJECT --reject-with tcp-reset" if action == "reject" else "-j DROP"
     if link.port is not None:

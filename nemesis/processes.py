@@ -1,0 +1,219 @@
+"""Processes that end, hang, or are started again.
+
+Killing and stopping act at once and are healed when the process runs again, whoever starts it; pausing
+lasts until it is healed.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from harness.clock import now_ns
+from harness.errors import InvalidRunError, ProcessDiedError
+from harness.history.journal import Journal
+from harness.lab.model import Host, Lab, Topology
+from harness.waiting import wait_until
+from nemesis.fault import Evidence, Kind
+
+Ending = Literal["kill", "stop"]
+_SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGTERM}
+_EVENTS = {"kill": "killed", "stop": "stopped"}
+_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
+
+Restart = Callable[[str], None]
+"""Starts a host's process again and returns once the cluster knows it again."""
+
+
+def running(lab: Lab, topology: Topology, patterns: Sequence[str]) -> tuple[Host, ...]:
+    """Hosts meant by ``patterns`` whose main process runs.
+
+    A pattern for several hosts may include some that have no process (clients); a host that is named must
+    have one. Raises InvalidRunError otherwise.
+    """
+    found: list[Host] = []
+    for pattern in patterns:
+        chosen = topology.select(pattern)
+        alive = [host for host in chosen if lab.alive(host.name)]
+        if not alive or (len(chosen) == 1 and alive != list(chosen)):
+            raise InvalidRunError(
+                f"{pattern!r} cannot be killed, stopped or paused: no process runs there now; did an "
+                f"earlier fault end it?"
+            )
+        found += [host for host in alive if host not in found]
+    return tuple(found)
+
+
+class Ended:
+    """Main processes that are killed (SIGKILL) or asked to stop (SIGTERM), all at once."""
+
+    kind: Kind = "process"
+
+    def __init__(
+        self,
+        lab: Lab,
+        journal: Journal,
+        hosts: Sequence[Host],
+        ending: Ending,
+        *,
+        expect_end: Callable[[str], None],
+        restart: Restart | None = None,
+        within_s: float = 30.0,
+    ) -> None:
+        """``expect_end`` is told first, so that nobody takes the end for an accident."""
+        self.name = f"{ending} {', '.join(host.name for host in hosts)}"
+        self._lab, self._journal, self._ending = lab, journal, ending
+        self._hosts = tuple(host.name for host in hosts)
+        self._expect_end, self._restart, self._within_s = expect_end, restart, within_s
+        self._status: dict[str, int] = {}
+
+    @property
+    def undoable(self) -> bool:
+        """Somebody can start them, or has."""
+        return self._restart is not None or all(self._lab.alive(host) for host in self._hosts)
+
+    def targets(self) -> object:
+        """Hosts, and how they end."""
+        return {"hosts": list(self._hosts), "signal": _SIGNALS[self._ending].name}
+
+    def inject(self) -> None:
+        """Signal all, then wait for all."""
+        for host in self._hosts:
+            self._expect_end(host)
+        for host in self._hosts:
+            self._lab.signal(host, _SIGNALS[self._ending])
+        for host in self._hosts:
+            status = self._lab.wait_exit(host, self._within_s)
+            self._status[host] = status
+            event = _EVENTS[self._ending]
+            self._journal.write("processes", ns=now_ns(), host=host, event=event, status=status)
+
+    def verify(self) -> Evidence:
+        """None of them runs, and a killed one died of the signal."""
+        for host, status in self._status.items():
+            if self._lab.alive(host):
+                raise InvalidRunError(f"{host} still runs after {self.name!r}.")
+            if self._ending == "kill" and status not in _KILLED:
+                raise InvalidRunError(
+                    f"{host} ended with status {status} before SIGKILL reached it: it had ended by itself."
+                )
+        return {"exit_status": dict(self._status)}
+
+    def heal(self) -> None:
+        """Start those that do not run, where a way to start them was given."""
+        if self._restart is not None:
+            for host in self._hosts:
+                if not self._lab.alive(host):
+                    self._restart(host)
+
+    def verify_healed(self) -> Evidence:
+        """All of them run again."""
+        dead = [host for host in self._hosts if not self._lab.alive(host)]
+        if dead:
+            raise InvalidRunError(f"{', '.join(dead)} did not come back after {self.name!r}.")
+        return {"pids": {host: self._lab.pid(host) for host in self._hosts}}
+
+
+class Paused:
+    """Main processes that are stopped by SIGSTOP: connections to them open, and nobody answers."""
+
+    kind: Kind = "process"
+    undoable = True
+
+    def __init__(self, lab: Lab, journal: Journal, hosts: Sequence[Host]) -> None:
+        """All hosts are paused at once."""
+        self.name = f"pause {', '.join(host.name for host in hosts)}"
+        self._lab, self._journal = lab, journal
+        self._hosts = tuple(host.name for host in hosts)
+        self._paused: set[str] = set()
+
+    def targets(self) -> object:
+        """The hosts."""
+        return {"hosts": list(self._hosts), "signal": "SIGSTOP"}
+
+    def inject(self) -> None:
+        """SIGSTOP."""
+        for host in self._hosts:
+            self._paused.add(host)
+            self._lab.signal(host, signal.SIGSTOP)
+            self._journal.write("processes", ns=now_ns(), host=host, event="paused", pid=self._lab.pid(host))
+
+    def verify(self) -> Evidence:
+        """The kernel says that every thread group is stopped."""
+        return {"states": self._await("T")}
+
+    def heal(self) -> None:
+        """SIGCONT to those that still live."""
+        for host in sorted(self._paused):
+            self._paused.discard(host)
+            if self._lab.alive(host):
+                self._lab.signal(host, signal.SIGCONT)
+                pid = self._lab.pid(host)
+                self._journal.write("processes", ns=now_ns(), host=host, event="resumed", pid=pid)
+
+    def verify_healed(self) -> Evidence:
+        """None is stopped any more; one that was killed while it was paused is not waited for."""
+        return {"states": self._await("RSDI")}
+
+    def _await(self, wanted: str) -> Mapping[str, str]:
+        found = {}
+        for host in self._hosts:
+            pid = self._lab.pid(host)
+            if pid is None:
+                if wanted == "T":
+                    raise ProcessDiedError(f"{host} ended when it was to be paused; look at its log.")
+                continue
+            found[host] = wait_until(
+                lambda pid=pid: process_state(pid),  # type: ignore[misc]
+                within_s=2.0,
+                poll_s=0.005,
+                awaiting=f"{host} (pid {pid}) to be in one of the states {wanted!r}",
+                accept=lambda state: state in wanted,
+            )
+        return found
+
+
+class RollingRestart:
+    """Hosts stopped and started again one after the other, each waited for before the next is stopped."""
+
+    kind: Kind = "process"
+    undoable = False
+
+    def __init__(self, ended: Sequence[Ended]) -> None:
+        """One `Ended` per host, each with a ``restart``."""
+        self.name = f"rolling restart ({'; '.join(fault.name for fault in ended)})"
+        self._ended = tuple(ended)
+        self._evidence: list[Evidence] = []
+
+    def targets(self) -> object:
+        """The hosts in order."""
+        return [fault.targets() for fault in self._ended]
+
+    def inject(self) -> None:
+        """Stop, verify, start, verify, host by host."""
+        for fault in self._ended:
+            fault.inject()
+            evidence = dict(fault.verify())
+            fault.heal()
+            self._evidence.append({**evidence, **fault.verify_healed()})
+
+    def verify(self) -> Evidence:
+        """What each step showed."""
+        return {"steps": self._evidence}
+
+    def heal(self) -> None:
+        """Start whichever host an interrupted restart left down."""
+        for fault in self._ended:
+            fault.heal()
+
+    def verify_healed(self) -> Evidence:
+        """Nothing lasts."""
+        return {}
+
+
+def process_state(pid: int) -> str:
+    """The kernel's one-letter state of a process: `T` is stopped, `S` sleeps, `R` runs."""
+    text = Path(f"/proc/{pid}/stat").read_text()
+    return text[text.rindex(")") + 2]
