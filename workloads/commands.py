@@ -115,10 +115,14 @@ class Commands:
 
     def read(self, args: Args, _: Reply) -> Work:
         """Read to the end offsets of now."""
+        from workloads.pinned_reader import read_pinned
         from workloads.reader import HandReader
 
-        reader = HandReader(self._recorder.journal, reader_from_json(args["reader"]))
-        return lambda: as_json(reader.read_to_end(args["within_s"]))
+        journal, spec, within_s = self._recorder.journal, reader_from_json(args["reader"]), args["within_s"]
+        if spec.pinned:
+            return lambda: as_json(read_pinned(journal, spec, within_s))
+        reader = HandReader(journal, spec)
+        return lambda: as_json(reader.read_to_end(within_s))
 
     def follow_start(self, args: Args, reply: Reply) -> None:
         """Start a reader that follows, or a group member."""

@@ -209,6 +209,8 @@ class Reader:
     """A group member commits after each poll that returned something."""
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
     check_crcs: bool = True
+    pinned: bool = False
+    """Ask the one broker in ``brokers`` alone, whoever leads: what a client sees that reaches no other."""
     config: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     """More settings: librdkafka's for a group member, else kafka-python's."""
 

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from harness.errors import InvalidRunError
 from harness.history.journal import Journal
 from harness.kafka.wire.admin import describe_configs
+from harness.kafka.wire.connection import Address
 from harness.kafka.wire.dialect import Dialect
 from harness.lab.model import Topology
 from harness.scenario import Topic
+from harness.waiting import wait_until
 
 _NOT_TOLD = frozenset({"listeners", "advertised.listeners", "log.dirs", "zookeeper.connect", "broker.rack"})
 """Keys that carry addresses and paths: recorded, but not compared (Kafka may rewrite them)."""
@@ -40,10 +42,19 @@ def record_topic_configs(
         _record_unread({topic.name: topic.config for topic in topics}, journal, "topic")
         return
     for topic in topics:
-        leader = topology.host(f"broker{topic.replicas[0]}")
-        effective = describe_configs((leader.address, 9092), "topic", topic.name, dialect=dialect)
+        effective = _when_known((topology.host(f"broker{topic.replicas[0]}").address, 9092), topic, dialect)
         _write(journal, "topic", topic.name, effective, topic.config)
         _compare(f"topic {topic.name}", effective, topic.config)
+
+
+def _when_known(leader: Address, topic: Topic, dialect: Dialect) -> dict[str, str | None]:
+    """A new topic's leader learns of it a moment after the metadata store."""
+    return wait_until(
+        lambda: describe_configs(leader, "topic", topic.name, dialect=dialect),
+        within_s=15,
+        awaiting=f"{leader[0]} to know topic {topic.name}",
+        ignoring=(LookupError,),
+    )
 
 
 def _record_unread(asked: Mapping[str, Mapping[str, str]], journal: Journal, scope: str = "broker") -> None:
