@@ -92,6 +92,8 @@ class Setup:
     brokers: tuple[int, ...] = (1, 2, 3)
     zookeeper_pins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Brokers that may connect only to these ZooKeeper nodes: healthy ones stay off the AZ to be cut."""
+    format_features: Mapping[str, str] = field(default_factory=dict)
+    """KRaft features that are set when the data folders are formatted, by name and level."""
     stream_rate: float = 50.0
     """Background messages a second in each AZ; 0 for none."""
     stream_topic: str = "stream"

@@ -166,7 +166,8 @@ def _traffic() -> None:
     servers = {"bootstrap.servers": "127.0.0.1:9102,127.0.0.1:9112", "log_level": 0}
     with contextlib.suppress(KafkaException):
         topic = NewTopic("rehearsal", 2, replica_assignment=[[1, 2], [2, 1]])
-        AdminClient(servers).create_topics([topic])["rehearsal"].result(10)
+        admin = AdminClient(servers)  # must live until the answer is there
+        admin.create_topics([topic])["rehearsal"].result(10)
         producer = Producer({**servers, "acks": "all", "message.timeout.ms": 5000})
         for number in range(20):
             producer.produce("rehearsal", str(number), partition=number % 2)

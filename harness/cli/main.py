@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-import click
 import typer
 from rich.console import Console
 from rich.markup import escape
+from typer.exceptions import TyperException
 
 from harness.cli import catalogue, judging, running
 from harness.errors import EXIT_INTERRUPTED, EXIT_USAGE, AckedError
@@ -45,13 +45,13 @@ def main() -> None:
     except AckedError as error:
         report_error(error)
         sys.exit(error.exit_code)
-    except click.exceptions.Exit as stop:
+    except typer.Exit as stop:
         sys.exit(stop.exit_code)
-    except (KeyboardInterrupt, click.exceptions.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         Console(stderr=True).print("acked: interrupted; everything that was started has been ended.")
         sys.exit(EXIT_INTERRUPTED)
-    except click.exceptions.ClickException as error:
-        error.show()
+    except TyperException as error:
+        Console(stderr=True, highlight=False).print(f"[bold red]acked:[/] {escape(str(error))}")
         sys.exit(EXIT_USAGE)
     sys.exit(status if isinstance(status, int) else 0)
 

@@ -9,6 +9,7 @@ will be cut.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 BASE_BROKER: Mapping[str, str] = {
     "replica.lag.time.max.ms": "6000",
@@ -35,6 +36,18 @@ ZOOKEEPER_SESSION: Mapping[str, str] = {
     "zookeeper.connection.timeout.ms": "30000",
 }
 
+BASE_RAFT: Mapping[str, str] = {
+    "controller.quorum.fetch.timeout.ms": "1000",
+    "controller.quorum.election.timeout.ms": "500",
+    "controller.quorum.election.backoff.max.ms": "500",
+    "controller.quorum.request.timeout.ms": "1000",
+    # The controller reads it: how long a broker may be silent before it is fenced.
+    "broker.session.timeout.ms": "4000",
+}
+"""What every KRaft node gets; a quorum leader that nobody fetches from resigns after 1.5 s (from 3.7 on)."""
+
+BROKER_HEARTBEAT: Mapping[str, str] = {"broker.heartbeat.interval.ms": "500"}
+
 BASE_ZOOKEEPER: Mapping[str, str] = {
     "tickTime": "500",
     "initLimit": "20",
@@ -44,6 +57,18 @@ BASE_ZOOKEEPER: Mapping[str, str] = {
     "4lw.commands.whitelist": "*",
     "clientPort": "2181",
 }
+
+
+_CONTROLLER_KEYS = (
+    "auto.leader.rebalance.enable",
+    "unclean.leader.election.enable",
+    "min.insync.replicas",
+    "num.io.threads",
+    "num.network.threads",
+)
+"""Keys of the broker's base that a KRaft controller reads as well."""
+
+_CONTROLLER_READS = frozenset(_CONTROLLER_KEYS) | frozenset(BASE_RAFT)
 
 
 def broker_properties(
@@ -80,3 +105,48 @@ def zookeeper_properties(data_dir: str, servers: Mapping[int, str]) -> dict[str,
         "dataDir": data_dir,
         **{f"server.{myid}": f"{address}:2888:3888" for myid, address in sorted(servers.items())},
     }
+
+
+@dataclass(frozen=True)
+class KRaftNode:
+    """What one KRaft node is: ``roles`` are `broker`, `controller` or both; ``voters`` maps id to address."""
+
+    node_id: int
+    roles: tuple[str, ...]
+    az: str
+    address: str
+    data_dir: str
+    voters: Mapping[int, str]
+
+
+def kraft_properties(
+    node: KRaftNode, overrides: Mapping[str, str], unsupported: frozenset[str] = frozenset()
+) -> dict[str, str]:
+    """Properties of a node that keeps its metadata in a KRaft quorum with fixed voters."""
+    broker, controller = "broker" in node.roles, "controller" in node.roles
+    listeners = [f"PLAINTEXT://{node.address}:9092"] if broker else []
+    listeners += [f"CONTROLLER://{node.address}:9093"] if controller else []
+    voters = ",".join(f"{number}@{address}:9093" for number, address in sorted(node.voters.items()))
+    properties = {
+        "process.roles": ",".join(node.roles),
+        "node.id": str(node.node_id),
+        "controller.quorum.voters": voters,
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "listeners": ",".join(listeners),
+        "log.dirs": node.data_dir,
+        **BASE_RAFT,
+    }
+    if broker:
+        properties |= {
+            "broker.rack": node.az,
+            "advertised.listeners": f"PLAINTEXT://{node.address}:9092",
+            "inter.broker.listener.name": "PLAINTEXT",
+            **BROKER_HEARTBEAT,
+            **BASE_BROKER,
+        }
+    else:
+        # The controller elects, so it must know what the brokers' configuration says about elections.
+        properties |= {key: BASE_BROKER[key] for key in _CONTROLLER_KEYS}
+    properties |= overrides if broker else {k: v for k, v in overrides.items() if k in _CONTROLLER_READS}
+    return {key: value for key, value in properties.items() if key not in unsupported}

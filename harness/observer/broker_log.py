@@ -18,6 +18,7 @@ MOST_ERRORS = 500
 
 _LINE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[,.](\d{3}) (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) (.*)")
 _NAME = r"(?P<topic>[\w.-]+)-(?P<partition>\d+)"
+_OLD_NAME = r"\[(?P<topic>[\w.-]+),(?P<partition>\d+)\]"
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,10 @@ _RULES = (
     _rule("truncated", "Truncating log", rf"Truncating log {_NAME} to offset (?P<offset>\d+)"),
     _rule("truncated", "Truncate fully", rf"partition={_NAME},.*start at offset (?P<offset>\d+)"),
     _rule("truncated_to_hw", "high watermark", rf"partition {_NAME} to local high watermark (?P<offset>\d+)"),
-    _rule("isr_shrinking", "Shrinking ISR", rf"(?:Partition \[?{_NAME}.*)?Shrinking ISR"),
-    _rule("isr_expanding", "Expanding ISR", rf"(?:Partition \[?{_NAME}.*)?Expanding ISR"),
+    _rule("isr_shrinking", "Shrinking ISR", rf"Partition {_OLD_NAME}.*Shrinking ISR"),
+    _rule("isr_shrinking", "Shrinking ISR", rf"(?:Partition {_NAME} .*)?Shrinking ISR"),
+    _rule("isr_expanding", "Expanding ISR", rf"Partition {_OLD_NAME}.*Expanding ISR"),
+    _rule("isr_expanding", "Expanding ISR", rf"(?:Partition {_NAME} .*)?Expanding ISR"),
     _rule("isr_updated", "ISR updated", rf"Partition {_NAME} .*ISR updated"),
     _rule(
         "became_leader",

@@ -29,8 +29,8 @@ class FileSource:
         self._places: dict[TopicPartition, dict[int, _Place]] = {}
         """Where the last batches read begin, so that the next look need not scan the whole file."""
 
-    def read(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Fetched]:
-        """The log of each partition from an offset on."""
+    def read(self, offsets: Mapping[TopicPartition, int], max_bytes: int) -> dict[TopicPartition, Fetched]:
+        """The whole log of each partition from an offset on; files need no limit."""
         return {key: self._read(key, offset) for key, offset in offsets.items()}
 
     def _read(self, key: TopicPartition, offset: int) -> Fetched:

@@ -19,7 +19,8 @@ from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import Fetched, fetch_own_logs
 
 OFFSET_OUT_OF_RANGE = 1
-FETCH_BYTES = 1 << 20
+FETCH_BYTES = 4 << 20
+"""Above the largest batch that brokers take by default: one that does not fit would look truncated."""
 
 TopicPartition = tuple[str, int]
 Replicas = Callable[[], tuple[TopicPartition, ...]]
@@ -29,8 +30,8 @@ Replicas = Callable[[], tuple[TopicPartition, ...]]
 class LogSource(Protocol):
     """Reads a broker's own logs from given offsets."""
 
-    def read(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Fetched]:
-        """The log of each partition from an offset on. Raises OSError when it cannot be read now."""
+    def read(self, offsets: Mapping[TopicPartition, int], max_bytes: int) -> dict[TopicPartition, Fetched]:
+        """Up to ``max_bytes`` of each partition's log from an offset on. Raises OSError: not now."""
 
     def close(self) -> None:
         """Let go of it."""
@@ -44,9 +45,9 @@ class WireSource:
         self._connection = connection
         self._dialect = dialect
 
-    def read(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Fetched]:
+    def read(self, offsets: Mapping[TopicPartition, int], max_bytes: int) -> dict[TopicPartition, Fetched]:
         """One request for all partitions."""
-        return fetch_own_logs(self._connection, offsets, FETCH_BYTES, dialect=self._dialect)
+        return fetch_own_logs(self._connection, offsets, max_bytes, dialect=self._dialect)
 
     def close(self) -> None:
         """Close the connection."""
@@ -70,6 +71,8 @@ class ReplicaTail:
     records: list[list[_Seen]] = field(default_factory=list)
     probe_back: int = 1
     """How many batches back the next fetch starts; grows while the overlap does not match."""
+    max_bytes: int = FETCH_BYTES
+    """How much to fetch next; grows while the last known batch leaves no room for what follows it."""
 
     @property
     def start(self) -> int:
@@ -97,8 +100,10 @@ class ReplicaTail:
             self.probe_back = len(self.batches) - keep + 1  # the rest did not fit: go on from here
             return [], []
         self.probe_back = 1
-        gone = self._drop(keep, ns)
-        return self._add(came[keep - position :], fetched.records, ns), gone
+        gone, fresh = self._drop(keep, ns), came[keep - position :]
+        stuck = fetched.cut_short and not fresh
+        self.max_bytes = self.max_bytes * 2 if stuck else FETCH_BYTES
+        return self._add(fresh, fetched.records, ns), gone
 
     def _probe_further_back(self) -> None:
         self.probe_back = min(len(self.batches), self.probe_back * 8)
@@ -178,7 +183,8 @@ class TailPoller:
     def _step(self, keys: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
         tails = {key: self._tails.setdefault(key, ReplicaTail(*key, self._broker)) for key in keys}
         try:
-            read = self._source.read({key: tail.start for key, tail in tails.items()})
+            max_bytes = max((tail.max_bytes for tail in tails.values()), default=FETCH_BYTES)
+            read = self._source.read({key: tail.start for key, tail in tails.items()}, max_bytes)
         except OSError:
             return ()  # the broker's own poller records that it does not answer
         ns = now_ns()

@@ -106,9 +106,18 @@ class Stage:
     def read(
         self, az: str, topic: str, *brokers: str, partition: int = 0, within_s: float = 5.0
     ) -> ReadResult:
-        """A consumer in one AZ reads a topic to the high watermark that the brokers it reaches show."""
+        """A consumer in one AZ reads a topic to its high watermark.
+
+        With one broker named it asks that one alone, whoever leads; otherwise it finds the leader.
+        """
         number = next(self._numbers)
-        reader = Reader(number, f"{az}-reader", brokers or self._all_brokers(), ((topic, partition),))
+        reader = Reader(
+            number,
+            f"{az}-reader",
+            brokers or self._all_brokers(),
+            ((topic, partition),),
+            pinned=len(brokers) == 1,
+        )
         return self.clients[az].read(reader, within_s)
 
     def _all_brokers(self) -> tuple[str, ...]:
