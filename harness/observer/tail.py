@@ -98,6 +98,7 @@ class ReplicaTail:
             return [], []
         if keep < len(self.batches) and keep - position == len(came) and fetched.cut_short:
             self.probe_back = len(self.batches) - keep + 1  # the rest did not fit: go on from here
+            self.max_bytes = self.max_bytes * 2 if keep - 1 == position else FETCH_BYTES
             return [], []
         self.probe_back = 1
         gone, fresh = self._drop(keep, ns), came[keep - position :]

@@ -1,0 +1,143 @@
+"""Journals become tables; what is malformed is named, and what a kill cut off is forgiven."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from harness.clock import Anchor
+from harness.errors import BadDataError
+from harness.history.assemble import assemble
+from harness.history.journal import Journal
+from harness.history.schema import TABLES
+from harness.history.tables import read_table, validate, write_table
+
+ANCHOR = Anchor(0, 0)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    with Journal(tmp_path / "journal" / "client1.jsonl") as journal:
+        for seq, partition in ((2, 1), (0, 0), (1, 0)):
+            journal.write("sent", topic="t", partition=partition, writer=1, seq=seq, sent_ns=10 + seq)
+        journal.write("done", writer=1, seq=0, done_ns=20, outcome="ok", error=0, offset=5, broker=2)
+    return tmp_path
+
+
+def append(run: Path, text: str, file: str = "client1") -> None:
+    with (run / "journal" / f"{file}.jsonl").open("a") as journal:
+        journal.write(text)
+
+
+def test_sent_and_done_become_sends(run: Path) -> None:
+    assert assemble(run, ANCHOR)["sends"] == 3
+    rows = pq.read_table(run / "history" / "sends.parquet" / "t-0.parquet").to_pylist()
+    assert [(row["seq"], row["outcome"], row["offset"]) for row in rows] == [(0, "ok", 5), (1, None, None)]
+    assert (run / "history" / "sends.parquet" / "t-1.parquet").exists()
+
+
+def test_every_table_is_there_with_its_schema(run: Path) -> None:
+    assemble(run, ANCHOR)
+    assert set(validate(run)) == set(TABLES)
+    for name in TABLES:
+        assert read_table(run, name).schema == TABLES[name].arrow()
+
+
+def test_assembling_twice_gives_the_same(run: Path) -> None:
+    assemble(run, ANCHOR)
+    first = {name: read_table(run, name) for name in TABLES}
+    assemble(run, ANCHOR)
+    assert {name: read_table(run, name) for name in TABLES} == first
+
+
+def test_a_half_written_last_line_is_forgiven(run: Path) -> None:
+    append(run, '{"table":"sent","topic":"t","part')
+    assert assemble(run, ANCHOR)["sends"] == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"table":"sent","topic":\n', "line 5 is not JSON"),
+        ("nonsense\n", "line 5 is not JSON"),
+        ("[1]\n", "line 5 is not a row"),
+        ('{"table":"nothing"}\n', "line 5: there is no table 'nothing'"),
+        ('{"table":"done","writer":1,"seq":"one"}\n', "line 5: seq of done"),
+        ('{"table":"sent","topic":"t","partition":0,"writer":1,"sent_ns":1}\n', "line 5.* has no seq"),
+    ],
+)
+def test_a_malformed_line_is_named(run: Path, line: str, message: str) -> None:
+    append(run, line + '{"table":"marks","ns":1,"name":"m"}\n')
+    with pytest.raises(BadDataError, match=f"client1.jsonl.*{message}"):
+        assemble(run, ANCHOR)
+
+
+def test_an_outcome_of_nothing_sent_is_refused(run: Path) -> None:
+    append(run, '{"table":"done","writer":1,"seq":99,"done_ns":1,"outcome":"ok"}\n')
+    with pytest.raises(BadDataError, match="never recorded as sent"):
+        assemble(run, ANCHOR)
+
+
+def test_a_message_sent_twice_is_refused(run: Path) -> None:
+    append(run, '{"table":"sent","topic":"t","partition":0,"writer":1,"seq":0,"sent_ns":1}\n', "client2")
+    with pytest.raises(BadDataError, match="message 0 of writer 1"):
+        assemble(run, ANCHOR)
+
+
+def test_sightings_that_vanished(run: Path) -> None:
+    with Journal(run / "journal" / "observer.jsonl") as journal:
+        for offset in (0, 1):
+            journal.write("sightings", topic="t", partition=0, broker=1, offset=offset, seen_ns=3, epoch=0)
+        journal.write("gone", topic="t", partition=0, broker=1, offset=1, epoch=0, seen_ns=3, gone_ns=9)
+        journal.write("sightings", topic="t", partition=0, broker=1, offset=1, seen_ns=9, epoch=1)
+    assemble(run, ANCHOR)
+    rows = read_table(run, "sightings").to_pylist()
+    assert [(row["offset"], row["epoch"], row["gone_ns"]) for row in rows] == [
+        (0, 0, None),
+        (1, 0, 9),
+        (1, 1, None),
+    ]
+
+
+def test_what_the_final_dump_wrote_is_kept(run: Path) -> None:
+    copies = pa.Table.from_pylist(
+        [{"topic": "t", "partition": 0, "broker": 1, "offset": 0}], schema=TABLES["copies"].arrow()
+    )
+    write_table(run, "copies", copies)
+    assert "copies" not in assemble(run, ANCHOR)
+    assert read_table(run, "copies").num_rows == 1
+
+
+def test_other_programs_may_leave_columns_out(tmp_path: Path) -> None:
+    (tmp_path / "history").mkdir()
+    few = pa.table({"topic": ["t"], "partition": [0], "broker": [1], "offset": [0]})
+    pq.write_table(few, tmp_path / "history" / "copies.parquet")
+    assert read_table(tmp_path, "copies").to_pylist()[0]["writer"] is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"topic": ["t"], "partition": [0], "broker": [1]}, "column offset is required, but row 0"),
+        ({"topic": ["t"], "partition": [0], "broker": ["b"], "offset": [0]}, "column broker is string"),
+    ],
+)
+def test_a_table_against_the_schema_is_named(
+    tmp_path: Path, columns: dict[str, object], message: str
+) -> None:
+    (tmp_path / "history").mkdir()
+    pq.write_table(pa.table(columns), tmp_path / "history" / "copies.parquet")
+    with pytest.raises(BadDataError, match=message):
+        read_table(tmp_path, "copies")
+
+
+def test_missing_and_damaged_tables_are_named(tmp_path: Path) -> None:
+    with pytest.raises(BadDataError, match="sends.parquet is missing"):
+        validate(tmp_path)
+    (tmp_path / "history").mkdir()
+    (tmp_path / "history" / "sends.parquet").write_bytes(b"PAR1 damaged")
+    with pytest.raises(BadDataError, match="cannot be read as Parquet"):
+        read_table(tmp_path, "sends")

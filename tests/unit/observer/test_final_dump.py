@@ -1,0 +1,70 @@
+"""The final dump says of every replica whether it was read whole."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from pathlib import Path
+
+import pytest
+
+from harness.history.identity import encode
+from harness.history.tables import read_table
+from harness.kafka.wire import PartitionView, one_record_batch
+from harness.observer.dump import final_dump
+from harness.observer.targets import Node
+
+TRUTH = {("t", 0): PartitionView("t", 0, 1, 0, (1,), (1, 2))}
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Node:
+    """A broker that does not answer, with a log of two messages, a foreign record and a damaged one."""
+    folder = tmp_path / "data" / "t-0"
+    folder.mkdir(parents=True)
+    values = [encode(1, 0, "t", 0, "a"), encode(1, 1, "t", 0), b"foreign", encode(1, 2, "t", 0)]
+    log = b""
+    for offset, value in enumerate(values):
+        raw = bytearray(one_record_batch(value))
+        struct.pack_into(">q", raw, 0, offset)
+        struct.pack_into(">i", raw, 12, 0)
+        if offset == 3:
+            raw[-12] ^= 1
+        log += raw
+    (folder / "00000000000000000000.log").write_bytes(log)
+    (folder / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    (folder.parent / "replication-offset-checkpoint").write_text("0\n1\nt 0 3\n")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()[:2]
+    return Node("broker1", 1, address, tmp_path / "data")
+
+
+def test_a_stopped_broker_is_read_whole_from_its_files(tmp_path: Path, broker: Node) -> None:
+    dump = final_dump(tmp_path, [broker], ["t"], truth=TRUTH, stopped=["broker1"])
+    assert not dump.incomplete
+    copies = read_table(tmp_path, "copies").to_pylist()
+    assert [(c["offset"], c["writer"], c["seq"], c["intact"]) for c in copies][:3] == [
+        (0, 1, 0, True),
+        (1, 1, 1, True),
+        (2, None, None, None),
+    ]
+    assert copies[3]["intact"] is False
+    (replica,) = read_table(tmp_path, "replicas").to_pylist()
+    assert (replica["leo"], replica["high_watermark"], replica["log_start"]) == (4, 3, 0)
+    assert replica["leader"] and replica["in_sync"] and replica["complete"]
+    assert replica["epochs"] == [{"epoch": 0, "start_offset": 0}]
+
+
+def test_a_broker_that_does_not_answer_is_not_complete(tmp_path: Path, broker: Node) -> None:
+    dump = final_dump(tmp_path, [broker], ["t"], truth=TRUTH)
+    (replica,) = dump.incomplete
+    assert "cannot be reached" in str(replica.error)
+    assert read_table(tmp_path, "copies").num_rows == 4
+
+
+def test_a_broker_without_files_gives_an_empty_replica(tmp_path: Path, broker: Node) -> None:
+    elsewhere = Node("broker2", 2, broker.address)
+    final_dump(tmp_path, [elsewhere], ["t"], truth=TRUTH)
+    (row,) = read_table(tmp_path, "replicas").to_pylist()
+    assert (row["complete"], row["leo"], row["in_sync"]) == (False, None, False)
+    assert read_table(tmp_path, "copies").num_rows == 0
