@@ -44,6 +44,8 @@ class Fetched:
     high_watermark: int
     log_start: int
     size_bytes: int
+    limit_bytes: int = 0
+    """How much was asked for; 0 for no limit."""
 
     @property
     def records(self) -> list[Record]:
@@ -52,8 +54,8 @@ class Fetched:
 
     @property
     def cut_short(self) -> bool:
-        """More was there than the byte limit let through."""
-        return self.parsed.consumed_bytes < self.size_bytes
+        """The byte limit was reached, so there may be more."""
+        return self.parsed.consumed_bytes < self.size_bytes or 0 < self.limit_bytes <= self.size_bytes
 
 
 def _fetch(
@@ -96,7 +98,7 @@ def _fetch(
             raw = bytes(data.records or b"")
             log_start = data.log_start_offset if dialect.fetch >= 5 else -1
             parsed = parse(raw, offsets[key])
-            found[key] = Fetched(parsed, data.error_code, data.high_watermark, log_start, len(raw))
+            found[key] = Fetched(parsed, data.error_code, data.high_watermark, log_start, len(raw), max_bytes)
     return found
 
 

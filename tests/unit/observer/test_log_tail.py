@@ -36,7 +36,7 @@ def answer(log: list[bytes], offset: int, limit: int = 1 << 20) -> Fetched:
     if offset > len(log):
         return Fetched(Parsed([], [], 0), 1, -1, -1, 0)
     raw = b"".join(log[offset:])[:limit]
-    return Fetched(parse(raw, offset), 0, 0, 0, len(raw))
+    return Fetched(parse(raw, offset), 0, 0, 0, len(raw), limit)
 
 
 class Follower:
