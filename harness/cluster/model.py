@@ -53,6 +53,9 @@ class Cluster(Protocol):
     def controller(self) -> int | None:
         """Node id of the active controller, as the metadata store says."""
 
+    def operator_host(self) -> str:
+        """A broker that takes operator requests now: the controller, or with KRaft one that reaches it."""
+
     def partition(self, topic: str, partition: int = 0) -> PartitionState | None:
         """What the metadata store (not a broker) says about a partition; None where it is unknown."""
 

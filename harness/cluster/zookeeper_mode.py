@@ -125,6 +125,13 @@ class ZooKeeperCluster:
         value = self._json("/controller")
         return None if value is None else int(value["brokerid"])
 
+    def operator_host(self) -> str:
+        """The controller. Raises InvalidRunError while there is none."""
+        controller = self.controller()
+        if controller is None:
+            raise InvalidRunError("There is no controller, so no broker can take an operator request.")
+        return f"broker{controller}"
+
     def partition(self, topic: str, partition: int = 0) -> PartitionState | None:
         """The partition's `state` znode."""
         value = self._json(f"/brokers/topics/{topic}/partitions/{partition}/state")

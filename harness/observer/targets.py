@@ -57,8 +57,14 @@ class Targets:
             Node(host.name, host.node_id, (host.address, ZOOKEEPER_PORT))
             for host in topology.role("zookeeper")
         )
+        # A combined node is observed twice: as the broker that it is, and as a controller of the same number.
         controllers = tuple(
-            Node(host.name, host.node_id, (host.address, CONTROLLER_PORT))
-            for host in topology.role("controller")
+            Node(
+                f"controller{host.name.removeprefix(host.role)}",
+                host.node_id,
+                (host.address, CONTROLLER_PORT),
+            )
+            for host in topology.hosts
+            if CONTROLLER_PORT in host.ports
         )
         return cls(chosen, zookeepers, controllers)

@@ -232,7 +232,7 @@ def make_cluster(options: RunOptions, processes: Processes, setup: Setup) -> Clu
         return ZooKeeperCluster(processes, setup, options.version.unsupported_keys)
     from harness.cluster.kraft import KRaftCluster
 
-    return KRaftCluster(processes, setup, options.version)
+    return KRaftCluster(processes, setup, options.version, options.mode)
 
 
 def _roles(cluster: Cluster) -> str:

@@ -130,6 +130,14 @@ class Stage:
             raise InvalidRunError(f"{topic}/{partition} has no leader, but the scenario needs one here.")
         return f"broker{state.leader}"
 
+    def active_controller(self) -> str:
+        """Host of the active controller: a broker, or with KRaft the node that leads the quorum."""
+        number = self.cluster.controller()
+        for host in self.lab.topology.hosts:
+            if host.node_id == number and host.role in ("broker", "controller"):
+                return host.name
+        raise InvalidRunError("There is no active controller, but the scenario needs one here.")
+
     def wait_for_leader(
         self, topic: str, *, on: str = "", not_on: str = "", partition: int = 0, within_s: float = 15.0
     ) -> PartitionState:
@@ -225,8 +233,7 @@ class Stage:
 
     def elect_preferred(self, topic: str, partition: int = 0) -> None:
         """Ask the controller for a preferred leader election. Raises InvalidRunError when it refuses."""
-        controller = self.cluster.controller()
-        target = (self.lab.topology.host(f"broker{controller}").address, 9092)
+        target = (self.lab.topology.host(self.cluster.operator_host()).address, 9092)
         outcome = elect_leaders(target, [(topic, partition)], "preferred", dialect=self.dialect)
         for key, answer in outcome.items():
             if answer.error not in (0, 84):  # 84: the preferred leader leads already

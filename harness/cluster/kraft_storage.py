@@ -1,0 +1,123 @@
+"""Data folders of KRaft nodes: formatted once per version and feature set, then cloned for each node."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from harness.artifacts.cache import cache_dir, locked, writable
+from harness.cluster.model import Distribution
+from harness.errors import UnfitError
+from harness.kafka.config import KRaftNode, kraft_properties
+from harness.kafka.java import FORMAT, JavaProcess, LogSyntax, write_log_config, write_properties
+
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+METADATA_PARTITION = "__cluster_metadata-0"
+FORMAT_S = 60.0
+
+
+def formatted(
+    distribution: Distribution, features: Mapping[str, str], log_syntax: LogSyntax, java: str = "java"
+) -> Path:
+    """A formatted data folder to clone from, made with Kafka's own tool when it is first asked for.
+
+    Raises UnfitError with what the tool said, for example when the version lacks a feature.
+    """
+    key = "-".join(f"{name}={level}" for name, level in sorted(features.items())) or "default"
+    shelf = writable(cache_dir() / f"kafka-{distribution.version}" / "formatted")
+    ready = shelf / key
+    if ready.is_dir():
+        return ready
+    with locked(shelf, lambda _text: None):
+        if not ready.is_dir():
+            _format(distribution, features, log_syntax, java, shelf / f".new-{os.getpid()}", ready)
+    return ready
+
+
+def _format(
+    distribution: Distribution,
+    features: Mapping[str, str],
+    log_syntax: LogSyntax,
+    java: str,
+    folder: Path,
+    ready: Path,
+) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    address = "127.0.0.1"
+    node = KRaftNode(1, ("controller",), "az1", address, str(folder / "data"), {1: address})
+    write_properties(folder / "server.properties", kraft_properties(node, {}))
+    write_log_config(folder / "log.properties", str(folder / "server.log"), log_syntax)
+    options = [part for name, level in features.items() for part in ("--feature", f"{name}={level}")]
+    command = JavaProcess(
+        main_class=FORMAT,
+        class_path=distribution.class_path(),
+        arguments=("format", "-t", CLUSTER_ID, "-c", str(folder / "server.properties"), *options),
+        log_config=str(folder / "log.properties"),
+        log_syntax=log_syntax,
+        archive=_text(distribution.archive(FORMAT)),
+        java=java,
+    ).argv()
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=FORMAT_S, check=False, stdin=subprocess.DEVNULL
+    )
+    try:
+        if done.returncode != 0 or not (folder / "data" / "meta.properties").is_file():
+            asked = f" with {dict(features)}" if features else ""
+            raise UnfitError(
+                f"Kafka {distribution.version} cannot format a data folder{asked} (exit status "
+                f"{done.returncode}); what its tool said is below.",
+                detail=(done.stdout + done.stderr).strip()[-2000:],
+            )
+        (folder / "data").rename(ready)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def clone(template: Path, data: Path, node_id: int) -> None:
+    """Make one node's data folder out of the formatted one: its own node id and directory id."""
+    data.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(template, data)
+    own = {"node.id": str(node_id), "directory.id": _short_uuid()}
+    properties = data / "meta.properties"
+    lines = []
+    for line in properties.read_text().splitlines():
+        key = line.partition("=")[0]
+        lines.append(f"{key}={own[key]}" if key in own else line)
+    properties.write_text("\n".join(lines) + "\n")
+
+
+def cast_vote(data: Path, candidate: int, voters: Iterable[int]) -> None:
+    """Have a voter start as one that has voted for ``candidate`` in epoch 1, which is how a role is forced.
+
+    The candidate itself starts as candidate of that epoch; the others grant it the same vote again.
+    """
+    partition = data / METADATA_PARTITION
+    partition.mkdir(exist_ok=True)
+    state = {
+        "clusterId": "",
+        "leaderId": -1,
+        "leaderEpoch": 1,
+        "votedId": candidate,
+        "appliedOffset": 0,
+        "currentVoters": [{"voterId": number} for number in sorted(voters)],
+        "data_version": 0,
+    }
+    (partition / "quorum-state").write_text(json.dumps(state, separators=(",", ":")))
+
+
+def _short_uuid() -> str:
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):  # Kafka avoids those, as they look like options
+            return text
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
