@@ -1,0 +1,50 @@
+"""`acked doctor`: what can run here, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from harness.doctor import LABS, Check, can_run, diagnose
+from harness.errors import EXIT_UNFIT
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False,
+) -> None:
+    """Try what runs need on this machine, and say how to get what is missing.
+
+    Everything is really tried, in namespaces that vanish afterwards; nothing is changed.
+    Exit code: 0 when one of the labs can run here, 3 when neither can.
+    """
+    checks = diagnose()
+    labs = {lab: can_run(lab, checks) for lab in LABS}
+    if as_json:
+        typer.echo(json.dumps({"labs": labs, "checks": [asdict(check) for check in checks]}, indent=2))
+    else:
+        _show(checks, labs)
+    raise typer.Exit(0 if any(labs.values()) else EXIT_UNFIT)
+
+
+def _show(checks: list[Check], labs: dict[str, bool]) -> None:
+    console = Console(highlight=False)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("", "check", "found", "needed for"):
+        table.add_column(column, overflow="fold")
+    for check in checks:
+        found = escape(check.found)
+        if not check.ok and check.remedy:
+            found += f"\n[dim]remedy: {escape(check.remedy)}[/dim]"
+        table.add_row("[green]ok[/]" if check.ok else "[red]no[/]", check.name, found, check.needed_for)
+    console.print(table)
+    console.print()
+    for lab, can in labs.items():
+        missing = ", ".join(check.name for check in checks if check.name in LABS[lab] and not check.ok)
+        verdict = "[green]can run here[/]" if can else f"[red]cannot run here[/]: {missing}"
+        console.print(f"{lab} lab: {verdict}", soft_wrap=True)

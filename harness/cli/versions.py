@@ -1,0 +1,63 @@
+"""`acked versions`: the Kafka versions that are known, and what each can do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from harness.artifacts.cache import cache_dir
+from harness.kafka.versions import DEFAULT, VERSIONS, KafkaVersion
+
+
+def versions(
+    as_json: Annotated[bool, typer.Option("--json", help="Print all that is known as JSON.")] = False,
+) -> None:
+    """Show the Kafka versions that were tried, and what differs between them.
+
+    Any of them is downloaded when a run first asks for it (`acked run NAME --kafka VERSION`).
+    """
+    cached = {name: (cache_dir() / f"kafka-{name}").is_dir() for name in VERSIONS}
+    if as_json:
+        rows = [{**asdict(entry), "cached": cached[name]} for name, entry in VERSIONS.items()]
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    console = Console(highlight=False)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in (
+        "Kafka",
+        "modes",
+        "replica log by",
+        "ISR changed by",
+        "truncates to",
+        "what is new",
+        "cached",
+    ):
+        table.add_column(column, overflow="fold")
+    for name, entry in VERSIONS.items():
+        table.add_row(
+            f"{name} (default)" if name == DEFAULT else name,
+            ", ".join(entry.modes) + (f" {entry.zookeeper}" if entry.zookeeper else ""),
+            _traits(entry),
+            "yes" if cached[name] else "",
+        )
+    console.print(table)
+
+
+def _traits(entry: KafkaVersion) -> str:
+    kraft = "kraft" in entry.modes
+    traits = (
+        ("followers truncate to the high watermark", not entry.epoch_truncation),
+        ("replica logs only as files", entry.replica_log == "files"),
+        ("leader changes the ISR itself", not entry.alter_isr),
+        ("message.format.version counts", entry.message_format_config),
+        ("zombie controller keeps leading", kraft and not entry.resigns_when_cut_off),
+        ("cut-off controller resigns", entry.resigns_when_cut_off),
+        ("pre-vote", entry.pre_vote),
+        ("eligible leader replicas", entry.eligible_leader_replicas),
+    )
+    return ", ".join(text for text, holds in traits if holds)

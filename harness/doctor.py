@@ -1,0 +1,211 @@
+"""What this machine can do: each thing really tried, in under three seconds, leaving nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.artifacts.cache import cache_dir, writable
+from harness.artifacts.java import INSTALL, MIN_JAVA, find_java
+from harness.errors import UnfitError
+from harness.lab import docker_engine
+from harness.probes import PROBES
+
+GIB = 1 << 30
+MIN_DISK_BYTES, MIN_MEMORY_BYTES = 3 * GIB, 2 * GIB
+EMBEDDED = ("python", "java", "cache", "disk-space", "memory", "namespaces", "iproute2", "iptables")
+COMPOSE = ("python", "java", "cache", "disk-space", "memory", "docker-engine", "docker-compose")
+LABS: Mapping[str, tuple[str, ...]] = {"embedded": EMBEDDED, "compose": COMPOSE}
+"""Checks without which a lab cannot run; the others belong to single faults."""
+
+_APT = "sudo apt-get install -y"
+_KERNEL = "the kernel must offer it (CONFIG_{}, module {}); there is no other way"
+_REMEDIES = {
+    "iproute2": f"{_APT} iproute2",
+    "iptables": f"{_APT} iptables",
+    "iptables-reject": _KERNEL.format("NFT_REJECT, CONFIG_IP_NF_TARGET_REJECT", "ipt_REJECT"),
+    "iptables-statistic": _KERNEL.format("NETFILTER_XT_MATCH_STATISTIC", "xt_statistic"),
+    "tbf": _KERNEL.format("NET_SCH_TBF", "sch_tbf"),
+    "netem": _KERNEL.format("NET_SCH_NETEM", "sch_netem, sudo modprobe sch_netem"),
+    "power-cut": "run as root where loop devices and e2fsprogs are; FUSE or an emulation serve else",
+    "fuse": "run as root, or sudo chmod 666 /dev/fuse",
+}
+_NEEDED = {
+    "python": "everything",
+    "java": "everything that runs Kafka, and Spark",
+    "cache": "Kafka's jars",
+    "disk-space": "run folders and the cache",
+    "memory": "a cluster of six Java processes",
+    "namespaces": "the embedded lab",
+    "iproute2": "the embedded lab",
+    "iptables": "the embedded lab, link faults",
+    "iptables-reject": "link faults that refuse instead of drop",
+    "iptables-statistic": "the fault that loses packets by percentage",
+    "tbf": "the fault that limits a link's rate",
+    "netem": "the fault that delays a link",
+    "power-cut": "real power cuts of a replica's disk",
+    "fuse": "power cuts without a disk of their own",
+    "docker-engine": "the compose lab",
+    "docker-compose": "the compose lab",
+}
+CHECKS = tuple(_NEEDED)
+"""Names of all checks, in the order they are shown."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was tried. ``found`` is what is there, or what went wrong."""
+
+    name: str
+    ok: bool
+    found: str
+    remedy: str
+    needed_for: str
+
+
+def diagnose(names: Collection[str] = CHECKS) -> list[Check]:
+    """Try ``names`` (all by default), in the order of `CHECKS`."""
+    unknown = sorted(set(names) - set(CHECKS))
+    if unknown:
+        raise ValueError(f"no such check: {', '.join(unknown)}")
+    wanted = [name for name in CHECKS if name in names]
+    with ThreadPoolExecutor() as pool:
+        inside = pool.submit(_inside, [name for name in wanted if name in PROBES])
+        outside = {name: pool.submit(_OUTSIDE[name]) for name in wanted if name in _OUTSIDE}
+        found = {**inside.result(), **{name: future.result() for name, future in outside.items()}}
+    return [Check(name, *found[name], _NEEDED[name]) for name in wanted]
+
+
+def require(names: Iterable[str]) -> None:
+    """Raise UnfitError with one sentence when one of ``names`` cannot be had here."""
+    missing = [check for check in diagnose(tuple(names)) if not check.ok]
+    if missing:
+        first = missing[0]
+        also = f" (also missing: {', '.join(check.name for check in missing[1:])})" if missing[1:] else ""
+        raise UnfitError(
+            f"This machine cannot do {first.needed_for}: {first.name}: {first.found}; "
+            f"remedy: {first.remedy}{also}; `acked doctor` shows more."
+        )
+
+
+def can_run(lab: str, checks: Iterable[Check]) -> bool:
+    """Whether all that ``lab`` needs is there."""
+    return all(check.ok for check in checks if check.name in LABS[lab])
+
+
+_Found = tuple[bool, str, str]
+"""ok, found, remedy."""
+
+
+def _inside(names: list[str]) -> dict[str, _Found]:
+    """Everything that is tried in namespaces of its own, in one process."""
+    if not names:
+        return {}
+    command = [sys.executable, "-m", "harness.probes", *names]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except subprocess.TimeoutExpired:
+        return dict.fromkeys(names, (False, "the probe did not end within 20 s", "see the kernel's log"))
+    if done.returncode != 0:
+        said = (done.stderr.strip().splitlines() or [f"the probe ended with status {done.returncode}"])[-1]
+        remedy = _namespace_remedy()
+        refused = {name: (False, "not tried: namespaces are refused", remedy) for name in names}
+        return {**refused, "namespaces": (False, said, remedy)} if "namespaces" in names else refused
+    problems: dict[str, str] = json.loads(done.stdout)
+    return {
+        name: (not problem, problem or "works", "" if not problem else _REMEDIES.get(name, ""))
+        for name, problem in problems.items()
+    }
+
+
+_SYSCTLS = {
+    "kernel.apparmor_restrict_unprivileged_userns": ("1", "0"),
+    "kernel.unprivileged_userns_clone": ("0", "1"),
+    "user.max_user_namespaces": ("0", "10000"),
+    "user.max_net_namespaces": ("0", "10000"),
+}
+"""Settings that refuse namespaces, with the refusing and the allowing value."""
+
+
+def _namespace_remedy(proc: Path = Path("/proc/sys")) -> str:
+    sets = []
+    for name, (refusing, allowing) in _SYSCTLS.items():
+        try:
+            value = (proc / name.replace(".", "/")).read_text().strip()
+        except OSError:
+            continue
+        if value == refusing and not (os.getuid() == 0 and "userns" in name):
+            sets.append(f"{name}={allowing}")
+    if sets:
+        return f"sudo sysctl -w {' '.join(sets)}"
+    return "run as root; in a container, give it CAP_SYS_ADMIN and an unmasked /proc"
+
+
+def _python() -> _Found:
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    return sys.version_info >= (3, 11), f"{version} at {sys.executable}", f"{_APT} python3.11"
+
+
+def _java() -> _Found:
+    try:
+        java = find_java()
+    except UnfitError as error:
+        return False, error.message, INSTALL
+    return True, f"{java.version} at {java.path}", f"Java {MIN_JAVA} or newer"
+
+
+def _cache() -> _Found:
+    try:
+        folder = writable(cache_dir())
+    except UnfitError as error:
+        return False, error.message, "set ACKED_CACHE to a folder that can be written"
+    kept = sorted(entry.name.removeprefix("kafka-") for entry in folder.glob("kafka-*"))
+    return True, f"{folder}, holds {', '.join(kept) or 'nothing yet'}", "make setup"
+
+
+def _disk_space() -> _Found:
+    free = shutil.disk_usage(Path.cwd()).free
+    return free >= MIN_DISK_BYTES, f"{free / GIB:.1f} GiB free here", f"free {MIN_DISK_BYTES // GIB} GiB"
+
+
+def _memory() -> _Found:
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    kib = next((int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), 0)
+    ok = kib * 1024 >= MIN_MEMORY_BYTES
+    return ok, f"{kib * 1024 / GIB:.1f} GiB available", f"have {MIN_MEMORY_BYTES // GIB} GiB available"
+
+
+def _docker_engine() -> _Found:
+    try:
+        client = docker_engine.connect()
+    except UnfitError as error:
+        return False, error.message, f"{_APT} docker.io, then start it, or: sudo compose/engine.sh start"
+    version = client.version()
+    client.close()
+    return True, f"engine {version['Version']}, API {version['ApiVersion']}", ""
+
+
+def _docker_compose() -> _Found:
+    try:
+        command = docker_engine.compose_command()
+    except UnfitError as error:
+        return False, error.message, f"{_APT} docker-compose, or the Compose plugin of your Docker"
+    return True, f"`{' '.join(command)}` works", ""
+
+
+_OUTSIDE: Mapping[str, Callable[[], _Found]] = {
+    "python": _python,
+    "java": _java,
+    "cache": _cache,
+    "disk-space": _disk_space,
+    "memory": _memory,
+    "docker-engine": _docker_engine,
+    "docker-compose": _docker_compose,
+}
