@@ -34,7 +34,6 @@ class Agent:
 
     def run(self) -> None:
         """Serve until `quit` or the end of the input."""
-        threading.Thread(target=_preload, daemon=True).start()
         try:
             for line in sys.stdin:
                 command = json.loads(line)
@@ -43,6 +42,7 @@ class Agent:
                     self._answer(command["id"], result=None)
                     return
                 self._start(command)
+                _preload()
         finally:
             self._commands.close()
 
@@ -85,8 +85,11 @@ class Agent:
 
 
 def _preload() -> None:
-    """Import the client libraries while nothing is asked yet, so that no message waits for them."""
-    for name in ("workloads.raw", "workloads.stream", "workloads.scripted"):
+    """Import the client libraries once the harness knows that the agent lives; no message waits for them.
+
+    On the main thread like all imports: two threads that import the same packages may see half of one.
+    """
+    for name in ("workloads.raw", "workloads.stream", "workloads.scripted", "workloads.reader"):
         importlib.import_module(name)
 
 

@@ -1,54 +1,52 @@
 """How often a producer's messages really left, and what each refused attempt was told.
 
-Python is not told librdkafka's "possibly persisted" flag. Its statistics count the ProduceRequests that
-left; its debug log names the error of each one that was refused. Where both agree, they decide.
+Python is not told librdkafka's "possibly persisted" flag, and its statistics forget their counts with each
+lost connection. Its debug log names every ProduceRequest and every error, in order, before the delivery
+report; a test holds the wording of the pinned version.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from confluent_kafka import KafkaError
 
 from workloads.outcomes import RULES, refuses
 
-_REFUSED = re.compile(r"MessageSet with \d+ message\(s\) .*encountered error: (.*) \(actions ")
+_SENT = re.compile(r"^PRODUCE .*\[thrd:[^\]]*/(\d+)\].*: Produce MessageSet with ")
+_ERROR = re.compile(r"^MSGSET .*: MessageSet with \d+ message\(s\) .*encountered error: (.*) \(actions ")
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """ProduceRequests that had left by node id (-1: a bootstrap entry), and errors logged until then."""
+class Position:
+    """How far the log had come at some moment."""
 
-    sent: Mapping[int, int] = field(default_factory=dict)
+    requests: int = 0
     errors: int = 0
 
 
 @dataclass(frozen=True)
 class Window:
-    """What left between a snapshot and now; ``all_refused`` is true as well if nothing did."""
+    """What happened between a position and now."""
 
-    requests: int
     nodes: tuple[int, ...]
+    """Node ids to which ProduceRequests went, one entry per request."""
     all_refused: bool
+    """Each request was answered with a definite refusal; true as well when there was none."""
 
 
 class AttemptLog(logging.Handler):
-    """Collects both sources of one producer; used by the one thread that polls it."""
+    """The log of one producer that runs with ``debug=msg``; fed by the thread that polls it."""
 
     def __init__(self, acks: int) -> None:
         """``acks`` decides which errors are definite refusals."""
         super().__init__()
         self._acks = acks
         self._codes = {KafkaError(code).str(): code for code in RULES if code > 0}
-        self._errors: list[bool] = []
-        self._sent: dict[int, int] = {}
-        self.idempotence = ""
-        """librdkafka's state of the idempotent producer; `Assigned` once it has its id."""
+        self._nodes: list[int] = []
+        self._refused: list[bool] = []
 
     def logger(self, name: str) -> logging.Logger:
         """A logger for the producer's `logger` setting, whose lines go nowhere else."""
@@ -58,32 +56,18 @@ class AttemptLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take one line of the producer's log."""
-        found = _REFUSED.search(record.getMessage())
-        if found is not None:
-            self._errors.append(refuses(self._codes.get(found[1], -1), self._acks))
+        line = record.getMessage()
+        if found := _SENT.match(line):
+            self._nodes.append(int(found[1]))
+        elif found := _ERROR.match(line):
+            self._refused.append(refuses(self._codes.get(found[1], -1), self._acks))
 
-    def update(self, text: str) -> int:
-        """Take one statistics document; returns the monotonic time in ns at which it was drawn up."""
-        statistics: dict[str, Any] = json.loads(text)
-        self.idempotence = statistics.get("eos", {}).get("idemp_state", "")
-        sent: dict[int, int] = {}
-        for broker in statistics.get("brokers", {}).values():
-            node = int(broker.get("nodeid", -1))
-            sent[node] = sent.get(node, 0) + int(broker.get("req", {}).get("Produce", 0))
-        self._sent = sent
-        return int(statistics["ts"]) * 1000
+    def position(self) -> Position:
+        """How far the log has come."""
+        return Position(len(self._nodes), len(self._refused))
 
-    def snapshot(self) -> Snapshot:
-        """The counts as last seen."""
-        return Snapshot(self._sent, len(self._errors))
-
-    def since(self, before: Snapshot) -> Window:
-        """What left since ``before``."""
-        grown = {node: count - before.sent.get(node, 0) for node, count in self._sent.items()}
-        requests = sum(grown.values())
-        errors = self._errors[before.errors :]
-        return Window(
-            requests=requests,
-            nodes=tuple(node for node, count in grown.items() if count > 0),
-            all_refused=len(errors) == requests and all(errors),
-        )
+    def since(self, before: Position) -> Window:
+        """What happened since ``before``."""
+        nodes = tuple(self._nodes[before.requests :])
+        refused = self._refused[before.errors :]
+        return Window(nodes, all_refused=len(refused) == len(nodes) and all(refused))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import KafkaException, Message, Producer
 
 from harness.clock import now_ns
 from harness.history.identity import encode
 from harness.waiting import wait_until
-from workloads.attempts import AttemptLog, Snapshot, Window
+from workloads.attempts import AttemptLog, Position, Window
 from workloads.outcomes import classify
 from workloads.recorder import Recorder
 from workloads.spec import SendResult, Writer
@@ -27,11 +29,8 @@ class _Pending:
     partition: int
     label: str
     done: Done
-    before: Snapshot
+    before: Position
     alone: bool
-    code: int = 0
-    offset: int | None = None
-    done_ns: int = 0
 
 
 class ScriptedProducer:
@@ -44,7 +43,7 @@ class ScriptedProducer:
         self._recorder = recorder
         self._lock = threading.Lock()
         self._pending: dict[int, _Pending] = {}
-        self._answered: list[_Pending] = []
+        self._idempotence = ""
         settings = {
             "batch.num.messages": 1,
             **writer.settings(),
@@ -54,8 +53,10 @@ class ScriptedProducer:
         self._acks = int(settings["acks"])
         self._retries = int(settings["retries"])
         self._attempts = AttemptLog(self._acks)
-        logger = self._attempts.logger(writer.name)
-        self.producer = Producer({**settings, "stats_cb": self._on_statistics, "logger": logger})
+        callbacks: dict[str, Any] = {"logger": self._attempts.logger(writer.name)}
+        if settings["enable.idempotence"]:
+            callbacks |= {"stats_cb": self._on_statistics, "statistics.interval.ms": 50}
+        self.producer = Producer({**settings, **callbacks})
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._serve, name=f"writer-{writer.number}", daemon=True)
         self._thread.start()
@@ -74,7 +75,7 @@ class ScriptedProducer:
         )
         if self.writer.settings()["enable.idempotence"]:
             wait_until(
-                lambda: self._attempts.idempotence,
+                lambda: self._idempotence,
                 within_s=within_s,
                 awaiting=f"the producer id of {name}",
                 accept=lambda state: state == "Assigned",
@@ -92,10 +93,10 @@ class ScriptedProducer:
         """Record and hand over one message; ``done`` is called from the producer's thread."""
         seq, sent_ns = self._recorder.sent(self.writer.number, topic, partition, label=label, txn=txn)
         with self._lock:
-            alone = not self._pending and not self._answered
-            for other in [*self._pending.values(), *self._answered]:
+            alone = not self._pending
+            for other in self._pending.values():
                 other.alone = False
-            entry = _Pending(seq, sent_ns, topic, partition, label, done, self._attempts.snapshot(), alone)
+            entry = _Pending(seq, sent_ns, topic, partition, label, done, self._attempts.position(), alone)
             self._pending[seq] = entry
         value = encode(self.writer.number, seq, topic, partition, label)
         try:
@@ -116,61 +117,47 @@ class ScriptedProducer:
         self.producer.flush(1.0)
         self._stop.set()
         self._thread.join(5.0)
-        with self._lock:
-            answered, self._answered = self._answered, []
-        for entry in answered:
-            self._finish(entry, None)
 
     def _serve(self) -> None:
         while not self._stop.is_set():
             self.producer.poll(0.1)
 
     def _refused(self, seq: int, code: int) -> None:
-        with self._lock:
-            entry = self._pending.pop(seq)
-        entry.code, entry.done_ns = code, now_ns()
-        self._finish(entry, Window(0, (), all_refused=True))
+        self._finish(seq, code, None, Window((), all_refused=True))
 
     def _delivered(self, seq: int, message: Message) -> None:
         error = message.error()
         offset = message.offset()
-        with self._lock:
-            entry = self._pending.pop(seq)
-            entry.code = error.code() if error is not None else 0
-            entry.offset = offset if offset is not None and offset >= 0 else None
-            entry.done_ns = now_ns()
-            self._answered.append(entry)
+        known = offset if offset is not None and offset >= 0 else None
+        self._finish(seq, error.code() if error is not None else 0, known, None)
 
     def _on_statistics(self, text: str) -> None:
-        with self._lock:
-            drawn_up_ns = self._attempts.update(text)
-            # Statistics that were drawn up before the answer came say nothing about its last attempt.
-            ready = [entry for entry in self._answered if drawn_up_ns > entry.done_ns]
-            self._answered = [entry for entry in self._answered if entry not in ready]
-            windows = [self._attempts.since(entry.before) for entry in ready]
-        for entry, window in zip(ready, windows, strict=True):
-            self._finish(entry, window)
+        self._idempotence = json.loads(text).get("eos", {}).get("idemp_state", "")
 
-    def _finish(self, entry: _Pending, window: Window | None) -> None:
-        attempts = broker = None
-        if window is not None and (entry.alone or window.requests == 0):
-            attempts = window.requests
-            broker = window.nodes[0] if len(window.nodes) == 1 else None
+    def _finish(self, seq: int, code: int, offset: int | None, window: Window | None) -> None:
+        done_ns = now_ns()
+        with self._lock:
+            entry = self._pending.pop(seq)
+            window = self._attempts.since(entry.before) if window is None else window
+        # Requests of messages that were under way together cannot be told apart; an acknowledgement without
+        # any request means that the log speaks another language.
+        known = (entry.alone or not window.nodes) and not (code == 0 and not window.nodes)
+        attempts = len(window.nodes) if known else None
+        broker = window.nodes[-1] if known and window.nodes else None
         outcome = classify(
-            entry.code,
+            code,
             acks=self._acks,
             attempts=attempts,
             retries=self._retries,
-            all_refused=window is not None and window.all_refused,
+            all_refused=known and window.all_refused,
         )
-        broker = broker if broker is not None and broker >= 0 else None
         self._recorder.done(
             self.writer.number,
             entry.seq,
-            entry.done_ns,
+            done_ns,
             outcome,
-            entry.code,
-            offset=entry.offset,
+            code,
+            offset=offset,
             attempts=attempts,
             broker=broker,
         )
@@ -182,11 +169,11 @@ class ScriptedProducer:
                 entry.partition,
                 entry.label,
                 outcome,
-                entry.code,
-                entry.offset,
+                code,
+                offset,
                 attempts,
                 broker,
                 entry.sent_ns,
-                entry.done_ns,
+                done_ns,
             )
         )

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_broker import FakeBroker
+from local_lab import LocalLab
+
+from workloads.client import Client
+
+Rows = Callable[[str], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    with FakeBroker() as running:
+        yield running
+
+
+@pytest.fixture
+def journal_path(tmp_path: Path) -> Path:
+    return tmp_path / "journal" / "client1.jsonl"
+
+
+@pytest.fixture
+def client(tmp_path: Path, journal_path: Path) -> Iterator[Client]:
+    with Client(LocalLab(tmp_path), "client1", journal_path) as running:  # type: ignore[arg-type]
+        yield running
+
+
+@pytest.fixture
+def rows(journal_path: Path) -> Rows:
+    """Rows of one table in the client's journal, without the table's name; a torn last line is left out."""
+
+    def read(table: str) -> list[dict[str, Any]]:
+        lines = journal_path.read_text().split("\n")[:-1]
+        found = [json.loads(line) for line in lines]
+        return [row for row in found if row.pop("table") == table]
+
+    return read

@@ -1,0 +1,209 @@
+"""A broker of one process that answers produce requests as a test says, on real sockets of loopback."""
+
+from __future__ import annotations
+
+import socketserver
+import struct
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.metadata import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from kafka.protocol.producer import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
+from kafka.record import MemoryRecords
+
+NODE = 7
+_REQUESTS = {
+    request.API_KEY: (request, response, span)
+    for request, response, span in (
+        (ProduceRequest, ProduceResponse, (3, 7)),
+        (FetchRequest, FetchResponse, (4, 11)),
+        (ListOffsetsRequest, ListOffsetsResponse, (1, 5)),
+        (MetadataRequest, MetadataResponse, (1, 8)),
+        (ApiVersionsRequest, ApiVersionsResponse, (0, 3)),
+        (InitProducerIdRequest, InitProducerIdResponse, (0, 1)),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Act:
+    """What the broker does with one produce request."""
+
+    error: int = 0
+    append: bool = True
+    reply: bool = True
+    close: bool = False
+
+
+@dataclass
+class FakeBroker:
+    """Leads partition 0 of every topic. ``acts`` are used up one per produce request; then all is well."""
+
+    acts: deque[Act] = field(default_factory=deque)
+    values: list[bytes] = field(default_factory=list)
+    """Appended record values, in order, of all topics."""
+    batches: list[bytes] = field(default_factory=list)
+    produce_versions: list[int] = field(default_factory=list)
+
+    def __enter__(self) -> FakeBroker:
+        self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def produce(self, request: Any) -> tuple[Any, Act]:
+        act = self.acts.popleft() if self.acts else Act()
+        self.produce_versions.append(request.API_VERSION)
+        topic = request.topic_data[0]
+        part = topic.partition_data[0]
+        offset = -1
+        if act.append:
+            offset = len(self.values)
+            data = bytes(part.records)
+            self.values += [record.value for batch in MemoryRecords(data) for record in batch]
+            self.batches.append(struct.pack(">q", offset) + data[8:])
+        partition = ProduceResponse.TopicProduceResponse.PartitionProduceResponse(
+            index=part.index, error_code=act.error, base_offset=offset, log_append_time_ms=-1
+        )
+        entry = ProduceResponse.TopicProduceResponse(name=topic.name, partition_responses=[partition])
+        return ProduceResponse(responses=[entry], throttle_time_ms=0), act
+
+    def fetch(self, request: Any) -> Any:
+        topic = request.topics[0]
+        part = topic.partitions[0]
+        records = b"".join(
+            batch for batch in self.batches if struct.unpack(">q", batch[:8])[0] >= part.fetch_offset
+        )
+        shape = FetchResponse.FetchableTopicResponse
+        end = len(self.values)
+        data = shape.PartitionData(
+            partition_index=part.partition,
+            error_code=0,
+            high_watermark=end,
+            last_stable_offset=end,
+            log_start_offset=0,
+            aborted_transactions=[],
+            preferred_read_replica=-1,
+            records=records,
+        )
+        return FetchResponse(
+            throttle_time_ms=0,
+            error_code=0,
+            session_id=0,
+            responses=[shape(topic=topic.topic, partitions=[data])],
+        )
+
+    def list_offsets(self, request: Any) -> Any:
+        shape = ListOffsetsResponse.ListOffsetsTopicResponse
+        topics = [
+            shape(
+                name=topic.name,
+                partitions=[
+                    shape.ListOffsetsPartitionResponse(
+                        partition_index=part.partition_index,
+                        error_code=0,
+                        timestamp=-1,
+                        offset=0 if part.timestamp == -2 else len(self.values),
+                        leader_epoch=0,
+                    )
+                    for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        return ListOffsetsResponse(throttle_time_ms=0, topics=topics)
+
+    def metadata(self, request: Any) -> Any:
+        names = [topic.name for topic in request.topics or []] or ["t"]
+        shape = MetadataResponse.MetadataResponseTopic
+        part = shape.MetadataResponsePartition(
+            error_code=0,
+            partition_index=0,
+            leader_id=NODE,
+            leader_epoch=0,
+            replica_nodes=[NODE],
+            isr_nodes=[NODE],
+            offline_replicas=[],
+        )
+        return MetadataResponse(
+            throttle_time_ms=0,
+            brokers=[
+                MetadataResponse.MetadataResponseBroker(
+                    node_id=NODE, host="127.0.0.1", port=self.port, rack=None
+                )
+            ],
+            cluster_id="fake",
+            controller_id=NODE,
+            topics=[shape(error_code=0, name=name, is_internal=False, partitions=[part]) for name in names],
+        )
+
+    def versions(self, error: int = 0) -> Any:
+        keys = [
+            ApiVersionsResponse.ApiVersion(api_key=key, min_version=span[0], max_version=span[1])
+            for key, (_, _, span) in _REQUESTS.items()
+        ]
+        return ApiVersionsResponse(error_code=error, api_keys=keys, throttle_time_ms=0)
+
+    def answer(self, key: int, request: Any) -> tuple[Any, Act]:
+        if key == ProduceRequest.API_KEY:
+            return self.produce(request)
+        answers = {
+            FetchRequest.API_KEY: lambda: self.fetch(request),
+            ListOffsetsRequest.API_KEY: lambda: self.list_offsets(request),
+            MetadataRequest.API_KEY: lambda: self.metadata(request),
+            ApiVersionsRequest.API_KEY: self.versions,
+            InitProducerIdRequest.API_KEY: lambda: InitProducerIdResponse(
+                throttle_time_ms=0, error_code=0, producer_id=1, producer_epoch=0
+            ),
+        }
+        return answers[key](), Act()
+
+
+def _handler(broker: FakeBroker) -> type[socketserver.StreamRequestHandler]:
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while size := self.rfile.read(4):
+                frame = self.rfile.read(struct.unpack(">i", size)[0])
+                key, version, correlation = struct.unpack(">hhi", frame[:8])
+                request_class, _, span = _REQUESTS[key]
+                if not span[0] <= version <= span[1]:
+                    assert key == ApiVersionsRequest.API_KEY, f"unexpected request {key} v{version}"
+                    version, response, act = 0, broker.versions(error=35), Act()
+                else:
+                    request = request_class.decode(frame, version=version, header=True)
+                    request.API_VERSION = version
+                    response, act = broker.answer(key, request)
+                if act.close:
+                    return
+                if not act.reply or (key == 0 and request.acks == 0):
+                    continue
+                response.API_VERSION = version
+                response.with_header(correlation_id=correlation)
+                self.wfile.write(response.encode(header=True, framed=True))
+
+    return Handler

@@ -1,0 +1,62 @@
+"""A stand-in for a lab: agents run as plain processes of this machine, hosts have no network of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from harness.lab.model import Host, Topology
+
+
+@dataclass
+class LocalPipe:
+    process: subprocess.Popen[str]
+
+    @property
+    def stdin(self) -> IO[str]:
+        assert self.process.stdin is not None
+        return self.process.stdin
+
+    @property
+    def stdout(self) -> IO[str]:
+        assert self.process.stdout is not None
+        return self.process.stdout
+
+    def poll(self) -> int | None:
+        return self.process.poll()
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def wait(self, timeout_s: float) -> int:
+        return self.process.wait(timeout_s)
+
+
+@dataclass
+class LocalLab:
+    """As much of a lab as a client needs."""
+
+    run_dir: Path
+    kind: str = "local"
+    topology: Topology = Topology(
+        (
+            Host("client1", "client", "az1", "127.0.0.1", 1),
+            Host("broker1", "broker", "az1", "127.0.0.1", 1, (9092,)),
+        ),
+        "127.0.0.1",
+    )
+
+    def inside(self, host: str, path: Path) -> str:
+        return str(path)
+
+    def python(self) -> tuple[str, ...]:
+        return (sys.executable,)
+
+    def open_pipe(self, host: str, argv: Sequence[str]) -> LocalPipe:
+        return LocalPipe(
+            subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        )

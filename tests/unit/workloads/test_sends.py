@@ -1,0 +1,172 @@
+"""Raw and scripted sends against a broker that answers as told, through a real agent process."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fake_broker import NODE, Act, FakeBroker
+
+from harness.errors import LabError
+from harness.history.identity import decode
+from workloads.client import Client
+from workloads.spec import Writer
+
+Rows = Callable[[str], list[dict[str, Any]]]
+
+
+def raw(broker: FakeBroker, number: int = 1, **settings: Any) -> Writer:
+    return Writer(number, f"raw{number}", (broker.address,), **settings)
+
+
+def library(broker: FakeBroker, number: int = 1, **settings: Any) -> Writer:
+    return Writer(number, f"lib{number}", (broker.address,), via="librdkafka", **settings)
+
+
+def test_a_send_is_recorded_before_it_leaves_and_when_it_is_answered(
+    client: Client, broker: FakeBroker, rows: Rows
+) -> None:
+    results = client.send_all("t", ["c", "d"], raw(broker, acks=1))
+    assert [(r.outcome, r.offset, r.attempts, r.error) for r in results] == [("ok", 0, 1, 0), ("ok", 1, 1, 0)]
+    assert [w["client"] for w in rows("writers")] == ["raw"]
+    assert [(s["seq"], s["label"], s["topic"], s["partition"]) for s in rows("sent")] == [
+        (0, "c", "t", 0),
+        (1, "d", "t", 0),
+    ]
+    for sent, done, result in zip(rows("sent"), rows("done"), results, strict=True):
+        assert sent["sent_ns"] == result.sent_ns < result.done_ns == done["done_ns"]
+        assert (done["writer"], done["seq"], done["outcome"]) == (1, sent["seq"], "ok")
+
+
+def test_messages_name_themselves(client: Client, broker: FakeBroker) -> None:
+    client.send("t", "c", raw(broker, 5))
+    identity = decode(broker.values[0])
+    assert identity is not None
+    assert (identity.writer, identity.seq, identity.home, identity.label, identity.intact) == (
+        5,
+        0,
+        "t/0",
+        "c",
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("act", "acks", "outcome", "error", "offset"),
+    [
+        (Act(error=7), -1, "info", 7, 0),
+        (Act(error=20), -1, "info", 20, 0),
+        (Act(error=19, append=False), -1, "fail", 19, None),
+        (Act(error=6, append=False), 1, "fail", 6, None),
+        (Act(error=6), -1, "info", 6, 0),
+        (Act(close=True), -1, "info", -195, None),
+        (Act(reply=False), -1, "info", -185, None),
+        (Act(), 0, "ok", 0, None),
+    ],
+)
+def test_raw_outcomes(
+    client: Client, broker: FakeBroker, act: Act, acks: int, outcome: str, error: int, offset: int | None
+) -> None:
+    broker.acts.append(act)
+    result = client.send("t", "c", raw(broker, acks=acks, request_timeout_s=0.2))
+    assert (result.outcome, result.error, result.offset, result.attempts) == (outcome, error, offset, 1)
+
+
+def test_raw_send_to_nobody_definitely_failed(client: Client) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        nobody = Writer(1, "nobody", (f"127.0.0.1:{unused.getsockname()[1]}",))
+        result = client.send("t", "c", nobody)
+    assert (result.outcome, result.error, result.attempts) == ("fail", -187, 0)
+
+
+def test_raw_sends_of_old_brokers_use_the_old_message_format(client: Client, broker: FakeBroker) -> None:
+    client.send("t", "c", raw(broker, produce_version=3))
+    assert broker.produce_versions == [3]
+
+
+def test_wait_writable_passes_over_a_leader_that_does_not_know_yet(
+    client: Client, broker: FakeBroker, rows: Rows
+) -> None:
+    broker.acts.extend([Act(error=3, append=False), Act(error=6, append=False)])
+    assert client.wait_writable("t", raw(broker, acks=1)).ok
+    assert [done["error"] for done in rows("done")] == [3, 6, 0]
+    assert {sent["label"] for sent in rows("sent")} == {"_"}
+
+
+def test_librdkafka_counts_attempts_and_names_the_broker(client: Client, broker: FakeBroker) -> None:
+    writer = library(broker, retries=3)
+    client.prepare(writer, "t")
+    broker.acts.extend([Act(error=7), Act(error=7)])
+    result = client.send("t", "c", writer)
+    assert (result.outcome, result.attempts, result.offset, result.broker) == ("ok", 3, 2, NODE)
+    assert len(broker.values) == 3, "each attempt is a copy"
+
+
+@pytest.mark.parametrize(
+    ("acts", "acks", "outcome", "error", "attempts"),
+    [
+        ([Act(error=7)] * 2, -1, "info", 7, 2),
+        ([Act(error=19, append=False)] * 2, -1, "fail", 19, 2),
+        # The first attempt was appended although the last one was refused.
+        ([Act(error=7), Act(error=19, append=False)], -1, "info", 19, 2),
+        ([Act(close=True), Act(error=19, append=False)], 1, "info", 19, 2),
+    ],
+)
+def test_librdkafka_outcomes(
+    client: Client, broker: FakeBroker, acts: list[Act], acks: int, outcome: str, error: int, attempts: int
+) -> None:
+    writer = library(broker, retries=1, acks=acks)
+    client.prepare(writer, "t")
+    broker.acts.extend(acts)
+    result = client.send("t", "c", writer)
+    assert (result.outcome, result.error, result.attempts) == (outcome, error, attempts)
+
+
+def test_librdkafka_repeats_error_6_until_it_times_out(client: Client, broker: FakeBroker) -> None:
+    # With acks=1 each of these answers is definite; with acks=all any of them may follow an append.
+    for number, acks, outcome in ((1, 1, "fail"), (2, -1, "info")):
+        writer = library(broker, number, acks=acks, delivery_timeout_s=0.6)
+        client.prepare(writer, "t")
+        broker.acts.extend([Act(error=6, append=False)] * 50)
+        result = client.send("t", "c", writer)
+        broker.acts.clear()
+        assert (result.outcome, result.error) == (outcome, -192)
+        assert (result.attempts or 0) > 1
+
+
+def test_librdkafka_that_never_connected_definitely_failed(client: Client) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        writer = Writer(1, "nobody", (address,), via="librdkafka", delivery_timeout_s=0.5)
+        result = client.send("t", "c", writer)
+    assert (result.outcome, result.error, result.attempts) == ("fail", -192, 0)
+
+
+def test_several_sends_under_way_keep_their_order(client: Client, broker: FakeBroker, rows: Rows) -> None:
+    writer = library(broker)
+    client.prepare(writer, "t")
+    futures = [client.send_later("t", label, writer) for label in "cdefgh"]
+    assert [future.result(5).label for future in futures] == list("cdefgh")
+    labels = [identity.label for value in broker.values if (identity := decode(value))]
+    assert labels == list("cdefgh")
+    assert [sent["seq"] for sent in rows("sent")] == list(range(6))
+
+
+def test_idempotent_writers_are_recorded_as_what_they_are(
+    client: Client, broker: FakeBroker, rows: Rows
+) -> None:
+    writer = library(broker, idempotent=True, retries=3)
+    client.prepare(writer, "t")
+    assert client.send("t", "c", writer).ok
+    (row,) = rows("writers")
+    assert (row["idempotent"], row["acks"], row["retries"]) == (True, -1, 3)
+
+
+def test_a_writer_number_cannot_be_used_twice(client: Client, broker: FakeBroker) -> None:
+    client.send("t", "c", raw(broker, 1))
+    with pytest.raises(LabError, match="Writer 1 was used with other settings before"):
+        client.send("t", "d", raw(broker, 1, acks=1))
