@@ -186,7 +186,11 @@ def _docker_engine() -> _Found:
     try:
         client = docker_engine.connect()
     except UnfitError as error:
-        return False, error.message, f"{_APT} docker.io, then start it, or: sudo compose/engine.sh start"
+        return (
+            False,
+            error.message.split("; ")[0],
+            f"{_APT} docker.io, then start it, or: sudo compose/engine.sh start",
+        )
     version = client.version()
     client.close()
     return True, f"engine {version['Version']}, API {version['ApiVersion']}", ""
@@ -196,7 +200,11 @@ def _docker_compose() -> _Found:
     try:
         command = docker_engine.compose_command()
     except UnfitError as error:
-        return False, error.message, f"{_APT} docker-compose, or the Compose plugin of your Docker"
+        return (
+            False,
+            error.message.split("; ")[0],
+            f"{_APT} docker-compose, or the Compose plugin of your Docker",
+        )
     return True, f"`{' '.join(command)}` works", ""
 
 

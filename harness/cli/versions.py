@@ -28,20 +28,12 @@ def versions(
         return
     console = Console(highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in (
-        "Kafka",
-        "modes",
-        "replica log by",
-        "ISR changed by",
-        "truncates to",
-        "what is new",
-        "cached",
-    ):
+    for column in ("Kafka", "modes", "traits", "here"):
         table.add_column(column, overflow="fold")
     for name, entry in VERSIONS.items():
         table.add_row(
             f"{name} (default)" if name == DEFAULT else name,
-            ", ".join(entry.modes) + (f" {entry.zookeeper}" if entry.zookeeper else ""),
+            "\n".join(entry.modes) + (f" {entry.zookeeper}" if entry.zookeeper else ""),
             _traits(entry),
             "yes" if cached[name] else "",
         )
@@ -54,7 +46,7 @@ def _traits(entry: KafkaVersion) -> str:
         ("followers truncate to the high watermark", not entry.epoch_truncation),
         ("replica logs only as files", entry.replica_log == "files"),
         ("leader changes the ISR itself", not entry.alter_isr),
-        ("message.format.version counts", entry.message_format_config),
+        ("old message formats", entry.message_format_config),
         ("zombie controller keeps leading", kraft and not entry.resigns_when_cut_off),
         ("cut-off controller resigns", entry.resigns_when_cut_off),
         ("pre-vote", entry.pre_vote),
