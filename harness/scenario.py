@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.kafka.versions import version_key
+
 if TYPE_CHECKING:
     from harness.run.stage import Stage
 
@@ -26,6 +28,10 @@ class Erratum:
     says: str
     because: str
     holds: str
+    since: str = ""
+    """First Kafka version that it speaks of; empty for all."""
+    before: str = ""
+    """First Kafka version that it no longer speaks of."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,10 @@ class Claim:
     holds: str
     given: str = ""
     erratum: Erratum | None = None
+    since: str = ""
+    """First Kafka version that the claim is asked of; empty for all."""
+    before: str = ""
+    """First Kafka version that it is no longer asked of."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,10 @@ class Expected:
     finding: str
     where: str
     because: str
+    since: str = ""
+    """First Kafka version that shows it; empty for all."""
+    before: str = ""
+    """First Kafka version that no longer shows it."""
 
 
 @dataclass(frozen=True)
@@ -116,13 +130,41 @@ class Scenario:
     mode: Literal["zookeeper", "kraft", "kraft-combined"] = "zookeeper"
     outcome: str = ""
     """One sentence for `acked list`: what a correct run ends with."""
+    versions: tuple[str, ...] = ()
+    """Kafka versions whose difference the scenario shows, oldest first; none: its own alone."""
+    modes: tuple[str, ...] = ()
+    """Metadata modes it makes sense in; none: its own alone."""
 
-    def declared(self) -> dict[str, Any]:
-        """Claims and expected findings as stored in the run folder (`claims.json`)."""
+    def declared(self, version: str = "") -> dict[str, Any]:
+        """Claims and expected findings of a Kafka version as stored in the run folder (`claims.json`)."""
+        kafka = version or self.kafka
         return {
             "scenario": self.name,
             "article": self.article,
             "section": self.section,
-            "claims": [asdict(claim) for claim in self.claims],
-            "expected": [asdict(entry) for entry in self.expected],
+            "claims": [_stored(claim, kafka) for claim in self.claims if speaks_of(claim, kafka)],
+            "expected": [_stored(entry, kafka) for entry in self.expected if speaks_of(entry, kafka)],
         }
+
+
+def speaks_of(entry: Claim | Erratum | Expected, version: str) -> bool:
+    """Whether a Kafka version lies within an entry's ``since`` and ``before``."""
+    here = version_key(version)
+    return (not entry.since or version_key(entry.since) <= here) and (
+        not entry.before or here < version_key(entry.before)
+    )
+
+
+def _stored(entry: Claim | Expected, version: str) -> dict[str, Any]:
+    """An entry as data for one version: an erratum of other versions is left out, and so are the bounds."""
+    stored = asdict(entry)
+    if isinstance(entry, Claim) and entry.erratum is not None:
+        if speaks_of(entry.erratum, version):
+            stored["erratum"] = _without_bounds(stored["erratum"])
+        else:
+            stored["erratum"] = None
+    return _without_bounds(stored)
+
+
+def _without_bounds(stored: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in stored.items() if key not in ("since", "before")}

@@ -77,7 +77,7 @@ def run_scenario(
         lab=options.lab,
         anchor={"monotonic_ns": anchor.monotonic_ns, "wall_ns": anchor.wall_ns},
     )
-    write_json(folder.path / CLAIMS, scenario.declared())
+    write_json(folder.path / CLAIMS, scenario.declared(options.version.version))
     status, problem = "complete", None
     try:
         _Run(scenario, options, folder, progress, booted).go()
