@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from typer.exceptions import TyperException
 
-from harness.cli import catalogue, judging, running
+from harness.cli import catalogue, clean, doctor, judging, running, versions
 from harness.errors import EXIT_INTERRUPTED, EXIT_USAGE, AckedError
 
 app = typer.Typer(
@@ -28,6 +28,9 @@ app = typer.Typer(
 app.command("list")(catalogue.list_scenarios)
 app.command("run")(running.run)
 app.command("check")(judging.check)
+app.command("doctor")(doctor.doctor)
+app.command("versions")(versions.versions)
+app.command("clean")(clean.clean)
 
 
 def report_error(error: AckedError) -> None:

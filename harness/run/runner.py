@@ -147,7 +147,7 @@ class _Run:
             watch.start()
             record_broker_configs(lab.topology, cluster.asked_config, journal, self.dialect)
             record_topic_configs(lab.topology, self.topics, journal, self.dialect)
-            nemesis = stack.enter_context(Nemesis(lab, journal))
+            nemesis = stack.enter_context(Nemesis(lab, journal, expect_end=processes.expect_end))
             nemesis.warm_up()
             stage = Stage(
                 setup=self.setup,

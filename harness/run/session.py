@@ -29,7 +29,7 @@ def prepare(
     version = kafka_version(kafka or scenario.kafka)
     wanted_mode = mode or (scenario.mode if not kafka else version.default_mode)
     version.require_mode(wanted_mode)
-    doctor.require("java", "iproute2", "iptables", *(["user namespaces"] if lab == "embedded" else []))
+    doctor.require(doctor.LABS[lab])
     artifacts.resolve(version.version)
     return RunOptions(version, wanted_mode, lab, rate)
 
