@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import time
+import traceback
 from concurrent.futures import Future, ThreadPoolExecutor
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from harness.console import Progress
-from harness.errors import AckedError
+from harness.errors import EXIT_CRASHED, EXIT_INTERRUPTED, AckedError
 from harness.kafka.versions import kafka_version
 from harness.run.folder import RunFolder
 from harness.run.runner import RunOptions, RunResult, run_scenario
@@ -40,6 +43,7 @@ def run_and_judge(
     """Run, judge, report; returns the exit code. Errors are reported here: nothing above us is left."""
     from harness.cli.main import report_error
 
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         with ThreadPoolExecutor(1) as pool:
             spark: list[Future[SparkSession]] = []
@@ -52,7 +56,22 @@ def run_and_judge(
         return error.exit_code
     except KeyboardInterrupt:
         sys.stderr.write("acked: interrupted; everything that was started has been ended.\n")
-        return 130
+        return EXIT_INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - nothing above could tell the user more
+        report = folder.path / "crash.txt"
+        report.write_text(traceback.format_exc())
+        folder.update(status="crashed", problem=f"{type(error).__name__}: {error}")
+        report_error(
+            AckedError(
+                f"The harness itself failed ({type(error).__name__}: {error}); please report it together "
+                f"with {report}."
+            )
+        )
+        return EXIT_CRASHED
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def _warm_up() -> SparkSession:

@@ -209,6 +209,9 @@ class Stage:
             poll_s=0.1,
             abort=self.cluster.check_alive,
         )
+        state = self.cluster.partition(topic, partition)
+        if state is not None:
+            self._wait_recorded(topic, partition, state)
 
     def _disagreement(self, topic: str, partition: int, *, full_isr: bool) -> str:
         state = self.cluster.partition(topic, partition)
@@ -271,4 +274,25 @@ class Stage:
             abort=self.cluster.check_alive,
         )
         assert state is not None
+        self._wait_recorded(topic, partition, state)
         return state
+
+    def _wait_recorded(self, topic: str, partition: int, state: PartitionState) -> None:
+        """The history must know it before the next mark is set: claims look back from marks."""
+        if self.cluster.mode != "zookeeper":
+            return
+
+        def recorded() -> bool:
+            said = self.observer.views.of("zookeeper").partition(topic, partition)
+            return said is not None and (
+                (said.leader, said.epoch, set(said.isr or ())) == (state.leader, state.epoch, set(state.isr))
+                or (said.epoch or 0) > state.epoch
+            )
+
+        wait_until(
+            recorded,
+            within_s=5,
+            poll_s=0.02,
+            awaiting=f"the observer to see leader {state.leader}, epoch {state.epoch}, ISR {state.isr} of "
+            f"{topic}/{partition}",
+        )

@@ -39,6 +39,11 @@ class BoundWriter:
     client: Client
     spec: Writer
 
+    def prepare(self, topic: str) -> BoundWriter:
+        """Let a librdkafka producer learn the leader and connect to it before it is needed."""
+        self.client.prepare(self.spec, topic)
+        return self
+
     def send(self, topic: str, label: str = "", *, partition: int = 0) -> SendResult:
         """Send one message and wait for its outcome."""
         return self.client.send(topic, label, self.spec, partition=partition)
