@@ -63,6 +63,13 @@ class Chains:
             del self._watchdogs[host, rules.chain]
         return tuple(missing)
 
+    def reload(self, rules: Ruleset, host: str) -> None:
+        """Put ``rules`` in force again in a host that lost some or all of them."""
+        pid = self._watchdogs.pop((host, rules.chain), "")
+        self._lab.execute(host, ("sh", "-c", watchdog.END, "end", rules.chain, pid))
+        self.scrape(rules, [host])
+        self.load(rules, [host])
+
     def scrape(self, rules: Ruleset, hosts: Iterable[str]) -> None:
         """Remove whatever of this chain exists in ``hosts``, none of it, half or twice."""
         argv = ("sh", "-c", _SCRAPE, "scrape", rules.chain, *rules.hook_words())

@@ -56,8 +56,7 @@ class Cut:
         with ground.lock:
             ground.cuts[self._number] = (self._rules, self._links)
             self._times["loading_ns"] = now_ns()
-            up = ground.hosts_up()
-            ground.chains.load(self._rules, [host for host in self._rules.hosts if host in up])
+            ground.chains.load(self._rules)
             self._times["loaded_ns"] = now_ns()
 
     def verify(self) -> Evidence:
@@ -65,7 +64,12 @@ class Cut:
         ground = self._ground
         with ground.lock:
             elsewhere = ground.links_in_force(without=self._number)
-            wanted = [call for call in ground.calls(self._links) if not blocked(elsewhere, call)]
+            # A link that another fault cuts as well is tried too, so that this fault's own rules count.
+            wanted = [
+                call
+                for call in ground.calls(self._links)
+                if blocked(self._links, call) or not blocked(elsewhere, call)
+            ]
             look = ground.look(wanted, check=self._held)
             ground.check_bite(self.name, look, self._links, self._action == "reject")
             ground.check_others(self.name, self._before, look)

@@ -37,23 +37,10 @@ class Ground:
         """All links cut now by any fault (but for fault ``without``)."""
         return tuple(link for n, (_, links) in self.cuts.items() if n != without for link in links)
 
-    def hosts_up(self) -> set[str]:
-        """Hosts in which a command can be run now: a container that was killed has no network."""
-        return {
-            host.name
-            for host in self.lab.topology.hosts
-            if self.lab.kind == "embedded" or host.role == "client" or self.lab.alive(host.name)
-        }
-
     def calls(self, named: Iterable[Link] = ()) -> tuple[Call, ...]:
-        """The matrix, without callers that are down and without links known to be cut or lossy."""
-        up = self.hosts_up()
+        """The matrix, without links that lose packets."""
         unsure = tuple(link for _, links in self.lossy.values() for link in links)
-        return tuple(
-            call
-            for call in calls(self.lab.topology, named)
-            if call.caller in up and call.callee in up and not blocked(unsure, call)
-        )
+        return tuple(call for call in calls(self.lab.topology, named) if not blocked(unsure, call))
 
     def look(self, wanted: Iterable[Call], **options: object) -> Look:
         """One look, as `Prober.look`."""
@@ -75,8 +62,7 @@ class Ground:
         silent = wrongly_dead(before, look, links)
         if silent:
             again = self.prober.look(silent, within_s=RETRY_WITHIN_S)
-            up = self.hosts_up()
-            silent = [call for call in wrongly_dead(before, again, links) if call.callee in up]
+            silent = wrongly_dead(before, again, links)
         if silent:
             raise InvalidRunError(
                 f"The fault {what!r} concerns more than it names: {', '.join(map(str, silent[:5]))} "
@@ -85,12 +71,11 @@ class Ground:
 
     def check_counters(self, what: str, rules: Ruleset, links: Iterable[Link]) -> int:
         """Every link's own rule has dropped packets. Returns how many all of them dropped."""
-        up = self.hosts_up()
         counted: dict[Link, int] = dict.fromkeys(links, 0)
-        for host, listing in self.chains.listings(h for h in rules.hosts if h in up).items():
+        for host, listing in self.chains.listings(rules.hosts).items():
             for link, packets in rules.counts(host, listing).items():
                 counted[link] = counted.get(link, 0) + packets
-        idle = [str(link) for link, packets in counted.items() if packets == 0 and link.source in up]
+        idle = [str(link) for link, packets in counted.items() if packets == 0]
         if idle:
             raise InvalidRunError(
                 f"The fault {what!r} did not bite: no packet was dropped on {', '.join(idle[:5])} "
@@ -100,8 +85,7 @@ class Ground:
 
     def check_gone(self, what: str, rules: Ruleset) -> None:
         """No host holds a line of this fault's chain any more."""
-        up = self.hosts_up()
-        for host, listing in self.chains.listings(h for h in rules.hosts if h in up).items():
+        for host, listing in self.chains.listings(rules.hosts).items():
             left = [line for line in normalised(listing) if rules.chain in line]
             if left:
                 raise InvalidRunError(
@@ -121,5 +105,5 @@ class Ground:
                 return
             listing = self.chains.listings([host])[host]
             for rules in concerned:
-                if f":{rules.chain} " not in listing:
-                    self.chains.load(rules, [host])
+                if f"-A INPUT {rules.hook} " not in listing:
+                    self.chains.reload(rules, host)

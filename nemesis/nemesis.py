@@ -185,8 +185,7 @@ class Nemesis:
             self.heal_all()
         finally:
             self._ground.prober.close()
-        up = self._ground.hosts_up()
-        for host, listing in self._ground.chains.listings(up).items():
+        for host, listing in self._ground.chains.listings().items():
             now = normalised(listing)
             if now != self._listings[host]:
                 added = sorted(set(now) - set(self._listings[host]))

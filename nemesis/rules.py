@@ -48,7 +48,7 @@ class Ruleset:
 
     def load_text(self, host: str) -> str:
         """Input of `iptables-restore --noflush` that puts the fault in force in ``host``, atomically."""
-        hook = self._hook()
+        hook = self.hook
         lines = [f":{self.chain} - [0:0]", f"-I INPUT 1 {hook}", f"-I OUTPUT 1 {hook}"]
         lines += [f"-A {self.chain} {text}" for text in _LOOPBACK]
         lines += [f"-A {self.chain} {rule.text}" for rule in self.rules[host]]
@@ -56,7 +56,7 @@ class Ruleset:
 
     def heal_text(self) -> str:
         """Input of `iptables-restore --noflush` that removes exactly what `load_text` added."""
-        hook = self._hook()
+        hook = self.hook
         return _restore(
             [f"-D INPUT {hook}", f"-D OUTPUT {hook}", f"-F {self.chain}", f"-X {self.chain}"],
         )
@@ -78,7 +78,9 @@ class Ruleset:
                 found[rule.link] = found.get(rule.link, 0) + packets
         return found
 
-    def _hook(self) -> str:
+    @property
+    def hook(self) -> str:
+        """The jump into the chain, as `iptables-save` prints it."""
         return f'-m comment --comment "{self.title}" -j {self.chain}'
 
 

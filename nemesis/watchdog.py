@@ -9,7 +9,7 @@ from __future__ import annotations
 START = 'setsid sh -c \'sleep "$2" && sh -c "$3"\' watch "$1" "$2" "$3" </dev/null >/dev/null 2>&1 & echo $!'
 """`$2` is the time-to-live in seconds; prints the watchdog's pid."""
 
-END = 'if [ -n "$2" ] && grep -qs -- "$1" "/proc/$2/cmdline"; then kill -9 -- "-$2"; fi'
+END = 'if [ -n "$2" ] && grep -qs -- "$1" "/proc/$2/cmdline"; then kill -9 "-$2"; fi'
 """`$2` is the watchdog's pid; a pid that now belongs to somebody else is left alone."""
 
 

@@ -1,0 +1,69 @@
+"""Every fault in both labs on the real kernel: inject, verify, heal, verify, with trivial TCP listeners.
+
+The cases are in `conformance_worker.py`, which runs all those that were selected in one lab, once.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conformance_worker import CASES
+
+from harness.errors import UnfitError
+
+WORKER = Path(__file__).with_name("conformance_worker.py")
+ROOT = WORKER.parents[2]
+LABS = [
+    pytest.param("embedded", marks=[pytest.mark.cluster, pytest.mark.xdist_group("conformance-embedded")]),
+    pytest.param("compose", marks=[pytest.mark.compose, pytest.mark.xdist_group("conformance-compose")]),
+]
+NAMES = [*CASES, "clean_end"]
+
+
+def _require(lab: str) -> None:
+    if lab != "compose":
+        return
+    from harness.lab import docker_engine
+
+    try:
+        docker_engine.connect().close()
+    except UnfitError as error:
+        pytest.skip(error.message)
+
+
+@pytest.fixture(scope="module")
+def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Outcomes by lab and case; a lab's cases run when the first of them is asked for."""
+    found: dict[str, Mapping[str, Any]] = {}
+
+    def of(lab: str) -> Mapping[str, Any]:
+        if lab not in found:
+            _require(lab)
+            chosen = [
+                item.callspec.params["name"]
+                for item in request.session.items
+                if getattr(item, "callspec", None) and item.callspec.params.get("lab") == lab
+                and item.path == request.path and item.callspec.params.get("name") in CASES
+            ]  # fmt: skip
+            command = [sys.executable, str(WORKER), lab, str(tmp_path_factory.mktemp(lab)), *chosen]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
+            rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+            found[lab] = {row["case"]: row for row in rows} | {"": done.stderr}
+        return found[lab]
+
+    return of
+
+
+@pytest.mark.parametrize("lab", LABS)
+@pytest.mark.parametrize("name", NAMES)
+def test_fault(outcomes: Any, lab: str, name: str) -> None:
+    """The case's own assertions hold, and at the very end every host's rules are as they were."""
+    outcome = outcomes(lab)
+    assert name in outcome, f"the {lab} lab ended before the case {name}:\n{outcome['']}"
+    assert not outcome[name]["problem"], outcome[name]["problem"]
