@@ -36,7 +36,9 @@ _RULES = (
     _rule("truncated", "Truncating to offset", rf"partition={_NAME},.*Truncating to offset (?P<offset>\d+)"),
     _rule("truncated", "Truncating log", rf"Truncating log {_NAME} to offset (?P<offset>\d+)"),
     _rule("truncated", "Truncate fully", rf"partition={_NAME},.*start at offset (?P<offset>\d+)"),
-    _rule("truncated_to_hw", "high watermark", rf"partition {_NAME} to local high watermark (?P<offset>\d+)"),
+    _rule(
+        "truncated_to_hw", "high watermark", rf"partition {_NAME} .*to local high watermark (?P<offset>\d+)"
+    ),
     _rule("isr_shrinking", "Shrinking ISR", rf"Partition {_OLD_NAME}.*Shrinking ISR"),
     _rule("isr_shrinking", "Shrinking ISR", rf"(?:Partition {_NAME} .*)?Shrinking ISR"),
     _rule("isr_expanding", "Expanding ISR", rf"Partition {_OLD_NAME}.*Expanding ISR"),

@@ -1,4 +1,4 @@
-"""Following replicas by their `.log` files, for Kafka before 2.3, which shows no follower's own log."""
+"""Following replicas by their `.log` files, for Kafka before 1.1, which shows no follower's own log."""
 
 from __future__ import annotations
 

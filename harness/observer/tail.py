@@ -38,7 +38,7 @@ class LogSource(Protocol):
 
 
 class WireSource:
-    """Reads by FETCH with replica id -3 (Kafka 2.3 and later)."""
+    """Reads by FETCH with replica id -3 (Kafka 1.1 and later)."""
 
     def __init__(self, connection: Connection, dialect: Dialect) -> None:
         """``connection`` is this source's own."""

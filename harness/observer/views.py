@@ -66,6 +66,7 @@ class Views:
         """Changes are written to ``journal``."""
         self._journal = journal
         self._latest: dict[_Key, View] = {}
+        self._since: dict[_Key, int] = {}
         self._changed = threading.Condition(threading.RLock())
         self.version = 0
         """Rises with every change."""
@@ -80,6 +81,7 @@ class Views:
             rows = [view.row(ns) for view in fresh if self._differs(view)]
             for view in fresh:
                 self._latest[view.key] = view
+                self._since[view.key] = ns
             if rows:
                 self._journal.write_many("views", rows)
             self.version += 1
@@ -95,6 +97,11 @@ class Views:
         """What ``source`` said last; None if it never spoke of that."""
         with self._changed:
             return self._latest.get((source, subject, topic, partition))
+
+    def since(self, view: View) -> int:
+        """When its source began to say so, ns."""
+        with self._changed:
+            return self._since.get(view.key, 0)
 
     def select(
         self, prefix: str, subject: Subject, topic: str | None = None, partition: int | None = None
@@ -174,14 +181,13 @@ class SourceView:
         self, subject: Subject, topic: str | None = None, partition: int | None = None
     ) -> View | None:
         said = self._all(subject, topic, partition)
-        return max(said, key=lambda view: (view.order, _number(view.epoch)), default=None)
+        return max(said, key=self._age, default=None)
+
+    def _age(self, view: View) -> tuple[int, int, int]:
+        return view.order, -1 if view.epoch is None else view.epoch, self.views.since(view)
 
     def _all(self, subject: Subject, topic: str | None = None, partition: int | None = None) -> list[View]:
         if self.source[-1:].isdigit():
             said = self.views.latest(self.source, subject, topic, partition)
             return [] if said is None else [said]
         return self.views.select(self.source, subject, topic, partition)
-
-
-def _number(epoch: int | None) -> int:
-    return -1 if epoch is None else epoch

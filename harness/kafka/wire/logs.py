@@ -129,7 +129,7 @@ def fetch_own_log(
     """This replica's own log from ``offset`` on, beyond the high watermark, up to ``max_bytes``.
 
     The watermark in the answer is this replica's own. No side effects on ISR or watermark.
-    Raises UnfitError before Kafka 2.3: there the files must be read (`harness.kafka.batches`).
+    Raises UnfitError before Kafka 1.1: there the files must be read (`harness.kafka.batches`).
     """
     key = (topic, partition)
     return fetch_own_logs(target, {key: offset}, max_bytes, dialect=dialect, timeout_s=timeout_s)[key]

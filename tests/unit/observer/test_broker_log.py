@@ -21,6 +21,13 @@ TEXT = {
     "Truncating log t-0 to offset 3. (Log)": ("truncated", "t", 0, 3),
     "[ReplicaFetcher replicaId=3, leaderId=2, fetcherId=0] Truncating partition old-0 to local high "
     "watermark 1 (ReplicaFetcherThread)": ("truncated_to_hw", "old", 0, 1),
+    "[ReplicaFetcher replicaId=1, leaderId=2, fetcherId=0] Truncating partition t-1 with "
+    "TruncationState(offset=0, completed=true) due to local high watermark 0 (ReplicaFetcherThread)": (
+        "truncated_to_hw",
+        "t",
+        1,
+        0,
+    ),
     "[Partition t-0 broker=1] Shrinking ISR from 1,2,3 to 1. Leader: (highWatermark: 2, endOffset: 5). "
     "(Partition)": ("isr_shrinking", "t", 0, None),
     "Partition [t,0] on broker 1: Shrinking ISR for partition [t,0] from 1,2 to 1 (Partition)": (

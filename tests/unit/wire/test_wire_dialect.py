@@ -15,8 +15,9 @@ NOWHERE = ("127.0.0.1", 9)
     [
         ("0.10.2.2", 2, 1, False),
         ("0.11.0.3", 3, 2, False),
-        ("1.1.1", 5, 2, False),
-        ("2.2.2", 7, 2, False),
+        ("1.0.2", 5, 2, False),
+        ("1.1.1", 5, 2, True),
+        ("2.2.2", 7, 2, True),
         ("2.4.1", 7, 2, True),
         ("2.7.1", 7, 2, True),
         ("4.3.1", 7, 2, True),
@@ -35,7 +36,7 @@ def test_unknown_versions_are_refused(version: str) -> None:
 
 def test_what_a_version_lacks_is_said_before_anything_is_sent() -> None:
     with pytest.raises(UnfitError, match="files"):
-        fetch_own_log(NOWHERE, "t", 0, dialect=dialect("1.1.1"))
+        fetch_own_log(NOWHERE, "t", 0, dialect=dialect("0.11.0.3"))
     with pytest.raises(UnfitError, match="leader epochs"):
         offsets_for_leader_epoch(NOWHERE, "t", 0, 0, dialect=dialect("0.10.2.2"))
 
