@@ -141,7 +141,7 @@ def _namespace_remedy(proc: Path = Path("/proc/sys")) -> str:
             value = (proc / name.replace(".", "/")).read_text().strip()
         except OSError:
             continue
-        if value == refusing and not (os.getuid() == 0 and "userns" in name):
+        if value == refusing and not (os.getuid() == 0 and "user" in name.partition(".")[2]):
             sets.append(f"{name}={allowing}")
     if sets:
         return f"sudo sysctl -w {' '.join(sets)}"

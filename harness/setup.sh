@@ -25,7 +25,8 @@ failed() { tail -n 15 "$log" >&2; unfit "$@"; }
 
 python=${PYTHON:-python3}
 command -v "$python" >/dev/null || unfit "No $python on the path: install Python 3.11 or newer (sudo apt-get install -y python3 python3-venv)."
-found=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+found=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) ||
+    unfit "$(command -v "$python") does not run Python: install Python 3.11 or newer, or name another one with PYTHON=python3.11 make ..."
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
     unfit "Python $found at $(command -v "$python") is too old: acked needs 3.11 or newer; name another one with PYTHON=python3.11 make ..."
 

@@ -89,7 +89,7 @@ def resolve(
 def _stored(root: Path, spec: KafkaVersion) -> Manifest | None:
     try:
         recipe = (root / _RECIPE).read_text()
-    except (FileNotFoundError, UnicodeDecodeError):
+    except (OSError, UnicodeDecodeError):
         return None
     return Manifest.read(root) if recipe == _recipe(spec) else None
 

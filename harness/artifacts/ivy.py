@@ -39,6 +39,7 @@ _PROBLEM = re.compile(
 )
 
 ATTEMPTS = 3
+FIRST_WAIT_S = 1.0
 
 
 class _DownloadError(Exception):
@@ -61,13 +62,11 @@ def fetch(
     home: Path,
     java: Java,
     say: Callable[[str], None],
-    *,
-    wait_s: float = 1.0,
 ) -> None:
     """Download ``wanted`` and all they depend on into ``into``; ``home`` keeps what was downloaded before.
 
-    Ivy checks each file against the SHA-1 that was published with it. Three attempts, ``wait_s`` seconds
-    and longer apart; then UnfitError with the coordinates.
+    Ivy checks each file against the SHA-1 that was published with it. Three attempts, then
+    UnfitError with the coordinates.
     """
     home.mkdir(parents=True, exist_ok=True)
     settings, module = home / "settings.xml", home / "module.xml"
@@ -88,7 +87,7 @@ def fetch(
     try:
         for attempt in Retrying(
             stop=stop_after_attempt(ATTEMPTS),
-            wait=wait_exponential(multiplier=wait_s, max=10 * wait_s),
+            wait=wait_exponential(multiplier=FIRST_WAIT_S, max=10),
             retry=retry_if_exception_type(_DownloadError),
             before_sleep=again,
             reraise=True,

@@ -29,7 +29,7 @@ class Manifest:
         """The manifest stored in ``root``; None when there is none or it is not readable as one."""
         try:
             lines = (root / SUMS).read_text().splitlines()
-        except (FileNotFoundError, UnicodeDecodeError):
+        except (OSError, UnicodeDecodeError):
             return None
         sums = {}
         for line in lines:

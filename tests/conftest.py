@@ -1,0 +1,53 @@
+"""What all tests share: when a test can run here, which ones run side by side, and a cache of their own."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from harness import doctor
+from harness.lab import docker_engine
+
+settings.register_profile("acked", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("explore", deadline=None, max_examples=1000)
+settings.load_profile("acked")
+
+GROUPS = ("cluster", "compose", "spark")
+
+
+@cache
+def _unfit(marker: str) -> str:
+    """Why tests of this marker cannot run on this machine; empty when they can."""
+    if marker == "compose":
+        return docker_engine.problem()
+    missing = [check for check in doctor.diagnose(doctor.EMBEDDED) if not check.ok]
+    return "; ".join(f"{check.name}: {check.found}" for check in missing)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip, with the reason, what this machine cannot run."""
+    for marker in ("cluster", "compose"):
+        if item.get_closest_marker(marker) and (reason := _unfit(marker)):
+            pytest.skip(f"{marker} tests cannot run here: {reason}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Clusters one after the other on one worker, Spark on another, all else wherever there is room."""
+    for item in items:
+        group = next((name for name in GROUPS if item.get_closest_marker(name)), None)
+        if group is not None:
+            lane = "cluster" if group == "compose" else group
+            item.add_marker(pytest.mark.xdist_group(lane))
+    items.sort(key=lambda item: 0 if item.get_closest_marker("xdist_group") else 1)
+
+
+@pytest.fixture
+def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty artifact cache that only this test uses."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("ACKED_CACHE", str(folder))
+    return folder

@@ -1,0 +1,87 @@
+"""A Java that is a script: it tells a version, and plays Ivy as the test wants."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.artifacts import ivy
+
+SCRIPT = """#!{python}
+import pathlib, sys, time
+calls, args = pathlib.Path({calls!r}), sys.argv[1:]
+if args == ["-version"]:
+    print({version!r}, file=sys.stderr)
+    sys.exit(0)
+if "-retrieve" not in args:
+    sys.exit(7)
+with calls.open("a") as file:
+    file.write("call\\n")
+if len(calls.read_text().split()) <= {failures}:
+    print(":: UNRESOLVED DEPENDENCIES ::")
+    print("module not found: org.apache.kafka#kafka_2.13;2.7.1")
+    sys.exit(1)
+time.sleep({seconds})
+folder = pathlib.Path(args[args.index("-retrieve") + 1]).parent
+folder.mkdir(parents=True)
+for name in {jars!r}:
+    print("\\tfound org#" + name)
+    print("\\t[SUCCESSFUL ] org#" + name + ";1!" + name + ".jar (3ms)")
+    (folder / name).write_bytes(name.encode() * {weight})
+"""
+JARS = ("kafka_2.13-2.7.1.jar", "another-1.0.jar")
+
+
+@dataclass(frozen=True)
+class FakeJava:
+    """Where it is, and how often it played Ivy."""
+
+    path: Path
+    calls: Path
+
+    @property
+    def downloads(self) -> int:
+        """Ivy runs so far."""
+        return len(self.calls.read_text().split()) if self.calls.exists() else 0
+
+
+@pytest.fixture
+def fake_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeJava]:
+    """Put a fake `java` first on the path; returns what makes it."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(ivy, "FIRST_WAIT_S", 0.0)
+    made = 0
+
+    def make(
+        version: str = 'openjdk version "17.0.9"',
+        *,
+        failures: int = 0,
+        jars: tuple[str, ...] = JARS,
+        weight: int = 1,
+        seconds: float = 0.0,
+    ) -> FakeJava:
+        nonlocal made
+        made += 1
+        folder = tmp_path / f"bin{made}"
+        folder.mkdir()
+        java = FakeJava(folder / "java", folder / "calls")
+        java.path.write_text(
+            SCRIPT.format(
+                python=sys.executable,
+                calls=str(java.calls),
+                version=version,
+                failures=failures,
+                jars=jars,
+                weight=weight,
+                seconds=seconds,
+            )
+        )
+        java.path.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+        return java
+
+    return make

@@ -1,0 +1,52 @@
+"""What is known of Kafka's versions."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import UsageError
+from harness.kafka.versions import VERSIONS, kafka_version, version_key
+
+
+def test_versions_go_from_old_to_new() -> None:
+    assert list(VERSIONS) == sorted(VERSIONS, key=version_key)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_version_resolves_itself_and_one_logging_binding(version: str) -> None:
+    names = [entry.name for entry in VERSIONS[version].coordinates]
+    assert names[0] in ("kafka_2.12", "kafka_2.13")
+    assert len([name for name in names if name.startswith(("slf4j-", "log4j-slf4j"))]) == 1
+
+
+def test_capabilities_do_not_get_lost_again() -> None:
+    """What a version learned, every later one can do."""
+    entries = list(VERSIONS.values())
+    for trait in ("record_epochs", "epoch_truncation", "alter_isr", "resigns_when_cut_off", "pre_vote"):
+        values = [getattr(entry, trait) for entry in entries]
+        assert values == sorted(values), trait
+
+
+def test_unknown_version_names_the_nearest_and_all() -> None:
+    with pytest.raises(
+        UsageError, match=r"3\.9\.0 was never tried.*did you mean 3\.9\.1.*0\.10\.2\.2.*--force"
+    ):
+        kafka_version("3.9.0")
+
+
+def test_forced_version_is_like_the_one_before() -> None:
+    forced = kafka_version("3.8.1", force=True)
+    assert (forced.version, forced.known) == ("3.8.1", False)
+    assert forced.logging == VERSIONS["3.7.0"].logging
+    assert str(forced.coordinates[0]) == "org.apache.kafka:kafka_2.13:3.8.1"
+
+
+@pytest.mark.parametrize("text", ["latest", "", "2.7.x"])
+def test_what_is_no_version(text: str) -> None:
+    with pytest.raises(UsageError, match="is no Kafka version"):
+        kafka_version(text, force=True)
+
+
+def test_mode_a_version_lacks() -> None:
+    with pytest.raises(UsageError, match=r"Kafka 2\.7\.1 runs here in mode zookeeper, not 'kraft'"):
+        kafka_version("2.7.1").require_mode("kraft")
