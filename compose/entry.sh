@@ -10,7 +10,7 @@ hold)
 run)
     cd /data || exit 1
     if [ ! -f command ]; then
-        echo "There is no /data/command; write it with: python -m harness.lab.by_hand RUN_FOLDER" >&2
+        echo "There is no /data/command; write it with: python -m harness.cluster.by_hand RUN_FOLDER" >&2
         exit 1
     fi
     echo $$ >main.pid

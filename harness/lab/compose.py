@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import os
 import secrets
-import shlex
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,13 +19,11 @@ from docker.errors import APIError
 
 from harness.artifacts.cache import cache_dir
 from harness.errors import LabError, UsageError
-from harness.lab import docker_engine, docker_image, docker_sweep
+from harness.lab import docker_engine, docker_image, docker_project, docker_sweep
 from harness.lab.docker_exec import DockerPipe, Exec, run, start_main
 from harness.lab.model import MainProcess, Pipe, Result, Topology
 from harness.waiting import wait_until
 
-PROJECT_ROOT = Path(__file__).resolve().parents[2]
-_SUBNET_TRIES = 5
 T = TypeVar("T")
 
 
@@ -59,7 +54,7 @@ class ComposeLab:
         image = docker_image.ensure(client)
         for host in self.topology.hosts:
             self.data_dir(host.name).mkdir(parents=True, exist_ok=True)
-        self._create(client, image)
+        self.topology = docker_project.create(client, self.project, self.topology, self.run_dir, image)
         label = f"{docker_engine.LABEL_RUN}={self.project}"
         for entry in client.api.containers(all=True, filters={"label": label}):
             self._containers[entry["Labels"]["com.docker.compose.service"]] = entry["Id"]
@@ -100,10 +95,7 @@ class ComposeLab:
         running = self._main.get(host)
         if running is not None and running.poll() is None:
             raise UsageError(f"{host} already runs (pid {running.pid()}); end it before it is started again.")
-        folder = self.data_dir(host)
-        lines = [f"export {name}={shlex.quote(value)}" for name, value in process.env.items()]
-        lines = ["export HOME=/data", *lines, f"exec {shlex.join(process.argv)}"]
-        (folder / "command").write_text("\n".join(lines) + "\n")
+        docker_project.write_command(self.data_dir(host), process)
         api, container = self._api(), self._container(host)
         try:
             if not api.inspect_container(container)["State"]["Running"]:
@@ -138,6 +130,11 @@ class ComposeLab:
         """The main process was started and has not ended."""
         process = self._main.get(host)
         return process is not None and process.poll() is None
+
+    def pid(self, host: str) -> int | None:
+        """Pid of the main process on the engine's machine, which is this one, while it runs."""
+        process = self._main.get(host)
+        return process.pid() if process is not None and process.poll() is None else None
 
     def exit_status(self, host: str) -> int | None:
         """Exit status of a main process that has ended."""
@@ -176,39 +173,6 @@ class ComposeLab:
         """Id of a host's container, for faults of the container itself (pause, stop, disconnect)."""
         return self._container(host)
 
-    def _create(self, client: docker.DockerClient, image: str) -> None:
-        modes = {host.role for host in self.topology.hosts}
-        file = docker_image.COMPOSE_DIR / ("zookeeper.yaml" if "zookeeper" in modes else "kraft.yaml")
-        names = [host.name for host in self.topology.hosts]
-        for subnet in docker_engine.free_subnets(client)[:_SUBNET_TRIES]:
-            self.topology = rebased(self.topology, subnet)
-            env = {**os.environ, **self._environment(image, subnet)}
-            base = [*docker_engine.compose_command(), "-p", self.project, "-f", str(file)]
-            command = [*base, "up", "--no-start", *names]
-            done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-            if done.returncode == 0:
-                return
-            docker_sweep.remove(client, lambda thing: thing.run == self.project, run=self.project)
-            if "overlap" not in done.stderr:
-                break
-        raise LabError(
-            f"`{' '.join(command)}` failed; its last words are below.",
-            detail="\n".join(done.stderr.strip().splitlines()[-8:]),
-        )
-
-    def _environment(self, image: str, subnet: str) -> dict[str, str]:
-        return {
-            "ACKED_IMAGE": image,
-            "ACKED_SUBNET": subnet,
-            "ACKED_RUN": self.project,
-            "ACKED_OWNER": docker_sweep.owner(),
-            "ACKED_RUN_DIR": str(self.run_dir),
-            "ACKED_CACHE": str(cache_dir()),
-            "ACKED_SOURCES": str(PROJECT_ROOT),
-            "ACKED_ENTRY": "hold",
-            "ACKED_HEALTH_S": "30s",
-        }
-
     def _api(self) -> docker.APIClient:
         if self._client is None:
             raise LabError("The lab is not up, so nothing can be run in its hosts.")
@@ -230,13 +194,3 @@ class ComposeLab:
         names = list(hosts)
         with ThreadPoolExecutor(max_workers=max(1, len(names))) as pool:
             return dict(zip(names, pool.map(act, names), strict=True))
-
-
-def rebased(topology: Topology, subnet: str) -> Topology:
-    """The same hosts with the same last octets in another /24 (``subnet`` is its first three octets)."""
-
-    def moved(address: str) -> str:
-        return f"{subnet}.{address.rpartition('.')[2]}"
-
-    hosts = tuple(replace(host, address=moved(host.address)) for host in topology.hosts)
-    return Topology(hosts, moved(topology.observer_address))

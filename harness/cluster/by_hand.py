@@ -1,0 +1,131 @@
+"""Write what `docker compose up` needs to bring a cluster up by hand, with the harness's own configuration.
+
+    python -m harness.cluster.by_hand runs/by-hand
+
+See `docs/compose.md`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness import artifacts
+from harness.cluster.kraft_storage import clone, formatted
+from harness.cluster.processes import Processes
+from harness.errors import AckedError, UsageError
+from harness.history.journal import Journal
+from harness.kafka.config import KRaftNode, broker_properties, kraft_properties, zookeeper_properties
+from harness.kafka.java import BROKER, ZOOKEEPER
+from harness.kafka.versions import KafkaVersion, kafka_version
+from harness.lab import docker_engine, docker_image, docker_sweep
+from harness.lab.compose import ComposeLab
+from harness.lab.docker_project import compose_file, rebased, variables, write_command
+from harness.lab.model import Host, MainProcess
+from harness.lab.topology import ROLES_BY_MODE, three_azs
+
+_SUBNET = "198.18.129"
+
+
+def write_nodes(folder: Path, mode: str, version: KafkaVersion, subnet: str = _SUBNET) -> ComposeLab:
+    """Write `nodes/<host>` of every host: configuration, data folder, and the command it runs."""
+    if mode not in ROLES_BY_MODE:
+        raise UsageError(f"There is no mode {mode!r}; say {', '.join(ROLES_BY_MODE)}.")
+    lab = ComposeLab(rebased(three_azs(mode), subnet), folder)
+    for host in lab.topology.hosts:
+        (lab.data_dir(host.name) / "data").mkdir(parents=True, exist_ok=True)
+    with Journal(Path(os.devnull)) as journal:
+        processes = Processes(lab, artifacts.resolve(version.version), journal, version.log_syntax)
+        if mode == "zookeeper":
+            _write_zookeeper_mode(processes, version)
+        else:
+            _write_kraft_mode(processes, version)
+    return lab
+
+
+def environment(lab: ComposeLab, image: str) -> dict[str, str]:
+    """What the Compose file's variables are set to."""
+    mine = docker_sweep.BY_HAND
+    return {
+        **variables(lab.topology, lab.run_dir, image, run=mine, owner=mine, entry="run", health_s=2),
+        "COMPOSE_PROJECT_NAME": "acked-by-hand",
+    }
+
+
+def _write_zookeeper_mode(processes: Processes, version: KafkaVersion) -> None:
+    lab = processes.lab
+    nodes = lab.topology.role("zookeeper")
+    servers = {node.node_id: node.address for node in nodes}
+    for node in nodes:
+        data = lab.data_dir(node.name) / "data"
+        (data / "myid").write_text(str(node.node_id))
+        properties = zookeeper_properties(lab.inside(node.name, data), servers)
+        _write(processes, node, ZOOKEEPER, properties, version.zookeeper_heap_mb)
+    connect = tuple(f"{node.address}:2181" for node in nodes)
+    for broker in lab.topology.role("broker"):
+        data_inside = lab.inside(broker.name, lab.data_dir(broker.name) / "data")
+        properties = broker_properties(
+            broker.node_id, broker.az, broker.address, data_inside, connect, {}, version.unsupported_keys
+        )
+        _write(processes, broker, BROKER, properties, version.broker_heap_mb)
+
+
+def _write_kraft_mode(processes: Processes, version: KafkaVersion) -> None:
+    lab = processes.lab
+    brokers, controllers = lab.topology.role("broker"), lab.topology.role("controller")
+    voters = {node.node_id: node.address for node in controllers or brokers}
+    template = formatted(processes.distribution, {}, processes.log_syntax, processes.java)
+    for host in (*controllers, *brokers):
+        data = lab.data_dir(host.name) / "data"
+        if not (data / "meta.properties").exists():
+            clone(template, data, host.node_id)
+        roles = ("broker",) if host.role == "broker" else ()
+        roles = (*roles, "controller") if host.node_id in voters else roles
+        inside = lab.inside(host.name, data)
+        node = KRaftNode(host.node_id, roles, host.az, host.address, inside, voters)
+        properties = kraft_properties(node, {}, version.unsupported_keys)
+        heap_mb = version.broker_heap_mb if "broker" in roles else version.controller_heap_mb
+        _write(processes, host, BROKER, properties, heap_mb)
+
+
+def _write(
+    processes: Processes, host: Host, main_class: str, properties: dict[str, str], heap_mb: int
+) -> None:
+    java = processes.prepare(host.name, main_class, properties, heap_mb=heap_mb)
+    write_command(processes.lab.data_dir(host.name), MainProcess(java.argv()))
+
+
+def _main(
+    folder: Annotated[Path, typer.Argument(help="Where the hosts' folders and lab.env are written.")],
+    mode: Annotated[str, typer.Option(help="zookeeper, kraft or kraft-combined.")] = "zookeeper",
+    kafka: Annotated[str, typer.Option(help="Kafka version.")] = "2.7.1",
+) -> None:
+    """Write the configuration of every host, and the variables of the Compose file."""
+    lab = write_nodes(folder.absolute(), mode, kafka_version(kafka))
+    client = docker_engine.connect()
+    image = docker_image.ensure(client, lambda text: typer.echo(text, err=True))
+    client.close()
+    env_file = lab.run_dir / "lab.env"
+    env_file.write_text("".join(f"{key}={value}\n" for key, value in environment(lab, image).items()))
+    command = [*docker_engine.compose_command(), "--env-file", str(env_file), "-f"]
+    command.append(str(compose_file(lab.topology)))
+    hosts = " ".join(host.name for host in lab.topology.hosts) if mode == "kraft-combined" else ""
+    typer.echo(f"{' '.join(command)} up -d {hosts}".rstrip())
+
+
+def main() -> int:
+    """Entry point that shows an error as one sentence."""
+    try:
+        typer.run(_main)
+    except AckedError as error:
+        sys.stderr.write(f"acked: {error.message}\n{error.detail}\n")
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
