@@ -73,6 +73,7 @@ class Injection:
         try:
             self.fault.inject()
             self.evidence = self.fault.verify()
+            json.dumps(self.evidence)  # whatever is no data (a function, say) is no evidence either
             done = True
         except AckedError as error:
             reason = error.message
@@ -127,10 +128,10 @@ class Injection:
             self._moment("failed", {"reason": f"undoing failed as well: {error.message}"})
 
     def _moment(self, moment: State, evidence: Evidence | None = None) -> None:
-        self.state = moment
         row: dict[str, object] = {"targets": json.dumps(self.fault.targets())}
         if evidence is not None:
             row["evidence"] = json.dumps(evidence)
+        self.state = moment
         self._journal.write(
             "faults",
             ns=now_ns(),

@@ -77,7 +77,8 @@ def still_alive(look: Look, links: Iterable[Link], *, refused: bool = False) -> 
     ``refused``: links were cut with a reset, so that silence is wrong where a reset must come.
     """
     cut = tuple(links)
-    problems = []
+    tried = {(call.caller, call.callee) for call in look.new}
+    problems = [f"{link} was never tried" for link in cut if (link.source, link.destination) not in tried]
     for call, state in sorted(look.new.items()):
         if not blocked(cut, call):
             continue

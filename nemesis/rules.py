@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from harness.errors import UsageError
 from harness.lab.model import Topology
@@ -97,6 +97,9 @@ def chain_name(run: str, number: int) -> str:
 
 def cut_rules(topology: Topology, chain: str, links: Iterable[Link], action: CutAction = "drop") -> Ruleset:
     """Rules that cut ``links`` at both of their ends."""
+    if action not in get_args(CutAction):
+        known = " or ".join(get_args(CutAction))
+        raise UsageError(f"A link cannot be cut by {action!r}; say {known}.")
     rules: dict[str, list[Rule]] = {}
     for link in links:
         source, destination = topology.host(link.source), topology.host(link.destination)

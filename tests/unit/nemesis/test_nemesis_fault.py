@@ -1,0 +1,90 @@
+"""The life of a fault: its moments, and what happens when something fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from nemesis_fakes import Remembering, Rows
+
+from harness.errors import InvalidRunError
+from nemesis.fault import Injection
+
+FOUR = ["injecting", "injected", "healing", "healed"]
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Rows:
+    return Rows(tmp_path)
+
+
+def test_four_moments_in_order(rows: Rows) -> None:
+    fault = Remembering()
+    with Injection(3, fault, rows.journal):
+        assert rows.moments() == FOUR[:2]
+    assert rows.moments() == FOUR
+    assert fault.calls == ["inject", "verify", "heal", "verify_healed"]
+    found = rows.all()
+    assert {row["fault"] for row in found} == {3}
+    assert [row["ns"] for row in found] == sorted(row["ns"] for row in found)
+    assert found[1]["evidence"] == '{"proof": 1}'
+
+
+def test_heal_twice_and_inject_twice(rows: Rows) -> None:
+    fault = Remembering()
+    injection = Injection(1, fault, rows.journal).inject().inject()
+    injection.heal()
+    injection.heal()
+    assert fault.calls == ["inject", "verify", "heal", "verify_healed"]
+    assert rows.moments() == FOUR
+
+
+def test_heal_without_inject_does_nothing(rows: Rows) -> None:
+    fault = Remembering()
+    Injection(1, fault, rows.journal).heal()
+    assert fault.calls == []
+
+
+@pytest.mark.parametrize("where", ["inject", "verify"])
+def test_failed_injection_is_undone_and_recorded(rows: Rows, where: str) -> None:
+    fault = Remembering(fails={where: InvalidRunError("it did not bite")})
+    injection = Injection(1, fault, rows.journal)
+    with pytest.raises(InvalidRunError, match="did not bite"):
+        injection.inject()
+    assert rows.moments() == ["injecting", "failed"]
+    assert "heal" in fault.calls
+    injection.heal()
+    assert rows.moments() == ["injecting", "failed"]
+
+
+def test_interrupted_injection_is_undone(rows: Rows) -> None:
+    fault = Remembering(fails={"verify": KeyboardInterrupt()})  # type: ignore[dict-item]
+    with pytest.raises(KeyboardInterrupt):
+        Injection(1, fault, rows.journal).inject()
+    assert fault.calls == ["inject", "verify", "heal"]
+    assert rows.moments() == ["injecting", "failed"]
+
+
+def test_failed_heal_is_no_healed(rows: Rows) -> None:
+    fault = Remembering(fails={"verify_healed": InvalidRunError("rules are left")})
+    with pytest.raises(InvalidRunError, match="rules are left"), Injection(1, fault, rows.journal):
+        pass
+    assert rows.moments() == ["injecting", "injected", "healing", "failed"]
+
+
+def test_error_of_the_scenario_is_not_hidden_by_one_of_healing(rows: Rows) -> None:
+    fault = Remembering(fails={"heal": InvalidRunError("rules are left")})
+    with pytest.raises(ZeroDivisionError) as caught, Injection(1, fault, rows.journal):
+        raise ZeroDivisionError
+    assert "rules are left" in caught.value.__notes__[0]
+
+
+def test_what_cannot_be_undone_is_never_called_healed(rows: Rows) -> None:
+    fault = Remembering()
+    fault.undoable = False
+    with Injection(1, fault, rows.journal) as injection:
+        pass
+    assert rows.moments() == ["injecting", "injected"]
+    fault.undoable = True
+    injection.heal()
+    assert rows.moments() == FOUR

@@ -1,0 +1,97 @@
+"""Links to iptables-restore texts, and back from listings."""
+
+from __future__ import annotations
+
+import pytest
+from nemesis_fakes import TOPOLOGY
+
+from harness.errors import UsageError
+from nemesis import links
+from nemesis.links import Link
+from nemesis.rules import chain_name, cut_rules, foreign, loss_rules, normalised
+
+ONE = (Link("broker1", "broker2"),)
+BROKER_1, BROKER_2 = (TOPOLOGY.host(name).address for name in ("broker1", "broker2"))
+
+
+def test_a_cut_stands_at_both_ends() -> None:
+    rules = cut_rules(TOPOLOGY, "ACKED-t-1", ONE)
+    assert set(rules.hosts) == {"broker1", "broker2"}
+    assert rules.rules["broker1"] == rules.rules["broker2"]
+
+
+def test_load_text_in_full() -> None:
+    rules = cut_rules(TOPOLOGY, "ACKED-t-1", ONE)
+    hook = '-m comment --comment "acked fault ACKED-t-1" -j ACKED-t-1'
+    assert rules.load_text("broker1").splitlines() == [
+        "*filter",
+        ":ACKED-t-1 - [0:0]",
+        f"-I INPUT 1 {hook}",
+        f"-I OUTPUT 1 {hook}",
+        "-A ACKED-t-1 -i lo -j RETURN",
+        "-A ACKED-t-1 -o lo -j RETURN",
+        f"-A ACKED-t-1 -s {BROKER_1}/32 -d {BROKER_2}/32 -j DROP",
+        "COMMIT",
+    ]
+
+
+def test_a_service_cut_drops_both_directions_of_its_connections_only() -> None:
+    rules = cut_rules(TOPOLOGY, "ACKED-t-1", [Link("broker1", "broker2", 9092)])
+    assert [rule.text for rule in rules.rules["broker1"]] == [
+        f"-s {BROKER_1}/32 -d {BROKER_2}/32 -p tcp -m tcp --dport 9092 -j DROP",
+        f"-s {BROKER_2}/32 -d {BROKER_1}/32 -p tcp -m tcp --sport 9092 -j DROP",
+    ]
+
+
+def test_reject_resets_tcp_and_drops_the_rest() -> None:
+    rules = cut_rules(TOPOLOGY, "ACKED-t-1", ONE, "reject")
+    assert [rule.text for rule in rules.rules["broker2"]] == [
+        f"-s {BROKER_1}/32 -d {BROKER_2}/32 -p tcp -m tcp -j REJECT --reject-with tcp-reset",
+        f"-s {BROKER_1}/32 -d {BROKER_2}/32 -j DROP",
+    ]
+
+
+def test_loss_is_applied_once_where_packets_arrive() -> None:
+    rules = loss_rules(TOPOLOGY, "ACKED-t-1", ONE, 0.25)
+    assert rules.hosts == ("broker2",)
+    assert "--probability 0.250000 -j DROP" in rules.load_text("broker2")
+
+
+def test_chain_names_fit_and_tell_runs_apart() -> None:
+    assert chain_name("a1b2", 12) == "ACKED-a1b2-12"
+    with pytest.raises(UsageError, match="cannot name an iptables chain"):
+        chain_name("a-run-with-a-very-long-name-indeed", 1)
+    with pytest.raises(UsageError, match="cannot name an iptables chain"):
+        chain_name("a b", 1)
+
+
+def test_listing_is_compared_without_counters_comments_and_untouched_tables() -> None:
+    untouched = ""
+    used_once = "# Generated\n*filter\n:INPUT ACCEPT [7:420]\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n# Completed\n"
+    assert normalised(untouched) == normalised(used_once) == ()
+    assert normalised("[3:180] -A INPUT -j DROP\n:MINE - [1:2]") == ("-A INPUT -j DROP", ":MINE -")
+
+
+def test_a_policy_that_drops_is_part_of_the_listing() -> None:
+    assert normalised(":INPUT DROP [0:0]") == (":INPUT DROP",)
+
+
+def test_foreign_lines_are_those_of_nobody_of_ours() -> None:
+    assert foreign(("-A INPUT -j ACKED-x-1", "-A INPUT -j MINE")) == ("-A INPUT -j MINE",)
+
+
+def test_counters_are_read_by_position_in_the_own_chain() -> None:
+    found = links.parse(TOPOLOGY, "broker1 -> broker2, broker2 -> broker1:kafka")
+    rules = cut_rules(TOPOLOGY, "ACKED-t-1", found)
+    listing = "\n".join(
+        [
+            "[9:9] -A ACKED-t-11 -j DROP",
+            "[0:0] -A ACKED-t-1 -i lo -j RETURN",
+            "[0:0] -A ACKED-t-1 -o lo -j RETURN",
+            "[5:300] -A ACKED-t-1 first",
+            "[6:360] -A ACKED-t-1 second",
+            "[7:420] -A ACKED-t-1 answers of the second",
+        ]
+    )
+    assert rules.counts("broker1", listing) == {found[0]: 5, found[1]: 6}
+    assert rules.counts("broker1", "") == {}
