@@ -11,85 +11,18 @@ from typing import Any, TypeVar
 
 from harness.lab.model import Lab
 from harness.waiting import wait_until
+from workloads.handles import Follower, Stream, ZombieWrites, read_result
 from workloads.link import AgentLink
 from workloads.probe import Protocol
-from workloads.spec import (
-    Load,
-    PartitionRead,
-    ProbeResult,
-    Reader,
-    ReadResult,
-    SendResult,
-    StreamCounts,
-    Writer,
-    ZombieResult,
-    as_json,
-)
+from workloads.results import ProbeResult, ReadResult, SendResult
+from workloads.spec import Load, Reader, Writer, as_json
+
+__all__ = ["NOT_YET_LEADER", "Client", "Follower", "Stream", "ZombieWrites"]
 
 _SLACK_S = 5.0
 NOT_YET_LEADER = (3, 6)
 """What a just elected leader answers until the controller's request reached it."""
 R = TypeVar("R")
-
-
-class Stream:
-    """A background stream that runs in a client."""
-
-    def __init__(self, link: AgentLink, writer: Writer) -> None:
-        self.writer = writer
-        self._link = link
-
-    def counts(self) -> StreamCounts:
-        """How it fares."""
-        return StreamCounts(**self._link.call("stream_counts", _SLACK_S, number=self.writer.number))
-
-    def stop(self, flush_s: float = 5.0) -> StreamCounts:
-        """Stop it; messages still unanswered after ``flush_s`` end as `info`."""
-        result = self._link.call("stream_stop", flush_s + 15.0, number=self.writer.number, flush_s=flush_s)
-        return StreamCounts(**result)
-
-
-class ZombieWrites:
-    """A pinned series of raw writes that runs in a client."""
-
-    def __init__(self, link: AgentLink, writer: Writer) -> None:
-        self.writer = writer
-        self._link = link
-
-    def progress(self) -> ZombieResult:
-        """What was written so far."""
-        return self.wait_end(0.0)
-
-    def wait_end(self, within_s: float) -> ZombieResult:
-        """What was written once it ended by itself, or after ``within_s``."""
-        return self._result("zombie_wait", within_s, within_s)
-
-    def stop(self) -> ZombieResult:
-        """End it after the attempt under way."""
-        return self._result("zombie_stop", self.writer.limit_s, self.writer.limit_s)
-
-    def _result(self, name: str, within_s: float, wait_s: float) -> ZombieResult:
-        answer = self._link.call(name, wait_s + _SLACK_S, number=self.writer.number, within_s=within_s)
-        return ZombieResult(**{**answer, "offsets": tuple(answer["offsets"])})
-
-
-class Follower:
-    """A consumer that reads on in a client."""
-
-    def __init__(self, link: AgentLink, reader: Reader) -> None:
-        self.reader = reader
-        self._link = link
-
-    def result(self) -> ReadResult:
-        """How far it came."""
-        return _read_result(self._link.call("follow_result", _SLACK_S, number=self.reader.number))
-
-    def stop(self, within_s: float = 5.0) -> ReadResult:
-        """Stop it; a group member leaves."""
-        call = self._link.call
-        return _read_result(
-            call("follow_stop", within_s + _SLACK_S, number=self.reader.number, within_s=within_s)
-        )
 
 
 class Client:
@@ -193,7 +126,7 @@ class Client:
     def read(self, reader: Reader, within_s: float = 20.0) -> ReadResult:
         """Read partitions from the start to their ends of now; ``complete`` says whether it got there."""
         spec = self._reader_spec(reader)
-        return _read_result(self._link.call("read", within_s + _SLACK_S, reader=spec, within_s=within_s))
+        return read_result(self._link.call("read", within_s + _SLACK_S, reader=spec, within_s=within_s))
 
     def follow(self, reader: Reader) -> Follower:
         """Start a reader that goes on until stopped: by hand, or as a member of its group."""
@@ -272,11 +205,6 @@ class Client:
 
     def _reader_spec(self, reader: Reader) -> dict[str, Any]:
         return as_json(replace(reader, brokers=tuple(map(self._broker, reader.brokers))))
-
-
-def _read_result(answer: dict[str, Any]) -> ReadResult:
-    parts = tuple(PartitionRead(**part) for part in answer["partitions"])
-    return ReadResult(parts, answer["count"], tuple((code, text) for code, text in answer["errors"]))
 
 
 def _mapped(source: Future[Any], shape: Callable[[Any], R]) -> Future[R]:

@@ -9,7 +9,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from harness.clock import now_ns
 from harness.history.journal import Journal
 from workloads.progress import Progress
-from workloads.spec import Reader, ReadResult
+from workloads.results import ReadResult
+from workloads.spec import Reader
 
 _POLL_MESSAGES = 1000
 

@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
-from workloads.spec import ProbeResult
+from workloads.results import ProbeResult
 
 Protocol = Literal["kafka", "zookeeper"]
 

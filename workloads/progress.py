@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from harness.clock import now_ns
 from harness.history.identity import decode
-from workloads.spec import PartitionRead, Reader, ReadResult
+from workloads.results import PartitionRead, ReadResult
+from workloads.spec import Reader
 
 Place = tuple[str, int]
 

@@ -13,7 +13,8 @@ from harness.kafka.wire.dialect import MODERN
 from harness.kafka.wire.produce import Produced, produce_once
 from workloads.outcomes import NO_ANSWER, NOT_CONNECTED, TIMED_OUT, classify
 from workloads.recorder import Recorder
-from workloads.spec import SendResult, Writer
+from workloads.results import SendResult
+from workloads.spec import Writer
 
 _GRACE_S = 1.0
 

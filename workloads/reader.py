@@ -16,7 +16,8 @@ from kafka.errors import KafkaError
 from harness.clock import now_ns
 from harness.history.journal import Journal
 from workloads.progress import Progress
-from workloads.spec import Reader, ReadResult
+from workloads.results import ReadResult
+from workloads.spec import Reader
 
 _POLL_RECORDS = 2000
 _LIST_OFFSETS_S = 3.0

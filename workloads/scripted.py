@@ -16,7 +16,8 @@ from harness.waiting import wait_until
 from workloads.attempts import AttemptLog, Position, Window
 from workloads.outcomes import classify
 from workloads.recorder import Recorder
-from workloads.spec import SendResult, Writer
+from workloads.results import SendResult
+from workloads.spec import Writer
 
 Done = Callable[[SendResult], None]
 

@@ -1,10 +1,37 @@
-"""What the harness asks of a client and what it is told: plain data that crosses the agent's pipe as JSON."""
+"""What the harness asks of a client: plain data that crosses the agent's pipe as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
+
+from harness.errors import UsageError
+from workloads.results import (
+    PartitionRead,
+    ProbeResult,
+    ReadResult,
+    SendResult,
+    StreamCounts,
+    ZombieResult,
+)
+
+__all__ = [
+    "Load",
+    "PartitionRead",
+    "ProbeResult",
+    "ReadResult",
+    "Reader",
+    "SendResult",
+    "StreamCounts",
+    "Via",
+    "Writer",
+    "ZombieResult",
+    "as_json",
+    "load_from_json",
+    "reader_from_json",
+    "writer_from_json",
+]
 
 Via = Literal["raw", "librdkafka"]
 
@@ -37,6 +64,18 @@ class Writer:
     """Node id of a raw writer's broker; filled in by `workloads.client` where the host is known."""
     config: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     """More librdkafka settings; they win over all others."""
+
+    def __post_init__(self) -> None:
+        who = f"Writer {self.number} ({self.name})"
+        if not self.brokers or (self.via == "raw" and len(self.brokers) != 1):
+            wanted = "exactly one broker" if self.via == "raw" else "at least one broker"
+            raise UsageError(f"{who} is given the brokers {list(self.brokers)}; name {wanted}.")
+        if not (self.idempotent or self.transactional_id):
+            return
+        if self.via == "raw":
+            raise UsageError(f"{who} is a raw client, which is never idempotent; say via='librdkafka'.")
+        if self.acks != -1:
+            raise UsageError(f"{who} is idempotent with acks={self.acks}; idempotence needs acks=-1.")
 
     @property
     def limit_s(self) -> float:
@@ -90,109 +129,12 @@ class Load:
     max_in_flight: int = 20_000
     """With this many unanswered messages the stream pauses: availability shows, memory stays bounded."""
 
-
-@dataclass(frozen=True)
-class SendResult:
-    """What became of one message."""
-
-    writer: int
-    seq: int
-    topic: str
-    partition: int
-    label: str
-    outcome: str
-    error: int
-    offset: int | None
-    attempts: int | None
-    broker: int | None
-    sent_ns: int
-    done_ns: int
-
-    @property
-    def ok(self) -> bool:
-        """It was acknowledged."""
-        return self.outcome == "ok"
-
-    @property
-    def latency_s(self) -> float:
-        """From handing over to the outcome."""
-        return (self.done_ns - self.sent_ns) / 1e9
-
-
-@dataclass(frozen=True)
-class StreamCounts:
-    """How a stream fared: ``sent`` = ``ok`` + ``fail`` + ``info`` + still waiting."""
-
-    sent: int
-    ok: int
-    fail: int
-    info: int
-    running: bool
-
-
-@dataclass(frozen=True)
-class ZombieResult:
-    """How a pinned series of raw writes ended; ``last_error`` is the code that stopped it, or 0."""
-
-    sent: int
-    ok: int
-    last_error: int
-    first_ok_ns: int | None
-    last_ok_ns: int | None
-    offsets: tuple[int, ...]
-    running: bool = False
-
-
-@dataclass(frozen=True)
-class PartitionRead:
-    """How far a reader came in one partition; ``end`` is the offset it was to reach."""
-
-    topic: str
-    partition: int
-    start: int | None
-    end: int | None
-    position: int | None
-    count: int
-    complete: bool
-
-
-@dataclass(frozen=True)
-class ReadResult:
-    """What a reader was handed; ``errors`` are error events (`code`, text) in order, without repeats."""
-
-    partitions: tuple[PartitionRead, ...]
-    count: int
-    errors: tuple[tuple[int, str], ...]
-
-    @property
-    def complete(self) -> bool:
-        """Every partition was read to its end."""
-        return bool(self.partitions) and all(part.complete for part in self.partitions)
-
-
-@dataclass(frozen=True)
-class ProbeResult:
-    """One connection attempt: `open`, `refused`, `timeout`, `reset` or `unreachable`."""
-
-    address: str
-    port: int
-    result: str
-    latency_s: float
-
-
-def as_json(spec: Any) -> dict[str, Any]:
-    """A dataclass of this module as the agent's pipe carries it."""
-    return asdict(spec)
-
-
-def writer_from_json(data: Mapping[str, Any]) -> Writer:
-    """The `Writer` that `as_json` wrote."""
-    return Writer(**{**data, "brokers": tuple(data["brokers"])})
-
-
-def load_from_json(data: Mapping[str, Any]) -> Load:
-    """The `Load` that `as_json` wrote."""
-    return Load(**{**data, "partitions": tuple(data["partitions"])})
+    def __post_init__(self) -> None:
+        if self.rate <= 0 or not self.partitions:
+            raise UsageError(
+                f"A stream to {self.topic} at {self.rate:g} messages a second into the partitions "
+                f"{list(self.partitions)} sends nothing; give it a rate above 0 and a partition."
+            )
 
 
 @dataclass(frozen=True)
@@ -254,6 +196,21 @@ class Reader:
             "metrics_enabled": False,
         }
         return config | dict(self.config)
+
+
+def as_json(spec: Any) -> dict[str, Any]:
+    """A dataclass of this module as the agent's pipe carries it."""
+    return asdict(spec)
+
+
+def writer_from_json(data: Mapping[str, Any]) -> Writer:
+    """The `Writer` that `as_json` wrote."""
+    return Writer(**{**data, "brokers": tuple(data["brokers"])})
+
+
+def load_from_json(data: Mapping[str, Any]) -> Load:
+    """The `Load` that `as_json` wrote."""
+    return Load(**{**data, "partitions": tuple(data["partitions"])})
 
 
 def reader_from_json(data: Mapping[str, Any]) -> Reader:

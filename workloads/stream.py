@@ -12,7 +12,8 @@ from harness.clock import now_ns
 from harness.history.identity import encode
 from workloads.outcomes import classify
 from workloads.recorder import Recorder
-from workloads.spec import Load, StreamCounts, Writer
+from workloads.results import StreamCounts
+from workloads.spec import Load, Writer
 
 _TICK_S = 0.01
 
@@ -51,22 +52,20 @@ class Stream:
 
     def _run(self) -> None:
         started = time.monotonic()
-        # Messages due are counted from `origin`; it moves forward when debt is forgiven.
-        origin = started
         due_before = 0
         while not self._stop.is_set():
             now = time.monotonic()
             if now - started > self._load.max_s or self._sent >= self._load.max_count:
                 break
-            debt = int((now - origin) * self._load.rate) - due_before
+            debt = int((now - started) * self._load.rate) - due_before
+            forgiven = max(0, debt - max(1, int(self._load.rate)))
+            due_before += forgiven
             room = self._load.max_in_flight - len(self._producer)
-            count = max(0, min(debt, room, self._load.max_count - self._sent))
+            count = max(0, min(debt - forgiven, room, self._load.max_count - self._sent))
             due_before += count
-            if debt - count > self._load.rate:
-                origin, due_before = now, 0
             if count:
                 self._send(count)
-            next_s = max(_TICK_S, (due_before + 1) / self._load.rate - (time.monotonic() - origin))
+            next_s = max(_TICK_S, (due_before + 1) / self._load.rate - (time.monotonic() - started))
             self._poll_until(time.monotonic() + min(next_s, 0.5))
         self._producer.flush(self._flush_s)
         self._producer.purge()

@@ -8,7 +8,8 @@ from collections.abc import Collection
 
 from workloads.raw import raw_send
 from workloads.recorder import Recorder
-from workloads.spec import SendResult, Writer, ZombieResult
+from workloads.results import SendResult, ZombieResult
+from workloads.spec import Writer
 
 
 class ZombieWrites:

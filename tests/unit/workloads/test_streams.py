@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -58,11 +60,12 @@ def test_unanswered_messages_of_a_stopped_stream_are_unknown(
     assert {row["outcome"] for row in rows("done")} == {"info"}
 
 
+@pytest.mark.parametrize("kill_after", [1, 100, 777, 2000])
 def test_a_killed_client_leaves_a_readable_journal_and_unknown_outcomes(
-    client: Client, broker: FakeBroker, rows: Rows
+    client: Client, broker: FakeBroker, rows: Rows, kill_after: int
 ) -> None:
     stream = client.start_stream(streamer(broker), Load("t", rate=3000))
-    wait_until(lambda: len(broker.values) > 500, within_s=10, awaiting="500 messages")
+    wait_until(lambda: len(broker.values) >= kill_after, within_s=10, awaiting="messages", poll_s=0.005)
     client.kill()
     with pytest.raises(ProcessDiedError, match="client1 has ended"):
         stream.counts()
@@ -108,6 +111,27 @@ def test_the_final_reader_reads_all_up_to_the_end(client: Client, broker: FakeBr
         (9, 2, 1, 2),
     ]
     assert all(r["poll"] >= 1 and r["group"] is None for r in rows("reads"))
+
+
+def test_a_pinned_reader_asks_its_one_broker(client: Client, broker: FakeBroker, rows: Rows) -> None:
+    client.send_all("t", ["c", "d"], streamer(broker))
+    result = client.read(Reader(9, "pinned", (broker.address,), (("t", 0),), pinned=True))
+    assert result.complete and [row["seq"] for row in rows("reads")] == [0, 1]
+
+
+def test_a_paused_client_makes_up_for_one_second_only(client: Client, broker: FakeBroker) -> None:
+    stream = client.start_stream(streamer(broker), Load("t", rate=100))
+    wait_until(lambda: len(broker.values) > 10, within_s=10, awaiting="ten messages")
+    process = client._link._pipe.process  # type: ignore[attr-defined]
+    process.send_signal(signal.SIGSTOP)
+    paused_at = time.monotonic()
+    wait_until(lambda: time.monotonic() - paused_at > 2.5, within_s=5, awaiting="2.5 s to pass")
+    before = len(broker.values)
+    process.send_signal(signal.SIGCONT)
+    resumed_at = time.monotonic()
+    wait_until(lambda: len(broker.values) >= before + 80, within_s=10, awaiting="the debt to be paid")
+    assert stream.counts().sent - before < 100 * (1.5 + time.monotonic() - resumed_at)
+    stream.stop()
 
 
 def test_a_reader_without_a_broker_is_incomplete_and_says_why(client: Client) -> None:
