@@ -284,10 +284,11 @@ class Stage:
 
         def recorded() -> bool:
             said = self.observer.views.of("zookeeper").partition(topic, partition)
-            return said is not None and (
-                (said.leader, said.epoch, set(said.isr or ())) == (state.leader, state.epoch, set(state.isr))
-                or (said.epoch or 0) > state.epoch
-            )
+            if said is None:
+                return False
+            seen = (said.leader, said.epoch, set(said.isr or ()))
+            newest = self.cluster.partition(topic, partition) or state
+            return any(seen == (one.leader, one.epoch, set(one.isr)) for one in (state, newest))
 
         wait_until(
             recorded,

@@ -1,0 +1,173 @@
+"""Steps that several cases share: seeding, preconditions, and waits for what brokers log or believe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from harness.errors import InvalidRunError
+from harness.kafka.wire.admin import NewTopic, create_topics
+from harness.run.stage import Stage
+from harness.waiting import wait_until
+
+SESSION_S = 15.0
+"""Deadline for what a ZooKeeper session's end decides (4 s in the base configuration)."""
+SHRINK_S = 20.0
+"""Deadline for what replica.lag.time.max.ms decides (6 s, looked at every 3 s)."""
+CONVERGE_S = 40.0
+
+
+def pins(*brokers: int, to: Iterable[int]) -> Mapping[str, tuple[str, ...]]:
+    """Brokers that may use only these ZooKeeper nodes, so that a cut elsewhere leaves their session alone."""
+    nodes = tuple(f"zookeeper{number}" for number in to)
+    return {f"broker{number}": nodes for number in brokers}
+
+
+def require(holds: bool, sentence: str) -> None:
+    """A precondition: without it the run would judge another situation."""
+    if not holds:
+        raise InvalidRunError(f"A precondition does not hold: {sentence}; the run proves nothing.")
+
+
+def seed(stage: Stage, *topics: str, leader: str = "broker1", labels: Iterable[str] = ("a", "b")) -> None:
+    """Two acknowledged messages on every replica, committed, before anything breaks; checks who leads."""
+    az = stage.lab.topology.host(leader).az
+    writer = stage.writer(az, f"{az}-seed", leader, acks=-1)
+    for topic in topics:
+        require(stage.leader(topic) == leader, f"{leader} leads {topic}")
+        for label in labels:
+            writer.must_send(topic, label)
+    for topic in topics:
+        stage.wait_replicated(topic)
+        state = stage.cluster.partition(topic)
+        assigned = next(spec.replicas for spec in stage.setup.topics if spec.name == topic)
+        require(
+            state is not None and set(state.isr) == set(assigned), f"all replicas of {topic} are in sync"
+        )
+    stage.mark("seeded", f"messages {', '.join(labels)} are on every replica")
+
+
+def require_controller(stage: Stage, host: str) -> None:
+    """The controller is where the case needs it."""
+    actual = stage.cluster.controller()
+    require(actual == stage.lab.topology.host(host).node_id, f"{host} is controller (broker{actual} is)")
+
+
+def wait_for_controller(stage: Stage, *, not_on: str, within_s: float = SESSION_S) -> int:
+    """Wait until another broker is controller; which one is a race that nobody asserts."""
+    unwanted = stage.lab.topology.host(not_on).node_id
+
+    def settled() -> int | None:
+        number = stage.cluster.controller()
+        told = stage.observer.views.of("zookeeper").controller()
+        return number if number is not None and number != unwanted and told == number else None
+
+    found = wait_until(
+        settled,
+        within_s=within_s,
+        awaiting=f"a controller other than {not_on}",
+        abort=stage.cluster.check_alive,
+    )
+    assert found is not None
+    return found
+
+
+def wait_unregistered(stage: Stage, *hosts: str, within_s: float = SESSION_S) -> None:
+    """Wait until the metadata store has forgotten brokers (their session ended)."""
+    numbers = {stage.lab.topology.host(host).node_id for host in hosts}
+    wait_until(
+        lambda: not numbers & stage.cluster.registered(),
+        within_s=within_s,
+        awaiting=f"{', '.join(hosts)} to lose their registration",
+        abort=stage.cluster.check_alive,
+    )
+
+
+def wait_registered(stage: Stage, *hosts: str, within_s: float = SESSION_S) -> None:
+    """Wait until the metadata store knows brokers (again)."""
+    numbers = {stage.lab.topology.host(host).node_id for host in hosts}
+    wait_until(
+        lambda: numbers <= stage.cluster.registered(),
+        within_s=within_s,
+        awaiting=f"{', '.join(hosts)} to be registered",
+        abort=stage.cluster.check_alive,
+    )
+
+
+def wait_view(
+    stage: Stage, broker: str, topic: str, *, leader: int, epoch: int | None = None, within_s: float = 10.0
+) -> None:
+    """Wait until a broker's own Metadata names this leader (and leader epoch)."""
+    views = stage.observer.views.of(broker)
+
+    def believes() -> bool:
+        said = views.partition(topic)
+        return said is not None and said.leader == leader and epoch in (None, said.epoch)
+
+    wait_until(believes, within_s=within_s, awaiting=f"{broker} to believe that broker{leader} leads {topic}")
+
+
+def log_lines(stage: Stage, host: str, *needles: str) -> list[str]:
+    """Lines of a broker's log so far that contain all needles."""
+    file = stage.cluster.server_log(host)
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        return [line.rstrip() for line in lines if all(needle in line for needle in needles)]
+
+
+def wait_log(stage: Stage, host: str, *needles: str, more_than: int = 0, within_s: float = SHRINK_S) -> str:
+    """Wait until a broker has logged such a line more than so many times; returns the newest."""
+    lines = wait_until(
+        lambda: log_lines(stage, host, *needles),
+        accept=lambda found: len(found) > more_than,
+        within_s=within_s,
+        poll_s=0.1,
+        awaiting=f"{host} to log {' … '.join(needles)!r}",
+        abort=stage.cluster.check_alive,
+    )
+    return lines[-1]
+
+
+def wait_isr_committed(stage: Stage, leader: str, topic: str, isr: Iterable[int]) -> None:
+    """Wait until the leader itself has taken in a changed ISR.
+
+    It does so some milliseconds after the metadata store changed. A lone write in between is appended
+    under the old ISR, and nothing completes it when the new one arrives (KAFKA-13091).
+    """
+    members = set(isr)
+
+    def committed() -> bool:
+        for line in reversed(log_lines(stage, leader, f"[Partition {topic}-0 ", "ISR updated")):
+            said = line.split(" to ", 1)[1].split(" and ", 1)[0].strip("[] ")
+            return {int(number) for number in said.replace("[", "").replace("]", "").split(",")} == members
+        return False
+
+    wait_until(
+        committed,
+        within_s=5,
+        awaiting=f"{leader} to take in the ISR {sorted(members)} of {topic}",
+        abort=stage.cluster.check_alive,
+    )
+
+
+def high_watermark(stage: Stage, broker: str, topic: str) -> int:
+    """A replica's own high watermark."""
+    return stage.own_log(broker, topic).high_watermark
+
+
+def try_create_topic(stage: Stage, broker: str, topic: str, replicas: tuple[int, ...], mark: str) -> None:
+    """Ask one broker, as if it were the controller, for a new topic; a mark says what came of it."""
+    address = stage.lab.topology.host(broker).address
+    new = NewTopic(topic, (replicas,), {})
+    try:
+        answer = create_topics((address, 9092), [new], wait_ms=1500, dialect=stage.dialect, timeout_s=2.5)
+        said = f"answered with error {answer[topic].error}"
+    except OSError:
+        said = "no answer"
+    exists = stage.cluster.partition(topic) is not None
+    stage.mark(mark, f"{broker} asked to create {topic}: {said}; {'it exists' if exists else 'no such topic'}")
+
+
+def settle(stage: Stage, *topics: str, mark: str = "converged") -> None:
+    """Wait until the replicas of these topics (all, if none is named) hold the same, and say so."""
+    for topic in topics or tuple(spec.name for spec in stage.setup.topics):
+        stage.wait_converged(topic, within_s=CONVERGE_S)
+    stage.mark(mark, "all replicas hold the same log and are in sync")
