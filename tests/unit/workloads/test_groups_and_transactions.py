@@ -1,0 +1,75 @@
+"""What needs coordinators, against librdkafka's mock cluster of three brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from harness.errors import LabError
+from harness.waiting import wait_until
+from workloads.client import Client
+from workloads.spec import Reader, Writer
+
+Rows = Callable[[str], list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    """One broker's address; the cluster lives as long as the producer that made it."""
+    owner = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 3, "log_level": 2})
+    first = next(iter(owner.list_topics("t", timeout=10).brokers.values()))
+    yield f"{first.host}:{first.port}"
+    owner.purge()
+
+
+def transactional(bootstrap: str, name: str) -> Writer:
+    return Writer(1, name, (bootstrap,), via="librdkafka", transactional_id=name, delivery_timeout_s=8.0)
+
+
+def test_transactions_are_recorded_with_their_messages(client: Client, bootstrap: str, rows: Rows) -> None:
+    writer = transactional(bootstrap, "first")
+    client.prepare(writer, "t")
+    assert client.begin(writer) == 0
+    assert client.send("t", "c", writer).ok
+    assert client.end(writer) == ("committed", 0)
+    assert client.begin(writer) == 1
+    assert client.send("t", "d", writer).ok
+    assert client.end(writer, commit=False) == ("aborted", 0)
+    assert [(row["txn"], row["event"]) for row in rows("transactions")] == [
+        (0, "begin"),
+        (0, "committed"),
+        (1, "begin"),
+        (1, "aborted"),
+    ]
+    assert [(row["label"], row["txn"]) for row in rows("sent")] == [("c", 0), ("d", 1)]
+    (row,) = rows("writers")
+    assert row["idempotent"] and row["acks"] == -1
+
+
+def test_a_send_needs_an_open_transaction(client: Client, bootstrap: str) -> None:
+    writer = transactional(bootstrap, "second")
+    client.prepare(writer, "t")
+    with pytest.raises(LabError, match="no open transaction"):
+        client.send("t", "c", writer)
+
+
+def test_a_group_member_records_what_moves_it(client: Client, bootstrap: str, rows: Rows) -> None:
+    writer = Writer(1, "writer", (bootstrap,), via="librdkafka")
+    sent = [client.send("g", label, writer) for label in "cde"]
+    assert all(result.ok for result in sent)
+    member = client.follow(Reader(2, "member", (bootstrap,), (("g", 0),), group="group"))
+    wait_until(lambda: member.result().count == 3, within_s=20, awaiting="three records")
+    wait_until(
+        lambda: any(row["event"] == "committed" for row in rows("groups")), within_s=10, awaiting="a commit"
+    )
+    member.stop()
+    events = [
+        (row["event"], row["partition"], row["offset"]) for row in rows("groups") if row["topic"] == "g"
+    ]
+    assert ("assigned", 0, None) in events
+    assert ("committed", 0, 3) in events
+    assert "revoked" in {event for event, _, _ in events}
+    assert [(row["group"], row["seq"]) for row in rows("reads")] == [("group", 0), ("group", 1), ("group", 2)]
