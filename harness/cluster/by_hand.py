@@ -37,7 +37,7 @@ def write_nodes(folder: Path, mode: str, version: KafkaVersion, subnet: str = _S
         raise UsageError(f"There is no mode {mode!r}; say {', '.join(ROLES_BY_MODE)}.")
     lab = ComposeLab(rebased(three_azs(mode), subnet), folder)
     for host in lab.topology.hosts:
-        (lab.data_dir(host.name) / "data").mkdir(parents=True, exist_ok=True)
+        lab.data_dir(host.name).mkdir(parents=True, exist_ok=True)
     with Journal(Path(os.devnull)) as journal:
         processes = Processes(lab, artifacts.resolve(version.version), journal, version.log_syntax)
         if mode == "zookeeper":
@@ -62,6 +62,7 @@ def _write_zookeeper_mode(processes: Processes, version: KafkaVersion) -> None:
     servers = {node.node_id: node.address for node in nodes}
     for node in nodes:
         data = lab.data_dir(node.name) / "data"
+        data.mkdir(exist_ok=True)
         (data / "myid").write_text(str(node.node_id))
         properties = zookeeper_properties(lab.inside(node.name, data), servers)
         _write(processes, node, ZOOKEEPER, properties, version.zookeeper_heap_mb)
