@@ -1,9 +1,9 @@
 """Entering fresh namespaces, so that the kernel cleans up whatever way the harness ends.
 
-Process tree: the caller (outside) → an init (PID 1 of the new PID namespace, reaps orphans) → the harness.
-When any of the three dies, the kernel ends every process of the PID namespace, and with the last of them
-go the network namespaces, interfaces, rules and mounts. Root keeps its real privileges (loop devices need
-them); an ordinary user gets them inside a user namespace.
+Process tree: the caller → the process that enters → an init (PID 1 of the new PID namespace, reaps orphans)
+→ the harness. When any of the four dies, the kernel ends every process of the PID namespace, and with the
+last of them go the network namespaces, interfaces, rules and mounts. Root keeps its real privileges (loop
+devices need them); an ordinary user gets them inside a user namespace.
 """
 
 from __future__ import annotations
@@ -77,56 +77,80 @@ def _own_mounts() -> None:
     NAMESPACE_DIR.mkdir()
 
 
-def die_with_parent() -> None:
-    """Have the kernel SIGKILL this process when its parent dies."""
-    _call("prctl", _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
-
-
-def _status(wait_status: int) -> int:
-    code = os.waitstatus_to_exitcode(wait_status)
-    return 128 - code if code < 0 else code
-
-
-def _be_init(harness: int) -> int:
-    """PID 1: pass termination on to the harness, reap every orphan, end when the harness ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the harness as well
+def _wait_for(child: int) -> int:
+    """Pass termination on to a child and return its exit status; the terminal's Ctrl-C reaches it anyway."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda received, _frame: os.kill(harness, received))
-    while True:
+        signal.signal(number, lambda received, _frame: os.kill(child, received))
+    while True:  # as PID 1 of the namespace, reap every orphan too
         pid, wait_status = os.wait()
-        if pid == harness:
-            return _status(wait_status)
+        if pid == child:
+            code = os.waitstatus_to_exitcode(wait_status)
+            return 128 - code if code < 0 else code
+
+
+def _fork(work: Callable[[], int]) -> int:
+    """Run ``work`` in a child that dies with this process; returns its exit status."""
+    alive_read, alive_write = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(alive_read)
+        status = _wait_for(child)
+        os.close(alive_write)
+        return status
+    status = EXIT_CRASHED
+    try:
+        os.close(alive_write)
+        os.set_blocking(alive_read, False)
+        _parent_pipe.append(alive_read)
+        _die_with_parent()
+        status = work()
+    except UnfitError as error:
+        sys.stderr.write(f"acked: {error.message}\n")
+        status = error.exit_code
+    except SystemExit as stop:
+        status = stop.code if isinstance(stop.code, int) else EXIT_CRASHED
+    except BaseException:  # noqa: BLE001 - the last frame of this process: show it and leave
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+_parent_pipe: list[int] = []
+"""Read ends whose other end only our ancestors hold; at its end, the parent is gone."""
+
+
+def _die_with_parent() -> None:
+    """Have the kernel SIGKILL this process when its parent dies, also if that has just happened."""
+    _call("prctl", _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
+    if any(_at_end(pipe) for pipe in _parent_pipe):
+        os._exit(EXIT_CRASHED)
 
 
 def run_inside(harness: Callable[[], int]) -> int:
-    """Run ``harness`` inside fresh namespaces and return its exit status.
+    """Run ``harness`` inside fresh namespaces and return its exit status (3 where the kernel refuses them).
 
-    Must be called while the process has one thread. Raises UnfitError where the kernel refuses.
+    The first child has one thread whatever libraries the caller has loaded: a user namespace needs that.
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    _unshare()
-    alive_read, alive_write = os.pipe()
-    init = os.fork()
-    if init == 0:
-        status = EXIT_CRASHED
-        try:
-            die_with_parent()
-            os.close(alive_write)
-            os.set_blocking(alive_read, False)
-            if _at_end(alive_read):
-                os._exit(status)  # the parent died before the kernel was told
-            os.close(alive_read)
-            status = _inside(harness)
-        finally:
-            os._exit(status)
-    os.close(alive_read)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda received, _frame: os.kill(init, received))
-    status = _status(os.waitpid(init, 0)[1])
-    os.close(alive_write)
-    return status
+
+    def start() -> int:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        return harness()
+
+    def init() -> int:
+        _own_mounts()
+        return _fork(start)
+
+    def enter() -> int:
+        _unshare()
+        _die_with_parent()  # entering a user namespace has cancelled the first request
+        return _fork(init)
+
+    return _fork(enter)
 
 
 def _at_end(pipe: int) -> bool:
@@ -134,25 +158,3 @@ def _at_end(pipe: int) -> bool:
         return os.read(pipe, 1) == b""
     except BlockingIOError:
         return False
-
-
-def _inside(harness: Callable[[], int]) -> int:
-    try:
-        _own_mounts()
-    except UnfitError as error:
-        sys.stderr.write(f"{error.message}\n")
-        return error.exit_code
-    child = os.fork()
-    if child == 0:
-        status = EXIT_CRASHED
-        try:
-            status = harness()
-        except SystemExit as stop:
-            status = stop.code if isinstance(stop.code, int) else EXIT_CRASHED
-        except BaseException:  # noqa: BLE001 - the last frame of this process: show it and leave
-            sys.excepthook(*sys.exc_info())
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
-    return _be_init(child)
