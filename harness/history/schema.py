@@ -287,9 +287,9 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     _need(
                         "kind",
                         "text",
-                        "`truncated`, `truncated_to_hw`, `isr_shrinking`, `isr_updated`, `became_leader`, "
-                        "`became_follower`, `unclean_election`, `session_expired`, `resigned`, "
-                        "`error`, `fatal`",
+                        "`truncated`, `truncated_to_hw`, `isr_shrinking`, `isr_expanding`, `isr_updated`, "
+                        "`became_leader`, `became_follower`, `unclean_election`, `session_expired`, "
+                        "`resigned`, `error`, `fatal`",
                     ),
                     Column("topic", "text", "topic"),
                     Column("partition", "int", "partition"),

@@ -8,8 +8,6 @@ inside are read by `aiokafka.record`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
@@ -145,47 +143,3 @@ def _legacy(raw: bytes, magic: int, from_offset: int, out: list[Record]) -> Batc
         if last >= from_offset:
             out.append(Record(last, None, last, crc, False, None, -1, -1, -1, False, False, None, None))
     return Batch(first, last + 1, None, magic, crc, crc_ok, size + 12)
-
-
-def segments(folder: Path) -> list[Path]:
-    """The log segments of one replica's folder (`<topic>-<partition>`), in order of offset."""
-    return sorted(folder.glob("[0-9]*.log"))
-
-
-def read_folder(folder: Path, from_offset: int = 0) -> Parsed:
-    """All records of one replica's folder. ``consumed_bytes`` counts over all its segments."""
-    files = segments(folder)
-    starts = [int(file.stem) for file in files]
-    whole = Parsed([], [], 0)
-    for number, file in enumerate(files):
-        if number + 1 < len(files) and starts[number + 1] <= from_offset:
-            continue
-        part = parse(file.read_bytes(), from_offset)
-        whole.records.extend(part.records)
-        whole.batches.extend(part.batches)
-        whole = whole._replace(consumed_bytes=whole.consumed_bytes + part.consumed_bytes)
-    return whole
-
-
-def checkpoint_lines(file: Path) -> Iterator[tuple[str, ...]]:
-    """The entries of one of Kafka's checkpoint files; none if the file is absent or half-written."""
-    try:
-        lines = file.read_text().splitlines()
-        count = int(lines[1])
-    except (OSError, IndexError, ValueError):
-        return
-    yield from (tuple(line.split()) for line in lines[2 : 2 + count])
-
-
-def leader_epochs(folder: Path) -> list[tuple[int, int]] | None:
-    """(epoch, start offset) pairs of a replica's leader epoch cache; None if it keeps none."""
-    file = folder / "leader-epoch-checkpoint"
-    if not file.exists():
-        return None
-    return [(int(entry[0]), int(entry[1])) for entry in checkpoint_lines(file) if len(entry) == 2]
-
-
-def high_watermarks(data_dir: Path) -> dict[tuple[str, int], int]:
-    """High watermarks as last checkpointed in a broker's data folder."""
-    entries = checkpoint_lines(data_dir / "replication-offset-checkpoint")
-    return {(entry[0], int(entry[1])): int(entry[2]) for entry in entries if len(entry) == 3}

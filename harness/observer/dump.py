@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -12,37 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.clock import now_ns
 from harness.history.identity import decode
 from harness.history.schema import TABLES
 from harness.history.tables import clear, history_dir, write_table
-from harness.kafka.batches import Record, high_watermarks, leader_epochs, read_folder, segments
-from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import MODERN, Dialect
-from harness.kafka.wire.logs import EARLIEST, LATEST, end_offsets, fetch_own_log
 from harness.kafka.wire.metadata import BrokerView, PartitionView, metadata
+from harness.observer.replica_log import ReplicaLog, TopicPartition, read_broker
 from harness.observer.targets import Node
-
-FETCH_BYTES = 8 << 20
-
-TopicPartition = tuple[str, int]
-
-
-@dataclass
-class ReplicaLog:
-    """One replica's log as read."""
-
-    topic: str
-    partition: int
-    broker: int
-    records: list[Record] = field(default_factory=list)
-    complete: bool = False
-    ns: int = 0
-    leo: int | None = None
-    high_watermark: int | None = None
-    log_start: int | None = None
-    epochs: list[tuple[int, int]] | None = None
-    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -76,13 +52,13 @@ def final_dump(
     wanted = set(topics)
     known = truth if truth is not None else _ask_anyone(brokers, sorted(wanted), dialect)
     partitions = {key: view for key, view in known.items() if key[0] in wanted}
+
+    def read(broker: Node) -> list[ReplicaLog]:
+        mine = sorted(key for key, view in partitions.items() if broker.node_id in view.replicas)
+        return read_broker(broker, mine, dialect, stopped=broker.name in stopped)
+
     with ThreadPoolExecutor(max(1, len(brokers))) as pool:
-        read = list(
-            pool.map(
-                lambda broker: _dump_broker(broker, partitions, dialect, broker.name in stopped), brokers
-            )
-        )
-    replicas = tuple(chain.from_iterable(read))
+        replicas = tuple(chain.from_iterable(pool.map(read, brokers)))
     _write(run_dir, replicas, partitions, cleanup or {})
     return Dump(replicas)
 
@@ -103,81 +79,6 @@ def _ask_anyone(
 
 def _freshness(view: BrokerView) -> tuple[int, int]:
     return len(view.partitions), sum(p.epoch or 0 for p in view.partitions.values())
-
-
-def _dump_broker(
-    broker: Node, partitions: Mapping[TopicPartition, PartitionView], dialect: Dialect, stopped: bool
-) -> list[ReplicaLog]:
-    mine = sorted(key for key, view in partitions.items() if broker.node_id in view.replicas)
-    logs = [ReplicaLog(topic, partition, broker.node_id) for topic, partition in mine]
-    with Connection(broker.address, timeout_s=5.0) as connection:
-        for log in logs:
-            folder = broker.data_dir / f"{log.topic}-{log.partition}" if broker.data_dir else None
-            try:
-                if dialect.own_log_by_fetch and not stopped:
-                    _read_by_fetch(connection, log, dialect)
-                elif folder is not None:
-                    _read_files(folder, log, broker.data_dir)
-                else:
-                    log.error = "this Kafka version shows no replica's own log, and no data folder was given"
-            except OSError as error:
-                _give_up(log, folder, broker.data_dir, str(error))
-            log.ns = now_ns()
-            if folder is not None:
-                log.epochs = leader_epochs(folder)
-    return logs
-
-
-def _give_up(log: ReplicaLog, folder: Path | None, data_dir: Path | None, why: str) -> None:
-    log.records.clear()
-    if folder is not None and folder.exists():
-        _read_files(folder, log, data_dir)
-    log.complete = False
-    log.error = why
-
-
-def _read_by_fetch(connection: Connection, log: ReplicaLog, dialect: Dialect) -> None:
-    key = (log.topic, log.partition)
-    start = end_offsets(connection, [key], at=EARLIEST, dialect=dialect)[key]
-    end = end_offsets(connection, [key], at=LATEST, dialect=dialect)[key]
-    if start.error or end.error:
-        log.error = f"Kafka error {start.error or end.error} when asked for the log's bounds"
-        return
-    position, size = start.offset, FETCH_BYTES
-    while True:
-        got = fetch_own_log(connection, log.topic, log.partition, position, size, dialect=dialect)
-        if got.error:
-            log.error = f"Kafka error {got.error} at offset {position}"
-            return
-        log.high_watermark, log.log_start = got.high_watermark, got.log_start
-        log.records.extend(got.records)
-        following = got.parsed.next_offset
-        if following is not None and following > position:
-            position, size = following, FETCH_BYTES
-        elif got.size_bytes >= size:
-            size *= 2  # one batch larger than what was asked for
-        else:
-            break
-    end = end_offsets(connection, [key], at=LATEST, dialect=dialect)[key]
-    log.leo = end.offset
-    log.complete = position >= end.offset
-    if not log.complete:
-        log.error = f"the read ended at offset {position}, before the log's end {end.offset}"
-
-
-def _read_files(folder: Path, log: ReplicaLog, data_dir: Path | None) -> None:
-    files = segments(folder)
-    if not files:
-        log.error = f"there is no log in {folder}"
-        return
-    parsed = read_folder(folder)
-    log.records.extend(parsed.records)
-    log.log_start = int(files[0].stem)
-    following = parsed.next_offset
-    log.leo = following if following is not None else int(files[-1].stem)
-    log.complete = True
-    if data_dir is not None:
-        log.high_watermark = high_watermarks(data_dir).get((log.topic, log.partition))
 
 
 def _write(

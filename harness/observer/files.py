@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.kafka.batches import Parsed, parse, segments
+from harness.kafka.batches import Parsed, parse
+from harness.kafka.segments import segments
 from harness.kafka.wire.logs import Fetched
 
 TopicPartition = tuple[str, int]

@@ -10,25 +10,22 @@ from harness.kafka.wire.admin import (
 )
 from harness.kafka.wire.connection import Address, Connection, NoAnswerError, NotSentError, Target
 from harness.kafka.wire.dialect import MODERN, Dialect, dialect
-from harness.kafka.wire.logs import (
-    CONSUMER,
-    DEBUGGER,
-    EARLIEST,
-    LATEST,
-    Fetched,
-    Offset,
-    end_offsets,
-    fetch_as_consumer,
-    fetch_own_log,
-    fetch_own_logs,
-    offsets_for_leader_epoch,
-)
+from harness.kafka.wire.logs import Fetched, fetch_as_consumer, fetch_own_log, fetch_own_logs
 from harness.kafka.wire.metadata import (
     BrokerView,
     PartitionView,
     api_versions,
     describe_topic_partitions,
     metadata,
+)
+from harness.kafka.wire.offsets import (
+    CONSUMER,
+    DEBUGGER,
+    EARLIEST,
+    LATEST,
+    Offset,
+    end_offsets,
+    offsets_for_leader_epoch,
 )
 from harness.kafka.wire.produce import Produced, one_record_batch, produce_once
 from harness.kafka.wire.quorum import (

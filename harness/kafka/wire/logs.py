@@ -1,4 +1,4 @@
-"""Reading logs over the wire: any replica's own log, what a consumer would get, and end offsets.
+"""Reading logs over the wire: any replica's own log, or what a consumer would get.
 
 A replica id of 0 or more is never sent: it would move the leader's view of that follower, and with it the
 high watermark.
@@ -13,10 +13,6 @@ from typing import Any
 from kafka.protocol.consumer import (
     FetchRequest,
     FetchResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
 )
 
 from harness.errors import UnfitError
@@ -27,12 +23,8 @@ from harness.kafka.wire.dialect import MODERN, Dialect
 TopicPartition = tuple[str, int]
 
 CONSUMER = -1
-DEBUGGER = -2
 OWN_LOG = -3
 """Kafka's `FutureLocalReplicaId`: reads a replica's own log to its end, whatever its role."""
-
-LATEST = -1
-EARLIEST = -2
 
 
 @dataclass(frozen=True)
@@ -148,78 +140,3 @@ def fetch_as_consumer(
     """What a consumer that asks this broker would be handed from ``offset`` on."""
     key = (topic, partition)
     return _fetch(target, CONSUMER, {key: offset}, max_bytes, dialect, timeout_s)[key]
-
-
-@dataclass(frozen=True)
-class Offset:
-    """An offset, or Kafka's error code instead of it."""
-
-    offset: int
-    error: int
-    epoch: int | None = None
-
-
-def end_offsets(
-    target: Target,
-    partitions: list[tuple[str, int]],
-    *,
-    at: int = LATEST,
-    replica_id: int = DEBUGGER,
-    dialect: Dialect = MODERN,
-    timeout_s: float | None = None,
-) -> dict[tuple[str, int], Offset]:
-    """Log end offset of this replica of each partition; with ``at=EARLIEST``, its log start.
-
-    ``replica_id=CONSUMER`` asks for the leader's high watermark instead.
-    """
-    if replica_id >= 0:
-        raise ValueError(f"replica_id {replica_id} would pose as a follower; use a negative one")
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        by_topic.setdefault(topic, []).append(partition)
-    topic_class = ListOffsetsRequest.ListOffsetsTopic
-    asked = [
-        topic_class(
-            name=name,
-            partitions=[
-                topic_class.ListOffsetsPartition(partition_index=p, current_leader_epoch=-1, timestamp=at)
-                for p in numbers
-            ],
-        )
-        for name, numbers in by_topic.items()
-    ]
-    request = ListOffsetsRequest(replica_id=replica_id, isolation_level=0, topics=asked)
-    answer = exchange(target, request, ListOffsetsResponse, dialect.list_offsets, timeout_s)
-    return {
-        (topic.name, p.partition_index): Offset(p.offset, p.error_code)
-        for topic in answer.topics
-        for p in topic.partitions
-    }
-
-
-def offsets_for_leader_epoch(
-    target: Target,
-    topic: str,
-    partition: int,
-    epoch: int,
-    *,
-    dialect: Dialect = MODERN,
-    timeout_s: float | None = None,
-) -> Offset:
-    """Where ``epoch`` ended in this leader's log; an error from a broker that does not lead.
-
-    Raises UnfitError before Kafka 0.11, which knows no leader epochs.
-    """
-    if dialect.offsets_for_leader_epoch is None:
-        raise UnfitError("This Kafka version knows no leader epochs; ask 0.11 or later.")
-    topic_class = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
-    asked = topic_class.OffsetForLeaderPartition(
-        partition=partition, current_leader_epoch=-1, leader_epoch=epoch
-    )
-    request = OffsetForLeaderEpochRequest(
-        replica_id=CONSUMER, topics=[topic_class(topic=topic, partitions=[asked])]
-    )
-    version = dialect.offsets_for_leader_epoch
-    answer = exchange(target, request, OffsetForLeaderEpochResponse, version, timeout_s)
-    found = answer.topics[0].partitions[0]
-    return Offset(found.end_offset, found.error_code, found.leader_epoch if version >= 1 else None)

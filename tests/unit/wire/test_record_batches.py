@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from record_bytes import batch, message
 
-from harness.kafka.batches import high_watermarks, leader_epochs, parse, read_folder
+from harness.kafka.batches import parse
+from harness.kafka.segments import high_watermarks, leader_epochs, read_folder
 
 
 def test_format_2_shows_what_the_header_says() -> None:

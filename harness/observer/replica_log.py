@@ -1,0 +1,115 @@
+"""Reading every replica of one broker to its end, over the wire or from its files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.clock import now_ns
+from harness.kafka.batches import Record
+from harness.kafka.segments import high_watermarks, leader_epochs, read_folder, segments
+from harness.kafka.wire.connection import Connection
+from harness.kafka.wire.dialect import Dialect
+from harness.kafka.wire.logs import fetch_own_log
+from harness.kafka.wire.offsets import EARLIEST, LATEST, end_offsets
+from harness.observer.targets import Node
+
+FETCH_BYTES = 8 << 20
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass
+class ReplicaLog:
+    """One replica's log as read."""
+
+    topic: str
+    partition: int
+    broker: int
+    records: list[Record] = field(default_factory=list)
+    complete: bool = False
+    ns: int = 0
+    leo: int | None = None
+    high_watermark: int | None = None
+    log_start: int | None = None
+    epochs: list[tuple[int, int]] | None = None
+    error: str | None = None
+
+
+def read_broker(
+    broker: Node, partitions: Iterable[TopicPartition], dialect: Dialect, *, stopped: bool = False
+) -> list[ReplicaLog]:
+    """Every replica of a broker, one after the other. Of a ``stopped`` one the files are read, and trusted.
+
+    A broker that does not answer gives what its files hold, marked as not complete.
+    """
+    logs = [ReplicaLog(topic, partition, broker.node_id) for topic, partition in partitions]
+    with Connection(broker.address, timeout_s=5.0) as connection:
+        for log in logs:
+            folder = broker.data_dir / f"{log.topic}-{log.partition}" if broker.data_dir else None
+            try:
+                if dialect.own_log_by_fetch and not stopped:
+                    _read_by_fetch(connection, log, dialect)
+                elif folder is not None:
+                    _read_files(folder, log, broker.data_dir)
+                else:
+                    log.error = "this Kafka version shows no replica's own log, and no data folder was given"
+            except OSError as error:
+                _give_up(log, folder, broker.data_dir, str(error))
+            log.ns = now_ns()
+            if folder is not None:
+                log.epochs = leader_epochs(folder)
+    return logs
+
+
+def _give_up(log: ReplicaLog, folder: Path | None, data_dir: Path | None, why: str) -> None:
+    log.records.clear()
+    if folder is not None and folder.exists():
+        _read_files(folder, log, data_dir)
+    log.complete = False
+    log.error = why
+
+
+def _read_by_fetch(connection: Connection, log: ReplicaLog, dialect: Dialect) -> None:
+    key = (log.topic, log.partition)
+    start = end_offsets(connection, [key], at=EARLIEST, dialect=dialect)[key]
+    end = end_offsets(connection, [key], at=LATEST, dialect=dialect)[key]
+    if start.error or end.error:
+        log.error = f"Kafka error {start.error or end.error} when asked for the log's bounds"
+        return
+    position, size = start.offset, FETCH_BYTES
+    while True:
+        got = fetch_own_log(connection, log.topic, log.partition, position, size, dialect=dialect)
+        if got.error:
+            log.error = f"Kafka error {got.error} at offset {position}"
+            return
+        log.high_watermark, log.log_start = got.high_watermark, got.log_start
+        log.records.extend(got.records)
+        following = got.parsed.next_offset
+        if following is not None and following > position:
+            position, size = following, FETCH_BYTES
+        elif got.size_bytes >= size:
+            size *= 2  # one batch larger than what was asked for
+        else:
+            break
+    end = end_offsets(connection, [key], at=LATEST, dialect=dialect)[key]
+    log.leo = end.offset
+    log.complete = position >= end.offset
+    if not log.complete:
+        log.error = f"the read ended at offset {position}, before the log's end {end.offset}"
+
+
+def _read_files(folder: Path, log: ReplicaLog, data_dir: Path | None) -> None:
+    files = segments(folder)
+    if not files:
+        log.error = f"there is no log in {folder}"
+        return
+    parsed = read_folder(folder)
+    log.records.extend(parsed.records)
+    log.log_start = int(files[0].stem)
+    following = parsed.next_offset
+    log.leo = following if following is not None else int(files[-1].stem)
+    log.complete = True
+    if data_dir is not None:
+        log.high_watermark = high_watermarks(data_dir).get((log.topic, log.partition))
