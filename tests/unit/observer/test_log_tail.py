@@ -17,7 +17,8 @@ from harness.kafka.batches import Parsed, parse
 from harness.kafka.wire import one_record_batch
 from harness.kafka.wire.logs import Fetched
 from harness.observer.files import FileSource
-from harness.observer.tail import FETCH_BYTES, ReplicaTail, TailPoller
+from harness.observer.replica_tail import FETCH_BYTES, ReplicaTail
+from harness.observer.tail import TailPoller
 
 KEY = ("t", 0)
 

@@ -1,0 +1,122 @@
+"""What was seen on one replica: pure bookkeeping, no I/O.
+
+Each look fetches from the last batch seen, so that this batch comes once more: if its CRC and epoch are
+still the same, nothing before it was truncated or rewritten. If not, looks start further and further back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from harness.history.identity import decode
+from harness.kafka.batches import Batch, Record
+from harness.kafka.wire.logs import Fetched
+
+OFFSET_OUT_OF_RANGE = 1
+FETCH_BYTES = 4 << 20
+"""Above the largest batch that brokers take by default: one that does not fit would look truncated."""
+
+
+class _Seen(NamedTuple):
+    offset: int
+    seen_ns: int
+    epoch: int | None
+
+
+@dataclass
+class ReplicaTail:
+    """What was seen of one replica: its batches in order, and the records in each."""
+
+    topic: str
+    partition: int
+    broker: int
+    batches: list[Batch] = field(default_factory=list)
+    records: list[list[_Seen]] = field(default_factory=list)
+    probe_back: int = 1
+    """How many batches back the next fetch starts; grows while the overlap does not match."""
+    max_bytes: int = FETCH_BYTES
+    """How much to fetch next; grows while the last known batch leaves no room for what follows it."""
+
+    @property
+    def start(self) -> int:
+        """The offset to fetch from: the start of the last batch believed to be there."""
+        if not self.batches:
+            return 0
+        return self.batches[max(0, len(self.batches) - self.probe_back)].offset
+
+    def take(self, fetched: Fetched, ns: int) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+        """Compare what came with what was known. Returns new rows of `sightings` and of `gone`."""
+        position = max(0, len(self.batches) - self.probe_back)
+        if fetched.error:
+            if fetched.error == OFFSET_OUT_OF_RANGE and position > 0:
+                self._probe_further_back()
+            return [], []
+        came, keep = fetched.parsed.batches, position
+        while keep < len(self.batches) and keep - position < len(came):
+            if not _same(came[keep - position], self.batches[keep]):
+                break
+            keep += 1
+        if self.batches and keep == position and position > 0:
+            self._probe_further_back()
+            return [], []
+        if keep < len(self.batches) and keep - position == len(came) and fetched.cut_short:
+            self.probe_back = len(self.batches) - keep + 1  # the rest did not fit: go on from here
+            self.max_bytes = self.max_bytes * 2 if keep - 1 == position else FETCH_BYTES
+            return [], []
+        self.probe_back = 1
+        gone, fresh = self._drop(keep, ns), came[keep - position :]
+        stuck = fetched.cut_short and not fresh
+        self.max_bytes = self.max_bytes * 2 if stuck else FETCH_BYTES
+        return self._add(fresh, fetched.records, ns), gone
+
+    def _probe_further_back(self) -> None:
+        self.probe_back = min(len(self.batches), self.probe_back * 8)
+
+    def _drop(self, keep: int, ns: int) -> list[dict[str, object]]:
+        vanished = [
+            {
+                **self._where(),
+                "offset": seen.offset,
+                "epoch": seen.epoch,
+                "seen_ns": seen.seen_ns,
+                "gone_ns": ns,
+            }
+            for records in self.records[keep:]
+            for seen in records
+        ]
+        del self.batches[keep:], self.records[keep:]
+        return vanished
+
+    def _add(self, batches: list[Batch], records: list[Record], ns: int) -> list[dict[str, object]]:
+        if not batches:
+            return []
+        first = batches[0].offset
+        rows: list[dict[str, object]] = []
+        by_batch: dict[int, list[_Seen]] = {batch.offset: [] for batch in batches}
+        for record in records:
+            if record.offset < first:
+                continue
+            by_batch.setdefault(record.batch_offset, []).append(_Seen(record.offset, ns, record.epoch))
+            row: dict[str, object] = {**self._where(), "offset": record.offset, "seen_ns": ns}
+            if record.epoch is not None:
+                row["epoch"] = record.epoch
+            identity = decode(record.value)
+            if identity is not None:
+                row["writer"], row["seq"] = identity.writer, identity.seq
+            rows.append(row)
+        self.batches += batches
+        self.records += [by_batch[batch.offset] for batch in batches]
+        return rows
+
+    def _where(self) -> dict[str, object]:
+        return {"topic": self.topic, "partition": self.partition, "broker": self.broker}
+
+
+def _same(one: Batch, other: Batch) -> bool:
+    return (one.offset, one.crc, one.epoch, one.next_offset) == (
+        other.offset,
+        other.crc,
+        other.epoch,
+        other.next_offset,
+    )
