@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from harness.console import Progress
-from harness.errors import EXIT_CRASHED, EXIT_INTERRUPTED, AckedError
+from harness.errors import EXIT_CRASHED, EXIT_INTERRUPTED, AckedError, UnfitError
 from harness.kafka.versions import kafka_version
 from harness.run.folder import RunFolder
 from harness.run.runner import RunOptions, RunResult, run_scenario
@@ -86,6 +86,8 @@ def _judge(result: RunResult, spark: list[Future[SparkSession]], progress: Progr
 
     if result.problem is not None:
         report_error(result.problem)
+        if isinstance(result.problem, UnfitError):
+            return result.problem.exit_code
     began = time.monotonic()
     with progress.phase("judgement", "Spark reconciles what was acknowledged with what was kept"):
         session = spark[0].result() if spark else _warm_up()
