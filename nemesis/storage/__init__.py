@@ -1,0 +1,1 @@
+"""Faults of storage: power cuts, wiped and damaged data, full disks."""

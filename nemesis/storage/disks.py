@@ -1,0 +1,68 @@
+"""Which hosts of a lab have a disk of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.errors import UnfitError, UsageError
+from harness.lab.model import Lab
+from nemesis.storage.disk import Disk, DiskKind, copy_tree, fitting_kind, make_disk
+
+
+class Disks:
+    """Made before the first start of their hosts' processes, closed after all of them have ended.
+
+    disks = Disks(lab)
+    stack.callback(disks.close)    # before `stack.callback(lab.down)`, so that it runs after it
+    disks.make("broker1")          # before the cluster boots
+    """
+
+    def __init__(self, lab: Lab) -> None:
+        """No disk yet; ``lab`` need not be up."""
+        self._lab = lab
+        self._disks: dict[str, Disk] = {}
+
+    def make(self, host: str, kind: DiskKind | None = None) -> Disk:
+        """Give a host's data folder a disk of its own; without ``kind``, of the first kind that works here.
+
+        Raises UnfitError where none does: a power cut of that host can then only be emulated.
+        """
+        if host in self._disks:
+            return self._disks[host]
+        if self._lab.kind != "embedded":
+            raise UnfitError(
+                f"In the {self._lab.kind} lab, {host} sees no mount that is made later, so its power "
+                f"can only be cut by emulation; use the embedded lab for a real one."
+            )
+        chosen = kind or fitting_kind()
+        if chosen is None:
+            raise UnfitError(
+                f"No disk whose power can be cut works here for {host}: open /dev/fuse (mode 0666, and "
+                f"install libfuse3-3), or run as root with loop devices and mkfs.ext4."
+            )
+        folder = self._lab.data_dir(host)
+        data = folder / "data"
+        if data.exists():
+            raise UsageError(f"{data} exists already: make the disk of {host} before its first start.")
+        disk = make_disk(chosen, folder / "disk")
+        disk.attach()
+        # Not the root of the file system: ext4 keeps a lost+found there, which is no partition's name.
+        (disk.mount / "d").mkdir()
+        data.symlink_to(Path("disk") / "d")
+        self._disks[host] = disk
+        return disk
+
+    def get(self, host: str) -> Disk | None:
+        """The disk of a host, if it has one."""
+        return self._disks.get(host)
+
+    def close(self) -> None:
+        """Leave plain copies of the data behind, and unmount everything."""
+        for host, disk in self._disks.items():
+            data = self._lab.data_dir(host) / "data"
+            if data.is_symlink() and disk.mount.is_mount():
+                data.unlink()
+                copy_tree(disk.mount / "d", data)
+            disk.detach()
+            disk.mount.rmdir()
+        self._disks.clear()
