@@ -56,7 +56,10 @@ class Client:
         )
 
     def send_later(self, topic: str, label: str, writer: Writer, *, partition: int = 0) -> Future[SendResult]:
-        """Send one message; several may be under way. They are numbered and leave in the order of calls."""
+        """Send one message; several may be under way, numbered in the order of calls.
+
+        Those of one librdkafka writer leave in that order, raw ones at the same time.
+        """
         answer = self._link.submit(
             "send", writer=self._spec(writer), topic=topic, partition=partition, label=label
         )

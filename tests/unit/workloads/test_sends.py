@@ -166,6 +166,15 @@ def test_idempotent_writers_are_recorded_as_what_they_are(
     assert (row["idempotent"], row["acks"], row["retries"]) == (True, -1, 3)
 
 
+def test_attempts_of_idempotent_writers_are_counted(client: Client, broker: FakeBroker) -> None:
+    writer = library(broker, idempotent=True, retries=3)
+    client.prepare(writer, "t")
+    broker.acts.extend([Act(error=7), Act(error=46)])
+    result = client.send("t", "c", writer)
+    # The second attempt is told that the first one stands.
+    assert (result.outcome, result.attempts) == ("ok", 2)
+
+
 def test_a_writer_number_cannot_be_used_twice(client: Client, broker: FakeBroker) -> None:
     client.send("t", "c", raw(broker, 1))
     with pytest.raises(LabError, match="Writer 1 was used with other settings before"):
