@@ -28,11 +28,7 @@ from harness.lab.topology import three_azs
 from harness.scenario import Setup, Topic
 from harness.waiting import wait_until
 
-_PROBLEM = docker_engine.problem()
-pytestmark = [
-    pytest.mark.compose,
-    pytest.mark.skipif(bool(_PROBLEM), reason=_PROBLEM),
-]
+pytestmark = pytest.mark.compose
 _HARNESS = """
 import sys
 from pathlib import Path
