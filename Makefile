@@ -7,6 +7,8 @@ MESSAGES ?= 1000000
 DAMAGE ?= 0
 VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest
+# Two workers: clusters one after the other on one, everything else on the other (tests/conftest.py).
+SIDE_BY_SIDE := -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run-scenario run-all test test-all check clean benchmark-checker
@@ -24,10 +26,10 @@ run-all: setup ## run every scenario of the catalogue
 	@$(VENV)/acked run --all --lab $(LAB) $(ARGS)
 
 test: setup ## prove the product, in under 15 minutes
-	@$(PYTEST) -m "not long" $(ARGS)
+	@$(PYTEST) $(SIDE_BY_SIDE) -m "not long" $(ARGS)
 
 test-all: setup ## the long tests too
-	@$(PYTEST) $(ARGS)
+	@$(PYTEST) $(SIDE_BY_SIDE) $(ARGS)
 
 check: setup ## lint, format, types, import rules
 	@$(VENV)/ruff check .

@@ -27,6 +27,12 @@ def _unfit(marker: str) -> str:
     return "; ".join(f"{check.name}: {check.found}" for check in missing)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Not ours to mend: kafka-python reads its schemas by an old function, 400 warnings a worker."""
+    for name in ("read_text", "open_text"):
+        config.addinivalue_line("filterwarnings", f"ignore:{name} is deprecated:DeprecationWarning")
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip, with the reason, what this machine cannot run."""
     for marker in ("cluster", "compose"):
