@@ -198,8 +198,8 @@ CLAIMS = (
     Claim(
         name="stale-metadata",
         section="003, flow 5 and 6",
-        says='Broker D creates a topic "new" through leader B; broker E describes it and gets nothing, because '
-        "it is connected to the old leader A.",
+        says='Broker D creates a topic "new" through leader B; broker E describes it and gets nothing, '
+        "because it is connected to the old leader A.",
         given=condition(_marked("made-done"), f"'the topic was created through {D}'"),
         holds=condition(
             f"NOT {_knew(E, MADE, mark('standing'))}",
@@ -243,7 +243,7 @@ CLAIMS = (
         says="When the links are back, the old leader steps down for the new one without another election.",
         holds=condition(f"{_quorum_epoch(mark('standing'))} = {_quorum_epoch(mark('converged'))}", _EPOCHS),
         erratum=Erratum(
-            says="It deposes the healthy leader: while cut off it raised its epoch with each failed election.",
+            says="It deposes the healthy leader: cut off, it raised its epoch with each failed election.",
             because="from 3.7.0 it resigns and stands for election, and before 4.0 it does not ask first "
             "whether it could win (pre-vote, KIP-996)",
             since="3.7.0",
@@ -302,7 +302,7 @@ CLAIMS = (
 
 SCENARIO = Scenario(
     name="kraft-zombie-controller",
-    title="The active controller is cut from the other controllers and one broker; another broker reaches all",
+    title="The active controller is cut from the other controllers and one broker; another reaches all",
     article="003",
     section="flow",
     body=body,

@@ -1,0 +1,214 @@
+"""Article 001, fourth cause of loss, in KRaft: the last in-sync replica comes back without its data.
+
+With eligible leader replicas (KIP-966) the controller remembers who else holds all that was committed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from typing import Literal
+
+from harness.claims import fates, mark, none_of, outcomes
+from harness.errors import InvalidRunError, WaitTimeoutError
+from harness.kafka.wire.metadata import describe_topic_partitions
+from harness.run.stage import Stage
+from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
+from harness.waiting import wait_until
+from nemesis.fault import Action, Evidence
+from scenarios.steps import CONVERGE_S, require, seed
+
+TOPIC = "precious"
+LAST, MEMBER, THIRD = "broker1", "broker2", "broker3"
+ELR = "eligible.leader.replicas.version"
+How = Literal["stop", "kill"]
+
+
+def _body(how: How) -> Callable[[Stage], None]:
+    def body(stage: Stage) -> None:
+        """Followers go one by one; the last replica dies and loses its disk; all come back, it first."""
+        seed(stage, TOPIC, leader=LAST, labels=("w0",))
+        writer = stage.writer("az1", "az1-acks-all", LAST, acks=-1)
+        stage.nemesis.stop(THIRD)
+        stage.wait_for_isr(TOPIC, 1, 2)
+        writer.must_send(TOPIC, "w1")
+        stage.wait_replicated(TOPIC)
+        stage.mark("two-left", "w0 and w1 are acknowledged with acks=all and stand on broker1 and broker2")
+        (stage.nemesis.stop if how == "stop" else stage.nemesis.kill)(MEMBER)
+        stage.wait_for_isr(TOPIC, 1)
+        writer.send(TOPIC, "w2")
+        stage.writer("az1", "az1-acks1", LAST, acks=1).must_send(TOPIC, "z3")
+        _note_eligible(stage, LAST, "one-left")
+        stage.nemesis.kill(LAST)
+        _wipe(stage, LAST)
+        stage.mark("wiped", f"{LAST} is down, and its copy of {TOPIC} is gone")
+        stage.restart(LAST)
+        _settle(stage)
+        _note_eligible(stage, LAST, "back-empty")
+        stage.restart(MEMBER)
+        stage.wait_for_leader(TOPIC, on=_winner(stage), within_s=CONVERGE_S)
+        stage.restart(THIRD)
+        stage.wait_converged(TOPIC, within_s=CONVERGE_S)
+        stage.mark("converged", "all replicas hold the same log and are in sync")
+
+    return body
+
+
+def _note_eligible(stage: Stage, broker: str, name: str) -> None:
+    """Write down who may lead, as the broker that is up says it (Kafka 3.9 and later)."""
+    address = (stage.lab.topology.host(broker).address, 9092)
+    seen = describe_topic_partitions(address, [TOPIC], timeout_s=2.0)[(TOPIC, 0)]
+    stage.mark(
+        name,
+        f"leader {seen.leader}, ISR {list(seen.isr)}, eligible {list(seen.eligible or ())}, "
+        f"last known {list(seen.last_known_eligible or ())}",
+    )
+
+
+def _wipe(stage: Stage, broker: str) -> None:
+    folder = stage.lab.data_dir(broker) / "data" / f"{TOPIC}-0"
+    require(folder.is_dir(), f"{folder.name} lies in the data folder of {broker}")
+
+    def verify() -> Evidence:
+        if folder.exists():
+            raise InvalidRunError(f"{folder} is still there after it was wiped.")
+        return {"gone": folder.name}
+
+    targets = {"hosts": [broker], "partition": folder.name}
+    act = Action(f"wipe {TOPIC} on {broker}", "storage", targets, lambda: shutil.rmtree(folder), verify)
+    stage.nemesis.add(act).inject()
+
+
+def _settle(stage: Stage) -> None:
+    """Give the controller the time to elect the empty replica, if it is going to."""
+    try:
+        stage.wait_for_leader(TOPIC, on=LAST, within_s=5.0)
+    except WaitTimeoutError:
+        return
+
+
+def _winner(stage: Stage) -> str:
+    """Whoever leads once the member is back: Kafka decides, the claims judge."""
+    state = wait_until(
+        lambda: stage.cluster.partition(TOPIC),
+        accept=lambda found: found is not None and found.leader > 0,
+        within_s=CONVERGE_S,
+        awaiting=f"a leader of {TOPIC}",
+        abort=stage.cluster.check_alive,
+    )
+    assert state is not None
+    return f"broker{state.leader}"
+
+
+_COMMITTED = "acks = -1 AND outcome = 'ok'"
+_ELECTED_EMPTY = (
+    f"SELECT count_if(leader = 1) > 0 AS holds, concat('leaders after the wipe: ', "
+    f"cast(array_sort(collect_set(leader)) AS string)) AS observed "
+    f"FROM truth WHERE topic = '{TOPIC}' AND ns > {mark('wiped')} AND epoch > "
+    f"(SELECT max(epoch) FROM truth WHERE topic = '{TOPIC}' AND ns <= {mark('wiped')})"
+)
+_NEVER_EMPTY = _ELECTED_EMPTY.replace("count_if(leader = 1) > 0", "count_if(leader = 1) = 0")
+
+
+def _claims(protected: bool) -> tuple[Claim, ...]:
+    """With ``protected``, from 4.1.0 on eligible leader replicas keep what was committed."""
+
+    def cure(says: str, holds: str) -> Erratum | None:
+        because = "eligible leader replicas (KIP-966, on by default in a new cluster from 4.1)"
+        return Erratum(says, because, holds, since="4.1.0") if protected else None
+
+    return (
+        Claim(
+            name="refused-alone",
+            section="001 cause 4",
+            says="With one replica left, acks=all is refused under min.insync.replicas=2 (w2).",
+            holds=outcomes("writer_name = 'az1-acks-all' AND label = 'w2'", "fail"),
+        ),
+        Claim(
+            name="empty-leads",
+            section="001 cause 4",
+            says="The replica that was last in sync is elected, although it came back empty.",
+            holds=_ELECTED_EMPTY,
+            erratum=cure("It is not; a replica that holds all that was committed leads.", _NEVER_EMPTY),
+        ),
+        Claim(
+            name="committed-lost",
+            section="001 cause 4",
+            says="All others follow it and cut their logs to nothing: what was acknowledged with acks=all "
+            "on two replicas is lost (w0, w1).",
+            holds=fates(_COMMITTED, "lost", "lost_after_read", at_least=2),
+            erratum=cure(
+                "Nothing that was acknowledged with acks=all is lost.",
+                none_of(_COMMITTED, "lost", "lost_after_read", "overwritten", at_least=2),
+            ),
+        ),
+        Claim(
+            name="acks1-lost",
+            section="001 cause 4",
+            says="What the last replica acknowledged alone, with acks=1, is lost in any case (z3).",
+            holds=fates("writer_name = 'az1-acks1' AND outcome = 'ok'", "lost", "lost_after_read"),
+        ),
+    )
+
+
+def _scenario(
+    name: str,
+    title: str,
+    *,
+    how: How = "stop",
+    features: dict[str, str] | None = None,
+    protected: bool,
+    versions: tuple[str, ...],
+    outcome: str,
+) -> Scenario:
+    lost = "fell with the only copy that was still in sync"
+    return Scenario(
+        name=name,
+        title=title,
+        article="001",
+        section="cause 4 in KRaft",
+        body=_body(how),
+        setup=Setup(
+            topics=(Topic(TOPIC, (1, 2, 3), config={"min.insync.replicas": "2"}),),
+            controller="broker2",
+            format_features=features or {},
+            stream_rate=0.0,
+        ),
+        claims=_claims(protected),
+        expected=(
+            Expected("lost", "writer_name = 'az1-acks1'", lost),
+            Expected("lost", "acks = -1", lost, before="4.1.0" if protected else ""),
+        ),
+        faults=(f"{how} followers", f"kill {LAST}", f"wipe {TOPIC} on {LAST}"),
+        kafka=versions[-1],
+        mode="kraft",
+        outcome=outcome,
+        versions=versions,
+    )
+
+
+SCENARIOS = (
+    _scenario(
+        "kraft-last-replica-wiped",
+        "KRaft: the last in-sync replica dies and comes back without its data",
+        protected=True,
+        versions=("3.9.1", "4.1.0", "4.3.1"),
+        outcome="3.9.1 loses what was committed; 4.1.0 and later keep it (eligible leader replicas)",
+    ),
+    _scenario(
+        "kraft-last-replica-wiped-no-elr",
+        "KRaft: the same with eligible leader replicas switched off",
+        features={ELR: "0"},
+        protected=False,
+        versions=("4.1.0", "4.3.1"),
+        outcome="what was committed is lost, in 4.x too",
+    ),
+    _scenario(
+        "kraft-last-replica-wiped-elr-killed",
+        "KRaft: the same, but the eligible replica was killed instead of stopped",
+        how="kill",
+        protected=False,
+        versions=("4.1.0", "4.3.1"),
+        outcome="what was committed is lost in spite of eligible leader replicas: an unclean end voids them",
+    ),
+)
