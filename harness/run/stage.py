@@ -90,7 +90,7 @@ class Stage:
                 via="librdkafka",
                 acks=-1,
                 role="stream",
-                idempotent=True,
+                idempotent=self.dialect.produce >= 3,  # producer ids came with message format 2
                 retries=1_000_000,
                 delivery_timeout_s=8.0,
             )
