@@ -12,9 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness.errors import UnfitError
 from harness.history.identity import decode
 from harness.history.schema import TABLES
 from harness.history.tables import clear, history_dir, write_table
+from harness.kafka.wire.admin import describe_configs
 from harness.kafka.wire.dialect import MODERN, Dialect
 from harness.kafka.wire.metadata import BrokerView, PartitionView, metadata
 from harness.observer.replica_log import ReplicaLog, TopicPartition, read_broker
@@ -40,7 +42,6 @@ def final_dump(
     *,
     dialect: Dialect = MODERN,
     truth: Mapping[TopicPartition, PartitionView] | None = None,
-    cleanup: Mapping[str, str] | None = None,
     stopped: Collection[str] = (),
 ) -> Dump:
     """Read every replica of ``topics`` and write `copies` and `replicas`; brokers are read in parallel.
@@ -59,7 +60,7 @@ def final_dump(
 
     with ThreadPoolExecutor(max(1, len(brokers))) as pool:
         replicas = tuple(chain.from_iterable(pool.map(read, brokers)))
-    _write(run_dir, replicas, partitions, cleanup or {})
+    _write(run_dir, replicas, partitions, _cleanup_policies(brokers, wanted, dialect))
     return Dump(replicas)
 
 
@@ -75,6 +76,20 @@ def _ask_anyone(
         if best is None or _freshness(seen) > _freshness(best):
             best = seen
     return best.partitions if best is not None else {}
+
+
+def _cleanup_policies(brokers: Sequence[Node], topics: Iterable[str], dialect: Dialect) -> dict[str, str]:
+    for broker in brokers:
+        try:
+            told = {
+                topic: describe_configs(broker.address, "topic", topic, dialect=dialect) for topic in topics
+            }
+        except UnfitError:
+            return {}
+        except (OSError, LookupError):
+            continue
+        return {topic: config.get("cleanup.policy") or "" for topic, config in told.items()}
+    return {}
 
 
 def _freshness(view: BrokerView) -> tuple[int, int]:
