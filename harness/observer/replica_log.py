@@ -45,18 +45,22 @@ def read_broker(
     A broker that does not answer gives what its files hold, marked as not complete.
     """
     logs = [ReplicaLog(topic, partition, broker.node_id) for topic, partition in partitions]
+    silent: str | None = None
     with Connection(broker.address, timeout_s=5.0) as connection:
         for log in logs:
             folder = broker.data_dir / f"{log.topic}-{log.partition}" if broker.data_dir else None
             try:
-                if dialect.own_log_by_fetch and not stopped:
+                if silent is not None:
+                    _give_up(log, folder, broker.data_dir, silent)
+                elif dialect.own_log_by_fetch and not stopped:
                     _read_by_fetch(connection, log, dialect)
                 elif folder is not None:
                     _read_files(folder, log, broker.data_dir)
                 else:
-                    log.error = "this Kafka version shows no replica's own log, and no data folder was given"
+                    log.error = "the broker shows no replica's own log, and no data folder was given"
             except OSError as error:
-                _give_up(log, folder, broker.data_dir, str(error))
+                silent = str(error)  # asking for the next replica would wait as long, in vain
+                _give_up(log, folder, broker.data_dir, silent)
             log.ns = now_ns()
             if folder is not None:
                 log.epochs = leader_epochs(folder)

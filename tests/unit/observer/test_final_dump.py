@@ -10,8 +10,9 @@ import pytest
 
 from harness.history.identity import encode
 from harness.history.tables import read_table
-from harness.kafka.wire import PartitionView, one_record_batch
+from harness.kafka.wire import MODERN, PartitionView, one_record_batch
 from harness.observer.dump import final_dump
+from harness.observer.replica_log import read_broker
 from harness.observer.targets import Node
 
 TRUTH = {("t", 0): PartitionView("t", 0, 1, 0, (1,), (1, 2))}
@@ -68,3 +69,16 @@ def test_a_broker_without_files_gives_an_empty_replica(tmp_path: Path, broker: N
     (row,) = read_table(tmp_path, "replicas").to_pylist()
     assert (row["complete"], row["leo"], row["in_sync"]) == (False, None, False)
     assert read_table(tmp_path, "copies").num_rows == 0
+
+
+def test_a_broker_that_is_paused_costs_one_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def never(_target: object, partitions: list[tuple[str, int]], **_options: object) -> object:
+        asked.append(partitions[0][0])
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr("harness.observer.replica_log.end_offsets", never)
+    logs = read_broker(Node("broker1", 1, ("127.0.0.1", 9)), [("a", 0), ("b", 0)], MODERN)
+    assert asked == ["a"]
+    assert [log.error for log in logs] == ["timed out", "timed out"]
