@@ -1,0 +1,100 @@
+"""Article 000, section 2, continued: the broker that is cut from the controller is itself a leader."""
+
+from __future__ import annotations
+
+from harness.claims import by, copies_in, errors, fates, mark, none_of, outcomes, readable, state, unchanged
+from harness.run.stage import Stage
+from harness.scenario import Claim, Erratum, Scenario, Setup, Topic
+from scenarios.steps import seed, settle, wait_log
+
+TOPIC = "t"
+
+
+def body(stage: Stage) -> None:
+    """Cut the leader broker2 from broker3, its follower and the controller; write; heal."""
+    seed(stage, TOPIC, leader="broker2")
+    with stage.nemesis.cut("broker2 <-> broker3"):
+        stage.mark("cut", "the leader no longer sees the controller")
+        stage.writer("az2", "az2-short", "broker2", acks=-1, request_timeout_s=2).send(TOPIC, "s1")
+        wait_log(stage, "broker2", f"[Partition {TOPIC}-0 ", "Shrinking ISR")
+        stage.mark("wanted", "broker2 wants broker3 out of the ISR, but cannot ask for it")
+        long = stage.writer("az2", "az2-long", "broker2", acks=-1, request_timeout_s=6)
+        waiting = long.send_later(TOPIC, "l1")
+        stage.writer("az2", "az2-short-2", "broker2", acks=-1, request_timeout_s=2).send(TOPIC, "s2")
+        stage.writer("az2", "az2-acks-1", "broker2", acks=1).must_send(TOPIC, "k1")
+        waiting.result(timeout=20)
+        stage.read("az2", TOPIC, "broker2")
+        stage.mark("before-heal")
+
+    stage.mark("healed", "the link is back")
+    wait_log(stage, "broker2", f"[Partition {TOPIC}-0 ", "ISR updated", within_s=30)
+    settle(stage)
+
+
+_UNANSWERED = "writer_name IN ('az2-short', 'az2-short-2', 'az2-long')"
+CLAIMS = (
+    Claim(
+        name="harmless",
+        section="000 §2",
+        says="A broker and the controller losing each other does not affect producing and consuming.",
+        holds=outcomes(_UNANSWERED, "ok", at_least=3),
+        erratum=Erratum(
+            says="If that broker leads and a follower stops fetching, every acks=all write fails with error 7, "
+            "however long it waits.",
+            because="KIP-497: from 2.7 on an ISR change needs the controller's answer",
+            holds=errors(_UNANSWERED, 7, at_least=3),
+        ),
+    ),
+    Claim(
+        name="no-failover",
+        section="beyond 000 §2",
+        says="Nobody replaces the leader, since its ZooKeeper session lives.",
+        holds=unchanged(TOPIC, since=mark("seeded"), until=mark("before-heal"), columns="leader, epoch, isr"),
+    ),
+    Claim(
+        name="acks-1-accepted",
+        section="beyond 000 §2",
+        says="acks=1 is acknowledged, and kept.",
+        holds=fates(by("az2-acks-1"), "kept"),
+    ),
+    Claim(
+        name="consumers-stall",
+        section="beyond 000 §2",
+        says="Consumers see nothing of what was written after the cut.",
+        holds=readable(f"topic = '{TOPIC}' AND ns < {mark('before-heal')}", 2),
+    ),
+    Claim(
+        name="failed-writes-kept",
+        section="beyond 000 §2",
+        says="After the heal all 'failed' writes are in the log, once each.",
+        holds=copies_in("copies", _UNANSWERED, 1, at_least=3),
+    ),
+    Claim(
+        name="recovers",
+        section="beyond 000 §2",
+        says="After the heal the ISR is full under the same leader and epoch.",
+        holds=state(TOPIC, leader=2, isr=(1, 2, 3), epoch=0, until=mark("converged")),
+    ),
+    Claim(
+        name="nothing-lost",
+        section="000 §2",
+        says="No inconsistency of data: nothing that was acknowledged is lost.",
+        holds=none_of("outcome = 'ok'", "lost", "lost_after_read", "overwritten", at_least=3),
+    ),
+)
+
+SCENARIO = Scenario(
+    name="leader-cut-from-controller",
+    title="The broker that is cut from the controller leads a partition",
+    article="000",
+    section="2b",
+    body=body,
+    setup=Setup(
+        topics=(Topic(TOPIC, (2, 1, 3)),),
+        controller="broker3",
+        zookeeper_leader="zookeeper1",
+    ),
+    claims=CLAIMS,
+    faults=("cut broker2 <-> broker3",),
+    outcome="nothing lost, but acks=all is impossible until the link is back",
+)
