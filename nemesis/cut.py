@@ -20,6 +20,7 @@ class Cut:
 
     kind: Kind = "link"
     undoable = True
+    ends_processes = False
 
     def __init__(
         self, ground: Ground, number: int, chain: str, name: str, links: tuple[Link, ...], action: CutAction
@@ -119,6 +120,7 @@ class Flapping:
 
     kind: Kind = "link"
     undoable = True
+    ends_processes = False
 
     def __init__(self, cut: Cut, period_s: float) -> None:
         """``cut`` is loaded and removed again and again; it starts with a cut half."""

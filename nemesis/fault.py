@@ -35,6 +35,10 @@ class Fault(Protocol):
     def undoable(self) -> bool:
         """It can be healed now. A killed process with nobody to restart it cannot, wiped data never can."""
 
+    @property
+    def ends_processes(self) -> bool:
+        """It is over when the processes that it ended run again, whoever starts them."""
+
     def targets(self) -> object:
         """The links, hosts or replicas it names; must be expressible in JSON."""
 
@@ -147,6 +151,7 @@ class Action:
     """A fault made of callables, done once and never undone: operator actions, damaged data."""
 
     undoable = False
+    ends_processes = False
 
     def __init__(
         self,

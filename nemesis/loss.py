@@ -20,6 +20,7 @@ class Loss:
 
     kind: Kind = "degrade"
     undoable = True
+    ends_processes = False
 
     def __init__(
         self, ground: Ground, number: int, chain: str, name: str, links: tuple[Link, ...], percent: float

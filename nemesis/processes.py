@@ -1,21 +1,15 @@
-"""Processes that end, hang, or are started again.
-
-Killing and stopping act at once and are healed when the process runs again, whoever starts it; pausing
-lasts until it is healed.
-"""
+"""Processes that end and are started again; healed when they run again, whoever starts them."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from harness.clock import now_ns
-from harness.errors import InvalidRunError, ProcessDiedError
+from harness.errors import InvalidRunError
 from harness.history.journal import Journal
 from harness.lab.model import Host, Lab, Topology
-from harness.waiting import wait_until
 from nemesis.fault import Evidence, Kind
 
 Ending = Literal["kill", "stop"]
@@ -50,6 +44,7 @@ class Ended:
     """Main processes that are killed (SIGKILL) or asked to stop (SIGTERM), all at once."""
 
     kind: Kind = "process"
+    ends_processes = True
 
     def __init__(
         self,
@@ -80,10 +75,18 @@ class Ended:
 
     def inject(self) -> None:
         """Signal all, then wait for all."""
+        self.strike()
+        self.await_end()
+
+    def strike(self) -> None:
+        """Signal all."""
         for host in self._hosts:
             self._expect_end(host)
         for host in self._hosts:
             self._lab.signal(host, _SIGNALS[self._ending])
+
+    def await_end(self) -> None:
+        """Wait for all."""
         for host in self._hosts:
             status = self._lab.wait_exit(host, self._within_s)
             self._status[host] = status
@@ -116,70 +119,12 @@ class Ended:
         return {"pids": {host: self._lab.pid(host) for host in self._hosts}}
 
 
-class Paused:
-    """Main processes that are stopped by SIGSTOP: connections to them open, and nobody answers."""
-
-    kind: Kind = "process"
-    undoable = True
-
-    def __init__(self, lab: Lab, journal: Journal, hosts: Sequence[Host]) -> None:
-        """All hosts are paused at once."""
-        self.name = f"pause {', '.join(host.name for host in hosts)}"
-        self._lab, self._journal = lab, journal
-        self._hosts = tuple(host.name for host in hosts)
-        self._paused: set[str] = set()
-
-    def targets(self) -> object:
-        """The hosts."""
-        return {"hosts": list(self._hosts), "signal": "SIGSTOP"}
-
-    def inject(self) -> None:
-        """SIGSTOP."""
-        for host in self._hosts:
-            self._paused.add(host)
-            self._lab.signal(host, signal.SIGSTOP)
-            self._journal.write("processes", ns=now_ns(), host=host, event="paused", pid=self._lab.pid(host))
-
-    def verify(self) -> Evidence:
-        """The kernel says that every thread group is stopped."""
-        return {"states": self._await("T")}
-
-    def heal(self) -> None:
-        """SIGCONT to those that still live."""
-        for host in sorted(self._paused):
-            self._paused.discard(host)
-            if self._lab.alive(host):
-                self._lab.signal(host, signal.SIGCONT)
-                pid = self._lab.pid(host)
-                self._journal.write("processes", ns=now_ns(), host=host, event="resumed", pid=pid)
-
-    def verify_healed(self) -> Evidence:
-        """None is stopped any more; one that was killed while it was paused is not waited for."""
-        return {"states": self._await("RSDI")}
-
-    def _await(self, wanted: str) -> Mapping[str, str]:
-        found = {}
-        for host in self._hosts:
-            pid = self._lab.pid(host)
-            if pid is None:
-                if wanted == "T":
-                    raise ProcessDiedError(f"{host} ended when it was to be paused; look at its log.")
-                continue
-            found[host] = wait_until(
-                lambda pid=pid: process_state(pid),  # type: ignore[misc]
-                within_s=2.0,
-                poll_s=0.005,
-                awaiting=f"{host} (pid {pid}) to be in one of the states {wanted!r}",
-                accept=lambda state: state in wanted,
-            )
-        return found
-
-
 class RollingRestart:
     """Hosts stopped and started again one after the other, each waited for before the next is stopped."""
 
     kind: Kind = "process"
     undoable = False
+    ends_processes = False
 
     def __init__(self, ended: Sequence[Ended]) -> None:
         """One `Ended` per host, each with a ``restart``."""
@@ -211,9 +156,3 @@ class RollingRestart:
     def verify_healed(self) -> Evidence:
         """Nothing lasts."""
         return {}
-
-
-def process_state(pid: int) -> str:
-    """The kernel's one-letter state of a process: `T` is stopped, `S` sleeps, `R` runs."""
-    text = Path(f"/proc/{pid}/stat").read_text()
-    return text[text.rindex(")") + 2]

@@ -51,6 +51,7 @@ class Queue:
 
     kind: Kind = "degrade"
     undoable = True
+    ends_processes = False
 
     def __init__(
         self, ground: Ground, number: int, name: str, hosts: Sequence[Host], discipline: Discipline

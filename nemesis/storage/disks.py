@@ -1,12 +1,20 @@
-"""Which hosts of a lab have a disk of their own."""
+"""Which hosts of a lab have a disk of their own, and which kinds of disk work on this machine.
+
+A disk is mounted before the broker's first start at `<host>/disk`, and `<host>/data` becomes a link into it.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import UnfitError, UsageError
 from harness.lab.model import Lab
-from nemesis.storage.disk import Disk, DiskKind, copy_tree, fitting_kind, make_disk
+from nemesis.storage.disk import Disk, DiskKind, copy_tree
+from nemesis.storage.fuse import FuseDisk
+from nemesis.storage.loop import MKFS, LoopDisk
 
 
 class Disks:
@@ -66,3 +74,30 @@ class Disks:
             disk.detach()
             disk.mount.rmdir()
         self._disks.clear()
+
+
+def fitting_kind(wanted: Sequence[DiskKind] = ("fuse", "ext4", "xfs")) -> DiskKind | None:
+    """The first kind of disk that this machine seems to allow; None where there is none.
+
+    `fuse` comes first: unlike a real disk it loses the same bytes however long one waits.
+    """
+    root = os.geteuid() == 0 and Path("/dev/loop-control").exists()
+    for kind in wanted:
+        if kind == "fuse" and os.access("/dev/fuse", os.R_OK | os.W_OK) and _has_libfuse():
+            return kind
+        if kind != "fuse" and root and shutil.which(MKFS[kind][0]):
+            return kind
+    return None
+
+
+def make_disk(kind: DiskKind, mount: Path) -> Disk:
+    """A disk of this kind, not attached yet."""
+    return FuseDisk(mount) if kind == "fuse" else LoopDisk(kind, mount)
+
+
+def _has_libfuse() -> bool:
+    try:
+        import mfusepy  # noqa: F401, PLC0415 - loads the C library
+    except (ImportError, OSError):
+        return False
+    return True

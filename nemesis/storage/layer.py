@@ -1,13 +1,15 @@
 """A file system that forgets what was not fsynced: the daemon behind `nemesis.storage.fuse`.
 
-`python -m nemesis.storage.layer CACHE DURABLE MOUNT`. Everything written goes to a file below CACHE, which
-stands for the page cache; fsync copies what is dirty to its twin below DURABLE, which stands for the disk.
-Names, sizes set by truncate and permissions are durable at once, like a journal that commits immediately:
-the harshest honest model, because no write-back ever saves unsynced bytes, however long one waits.
+`python -m nemesis.storage.layer CACHE DURABLE MOUNT FULL`. Everything written goes to a file below CACHE,
+which stands for the page cache; fsync copies what is dirty to its twin below DURABLE, which stands for the
+disk. Names, sizes set by truncate and permissions are durable at once, like a journal that commits at once:
+the harshest honest model, because no write-back ever saves unsynced bytes, however long one waits. While
+the file FULL exists, no file can grow.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
@@ -49,9 +51,10 @@ class Layer(Operations):  # type: ignore[misc]
 
     use_ns = True
 
-    def __init__(self, cache: str, durable: str) -> None:
+    def __init__(self, cache: str, durable: str, full: Path) -> None:
         self._cache, self._durable = cache, durable
         self._dirty = Dirty()
+        self._full = full
 
     def _both(self, act: Callable[[str], object]) -> int:
         act(self._cache)
@@ -107,6 +110,8 @@ class Layer(Operations):  # type: ignore[misc]
         return os.pread(fh, size, offset)
 
     def write(self, path: str, data: bytes, offset: int, fh: int) -> int:
+        if self._full.exists() and offset + len(data) > os.fstat(fh).st_size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         written = os.pwrite(fh, data, offset)
         self._dirty.add(os.fstat(fh).st_ino, offset, offset + written)
         return written
@@ -135,8 +140,8 @@ class Layer(Operations):  # type: ignore[misc]
 
 def main() -> None:
     """Serve until the mount goes away or the process is killed."""
-    cache, durable, mount = sys.argv[1:4]
-    FUSE(Layer(cache, durable), mount, foreground=True, fsname="acked", default_permissions=True)
+    cache, durable, mount, full = sys.argv[1:5]
+    FUSE(Layer(cache, durable, Path(full)), mount, foreground=True, fsname="acked", default_permissions=True)
 
 
 if __name__ == "__main__":

@@ -406,7 +406,7 @@ def restarted_host_is_cut_again(bench: Bench) -> None:
 
 @case
 def loss(bench: Bench) -> Any:
-    injection = bench.nemesis.lose("az1 <-> az2", percent=30)
+    injection = bench.nemesis.degrade.lose("az1 <-> az2", percent=30)
     with injection:
         pass
     assert bench.moments(injection) == FOUR
@@ -416,7 +416,7 @@ def loss(bench: Bench) -> Any:
 
 @case
 def little_loss(bench: Bench) -> Any:
-    injection = bench.nemesis.lose("broker1 -> broker2", percent=1)
+    injection = bench.nemesis.degrade.lose("broker1 -> broker2", percent=1)
     with injection:
         pass
     return injection.evidence
@@ -424,7 +424,7 @@ def little_loss(bench: Bench) -> Any:
 
 @case
 def rate_limit(bench: Bench) -> Any:
-    injection = bench.nemesis.throttle("broker1", rate_kbit=400)
+    injection = bench.nemesis.degrade.throttle("broker1", rate_kbit=400)
     with injection:
         pass
     assert bench.moments(injection) == FOUR
@@ -435,7 +435,7 @@ def rate_limit(bench: Bench) -> Any:
 @case
 def delay(bench: Bench) -> Any:
     """Where the kernel has no netem: unfit, in a sentence that says so."""
-    injection = bench.nemesis.delay("broker1", delay_ms=50)
+    injection = bench.nemesis.degrade.delay("broker1", delay_ms=50)
     try:
         with injection:
             return injection.evidence

@@ -1,0 +1,156 @@
+"""What an operator does to a running cluster: elections, reassignments, a new controller.
+
+Each acts at once, and is recorded as injected when the metadata store shows its effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, TypeVar
+
+from kazoo.client import KazooClient
+
+from harness.cluster.model import Cluster, PartitionState
+from harness.errors import InvalidRunError, WaitTimeoutError
+from harness.kafka.wire.admin import (
+    Outcome,
+    alter_partition_reassignments,
+    elect_leaders,
+)
+from harness.kafka.wire.dialect import MODERN, Dialect
+from harness.waiting import wait_until
+from harness.zookeeper.operations import delete_controller
+from nemesis.fault import Action, Evidence, Injection
+from nemesis.roster import Roster
+
+T = TypeVar("T")
+_EFFECT_WITHIN_S = 15.0
+_CONTROLLER_TRIES = 25
+_ELECTION_NOT_NEEDED = 84
+
+
+class Operator:
+    """Operator actions on one cluster."""
+
+    def __init__(self, roster: Roster, cluster: Cluster, dialect: Dialect = MODERN) -> None:
+        """Reached as `Nemesis.operator(cluster, dialect)`."""
+        self._roster, self._cluster, self._dialect = roster, cluster, dialect
+
+    def act(
+        self,
+        name: str,
+        targets: object,
+        action: Callable[[], object],
+        observe: Callable[[], T],
+        accept: Callable[[T], bool],
+        *,
+        within_s: float = _EFFECT_WITHIN_S,
+    ) -> Injection:
+        """Do anything, and wait until ``observe`` shows its effect; InvalidRunError if it never does."""
+
+        def verify() -> Evidence:
+            try:
+                seen = wait_until(
+                    observe, within_s=within_s, awaiting=f"the effect of {name!r}", accept=accept
+                )
+            except WaitTimeoutError as error:
+                raise InvalidRunError(f"The action {name!r} had no effect: {error.message}") from error
+            return {"seen": str(seen)}
+
+        fault = Action(name, "operator", targets, lambda: _ignore(action()), verify)
+        return self._roster.add(fault).inject()
+
+    def elect(
+        self,
+        topic: str,
+        partition: int = 0,
+        *,
+        kind: Literal["preferred", "unclean"] = "preferred",
+        leader: str = "",
+    ) -> Injection:
+        """Elect the preferred leader, or any live replica whether in sync or not.
+
+        ``leader`` is the host that must lead afterwards; without it, anybody.
+        """
+        wanted = self._roster.topology.host(leader).node_id if leader else None
+
+        def ask() -> None:
+            answers = elect_leaders(self._controller(), [(topic, partition)], kind, dialect=self._dialect)
+            self._check(f"{kind} election of {topic}/{partition}", answers.values())
+
+        def led(state: PartitionState | None) -> bool:
+            return state is not None and state.leader >= 0 and wanted in (None, state.leader)
+
+        name = f"elect {kind} leader of {topic}/{partition}"
+        return self.act(name, [f"{topic}/{partition}"], ask, self._observe(topic, partition), led)
+
+    def reassign(
+        self, topic: str, replicas: Sequence[int], partition: int = 0, *, within_s: float = 30.0
+    ) -> Injection:
+        """New replicas, or the same in another order: that bumps the leader epoch and frees a stuck ISR."""
+        before = self._cluster.partition(topic, partition)
+
+        def ask() -> None:
+            wish = {(topic, partition): list(replicas)}
+            answers = alter_partition_reassignments(self._controller(), wish, dialect=self._dialect)
+            self._check(f"reassignment of {topic}/{partition} to {list(replicas)}", answers.values())
+
+        def done(state: PartitionState | None) -> bool:
+            changed = before is None or state is None or state.epoch != before.epoch
+            return state is not None and changed and set(state.isr) == set(replicas)
+
+        name = f"reassign {topic}/{partition} to {list(replicas)}"
+        observe = self._observe(topic, partition)
+        return self.act(name, [f"{topic}/{partition}"], ask, observe, done, within_s=within_s)
+
+    def delete_controller(self, client: KazooClient, *, becomes: str = "") -> Injection:
+        """Delete `/controller` so that the brokers race for it; ``becomes`` repeats until that host wins."""
+        wanted = self._roster.topology.host(becomes).node_id if becomes else None
+        first = _controller_epoch(client)
+
+        def race() -> None:
+            for _ in range(_CONTROLLER_TRIES):
+                epoch = _controller_epoch(client)
+                delete_controller(client)
+                wait_until(
+                    lambda epoch=epoch: _controller_epoch(client) > epoch,  # type: ignore[misc]
+                    within_s=_EFFECT_WITHIN_S,
+                    awaiting="another controller epoch",
+                    poll_s=0.01,
+                )
+                if wanted in (None, self._cluster.controller()):
+                    return
+            raise InvalidRunError(f"{becomes} did not become controller in {_CONTROLLER_TRIES} races.")
+
+        name = f"make {becomes} controller" if becomes else "delete /controller"
+        return self.act(
+            name,
+            ["/controller"],
+            race,
+            lambda: (_controller_epoch(client), self._cluster.controller()),
+            lambda seen: seen[0] > first and seen[1] is not None and wanted in (None, seen[1]),
+        )
+
+    def _controller(self) -> tuple[str, int]:
+        number = self._cluster.controller()
+        if number is None:
+            raise InvalidRunError("There is no controller now that could be asked for anything.")
+        return self._roster.topology.host(f"broker{number}").address, 9092
+
+    def _observe(self, topic: str, partition: int) -> Callable[[], PartitionState | None]:
+        return lambda: self._cluster.partition(topic, partition)
+
+    def _check(self, what: str, outcomes: Iterable[Outcome]) -> None:
+        for outcome in outcomes:
+            if outcome.error not in (0, _ELECTION_NOT_NEEDED):
+                raise InvalidRunError(
+                    f"The {what} was refused with Kafka's error {outcome.error} {outcome.message}.".rstrip()
+                )
+
+
+def _controller_epoch(client: KazooClient) -> int:
+    return int(client.get("/controller_epoch")[0])
+
+
+def _ignore(_: object) -> None:
+    return None

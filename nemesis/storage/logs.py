@@ -1,0 +1,111 @@
+"""Files of replicas: wiped, damaged, or cut back to what was flushed; nothing but file work."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.errors import InvalidRunError, UsageError
+from harness.kafka.batches import parse
+from harness.kafka.segments import checkpoint_lines, segments
+
+TopicPartition = tuple[str, int]
+
+
+def replica_folder(data: Path, topic: str, partition: int) -> Path:
+    """Folder of one replica. Raises UsageError when this broker has none."""
+    folder = data / f"{topic}-{partition}"
+    if not folder.is_dir():
+        there = ", ".join(sorted(path.name for path in data.glob("*-[0-9]*"))) or "none"
+        raise UsageError(f"There is no replica of {topic}/{partition} in {data}; there are: {there}.")
+    return folder
+
+
+def replicas(data: Path) -> dict[TopicPartition, Path]:
+    """All replicas' folders."""
+    found = {}
+    for folder in sorted(data.glob("*-[0-9]*")):
+        topic, _, number = folder.name.rpartition("-")
+        if folder.is_dir() and number.isdigit():
+            found[topic, int(number)] = folder
+    return found
+
+
+def log_bytes(data: Path) -> dict[str, int]:
+    """Bytes of whole batches per replica: what Kafka would find there."""
+    return {
+        f"{topic}/{partition}": sum(parse(file.read_bytes()).consumed_bytes for file in segments(folder))
+        for (topic, partition), folder in replicas(data).items()
+    }
+
+
+def wipe(folder: Path) -> int:
+    """Remove a replica's folder with all its files; returns how many bytes of log went with it."""
+    size_bytes = sum(file.stat().st_size for file in segments(folder))
+    shutil.rmtree(folder)
+    return size_bytes
+
+
+def corrupt(folder: Path, offset: int) -> tuple[Path, int]:
+    """Flip the last byte of the batch that holds ``offset``; returns the file and the position in it."""
+    for file in segments(folder):
+        data = file.read_bytes()
+        position = 0
+        for batch in parse(data).batches:
+            position += batch.size_bytes
+            if batch.offset <= offset < batch.next_offset:
+                if not batch.crc_ok:
+                    raise InvalidRunError(f"The batch of offset {offset} in {file} is damaged already.")
+                with file.open("r+b") as log:
+                    log.seek(position - 1)
+                    log.write(bytes([data[position - 1] ^ 0xFF]))
+                return file, position - 1
+    raise UsageError(f"No batch in {folder} holds offset {offset}; is it written yet, and not deleted?")
+
+
+def intact(folder: Path, offset: int) -> bool:
+    """The batch that holds ``offset`` has the checksum that it claims."""
+    for file in segments(folder):
+        for batch in parse(file.read_bytes()).batches:
+            if batch.offset <= offset < batch.next_offset:
+                return batch.crc_ok
+    return False
+
+
+def cut_to_flushed(data: Path, flushed: Mapping[TopicPartition, int] | None = None) -> dict[str, int]:
+    """Cut every log back to the batch before its flushed offset; returns bytes lost per replica.
+
+    ``flushed`` gives the offset up to which a log is on the disk; without it, the broker's own
+    `recovery-point-offset-checkpoint` does, and a replica that it does not name loses all.
+    """
+    known = dict(flushed) if flushed is not None else recovery_points(data)
+    return {
+        f"{topic}/{partition}": _cut(folder, known.get((topic, partition), 0))
+        for (topic, partition), folder in replicas(data).items()
+    }
+
+
+def recovery_points(data: Path) -> dict[TopicPartition, int]:
+    """Offsets below which the broker knows its logs to be flushed."""
+    entries = checkpoint_lines(data / "recovery-point-offset-checkpoint")
+    return {(entry[0], int(entry[1])): int(entry[2]) for entry in entries if len(entry) == 3}
+
+
+def _cut(folder: Path, offset: int) -> int:
+    lost = 0
+    for number, file in enumerate(segments(folder)):
+        data = file.read_bytes()
+        keep = 0
+        for batch in parse(data).batches:
+            if batch.next_offset > offset:
+                break
+            keep += batch.size_bytes
+        lost += len(data.rstrip(b"\0")) - keep if len(data) > keep else 0
+        if keep == 0 and number > 0:
+            for sibling in folder.glob(f"{file.stem}.*"):
+                sibling.unlink()
+        elif keep < len(data):
+            with file.open("r+b") as log:
+                log.truncate(keep)
+    return lost

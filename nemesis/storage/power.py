@@ -1,0 +1,131 @@
+"""Brokers that lose their power, and disks without a free byte."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.errors import InvalidRunError
+from nemesis.fault import Evidence, Kind
+from nemesis.processes import Ended
+from nemesis.storage import logs
+from nemesis.storage.disk import Disk
+from nemesis.storage.logs import TopicPartition
+
+
+class PowerCut:
+    """All hosts are killed and all disks cut before anything else happens."""
+
+    kind: Kind = "storage"
+    ends_processes = True
+
+    def __init__(
+        self,
+        ended: Ended,
+        plan: Mapping[str, tuple[Path, Disk | None]],
+        flushed: Mapping[TopicPartition, int] | None,
+    ) -> None:
+        """``plan``: data folder and disk of each host; no disk means emulation."""
+        hosts = ", ".join(plan)
+        emulated = any(disk is None for _, disk in plan.values())
+        self.name = f"power cut {hosts}" + (" (emulated)" if emulated else "")
+        self._ended, self._plan, self._flushed = ended, plan, flushed
+        self._found: dict[str, dict[str, object]] = {}
+
+    @property
+    def undoable(self) -> bool:
+        """As for a kill."""
+        return self._ended.undoable
+
+    def targets(self) -> object:
+        """Hosts, and how each one's power is cut."""
+        return {host: disk.kind if disk else "emulation" for host, (_, disk) in self._plan.items()}
+
+    def inject(self) -> None:
+        """SIGKILL all, cut all disks, wait for all; then the power is back, and what survived is mounted."""
+        before = {host: logs.log_bytes(data) for host, (data, _) in self._plan.items()}
+        self._ended.strike()
+        for _, disk in self._plan.values():
+            if disk is not None:
+                disk.cut()
+        self._ended.await_end()
+        for host, (data, disk) in self._plan.items():
+            if disk is None:
+                logs.cut_to_flushed(data, self._flushed)
+            else:
+                self._check_dead(host, disk)
+                disk.reattach()
+            after = logs.log_bytes(data)
+            self._found[host] = {
+                "how": disk.kind if disk else "emulation",
+                "log_bytes_before": before[host],
+                "log_bytes_after": {name: after.get(name, 0) for name in before[host]},
+            }
+
+    def verify(self) -> Evidence:
+        """The processes died of the kill, and each disk refused to be used in between."""
+        return {**self._ended.verify(), "disks": self._found}
+
+    def heal(self) -> None:
+        """Start the processes again, where a way was given."""
+        self._ended.heal()
+
+    def verify_healed(self) -> Evidence:
+        """All of them run again."""
+        return self._ended.verify_healed()
+
+    def _check_dead(self, host: str, disk: Disk) -> None:
+        try:
+            (disk.mount / "after-the-power-cut").write_bytes(b"!")
+        except OSError:
+            return
+        raise InvalidRunError(f"{self.name!r} did not bite: the disk of {host} can still be written to.")
+
+
+class FullDisk:
+    """A disk without a free byte."""
+
+    kind: Kind = "storage"
+    undoable = True
+    ends_processes = False
+
+    def __init__(self, host: str, disk: Disk) -> None:
+        """``disk`` belongs to ``host`` alone."""
+        self.name = f"fill the disk of {host}"
+        self._host, self._disk = host, disk
+
+    def targets(self) -> object:
+        """The host and its kind of disk."""
+        return {self._host: self._disk.kind}
+
+    def inject(self) -> None:
+        """Take all the room there is."""
+        self._disk.fill()
+
+    def verify(self) -> Evidence:
+        """Writing fails."""
+        said = self._try()
+        if not said:
+            raise InvalidRunError(f"{self.name!r} did not bite: a file can still be written there.")
+        return {"write": said}
+
+    def heal(self) -> None:
+        """Give the room back."""
+        self._disk.free()
+
+    def verify_healed(self) -> Evidence:
+        """Writing works."""
+        said = self._try()
+        if said:
+            raise InvalidRunError(f"The disk of {self._host} still refuses to be written to: {said}.")
+        return {"write": "ok"}
+
+    def _try(self) -> str:
+        probe = self._disk.mount / "d" / ".room"
+        try:
+            probe.write_bytes(b"\0" * 8192)
+        except OSError as error:
+            return str(error.strerror)
+        finally:
+            probe.unlink(missing_ok=True)
+        return ""
