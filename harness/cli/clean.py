@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from harness.errors import UnfitError
 from harness.lab import docker_engine, docker_sweep
 
 
@@ -19,7 +20,11 @@ def clean(
 ) -> None:
     """Remove labelled containers, networks and volumes of runs whose harness is gone."""
     console = Console(highlight=False)
-    client = docker_engine.connect()
+    try:
+        client = docker_engine.connect()
+    except UnfitError as error:
+        console.print(f"nothing to clean that can be seen: {error.message}", markup=False, soft_wrap=True)
+        return
     try:
         found = docker_sweep.leftovers(client)
         for thing in found:
@@ -29,6 +34,8 @@ def clean(
         doomed = len(found) - kept
         if not dry_run:
             docker_sweep.remove(client, lambda thing: everything or not thing.alive)
+            if not docker_sweep.leftovers(client):
+                docker_engine.drop_guard_route()
         if kept:
             console.print(
                 f"left alone: {kept} things of live runs or brought up by hand (--all removes them)"

@@ -7,6 +7,7 @@ leaves a host which keeps its address and its rules, just like an embedded one.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -42,19 +43,20 @@ class ComposeLab:
         self._containers: dict[str, str] = {}
         self._main: dict[str, Exec] = {}
         self._callbacks: list[Callable[[str], None]] = []
-        self._guarded = False
         self._user = f"{os.getuid()}:{os.getgid()}"
 
     def up(self) -> None:
         """Build the image where it is missing, make network and containers, and start them on hold."""
         self._client = client = docker_engine.connect()
         docker_engine.compose_command()
-        docker_sweep.remove(client, lambda thing: not thing.alive)
-        self._guarded = docker_engine.guard_route()
+        with contextlib.suppress(LabError):  # two starts may sweep at once; `acked clean` says what stays
+            docker_sweep.remove(client, lambda thing: not thing.alive)
         image = docker_image.ensure(client)
+        docker_engine.guard_route()
         for host in self.topology.hosts:
             self.data_dir(host.name).mkdir(parents=True, exist_ok=True)
         self.topology = docker_project.create(client, self.project, self.topology, self.run_dir, image)
+        docker_engine.guard_route()  # another run may have ended, and taken it back, in between
         label = f"{docker_engine.LABEL_RUN}={self.project}"
         for entry in client.api.containers(all=True, filters={"label": label}):
             self._containers[entry["Labels"]["com.docker.compose.service"]] = entry["Id"]
@@ -70,7 +72,7 @@ class ComposeLab:
         self._containers.clear()
         try:
             docker_sweep.remove(client, lambda thing: thing.run == self.project, run=self.project)
-            if self._guarded and not docker_sweep.leftovers(client):
+            if not docker_sweep.leftovers(client):
                 docker_engine.drop_guard_route()
         finally:
             client.close()

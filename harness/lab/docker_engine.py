@@ -22,7 +22,7 @@ LABEL_RUN = "acked.run"
 LABEL_OWNER = "acked.owner"
 """Label that tells whether the harness that made it still lives (see `harness.lab.docker_sweep`)."""
 
-BENCHMARKING_RANGE = "198.18.0.0/15"
+_GUARD = ("unreachable", "198.18.0.0/15", "metric", "4242", "proto", "142")
 _SUBNETS = tuple(f"198.18.{third}" for third in range(130, 191))
 """Where runs take their /24 from; 198.18.129 is left to clusters brought up by hand."""
 _HOW = (
@@ -84,21 +84,21 @@ def free_subnets(client: docker.DockerClient) -> list[str]:
     return free
 
 
-def guard_route() -> bool:
-    """Make the lab's range unreachable while no bridge carries it; True when this call added the route.
+def guard_route() -> None:
+    """Make the lab's range unreachable while no bridge carries it, from the machine's own namespace.
 
     Otherwise a client whose container network is gone would look for the address on the open network, and
-    something out there may answer. Needs root on Linux; elsewhere nothing is done.
+    something out there may answer. Needs root on Linux; elsewhere nothing is done. A route that somebody
+    else set to the same end is left alone.
     """
-    if platform.system() != "Linux" or os.geteuid() != 0:
-        return False
-    command = ["ip", "route", "add", "unreachable", BENCHMARKING_RANGE, "metric", "4242"]
-    return _runs(command)
+    if platform.system() == "Linux" and os.geteuid() == 0:
+        _runs(["ip", "route", "add", *_GUARD])
 
 
 def drop_guard_route() -> None:
-    """Take back what `guard_route` added."""
-    _runs(["ip", "route", "del", "unreachable", BENCHMARKING_RANGE, "metric", "4242"])
+    """Take back what `guard_route` added, by whatever process; told from others' routes by its protocol."""
+    if platform.system() == "Linux" and os.geteuid() == 0:
+        _runs(["ip", "route", "del", *_GUARD])
 
 
 def require_on_bridge(address: str) -> None:

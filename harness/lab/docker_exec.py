@@ -55,12 +55,21 @@ class Exec:
         self._status: int | None = None
 
     def pid(self) -> int:
-        """Its pid as the engine's machine sees it."""
+        """Its pid as the engine's machine sees it; 0 when it ended before the engine told."""
 
-        def seen() -> int:
-            return int(self._api.exec_inspect(self._exec_id)["Pid"] or 0)
+        def seen() -> int | None:
+            state = self._api.exec_inspect(self._exec_id)
+            return int(state["Pid"] or 0) if state["Pid"] or state["ExitCode"] is not None else None
 
-        return wait_until(seen, within_s=10, awaiting="the engine to start a process", poll_s=0.01)
+        pid = wait_until(
+            seen,
+            within_s=10,
+            awaiting="the engine to start a process",
+            accept=lambda found: found is not None,
+            poll_s=0.01,
+        )
+        assert pid is not None
+        return pid
 
     def poll(self) -> int | None:
         """Exit status, negative for SIGKILL; None while it runs."""

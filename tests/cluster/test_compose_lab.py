@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -249,3 +251,34 @@ def test_what_a_killed_harness_leaves_is_removed_by_clean(tmp_path: Path, runnin
     assert docker_sweep.leftovers(client, project) == []
     assert running.cluster.registered() == {1, 2, 3}, "a live run was touched"
     client.close()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(8))
+def test_a_harness_killed_at_any_moment_leaves_nothing_that_clean_does_not_remove(
+    seed: int, tmp_path: Path
+) -> None:
+    """Also while Compose makes the containers: that one goes on for a while after its parent died."""
+    harness = subprocess.Popen([sys.executable, "-c", _HARNESS, str(tmp_path)], stdin=subprocess.PIPE)
+    with suppress(subprocess.TimeoutExpired):
+        harness.wait(random.Random(seed).uniform(0.3, 5))
+    harness.kill()
+    harness.communicate()
+    wait_until(
+        lambda: not _composes_for(harness.pid), within_s=30, awaiting="a Compose that outlived its parent"
+    )
+    client = docker_engine.connect()
+    docker_sweep.remove(client, lambda thing: not thing.alive)
+    mine = [thing for thing in docker_sweep.leftovers(client) if f"acked-{harness.pid}-" in thing.run]
+    client.close()
+    assert mine == []
+
+
+def _composes_for(harness: int) -> list[str]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            line = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if f"-p acked-{harness}-" in line:
+                found.append(line)
+    return found
