@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.kafka.batches import Parsed, parse
-from harness.kafka.segments import segments
+from harness.kafka.segments import high_watermarks, read_folder, segments
 from harness.kafka.wire.logs import Fetched
 
 TopicPartition = tuple[str, int]
@@ -74,3 +74,14 @@ class FileSource:
 
 def _nothing(error: int) -> Fetched:
     return Fetched(Parsed([], [], 0), error, -1, -1, 0)
+
+
+def own_log_of(data_dir: Path, topic: str, partition: int) -> Fetched:
+    """A replica's own log from its files, as `fetch_own_log` gives it; its watermark is the last checkpoint's."""
+    folder = data_dir / f"{topic}-{partition}"
+    files = segments(folder)
+    if not files:
+        return _nothing(UNKNOWN_TOPIC_OR_PARTITION)
+    parsed = read_folder(folder)
+    watermark = high_watermarks(data_dir).get((topic, partition), 0)
+    return Fetched(parsed, 0, watermark, int(files[0].stem), parsed.consumed_bytes)

@@ -16,6 +16,7 @@ from harness.kafka.wire.admin import elect_leaders
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import Fetched, fetch_own_log
 from harness.lab.model import Lab
+from harness.observer.files import own_log_of
 from harness.observer.observer import Observer
 from harness.run.writers import BoundWriter
 from harness.scenario import Setup
@@ -185,6 +186,8 @@ class Stage:
 
     def own_log(self, broker: str, topic: str, partition: int = 0) -> Fetched:
         """One replica's own log up to 1 MiB, read beside all clients and without side effects."""
+        if not self.dialect.own_log_by_fetch:
+            return own_log_of(self.lab.data_dir(broker) / "data", topic, partition)
         address = self.lab.topology.host(broker).address
         return fetch_own_log((address, 9092), topic, partition, dialect=self.dialect, timeout_s=2.0)
 

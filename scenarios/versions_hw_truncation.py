@@ -1,0 +1,180 @@
+"""Articles 002 and 004 on the brokers of their own time: truncation to the high watermark, then its cure.
+
+Two quick leader changes. The follower that leads in the end was cut from the first new leader, so before
+leader epochs (KIP-101, Kafka 0.11) it cut its log to its own high watermark, which lags behind by one
+fetch; the parked fetch of an idle topic makes that gap as long as `replica.fetch.wait.max.ms`.
+"""
+
+from __future__ import annotations
+
+from harness.claims import condition, fates, mark
+from harness.errors import WaitTimeoutError
+from harness.run.stage import Stage
+from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
+from harness.waiting import wait_until
+from scenarios.steps import CONVERGE_S, require, require_controller, wait_view
+
+TOPIC = "t"
+FIRST, SECOND, LATE = "broker1", "broker2", "broker3"
+_LONG_FETCH = {
+    "replica.fetch.wait.max.ms": "20000",
+    "replica.socket.timeout.ms": "30000",
+    "request.timeout.ms": "30000",
+    "replica.lag.time.max.ms": "60000",
+    "num.replica.fetchers": "2",
+    "min.insync.replicas": "2",
+}
+
+
+def body(stage: Stage) -> None:
+    """m1 and m2 on three replicas; the late follower is cut off; two leaders die; it leads and writes m3."""
+    require_controller(stage, SECOND)
+    require(stage.leader(TOPIC) == FIRST, f"{FIRST} leads {TOPIC}")
+    writer = stage.writer("az1", "az1-acks-all", FIRST, acks=-1)
+    for message in ("m1", "m2"):
+        writer.must_send(TOPIC, message)
+    _wait_length(stage, 2, FIRST, SECOND, LATE)
+    _note_window(stage)
+
+    with stage.nemesis.cut(f"{LATE} -> {SECOND}:kafka", action="reject"):
+        stage.mark("cut", f"{LATE} can no longer fetch from {SECOND}")
+        stage.kill(FIRST)
+        stage.wait_for_leader(TOPIC, on=SECOND)
+        wait_view(stage, LATE, TOPIC, leader=2)
+        stage.mark("second-leads", f"{SECOND} leads; {LATE} holds {_length(stage, LATE)} messages")
+        stage.kill(SECOND)
+        stage.wait_for_leader(TOPIC, on=LATE)
+        stage.mark("late-leads", f"{LATE} leads with {_length(stage, LATE)} messages")
+
+    last = stage.writer("az3", "az3-acks1", LATE, acks=1)
+    stage.clients["az3"].wait_writable(TOPIC, last.spec, label="m3", within_s=15)
+    stage.mark("m3", f"{LATE} acknowledged m3")
+    stage.restart(FIRST)
+    stage.wait_for_isr(TOPIC, 1, 3, within_s=CONVERGE_S)
+    stage.restart(SECOND)
+    stage.wait_for_isr(TOPIC, 1, 2, 3, within_s=CONVERGE_S)
+    after = stage.writer("az3", "az3-acks-all", LATE, acks=-1)
+    after.must_send(TOPIC, "m4")
+    lengths = {broker: _length(stage, broker) for broker in (FIRST, SECOND, LATE)}
+    _wait_length(stage, max(lengths.values()), FIRST, SECOND, LATE)
+    stage.mark("rejoined", "all three are in sync again, as the metadata store sees it")
+
+
+def _length(stage: Stage, broker: str) -> int:
+    found = stage.own_log(broker, TOPIC)
+    return found.parsed.next_offset or 0
+
+
+def _wait_length(stage: Stage, length: int, *brokers: str) -> None:
+    wait_until(
+        lambda: [_length(stage, broker) for broker in brokers],
+        accept=lambda lengths: set(lengths) == {length},
+        within_s=15,
+        awaiting=f"{', '.join(brokers)} to hold {length} messages of {TOPIC}",
+        abort=stage.cluster.check_alive,
+    )
+
+
+def _note_window(stage: Stage) -> None:
+    """The schedule shows something only where the late follower does not know yet that m2 is committed.
+
+    Below 2.3 the watermark is read from the checkpoint file, which is written twice a second.
+    """
+    try:
+        wait_until(
+            lambda: stage.own_log(LATE, TOPIC).high_watermark,
+            accept=lambda watermark: watermark >= 2,
+            within_s=1.5,
+            awaiting="the watermark that closes the window",
+        )
+    except WaitTimeoutError:
+        watermark = stage.own_log(LATE, TOPIC).high_watermark
+        stage.mark("window-open", f"high watermark {watermark} at {LATE}, which holds 2 messages")
+    else:
+        stage.mark("window-closed", f"high watermark 2 at {LATE}: it knows that all is committed")
+
+
+_OPEN = condition(
+    "(SELECT count(*) > 0 FROM marks WHERE name = 'window-open')",
+    "(SELECT max(text) FROM marks WHERE name LIKE 'window-%')",
+)
+_EPOCHS = "since 0.11.0 followers ask for the end of their leader epoch instead (KIP-101)"
+_HELD = f"(SELECT max(text) FROM marks WHERE name = 'late-leads')"
+_AT_1 = f"(SELECT count(DISTINCT writer * 1000 + seq) FROM copies WHERE topic = '{TOPIC}' AND offset = 1)"
+
+CLAIMS = (
+    Claim(
+        name="truncated",
+        section="002 scenario 1",
+        says="A follower cuts its log to its own high watermark before it follows the new leader: m2 goes, "
+        "although it was committed.",
+        given=_OPEN,
+        holds=condition(f"{_HELD} LIKE '%with 1 messages'", _HELD),
+        erratum=Erratum(
+            says="It keeps m2.",
+            because=_EPOCHS,
+            since="0.11.0",
+            holds=condition(f"{_HELD} LIKE '%with 2 messages'", _HELD),
+        ),
+    ),
+    Claim(
+        name="m2-lost",
+        section="002 scenario 1",
+        says="m2, acknowledged with acks=all under min.insync.replicas=2 and held by three replicas, is lost.",
+        given=_OPEN,
+        holds=fates("label = 'm2' AND outcome = 'ok'", "lost", "lost_after_read", "overwritten"),
+        erratum=Erratum(
+            says="m2 is kept.",
+            because=_EPOCHS,
+            since="0.11.0",
+            holds=fates("label = 'm2' AND outcome = 'ok'", "kept"),
+        ),
+    ),
+    Claim(
+        name="diverged",
+        section="002 scenario 2",
+        says="The first leader comes back with m2 where the others have m3, and is taken into the ISR: the "
+        "replicas differ for ever.",
+        given=_OPEN,
+        holds=condition(f"{_AT_1} = 2", f"concat({_AT_1}, ' different messages at offset 1')"),
+        erratum=Erratum(
+            says="All replicas hold the same.",
+            because=_EPOCHS,
+            since="0.11.0",
+            holds=condition(f"{_AT_1} = 1", f"concat({_AT_1}, ' message at offset 1')"),
+        ),
+    ),
+    Claim(
+        name="late-write-kept",
+        section="002 scenario 1",
+        says="What the late follower acknowledged as leader stays.",
+        holds=fates("label IN ('m3', 'm4') AND outcome = 'ok'", "kept", at_least=2),
+    ),
+)
+_OLD = "truncation to the high watermark, before leader epochs"
+
+SCENARIO = Scenario(
+    name="hw-truncation-by-version",
+    title="Two quick leader changes on real 0.10.2.2 and later: truncation to the high watermark",
+    article="002",
+    section="scenario 1",
+    body=body,
+    setup=Setup(
+        topics=(Topic(TOPIC, (1, 2, 3)),),
+        controller=SECOND,
+        broker_config=_LONG_FETCH,
+        stream_rate=0.0,
+    ),
+    claims=CLAIMS,
+    expected=(
+        Expected("lost", f"topic = '{TOPIC}'", _OLD, before="0.11.0"),
+        Expected("overwritten", f"topic = '{TOPIC}'", _OLD, before="0.11.0"),
+        Expected("diverged", f"topic = '{TOPIC}'", _OLD, before="0.11.0"),
+    ),
+    faults=(f"cut {LATE} -> {SECOND}:kafka", f"kill {FIRST}", f"kill {SECOND}"),
+    kafka="0.10.2.2",
+    mode="zookeeper",
+    outcome="0.10.2.2 loses m2 and diverges; from 0.11.0.3 on it is kept (2.4.1 never opens the window)",
+    versions=("0.10.2.2", "0.11.0.3", "1.1.1", "2.4.1", "2.7.1"),
+    modes=("zookeeper",),
+)
