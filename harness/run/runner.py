@@ -30,6 +30,7 @@ from harness.run.stage import Stage
 from harness.run.watching import Watch
 from harness.scenario import Scenario, Setup, Topic
 from nemesis.nemesis import Nemesis
+from nemesis.storage.disks import Disks
 from workloads.client import Client
 
 STREAM_PARTITIONS = 3
@@ -78,7 +79,8 @@ def run_scenario(
         anchor={"monotonic_ns": anchor.monotonic_ns, "wall_ns": anchor.wall_ns},
     )
     write_json(folder.path / CLAIMS, scenario.declared(options.version.version))
-    status, problem = "complete", None
+    status = "complete"
+    problem: AckedError | None = None
     try:
         _Run(scenario, options, folder, progress, booted).go()
     except InvalidRunError as error:
@@ -127,9 +129,13 @@ class _Run:
         with ExitStack() as stack:
             journal = stack.enter_context(Journal(self.folder.journal("harness")))
             lab = make_lab(self.options, self.folder.path)
+            disks = Disks(lab)
+            stack.callback(disks.close)
             stack.callback(lab.down)
             with progress.phase("lab", "making hosts"):
                 lab.up()
+            for reason in disks.make_where_possible(self.setup.volatile_disks).values():
+                progress.say(reason)
             distribution = artifacts.resolve(self.options.version.version)
             processes = Processes(lab, distribution, journal, self.options.version.log_syntax)
             clients = _Clients(lab)
@@ -147,7 +153,7 @@ class _Run:
             watch.start()
             record_broker_configs(lab.topology, cluster.asked_config, journal, self.dialect)
             record_topic_configs(lab.topology, self.topics, journal, self.dialect)
-            nemesis = stack.enter_context(Nemesis(lab, journal, expect_end=processes.expect_end))
+            nemesis = stack.enter_context(Nemesis(lab, journal, expect_end=processes.expect_end, disks=disks))
             nemesis.warm_up()
             stage = Stage(
                 setup=self.setup,
