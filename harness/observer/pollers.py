@@ -103,14 +103,15 @@ class ZooKeeperPoller:
             self._views.say([View(self.name, "reachable", error=_why(error))])
             return
         self._seen = at
-        self._views.say([View(self.name, "reachable"), *_znode_views(self.name, znodes)])
+        self._views.say([View(self.name, "reachable"), *znode_views(self.name, znodes)])
 
     def close(self) -> None:
         """End the session."""
         self._node.close()
 
 
-def _znode_views(name: str, znodes: Znodes) -> Iterable[View]:
+def znode_views(name: str, znodes: Znodes) -> Iterable[View]:
+    """What one ZooKeeper node shows, as views."""
     yield View(
         name,
         "controller",

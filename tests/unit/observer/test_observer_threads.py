@@ -1,0 +1,65 @@
+"""The observer's threads: silence is a view, a failure is told, and stopping is quick."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.errors import LabError
+from harness.history.journal import Journal
+from harness.observer import pollers
+from harness.observer.observer import Observer
+from harness.observer.targets import Node, Targets
+from harness.zookeeper.znodes import PartitionState, Znodes
+
+
+@pytest.fixture
+def nobody() -> tuple[str, int]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address: tuple[str, int] = listener.getsockname()[:2]
+    return address
+
+
+def test_silent_nodes_are_views_too(tmp_path: Path, nobody: tuple[str, int]) -> None:
+    targets = Targets((Node("broker1", 1, nobody),), (Node("zookeeper1", 1, nobody),))
+    with Journal(tmp_path / "j.jsonl") as journal, Observer(targets, journal) as observer:
+        for source in ("broker1", "zookeeper1"):
+            observer.views.wait(
+                lambda source=source: observer.views.latest(source, "reachable") is not None,
+                within_s=5,
+                awaiting=f"a word about {source}",
+            )
+        assert not observer.view("broker").reachable()
+        started = time.monotonic()
+        observer.stop()
+        assert time.monotonic() - started < 3
+    rows = [json.loads(line) for line in (tmp_path / "j.jsonl").read_text().splitlines()]
+    assert {row["source"]: bool(row["error"]) for row in rows} == {"broker1": True, "zookeeper1": True}
+
+
+def test_an_observer_that_fails_is_not_silent(
+    tmp_path: Path, nobody: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_args: object, **_options: object) -> None:
+        raise ValueError("not what Kafka says")
+
+    monkeypatch.setattr(pollers, "metadata", broken)
+    with Journal(tmp_path / "j.jsonl") as journal:
+        observer = Observer(Targets((Node("broker1", 1, nobody),)), journal)
+        observer.start()
+        with pytest.raises(LabError, match="observer of broker1 failed: ValueError: not what Kafka says"):
+            observer.stop()
+
+
+def test_znodes_as_views() -> None:
+    state = PartitionState(leader=2, epoch=3, isr=(3, 2), controller_epoch=1, zxid=40)
+    znodes = Znodes(1, 5, 30, (1, 2, 3), 20, {("t", 0): state}, {("t", 0): (2, 3)})
+    controller, brokers, partition = pollers.znode_views("zookeeper1", znodes)
+    assert (controller.controller, controller.epoch, controller.order) == (1, 5, 30)
+    assert (brokers.brokers, brokers.order) == ((1, 2, 3), 20)
+    assert (partition.leader, partition.epoch, partition.isr, partition.order) == (2, 3, (2, 3), 40)
+    assert partition.replicas == (2, 3)
