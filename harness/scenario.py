@@ -108,6 +108,8 @@ class Setup:
     """Brokers that may connect only to these ZooKeeper nodes: healthy ones stay off the AZ to be cut."""
     format_features: Mapping[str, str] = field(default_factory=dict)
     """KRaft features that are set when the data folders are formatted, by name and level."""
+    volatile_disks: tuple[str, ...] = ()
+    """Brokers that get a disk of their own whose power can be cut (emulated where the machine cannot)."""
     stream_rate: float = 50.0
     """Background messages a second in each AZ; 0 for none."""
     stream_topic: str = "stream"

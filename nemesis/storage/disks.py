@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from harness.errors import UnfitError, UsageError
+from harness.errors import LabError, UnfitError, UsageError
 from harness.lab.model import Lab
 from nemesis.storage.disk import Disk, DiskKind, copy_tree
 from nemesis.storage.fuse import FuseDisk
@@ -42,23 +42,42 @@ class Disks:
                 f"In the {self._lab.kind} lab, {host} sees no mount that is made later, so its power "
                 f"can only be cut by emulation; use the embedded lab for a real one."
             )
-        chosen = kind or fitting_kind()
-        if chosen is None:
-            raise UnfitError(
-                f"No disk whose power can be cut works here for {host}: open /dev/fuse (mode 0666, and "
-                f"install libfuse3-3), or run as root with loop devices and mkfs.ext4."
-            )
         folder = self._lab.data_dir(host)
         data = folder / "data"
         if data.exists():
             raise UsageError(f"{data} exists already: make the disk of {host} before its first start.")
-        disk = make_disk(chosen, folder / "disk")
-        disk.attach()
+        disk = self._attach(host, folder / "disk", (kind,) if kind else fitting_kinds())
         # Not the root of the file system: ext4 keeps a lost+found there, which is no partition's name.
         (disk.mount / "d").mkdir()
         data.symlink_to(Path("disk") / "d")
         self._disks[host] = disk
         return disk
+
+    def _attach(self, host: str, mount: Path, kinds: Sequence[DiskKind]) -> Disk:
+        reasons = []
+        for kind in kinds:
+            disk = make_disk(kind, mount)
+            try:
+                disk.attach()
+            except (LabError, UnfitError) as error:
+                reasons.append(error.message)
+                disk.detach()
+            else:
+                return disk
+        raise UnfitError(
+            f"No disk whose power can be cut works here for {host}: open /dev/fuse (mode 0666) and install "
+            f"libfuse3-3, or run as root with loop devices and mkfs.ext4. {' '.join(reasons)}".rstrip()
+        )
+
+    def make_where_possible(self, hosts: Iterable[str]) -> dict[str, str]:
+        """`make` for several hosts; returns why it was not possible, by host (their cuts are emulated)."""
+        reasons = {}
+        for host in hosts:
+            try:
+                self.make(host)
+            except UnfitError as error:
+                reasons[host] = error.message
+        return reasons
 
     def get(self, host: str) -> Disk | None:
         """The disk of a host, if it has one."""
@@ -76,18 +95,17 @@ class Disks:
         self._disks.clear()
 
 
-def fitting_kind(wanted: Sequence[DiskKind] = ("fuse", "ext4", "xfs")) -> DiskKind | None:
-    """The first kind of disk that this machine seems to allow; None where there is none.
+def fitting_kinds() -> tuple[DiskKind, ...]:
+    """The kinds of disk that this machine seems to allow, best first.
 
     `fuse` comes first: unlike a real disk it loses the same bytes however long one waits.
     """
-    root = os.geteuid() == 0 and Path("/dev/loop-control").exists()
-    for kind in wanted:
-        if kind == "fuse" and os.access("/dev/fuse", os.R_OK | os.W_OK) and _has_libfuse():
-            return kind
-        if kind != "fuse" and root and shutil.which(MKFS[kind][0]):
-            return kind
-    return None
+    found: list[DiskKind] = []
+    if os.access("/dev/fuse", os.R_OK | os.W_OK) and _has_libfuse():
+        found.append("fuse")
+    if os.access("/dev/loop-control", os.R_OK | os.W_OK):
+        found += [kind for kind in ("ext4", "xfs") if shutil.which(MKFS[kind][0])]
+    return tuple(found)
 
 
 def make_disk(kind: DiskKind, mount: Path) -> Disk:

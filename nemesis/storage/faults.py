@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from harness.errors import InvalidRunError, UnfitError, UsageError
 from harness.lab.model import Host
@@ -15,6 +16,8 @@ from nemesis.storage.disk import Disk
 from nemesis.storage.disks import Disks
 from nemesis.storage.logs import TopicPartition
 from nemesis.storage.power import FullDisk, PowerCut
+
+How = Literal["best", "real", "emulated"]
 
 
 class Storage:
@@ -29,18 +32,19 @@ class Storage:
         self,
         *patterns: str,
         restart: Restart | None = None,
-        emulate: bool = False,
+        how: How = "best",
         flushed: Mapping[TopicPartition, int] | None = None,
     ) -> Injection:
         """Brokers lose their power at the same moment, at once: killed, and un-fsynced data is lost.
 
-        Needs a disk made before the boot (`Disks.make`), unless ``emulate``: then the logs are cut back
-        to what the brokers had flushed (or to ``flushed``), and the fault is named an emulation.
+        `real` needs a disk made before the boot (`Disks.make`). `emulated` cuts the logs back to what the
+        brokers had flushed (or to ``flushed``), and the fault is named an emulation; brokers tell what they
+        flushed every `log.flush.offset.checkpoint.interval.ms`. `best` is `real` where there is a disk.
         Healed as `Nemesis.kill` is.
         """
         hosts = self._roster.running(patterns)
         ended = self._roster.ended(hosts, "kill", restart)
-        fault = PowerCut(ended, self._plan(hosts, emulate), flushed)
+        fault = PowerCut(ended, self._plan(hosts, how), flushed)
         return self._roster.add(fault).inject()
 
     def wipe(self, host: str, topic: str, partition: int = 0) -> Injection:
@@ -88,14 +92,14 @@ class Storage:
             )
         return self._roster.add(FullDisk(host, disk))
 
-    def _plan(self, hosts: Sequence[Host], emulate: bool) -> dict[str, tuple[Path, Disk | None]]:
+    def _plan(self, hosts: Sequence[Host], how: How) -> dict[str, tuple[Path, Disk | None]]:
         plan = {}
         for host in hosts:
-            disk = None if emulate else self._disk(host.name)
-            if disk is None and not emulate:
+            disk = None if how == "emulated" else self._disk(host.name)
+            if disk is None and how == "real":
                 raise UnfitError(
                     f"The power of {host.name} cannot be cut: it has no disk of its own; make one with "
-                    f"`Disks.make` before the boot, or ask for an emulation."
+                    f"`Disks.make` before the boot, or let it be emulated."
                 )
             plan[host.name] = (self._data(host.name), disk)
         return plan
