@@ -88,8 +88,8 @@ def _body(case: Case) -> Callable[[Stage], None]:
         stage.mark("healed", "the links are back")
         for series in going_on:
             series.wait_refused(within_s=20)
-        for topic in stage.setup.topics:
-            stage.wait_converged(topic.name, within_s=40)
+        for spec in stage.setup.topics:
+            stage.wait_converged(spec.name, within_s=40)
         stage.mark("converged", "all replicas hold the same log and are in sync")
         _one_controller(stage)
         stage.mark("agreed", "all controllers follow one leader")

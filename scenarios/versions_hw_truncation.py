@@ -7,7 +7,7 @@ fetch; the parked fetch of an idle topic makes that gap as long as `replica.fetc
 
 from __future__ import annotations
 
-from harness.claims import condition, fates, mark
+from harness.claims import condition, fates
 from harness.errors import WaitTimeoutError
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
@@ -99,7 +99,7 @@ _OPEN = condition(
     "(SELECT max(text) FROM marks WHERE name LIKE 'window-%')",
 )
 _EPOCHS = "since 0.11.0 followers ask for the end of their leader epoch instead (KIP-101)"
-_HELD = f"(SELECT max(text) FROM marks WHERE name = 'late-leads')"
+_HELD = "(SELECT max(text) FROM marks WHERE name = 'late-leads')"
 _AT_1 = f"(SELECT count(DISTINCT writer * 1000 + seq) FROM copies WHERE topic = '{TOPIC}' AND offset = 1)"
 
 CLAIMS = (
@@ -120,7 +120,7 @@ CLAIMS = (
     Claim(
         name="m2-lost",
         section="002 scenario 1",
-        says="m2, acknowledged with acks=all under min.insync.replicas=2 and held by three replicas, is lost.",
+        says="m2, acknowledged with acks=all under min.insync.replicas=2 and on three replicas, is lost.",
         given=_OPEN,
         holds=fates("label = 'm2' AND outcome = 'ok'", "lost", "lost_after_read", "overwritten"),
         erratum=Erratum(
