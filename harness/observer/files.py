@@ -77,7 +77,7 @@ def _nothing(error: int) -> Fetched:
 
 
 def own_log_of(data_dir: Path, topic: str, partition: int) -> Fetched:
-    """A replica's own log from its files, as `fetch_own_log` gives it, with the watermark last checkpointed."""
+    """A replica's own log as its files hold it; its watermark is the one last checkpointed."""
     folder = data_dir / f"{topic}-{partition}"
     files = segments(folder)
     if not files:
