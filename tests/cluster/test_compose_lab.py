@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
@@ -92,6 +93,8 @@ def test_three_brokers_register_within_twenty_seconds(running: Running) -> None:
     print(f"lab up {running.up_s:.1f} s, cluster boot {running.boot_s:.1f} s")
     assert running.cluster.registered() == {1, 2, 3}
     assert running.cluster.roles()["zookeeper2"] == "leader"
+    if os.getloadavg()[0] > 2 * (os.cpu_count() or 1):
+        pytest.skip(f"the machine is too busy to time anything (load {os.getloadavg()[0]:.0f})")
     assert running.up_s + running.boot_s <= 20
 
 
@@ -100,8 +103,9 @@ def test_a_topic_gets_its_leader_and_its_data_lies_in_the_run_folder(running: Ru
     state = running.cluster.partition("t")
     assert state is not None
     assert state.leader == 1
-    log = running.lab.data_dir("broker1") / "data" / "t-0"
-    wait_until(log.is_dir, within_s=10, awaiting=f"{log}")
+    for name in ("broker1", "broker2", "broker3"):
+        log = running.lab.data_dir(name) / "data" / "t-0"
+        wait_until(log.is_dir, within_s=10, awaiting=f"{log}")
 
 
 def test_hosts_see_each_other_and_nothing_else(lab: ComposeLab) -> None:
@@ -167,7 +171,7 @@ def test_a_killed_broker_starts_again_with_address_rules_and_data(running: Runni
 def test_a_terminated_broker_says_so(running: Running) -> None:
     running.processes.expect_end("broker3")
     running.lab.signal("broker3", signal.SIGTERM)
-    assert running.lab.wait_exit("broker3", 20) == 143
+    assert running.lab.wait_exit("broker3", 60) == 143
     running.cluster.start("broker3")
 
 
