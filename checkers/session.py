@@ -59,7 +59,7 @@ def cache_dir() -> Path:
 
 
 def java_flags(cache: Path) -> str:
-    """JVM flags for a short life: serial collector, quiet logging, and a class-data archive where possible."""
+    """JVM flags for a short life: serial collector, quiet logging, a class-data archive where possible."""
     flags = [
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",

@@ -1,0 +1,128 @@
+"""Claims: SQL over history, life and findings; each ends confirmed, refuted, not reproduced or unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import BadDataError
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one query of a claim returned."""
+
+    holds: bool | None
+    observed: str
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """One sentence of an article, judged."""
+
+    name: str
+    says: str
+    section: str
+    status: str
+    as_declared: bool
+    observed: str
+    erratum: Mapping[str, Any] | None
+
+
+def queries_of(claims: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """All queries of the claims, by `name`, `name (given)` and `name (erratum)`."""
+    found: dict[str, str] = {}
+    for claim in claims:
+        found[claim["name"]] = claim["holds"]
+        if claim.get("given"):
+            found[f"{claim['name']} (given)"] = claim["given"]
+        if claim.get("erratum"):
+            found[f"{claim['name']} (erratum)"] = claim["erratum"]["holds"]
+    return found
+
+
+def ask(session: Any, queries: Mapping[str, str]) -> dict[str, Answer]:
+    """Run the queries together. Raises BadDataError naming the claim whose SQL cannot be understood."""
+    if not queries:
+        return {}
+    frames = [_frame(session, name, query) for name, query in queries.items()]
+    union = frames[0]
+    for frame in frames[1:]:
+        union = union.unionAll(frame)
+    rows = _collect(union)
+    if isinstance(rows, str):
+        rows = []
+        for (name, _), frame in zip(queries.items(), frames, strict=True):
+            alone = _collect(frame)
+            if isinstance(alone, str):
+                raise BadDataError(f"The SQL of claim {name!r} fails when run: {alone}")
+            rows += alone
+    answers: dict[str, Answer] = {}
+    for row in rows:
+        if row["claim"] in answers:
+            raise BadDataError(
+                f"The SQL of claim {row['claim']!r} returns more than one row; it must be one."
+            )
+        answers[row["claim"]] = Answer(row["holds"], row["observed"] or "")
+    return {name: answers.get(name, Answer(None, "the query returned no row")) for name in queries}
+
+
+def _frame(session: Any, name: str, query: str) -> Any:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as f
+
+    try:
+        frame = session.sql(query)
+        return frame.select(
+            f.lit(name).alias("claim"),
+            f.col("holds").cast("boolean").alias("holds"),
+            f.col("observed").cast("string").alias("observed"),
+        )
+    except PySparkException as error:
+        raise BadDataError(f"The SQL of claim {name!r} cannot be understood: {_short(error)}") from error
+
+
+def _collect(frame: Any) -> Any:
+    from pyspark.errors import PySparkException
+
+    try:
+        return frame.collect()
+    except PySparkException as error:
+        return _short(error)
+
+
+def _short(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:2])[:400]
+
+
+def judge_claims(session: Any, claims: Sequence[Mapping[str, Any]]) -> list[ClaimResult]:
+    """All claims of a scenario, judged by the views registered in the session."""
+    answers = ask(session, queries_of(claims))
+    return [_result(claim, answers) for claim in claims]
+
+
+def _result(claim: Mapping[str, Any], answers: Mapping[str, Answer]) -> ClaimResult:
+    name = claim["name"]
+    main = answers[name]
+    given = answers.get(f"{name} (given)")
+    other = answers.get(f"{name} (erratum)")
+    observed = main.observed
+    if given is not None and given.holds is not True:
+        status = "not reproduced" if given.holds is False else "unknown"
+        observed = given.observed or main.observed
+    elif main.holds is None:
+        status = "unknown"
+    else:
+        status = "confirmed" if main.holds else "refuted"
+    by_erratum = status == "refuted" and other is not None and other.holds is True
+    erratum = None
+    if claim.get("erratum"):
+        told = claim["erratum"]
+        erratum = {"says": told["says"], "because": told["because"], "holds": other.holds if other else None}
+        if status == "refuted" and other is not None and other.holds is None:
+            status = "unknown"
+    return ClaimResult(
+        name, claim["says"], claim["section"], status, status == "confirmed" or by_erratum, observed, erratum
+    )

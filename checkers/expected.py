@@ -1,0 +1,114 @@
+"""Which findings a scenario expects, and a bounded sample of them for people."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from checkers.columns import FINDING, LIFE, ddl
+from checkers.source import batches
+from checkers.views import output_frame
+from harness.errors import BadDataError
+
+_KEEP_WHOLE = 300_000
+"""Up to this many findings are rewritten as one file by the driver; more are left to Spark."""
+
+
+def mark_expected(
+    session: Any, life: Path, findings: Path, expected: Sequence[Mapping[str, Any]]
+) -> dict[str, int]:
+    """Fill the column `expected` of the findings' files; returns expected findings by class.
+
+    Raises BadDataError naming the condition that cannot be understood.
+    """
+    from pyspark.errors import PySparkException
+
+    parts = sorted(str(path) for path in findings.glob("*.parquet"))
+    if not expected or not parts:
+        return {}
+    found = output_frame(session, "findings", parts)
+    lives = output_frame(session, "life", sorted(str(path) for path in life.glob("*.parquet")))
+    names = [field.name for field in FINDING]
+    only = [field.name for field in LIFE if field.name not in names]
+    keys = [f"_life_{name}" for name in ("topic", "writer", "seq")]
+    lives = lives.selectExpr(*[f"{k[6:]} as {k}" for k in keys], *(f"`{name}`" for name in only))
+    joined = found.join(
+        lives,
+        (found["topic"] == lives[keys[0]])
+        & (found["writer"] == lives[keys[1]])
+        & (found["seq"] == lives[keys[2]]),
+        "left",
+    ).withColumnRenamed("class", "finding")
+    conditions = []
+    for entry in expected:
+        condition = f"(finding = '{entry['finding']}' and coalesce(({entry['where']}), false))"
+        try:
+            joined.filter(condition)
+        except PySparkException as error:
+            text = str(error).splitlines()[0]
+            raise BadDataError(
+                f"The condition of expected {entry['finding']!r} cannot be understood "
+                f"({entry['where']!r}): {text}"
+            ) from error
+        conditions.append(condition)
+    marked = joined.withColumnRenamed("finding", "class_").selectExpr(
+        *["class_ as class" if name == "class" else f"`{name}`" for name in names if name != "expected"],
+        f"({' or '.join(conditions).replace('finding =', 'class_ =')}) as expected",
+    )
+    return _rewrite(session, marked, findings, parts)
+
+
+def _rewrite(session: Any, marked: Any, findings: Path, parts: Sequence[str]) -> dict[str, int]:
+    rows = sum(pq.ParquetFile(path).metadata.num_rows for path in parts)
+    if rows <= _KEEP_WHOLE:
+        table = marked.toArrow().cast(FINDING)
+        for path in parts:
+            Path(path).unlink()
+        pq.write_table(table, findings / "part-0.parquet")
+    else:
+        beside = findings.with_name("marked")
+        marked.write.mode("overwrite").parquet(str(beside))
+        for path in parts:
+            Path(path).unlink()
+        for part in beside.glob("*.parquet"):
+            part.rename(findings / part.name)
+        table = (
+            session.read.schema(ddl(FINDING))
+            .parquet(str(findings))
+            .filter("expected")
+            .groupBy("class")
+            .count()
+            .toArrow()
+        )
+        return {row["class"]: row["count"] for row in table.to_pylist()}
+    counted = table.filter(table["expected"]).group_by(["class"]).aggregate([([], "count_all")])
+    return {row["class"]: row["count_all"] for row in counted.to_pylist()}
+
+
+def sample_findings(findings: Path, limit: int) -> list[dict[str, Any]]:
+    """Up to ``limit`` findings as Python rows: unexpected ones first, then by place."""
+    chosen: list[tuple[tuple[Any, ...], int, dict[str, Any]]] = []
+    taken = 0
+    for path in sorted(str(path) for path in findings.glob("*.parquet")):
+        for batch in batches([path], [field.name for field in FINDING]):
+            table = pa.Table.from_batches([batch])
+            for wanted in (False, True):
+                part = table.filter(pa.compute.equal(table["expected"], wanted)).slice(0, limit)
+                for row in part.to_pylist():
+                    taken += 1
+                    place = (row["expected"], row["topic"], row["partition"], row["offset"] or 0)
+                    chosen.append((place, taken, row))
+            chosen = heapq.nsmallest(limit, chosen)
+    return [{**row, "message": _message(row)} for _, _, row in sorted(chosen, key=lambda c: c[:2])]
+
+
+def _message(row: Mapping[str, Any]) -> str | None:
+    if row["writer"] is None and row["seq"] is None:
+        return None
+    label = f" ({row['label']})" if row["label"] else ""
+    return f"{row['writer']}/{row['seq']}{label}"

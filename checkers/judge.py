@@ -1,0 +1,271 @@
+"""From a stored history to a verdict: life, findings, claims, and what follows from them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from checkers import fast
+from checkers.claims import ClaimResult, judge_claims, queries_of
+from checkers.columns import FATES, FINDING, LIFE
+from checkers.evidence import Evidence, gather
+from checkers.expected import mark_expected, sample_findings
+from checkers.source import open_source
+from checkers.strays import settle_strays
+from checkers.views import output_frame, register
+from harness.errors import (
+    EXIT_AS_DECLARED,
+    EXIT_CRASHED,
+    EXIT_UNKNOWN,
+    EXIT_VIOLATED,
+    BadDataError,
+)
+
+SAMPLE = 200
+VERDICTS: Mapping[str, int] = {
+    "crashed": EXIT_CRASHED,
+    "invalid": EXIT_UNKNOWN,
+    "violated": EXIT_VIOLATED,
+    "unknown": EXIT_UNKNOWN,
+    "as declared": EXIT_AS_DECLARED,
+}
+"""Verdicts, worst first, with their exit codes."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a run came to; every value can be written as JSON."""
+
+    verdict: str
+    exit_code: int
+    reasons: tuple[str, ...] = ()
+    scenario: str | None = None
+    messages: int = 0
+    claims: tuple[ClaimResult, ...] = ()
+    fates: Mapping[str, int] = field(default_factory=dict)
+    by_writer: tuple[Mapping[str, Any], ...] = ()
+    """Rows of writer, name, az, acks, outcome, fate, count."""
+    findings: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By class: `count`, and how many of them are `expected`."""
+    sample: tuple[Mapping[str, Any], ...] = ()
+    """At most 200 findings, unexpected ones first."""
+    phases_s: Mapping[str, float] = field(default_factory=dict)
+
+    def as_json(self) -> str:
+        """The judgement as one JSON document."""
+        return json.dumps(asdict(self), indent=1)
+
+
+def judge(session: Any, run_dir: Path | str, write: bool = True) -> Judgement:
+    """Judge a stored run folder; with ``write`` its life, findings and judgement are laid down in it.
+
+    Raises BadDataError when the folder is damaged or half-written.
+    """
+    folder = Path(run_dir)
+    manifest = _read_json(folder / "run.json")
+    declared = _read_json(folder / "claims.json") if (folder / "claims.json").exists() else {}
+    status = manifest.get("status")
+    if status not in ("running", "complete", "crashed", "invalid"):
+        raise BadDataError(f"{folder / 'run.json'} has status {status!r}; no such status is known.")
+    if status != "complete" and not (folder / "history").is_dir():
+        if status == "running":
+            raise BadDataError(f"{folder} is half-written: its run never ended, and it has no history.")
+        return _finish(folder, _without_history(manifest, str(status)), write)
+    try:
+        found = judge_history(session, folder / "history", folder if write else None, declared)
+    except BadDataError as error:
+        if status in ("crashed", "invalid"):
+            problem = f"its history cannot be judged: {error.message}"
+            return _finish(folder, _without_history(manifest, str(status), problem), write)
+        raise
+    return _finish(folder, _with_status(found, manifest, str(status)), write)
+
+
+def judge_import(session: Any, folder: Path | str, write: bool = True) -> Judgement:
+    """Judge a folder of tables that another program laid down: `sends` and `copies`, others optional."""
+    base = Path(folder)
+    if not base.is_dir():
+        raise BadDataError(
+            f"{base} is not a folder; give the one that holds sends.parquet and copies.parquet."
+        )
+    out = base if write else None
+    return _finish(base, judge_history(session, base, out, {}), write)
+
+
+def judge_history(session: Any, history: Path, out: Path | None, declared: Mapping[str, Any]) -> Judgement:
+    """Judge the tables of one folder; life and findings go to ``out`` (None: nowhere that lasts)."""
+    clock = _Clock()
+    source = open_source(history)
+    evidence = gather(source)
+    clock.lap("read")
+    with tempfile.TemporaryDirectory(prefix="acked-judge-") as scratch:
+        life, findings = Path(scratch) / "life.parquet", Path(scratch) / "findings.parquet"
+        life.mkdir()
+        findings.mkdir()
+        tallies = fast.run(session, fast.Job(source, evidence, str(life), str(findings)))
+        clock.lap("fates")
+        tallies = settle_strays(session, source, life, findings, tallies)
+        marked = mark_expected(session, life, findings, declared.get("expected", []))
+        clock.lap("findings")
+        claims = declared.get("claims", [])
+        queries = list(queries_of(claims).values())
+        register(session, source, queries)
+        for name, place in (("life", life), ("findings", findings)):
+            output_frame(session, name, _parts(place)).createOrReplaceTempView(name)
+        results = judge_claims(session, claims)
+        clock.lap("claims")
+        sample = sample_findings(findings, SAMPLE)
+        if out is not None:
+            for place, schema in ((life, LIFE), (findings, FINDING)):
+                _keep(place, out / place.name, schema)
+        clock.lap("write")
+    return _sum_up(evidence, tallies, marked, results, sample, clock.laps)
+
+
+def _sum_up(
+    evidence: Evidence,
+    tallies: Any,
+    marked: Mapping[str, int],
+    claims: Sequence[ClaimResult],
+    sample: Sequence[Mapping[str, Any]],
+    phases_s: Mapping[str, float],
+) -> Judgement:
+    fates: dict[str, int] = {}
+    groups: dict[tuple[int, str, str], int] = {}
+    findings: dict[str, dict[str, int]] = {}
+    for row in tallies.to_pylist():
+        if row["kind"] == "fate":
+            fates[row["name"]] = fates.get(row["name"], 0) + row["count"]
+            key = (row["writer"], row["outcome"], row["name"])
+            groups[key] = groups.get(key, 0) + row["count"]
+        elif row["kind"] == "finding" and row["count"]:
+            entry = findings.setdefault(row["name"], {"count": 0, "expected": marked.get(row["name"], 0)})
+            entry["count"] += row["count"]
+    by_writer = []
+    for (writer, outcome, fate), count in sorted(groups.items()):
+        known = evidence.writers.get(writer, {})
+        by_writer.append(
+            {
+                "writer": writer,
+                "name": known.get("name"),
+                "az": known.get("az"),
+                "acks": known.get("acks"),
+                "outcome": outcome,
+                "fate": fate,
+                "count": count,
+            }
+        )
+    messages = sum(fates.values())
+    verdict, reasons = _verdict(messages, findings, claims)
+    return Judgement(
+        verdict,
+        VERDICTS[verdict],
+        tuple(reasons),
+        None,
+        messages,
+        tuple(claims),
+        {name: fates[name] for name in FATES if name in fates},
+        tuple(by_writer),
+        findings,
+        tuple(sample),
+        phases_s,
+    )
+
+
+def _verdict(
+    messages: int, findings: Mapping[str, Mapping[str, int]], claims: Sequence[ClaimResult]
+) -> tuple[str, list[str]]:
+    violated = [
+        f"{entry['count'] - entry['expected']} {name} that nothing declared"
+        for name, entry in findings.items()
+        if name != "undetermined" and entry["count"] > entry["expected"]
+    ]
+    violated += [
+        f"claim {c.name!r} is refuted" for c in claims if c.status == "refuted" and not c.as_declared
+    ]
+    unknown = [f"claim {c.name!r} is {c.status}" for c in claims if c.status in ("unknown", "not reproduced")]
+    if messages == 0:
+        unknown.append("the history holds no send, so nothing was proven")
+    open_ends = findings.get("undetermined", {"count": 0, "expected": 0})
+    if open_ends["count"] > open_ends["expected"]:
+        unknown.append(f"the final read of {open_ends['count']} partition(s) did not reach the end")
+    if violated:
+        return "violated", violated + unknown
+    return ("unknown", unknown) if unknown else ("as declared", [])
+
+
+def _with_status(found: Judgement, manifest: Mapping[str, Any], status: str) -> Judgement:
+    values = {**found.__dict__, "scenario": manifest.get("scenario")}
+    problem = str(manifest.get("problem") or f"the run's status is {status}")
+    if status in ("crashed", "invalid"):
+        values |= {"verdict": status, "exit_code": VERDICTS[status], "reasons": (problem, *found.reasons)}
+    elif status == "running" and found.verdict == "as declared":
+        reason = "the run never ended, as far as run.json tells"
+        values |= {"verdict": "unknown", "exit_code": EXIT_UNKNOWN, "reasons": (reason,)}
+    return Judgement(**values)
+
+
+def _without_history(manifest: Mapping[str, Any], status: str, problem: str = "") -> Judgement:
+    reasons = [str(manifest.get("problem") or f"the run's status is {status}")]
+    if problem:
+        reasons.append(problem)
+    return Judgement(status, VERDICTS[status], tuple(reasons), manifest.get("scenario"))
+
+
+def _finish(folder: Path, found: Judgement, write: bool) -> Judgement:
+    if write:
+        (folder / "judgement.json").write_text(found.as_json() + "\n")
+    return found
+
+
+def _parts(folder: Path) -> list[str]:
+    return sorted(str(path) for path in folder.glob("*.parquet"))
+
+
+def _keep(place: Path, target: Path, schema: Any) -> None:
+    if target.is_dir():
+        shutil.rmtree(target)
+    elif target.exists():
+        target.unlink()
+    parts = _parts(place)
+    if len(parts) == 1:
+        shutil.copyfile(parts[0], target)
+    elif parts:
+        shutil.copytree(place, target)
+    else:
+        pq.write_table(schema.empty_table(), target)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text())
+    except OSError as error:
+        raise BadDataError(
+            f"{path} cannot be read ({error.strerror}); is this the folder of a run?"
+        ) from error
+    except ValueError as error:
+        raise BadDataError(f"{path} is not valid JSON ({error}); the run folder is damaged.") from error
+    if not isinstance(found, dict):
+        raise BadDataError(f"{path} holds no JSON object; the run folder is damaged.")
+    return found
+
+
+class _Clock:
+    """Durations of phases, in seconds."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last = time.monotonic()
+
+    def lap(self, name: str) -> None:
+        now = time.monotonic()
+        self.laps[name] = round(now - self._last, 3)
+        self._last = now

@@ -1,0 +1,97 @@
+"""Finding messages by identity: an index from (writer, sequence) to the row of `sends`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from harness.errors import BadDataError
+
+_DENSE = 4
+"""A dense table is used while it is at most this many times larger than the number of messages."""
+
+
+class KeyIndex:
+    """Rows of `sends` by (writer, seq). Refuses two rows of the same identity."""
+
+    def __init__(self, writer: Any, seq: Any, where: str) -> None:
+        """``where`` names the topic partition in errors."""
+        self._rows = len(seq)
+        self._writers = _distinct(writer)
+        self._low = int(seq.min()) if self._rows else 0
+        self._high = int(seq.max()) if self._rows else -1
+        self._span = self._high - self._low + 1
+        self._ranks = None
+        if self._span * max(1, len(self._writers)) >= 1 << 62:
+            self._ranks = np.unique(seq)
+            self._span = len(self._ranks)
+        self._lut = _lookup_table(self._writers)
+        self._table = self._order = self._sorted = None
+        key, _ = self._encode(writer, seq)
+        cells = self._span * len(self._writers)
+        if cells <= _DENSE * self._rows + 1024:
+            table = np.full(cells, -1, dtype=np.int32)
+            table[key] = np.arange(self._rows, dtype=np.int32)
+            self._table = table
+            twice = np.flatnonzero(table[key] != np.arange(self._rows, dtype=np.int32))
+        else:
+            rising = self._rows < 2 or bool(np.all(key[1:] > key[:-1]))
+            self._order = None if rising else np.argsort(key, kind="stable")
+            self._sorted = key if self._order is None else key[self._order]
+            same = np.flatnonzero(self._sorted[1:] == self._sorted[:-1])
+            twice = same if self._order is None else self._order[same]
+        if len(twice):
+            row = int(twice[0])
+            raise BadDataError(
+                f"sends of {where} hold message {int(seq[row])} of writer {int(writer[row])} twice; "
+                f"an identity (writer, seq) may be sent only once."
+            )
+
+    def _encode(self, writer: Any, seq: Any) -> tuple[Any, Any]:
+        """Keys, and which of them can exist (None: all)."""
+        if self._lut is None:
+            place = np.searchsorted(self._writers, writer)
+            place = np.minimum(place, max(0, len(self._writers) - 1))
+            known = self._writers[place] == writer if len(self._writers) else np.zeros(len(writer), bool)
+        else:
+            inside = (writer >= 0) & (writer < len(self._lut))
+            place = self._lut[np.where(inside, writer, 0)]
+            known = inside & (place >= 0)
+        if self._ranks is None:
+            known &= (seq >= self._low) & (seq <= self._high)
+            column = seq - self._low
+        else:
+            column = np.minimum(np.searchsorted(self._ranks, seq), len(self._ranks) - 1)
+            known &= self._ranks[column] == seq
+        return place.astype(np.int64) * self._span + column, known
+
+    def find(self, writer: Any, seq: Any) -> Any:
+        """Row of each identity, -1 where nobody sent it."""
+        if not self._rows or not len(seq):
+            return np.full(len(seq), -1, dtype=np.int32)
+        key, known = self._encode(writer, seq)
+        key = np.where(known, key, 0)
+        if self._table is not None:
+            found = self._table[key]
+        else:
+            assert self._sorted is not None
+            place = np.minimum(np.searchsorted(self._sorted, key), self._rows - 1)
+            hit = self._sorted[place] == key
+            rows = place if self._order is None else self._order[place]
+            found = np.where(hit, rows, -1).astype(np.int32)
+        return np.where(known, found, np.int32(-1))
+
+
+def _distinct(values: Any) -> Any:
+    if len(values) and int(values.min()) >= 0 and int(values.max()) < 1 << 20:
+        return np.flatnonzero(np.bincount(values))
+    return np.unique(values)
+
+
+def _lookup_table(writers: Any) -> Any:
+    if len(writers) and int(writers[-1]) < 1 << 20 and int(writers[0]) >= 0:
+        table = np.full(int(writers[-1]) + 1, -1, dtype=np.int32)
+        table[writers] = np.arange(len(writers), dtype=np.int32)
+        return table
+    return None

@@ -1,0 +1,255 @@
+"""From arrays to rows: the life table and the findings, as Arrow tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.causes import duplicate_causes, loss_causes
+from checkers.columns import BENIGN, FINDING, LIFE, build
+from checkers.compare import KINDS, Difference
+from checkers.evidence import (
+    Evidence,
+    Sightings,
+    during,
+    fault_names,
+    fault_numbers,
+    leader_at,
+    writer_columns,
+)
+from checkers.kernel import FATE, FATE_NAMES, OK, Context, Fates, Log, Sends, foreign
+from checkers.source import numbers
+
+
+def nullable(values: Any, kind: Any) -> Any:
+    """An Arrow array in which -1 is null."""
+    return pa.array(values, mask=np.asarray(values) < 0).cast(kind)
+
+
+def life_table(
+    context: Context,
+    evidence: Evidence,
+    table: Any,
+    sends: Sends,
+    logs: list[Log],
+    fates: Fates,
+    read: Any,
+    seen: Sightings,
+) -> Any:
+    """One row per message of the partition (or of a piece of it)."""
+    count = len(sends)
+    sent, done = numbers(table, "sent_ns"), numbers(table, "done_ns")
+    ok = sends.outcome == OK
+    acked = np.where(ok, done, -1)
+    broker = numbers(table, "broker")
+    acked_by = np.where(broker >= 0, broker, seen.first_broker)
+    acked_by = np.where(acked_by >= 0, acked_by, leader_at(evidence, context.topic, context.partition, acked))
+    acked_by = np.where(ok, acked_by, -1)
+    fault = during(evidence.faults, acked)
+    columns = {
+        "topic": context.topic,
+        "partition": context.partition,
+        "writer": sends.writer,
+        "seq": sends.seq,
+        "label": table["label"],
+        "txn": table["txn"],
+        **writer_columns(evidence, sends.writer),
+        "sent_ns": table["sent_ns"],
+        "done_ns": table["done_ns"],
+        "outcome": pa.array(["ok", "fail", "info"]).take(pa.array(sends.outcome)),
+        "error": table["error"],
+        "offset": nullable(sends.offset, pa.int64()),
+        "attempts": table["attempts"],
+        "broker": table["broker"],
+        "acked_by": nullable(acked_by, pa.int32()),
+        "copies": fates.copies,
+        "replicas": _holders(fates.holders, logs),
+        "found_offset": nullable(fates.found_offset, pa.int64()),
+        "found_epoch": nullable(fates.found_epoch, pa.int32()),
+        "reads": np.asarray(read, dtype=np.int32),
+        "sent_during": fault_names(evidence.faults, during(evidence.faults, sent)),
+        "acked_during": fault_names(evidence.faults, fault),
+        "acked_fault": fault_numbers(evidence.faults, fault),
+        "last_broker": nullable(seen.last_broker, pa.int32()),
+        "last_offset": nullable(seen.last_offset, pa.int64()),
+        "last_epoch": nullable(seen.last_epoch, pa.int32()),
+        "gone_ns": nullable(seen.gone_ns, pa.int64()),
+        "overwritten_by": _overwriters(context, logs, fates),
+        "fate": pa.array(FATE_NAMES).take(pa.array(fates.fate)),
+    }
+    causes: Any = pa.nulls(count, pa.string())
+    if count:
+        causes = loss_causes(context, evidence, fates.fate, acked, acked_by, sends.offset, seen)
+        twice = duplicate_causes(evidence, fates.fate, sends, numbers(table, "attempts"))
+        causes = pc.coalesce(causes, twice)
+    columns["cause"] = causes
+    return build(LIFE, columns, count)
+
+
+def _holders(masks: Any, logs: list[Log]) -> Any:
+    known, place = np.unique(masks, return_inverse=True)
+    lists = [[log.broker for bit, log in enumerate(logs) if int(mask) >> bit & 1] for mask in known]
+    return pa.array(lists, pa.list_(pa.int32())).take(pa.array(place.astype(np.int32)))
+
+
+def _overwriters(context: Context, logs: list[Log], fates: Fates) -> Any:
+    rows = np.flatnonzero(fates.overwriter >= 0)
+    reference = next((log for log in logs if log.broker == context.reference), None)
+    if reference is None or not len(rows):
+        return pa.nulls(len(fates.fate), pa.string())
+    place = fates.overwriter[rows]
+    texts = np.full(len(fates.fate), None, dtype=object)
+    pairs = zip(reference.writer[place].tolist(), reference.seq[place].tolist(), strict=True)
+    texts[rows] = [f"{w}/{s}" if w >= 0 else "nobody" for w, s in pairs]
+    return pa.array(texts, pa.string())
+
+
+def message_rows(context: Context, life: Any, fates: Fates, logs: list[Log]) -> Any:
+    """One finding per message whose fate is one; undetermined messages are one finding together."""
+    in_sync = 0
+    for bit, log in enumerate(logs):
+        known = context.replicas.get(log.broker)
+        if known is None or known.in_sync is not False:
+            in_sync |= 1 << bit
+    silent = np.isin(fates.fate, [FATE[name] for name in (*BENIGN, "undetermined")])
+    silent |= (fates.fate == FATE["diverged"]) & (fates.holders & in_sync != 0)
+    rows = np.flatnonzero(~silent)
+    found = of_messages(life, rows, fates)
+    unknown = int(np.count_nonzero(fates.fate == FATE["undetermined"]))
+    if context.conclusive:
+        return found
+    missing = build(
+        FINDING,
+        {
+            "class": "undetermined",
+            "topic": context.topic,
+            "partition": context.partition,
+            "count": unknown,
+            "detail": "the final read did not reach the end of every log that could hold them",
+        },
+        1,
+    )
+    return pa.concat_tables([found, missing])
+
+
+def of_messages(life: Any, rows: Any, fates: Fates, name: str | None = None) -> Any:
+    """Finding rows about messages; the class is ``name``, or the message's fate."""
+    if not len(rows):
+        return FINDING.empty_table()
+    part = life.take(pa.array(rows))
+    extra = fates.extra_offset[rows]
+    found = np.where(extra >= 0, extra, fates.found_offset[rows])
+    columns = {
+        "class": name or part["fate"],
+        "topic": part["topic"],
+        "partition": part["partition"],
+        "offset": pc.coalesce(part["offset"], part["found_offset"]),
+        "epoch": pc.coalesce(part["found_epoch"], part["last_epoch"]),
+        "brokers": part["replicas"],
+        "writer": part["writer"],
+        "seq": part["seq"],
+        "label": part["label"],
+        "found_offset": nullable(found, pa.int64()),
+        "count": 1,
+        "acked_ns": pc.if_else(pc.equal(part["outcome"], "ok"), part["done_ns"], pa.scalar(None, pa.int64())),
+        "acked_by": part["acked_by"],
+        "acked_during": part["acked_during"],
+        "acked_fault": part["acked_fault"],
+        "last_broker": part["last_broker"],
+        "cause": part["cause"],
+    }
+    return build(FINDING, columns, len(rows))
+
+
+def stray_rows(context: Context, sends: Sends, fates: Fates, logs: list[Log]) -> tuple[Any, Any]:
+    """Findings about records that are no message of this partition or damaged, one per offset.
+
+    Also returns the offsets of such records, at which replicas are not compared again.
+    """
+    parts = []
+    order = sorted(logs, key=lambda log: log.broker != context.reference)
+    for log in order:
+        kinds = np.full(len(log.offset), -1, dtype=np.int8)
+        kinds[foreign(log)] = 0
+        kinds[log.intact & ~log.home & ~log.control] = 1
+        kinds[~log.intact & ~log.control] = 2
+        rows = np.flatnonzero(kinds >= 0)
+        parts.append((rows, kinds[rows], log))
+    offsets = np.concatenate([log.offset[rows] for rows, _, log in parts] or [np.empty(0, np.int64)])
+    if not len(offsets):
+        return FINDING.empty_table(), offsets
+    kind = np.concatenate([kinds for _, kinds, _ in parts])
+    writer = np.concatenate([log.writer[rows] for rows, _, log in parts])
+    seq = np.concatenate([log.seq[rows] for rows, _, log in parts])
+    epoch = np.concatenate([log.epoch[rows] for rows, _, log in parts])
+    broker = np.concatenate([np.full(len(rows), log.broker, np.int32) for rows, _, log in parts])
+    told = np.isin(fates.fate, [FATE["corrupt"], FATE["overwritten"]])
+    distinct, first = np.unique(offsets, return_index=True)
+    fresh = ~np.isin(distinct, sends.offset[told])
+    pick = first[fresh]
+    holders = _holders_of(offsets, broker, distinct[fresh])
+    findings = build(
+        FINDING,
+        {
+            "class": pa.array(["foreign", "misrouted", "corrupt"]).take(pa.array(kind[pick])),
+            "topic": context.topic,
+            "partition": context.partition,
+            "offset": offsets[pick],
+            "epoch": nullable(epoch[pick], pa.int32()),
+            "brokers": holders,
+            "writer": nullable(writer[pick], pa.int32()),
+            "seq": nullable(seq[pick], pa.int64()),
+            "found_offset": offsets[pick],
+            "count": 1,
+        },
+        len(pick),
+    )
+    return findings, distinct
+
+
+def _holders_of(offsets: Any, brokers: Any, wanted: Any) -> Any:
+    place = np.minimum(np.searchsorted(wanted, offsets), max(0, len(wanted) - 1))
+    mask = np.zeros(len(wanted), dtype=np.int64)
+    known = np.unique(brokers)
+    for bit, broker in enumerate(known):
+        mine = np.flatnonzero(brokers == broker)
+        hit = place[mine][wanted[place[mine]] == offsets[mine]] if len(wanted) else place[:0]
+        mask[hit] |= 1 << bit
+    masks, inverse = np.unique(mask, return_inverse=True)
+    lists = [[int(b) for bit, b in enumerate(known) if int(m) >> bit & 1] for m in masks]
+    return pa.array(lists, pa.list_(pa.int32())).take(pa.array(inverse.astype(np.int32)))
+
+
+def difference_rows(context: Context, found: list[Difference], told: Any) -> Any:
+    """One finding per offset at which replicas disagree; ``told`` are offsets with a finding already."""
+    parts = [(d, np.flatnonzero(~np.isin(d.offset, told))) for d in found]
+    parts = [(d, rows) for d, rows in parts if len(rows)]
+    if not parts:
+        return FINDING.empty_table()
+    offset = np.concatenate([d.offset[rows] for d, rows in parts])
+    distinct, first = np.unique(offset, return_index=True)
+    broker = np.concatenate([np.full(len(rows), d.broker, np.int32) for d, rows in parts])
+    kind = np.concatenate([np.full(len(rows), d.kind, np.int8) for d, rows in parts])
+    chosen = {
+        name: np.concatenate([getattr(d, name)[rows] for d, rows in parts])[first]
+        for name in ("epoch", "writer", "seq", "count")
+    }
+    return build(
+        FINDING,
+        {
+            "class": "diverged",
+            "topic": context.topic,
+            "partition": context.partition,
+            "offset": distinct,
+            "epoch": nullable(chosen["epoch"], pa.int32()),
+            "brokers": _holders_of(offset, broker, distinct),
+            "writer": nullable(chosen["writer"], pa.int32()),
+            "seq": nullable(chosen["seq"], pa.int64()),
+            "count": chosen["count"],
+            "detail": pa.array(KINDS).take(pa.array(kind[first])),
+        },
+        len(distinct),
+    )
