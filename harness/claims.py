@@ -111,9 +111,13 @@ def state(
     )
 
 
-def unchanged(topic: str, *, since: str, until: str, columns: str = "leader, epoch", partition: int = 0) -> str:
+def unchanged(
+    topic: str, *, since: str, until: str, columns: str = "leader, epoch", partition: int = 0
+) -> str:
     """Between two times the metadata store said nothing new about these columns of a partition."""
-    start = ", ".join(truth(name.strip(), topic, until=since, partition=partition) for name in columns.split(","))
+    start = ", ".join(
+        truth(name.strip(), topic, until=since, partition=partition) for name in columns.split(",")
+    )
     return (
         f"SELECT count_if(struct({columns}) != struct({start})) = 0 AS holds, "
         f"concat(count_if(struct({columns}) != struct({start})), ' changes of {columns}') AS observed "
@@ -129,7 +133,13 @@ def rise(topic: str, since: str, until: str, by: int, partition: int = 0) -> str
 
 
 def seen_by(
-    broker: int, topic: str, *, until: str, leader: int, isr: tuple[int, ...] | None = None, partition: int = 0
+    broker: int,
+    topic: str,
+    *,
+    until: str,
+    leader: int,
+    isr: tuple[int, ...] | None = None,
+    partition: int = 0,
 ) -> str:
     """What one broker's Metadata said last about a partition until a time."""
     leads = view("leader", f"broker{broker}", topic, until=until, partition=partition)

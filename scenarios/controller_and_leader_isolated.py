@@ -96,7 +96,9 @@ CLAIMS = (
         name="zombie-accepts",
         section="000 §4.2",
         says="Clients in az1 can go on producing to broker-0 (acks=1).",
-        holds=outcomes(f"{_OLD_SIDE} AND sent_ns BETWEEN {mark('cut')} AND {mark('split')}", "ok", at_least=4),
+        holds=outcomes(
+            f"{_OLD_SIDE} AND sent_ns BETWEEN {mark('cut')} AND {mark('split')}", "ok", at_least=4
+        ),
     ),
     Claim(
         name="data-inconsistent",

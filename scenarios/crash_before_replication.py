@@ -109,7 +109,9 @@ SCENARIO = Scenario(
     ),
     claims=CLAIMS,
     expected=(
-        Expected("lost", f"{by('az1-acks1')} AND {after('paused')}", "only the leader had it, and it started last"),
+        Expected(
+            "lost", f"{by('az1-acks1')} AND {after('paused')}", "only the leader had it, and it started last"
+        ),
     ),
     faults=("pause broker2", "kill broker1, broker2"),
     outcome="the acks=1 write is lost; the acks=all write was never acknowledged",

@@ -116,7 +116,9 @@ STUCK = Scenario(
             erratum=Erratum(
                 says="The ISR never shrinks while the cut lasts.",
                 because="KIP-497: from 2.7 on the leader asks the controller (AlterIsr), which it cannot reach",
-                holds=unchanged(TOPIC, since=mark("seeded"), until=mark("before-heal"), columns="leader, isr"),
+                holds=unchanged(
+                    TOPIC, since=mark("seeded"), until=mark("before-heal"), columns="leader, isr"
+                ),
             ),
         ),
         Claim(

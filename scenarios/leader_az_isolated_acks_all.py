@@ -155,7 +155,9 @@ LONG = Scenario(
             name="acks-all-safe",
             section="000 §3.2",
             says="So produce with acks=-1: nothing that was acknowledged is lost.",
-            holds=none_of("acks = -1 AND outcome = 'ok'", "lost", "lost_after_read", "overwritten", at_least=5),
+            holds=none_of(
+                "acks = -1 AND outcome = 'ok'", "lost", "lost_after_read", "overwritten", at_least=5
+            ),
         ),
     ),
     faults=("isolate az1",),

@@ -40,9 +40,7 @@ def seed(stage: Stage, *topics: str, leader: str = "broker1", labels: Iterable[s
         stage.wait_replicated(topic)
         state = stage.cluster.partition(topic)
         assigned = next(spec.replicas for spec in stage.setup.topics if spec.name == topic)
-        require(
-            state is not None and set(state.isr) == set(assigned), f"all replicas of {topic} are in sync"
-        )
+        require(state is not None and set(state.isr) == set(assigned), f"all replicas of {topic} are in sync")
     stage.mark("seeded", f"messages {', '.join(labels)} are on every replica")
 
 
@@ -163,7 +161,9 @@ def try_create_topic(stage: Stage, broker: str, topic: str, replicas: tuple[int,
     except OSError:
         said = "no answer"
     exists = stage.cluster.partition(topic) is not None
-    stage.mark(mark, f"{broker} asked to create {topic}: {said}; {'it exists' if exists else 'no such topic'}")
+    stage.mark(
+        mark, f"{broker} asked to create {topic}: {said}; {'it exists' if exists else 'no such topic'}"
+    )
 
 
 def settle(stage: Stage, *topics: str, mark: str = "converged") -> None:
