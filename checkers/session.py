@@ -90,9 +90,15 @@ def archive_flags(cache: Path) -> list[str]:
 
 
 def start_session(
-    *, master: str = "local[2]", settings: Mapping[str, str] | None = None, driver_memory: str = "2g"
+    *,
+    master: str = "local[2]",
+    settings: Mapping[str, str] | None = None,
+    driver_memory: str = "2g",
+    warm: bool = False,
 ) -> Any:
     """Start (or join) the Spark session. Takes some seconds cold; may be called in a background thread.
+
+    With ``warm`` it also judges a tiny history, so that the next judgement takes little time.
 
     Raises UnfitError when the JVM does not come up.
     """
@@ -115,7 +121,12 @@ def start_session(
     for key, value in {**chosen, **(settings or {})}.items():
         builder = builder.config(key, value)
     try:
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+        if warm:
+            from checkers.warm import warm_up
+
+            warm_up(session)
+        return session
     except (PySparkException, RuntimeError, OSError) as error:
         raise UnfitError(
             f"Spark did not start ({error}); it needs Java 17 or later as `java` or in JAVA_HOME, "
