@@ -13,6 +13,9 @@ from harness.lab.model import Topology
 from harness.scenario import Topic
 from harness.waiting import wait_until
 
+ANSWER_WITHIN_S = 15.0
+"""A broker that has just started is slow to answer for the first time."""
+
 _NOT_TOLD = frozenset({"listeners", "advertised.listeners", "log.dirs", "zookeeper.connect", "broker.rack"})
 """Keys that carry addresses and paths: recorded, but not compared (Kafka may rewrite them)."""
 
@@ -29,7 +32,9 @@ def record_broker_configs(
         return
     for host, wanted in asked.items():
         node = topology.host(host)
-        effective = describe_configs((node.address, 9092), "broker", str(node.node_id), dialect=dialect)
+        effective = describe_configs(
+            (node.address, 9092), "broker", str(node.node_id), dialect=dialect, timeout_s=ANSWER_WITHIN_S
+        )
         _write(journal, "broker", host, effective, wanted)
         _compare(host, effective, wanted)
 
