@@ -38,8 +38,8 @@ class Storage:
         """Brokers lose their power at the same moment, at once: killed, and un-fsynced data is lost.
 
         `real` needs a disk made before the boot (`Disks.make`). `emulated` cuts the logs back to what the
-        brokers had flushed (or to ``flushed``), and the fault is named an emulation; brokers tell what they
-        flushed every `log.flush.offset.checkpoint.interval.ms`. `best` is `real` where there is a disk.
+        brokers had flushed (or to ``flushed``), and the fault is named an emulation: all of it where they
+        flush each message, else what their recovery points say. `best` is `real` where there is a disk.
         Healed as `Nemesis.kill` is.
         """
         hosts = self._roster.running(patterns)

@@ -51,7 +51,7 @@ class PowerCut:
         self._ended.await_end()
         for host, (data, disk) in self._plan.items():
             if disk is None:
-                logs.cut_to_flushed(data, self._flushed)
+                self._emulate(data)
             else:
                 self._check_dead(host, disk)
                 disk.reattach()
@@ -73,6 +73,11 @@ class PowerCut:
     def verify_healed(self) -> Evidence:
         """All of them run again."""
         return self._ended.verify_healed()
+
+    def _emulate(self, data: Path) -> None:
+        if self._flushed is None and logs.flushes_every_message(data.parent / "server.properties"):
+            return
+        logs.cut_to_flushed(data, self._flushed)
 
     def _check_dead(self, host: str, disk: Disk) -> None:
         try:

@@ -6,7 +6,11 @@ own, because the embedded lab's namespaces can only be entered by a process with
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shutil
+import struct
 import sys
 import time
 import traceback
@@ -17,6 +21,7 @@ from typing import Any
 
 from harness.errors import AckedError, InvalidRunError, UnfitError, UsageError
 from harness.history.journal import Journal
+from harness.kafka.wire.produce import one_record_batch
 from harness.lab.embedded import EmbeddedLab
 from harness.lab.model import Lab, MainProcess
 from harness.lab.namespaces import run_inside
@@ -26,6 +31,8 @@ from nemesis.fault import Injection
 from nemesis.matrix import Call, Look, calls
 from nemesis.nemesis import Nemesis
 from nemesis.rules import CHAIN_PREFIX, normalised
+from nemesis.storage.disk import DiskKind
+from nemesis.storage.disks import Disks
 
 LISTENER = """
 import select, socket, sys
@@ -37,6 +44,8 @@ held = []
 while True:
     for one in select.select(listening, [], [])[0]: held.append(one.accept()[0])
 """
+
+DISKS: dict[str, DiskKind] = {"broker1": "fuse", "broker2": "ext4", "broker3": "xfs"}
 
 WATCHDOGS = """
 import pathlib, sys
@@ -51,14 +60,22 @@ for entry in pathlib.Path("/proc").glob("[0-9]*"):
 class Bench:
     """One lab with a listener in every host that has ports, a nemesis, and an eye of its own on the links."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, disks: Disks) -> None:
         self.lab = lab
+        self.disks = disks
+        self.without_disk: dict[str, str] = {}
         self.journal_path = lab.run_dir / "journal" / "conformance.jsonl"
         self.journal = Journal(self.journal_path)
+        for host, kind in DISKS.items():
+            try:
+                disks.make(host, kind)
+            except UnfitError as error:
+                self.without_disk[host] = error.message
+                (lab.data_dir(host) / "data").mkdir()
         for host in lab.topology.hosts:
             if host.ports:
                 self.start(host.name)
-        self.nemesis = Nemesis(lab, self.journal)
+        self.nemesis = Nemesis(lab, self.journal, disks=disks)
         self.nemesis.warm_up()
         self.prober = self.nemesis._ground.prober
         self.all_calls = calls(lab.topology)
@@ -516,16 +533,121 @@ def misspelt_names(bench: Bench) -> None:
     assert bench.chains_left() == []
 
 
+def write_log(bench: Bench, host: str) -> list[Path]:
+    """A replica with three batches that were fsynced and two that were not."""
+    data = bench.lab.data_dir(host) / "data"
+    folder = data / "t-0"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    with (folder / "00000000000000000000.log").open("wb", buffering=0) as log:
+        for offset in range(5):
+            batch = bytearray(one_record_batch(b"m"))
+            struct.pack_into(">q", batch, 0, offset)
+            log.write(batch)
+            if offset == 2:
+                os.fsync(log.fileno())
+                for place in (folder, data):
+                    handle = os.open(place, os.O_RDONLY)
+                    os.fsync(handle)
+                    os.close(handle)
+    return [folder]
+
+
+def kept(injection: Injection, host: str) -> int:
+    size = len(one_record_batch(b"m"))
+    evidence: Any = injection.evidence["disks"]
+    assert evidence[host]["log_bytes_before"] == {"t/0": 5 * size}
+    return int(evidence[host]["log_bytes_after"]["t/0"] / size)
+
+
+def power_cut_of(bench: Bench, host: str) -> Any:
+    """What was fsynced is there, what was not is gone; where the machine cannot, it says why."""
+    if host in bench.without_disk:
+        return {"unfit": bench.without_disk[host]}
+    write_log(bench, host)
+    with bench.nemesis.storage.power_cut(host, restart=bench.start, how="real") as injection:
+        assert kept(injection, host) == 3
+        assert injection.fault.name == f"power cut {host}"
+    assert bench.moments(injection) == FOUR
+    return injection.evidence
+
+
+@case
+def power_cut_of_a_volatile_layer(bench: Bench) -> Any:
+    return power_cut_of(bench, "broker1")
+
+
+@case
+def power_cut_of_ext4(bench: Bench) -> Any:
+    return power_cut_of(bench, "broker2")
+
+
+@case
+def power_cut_of_xfs(bench: Bench) -> Any:
+    return power_cut_of(bench, "broker3")
+
+
+@case
+def power_cut_emulated(bench: Bench) -> Any:
+    """All brokers at once, and called an emulation."""
+    hosts = [host.name for host in bench.lab.topology.role("broker")]
+    for host in hosts:
+        write_log(bench, host)
+    options: Any = {"how": "emulated", "flushed": {("t", 0): 3}, "restart": bench.start}
+    with bench.nemesis.storage.power_cut("brokers", **options) as injection:
+        assert [kept(injection, host) for host in hosts] == [3, 3, 3]
+        assert injection.fault.name.endswith("(emulated)")
+    assert bench.moments(injection) == FOUR
+
+
+@case
+def full_disk(bench: Bench) -> Any:
+    fits = [host for host in DISKS if host not in bench.without_disk]
+    for host in fits:
+        log = bench.lab.data_dir(host) / "data" / "growing"
+        with bench.nemesis.storage.fill_disk(host) as injection:
+            try:
+                log.write_bytes(b"x" * 8192)
+            except OSError as error:
+                assert error.errno == errno.ENOSPC
+            else:
+                raise AssertionError("a file could grow")
+        log.write_bytes(b"x" * 8192)
+        assert bench.moments(injection) == FOUR
+    if not fits:
+        refused_to(UnfitError, "cannot be filled", lambda: bench.nemesis.storage.fill_disk("broker1"))
+    return {"disks": fits}
+
+
+@case
+def wiped_and_damaged_replica(bench: Bench) -> None:
+    (folder,) = write_log(bench, "broker1")
+    wiped = bench.nemesis.storage
+    wiped.corrupt("broker1", "t", 3)
+    refused_to(UsageError, "kill or stop broker1 first", lambda: wiped.wipe("broker1", "t"))
+    with bench.nemesis.kill("broker1", restart=bench.start):
+        wiped.wipe("broker1", "t")
+        assert not folder.exists()
+
+
+@case
+def client_killed(bench: Bench) -> None:
+    pipe = bench.lab.open_pipe("client1", (*bench.lab.python(), "-c", "input()"))
+    bench.nemesis.kill_client("client1", pipe.kill, lambda: pipe.poll() is None)
+    assert pipe.wait(5.0) != 0
+
+
 def run_cases(lab: Lab, names: list[str]) -> int:
+    disks = Disks(lab)
     lab.up()
     try:
-        bench = Bench(lab)
+        bench = Bench(lab, disks)
         for name in names:
             began = time.monotonic()
             problem, detail = "", None
             try:
                 detail = CASES[name](bench)
-            except (AckedError, AssertionError) as error:
+            except (AckedError, AssertionError, OSError) as error:
                 problem = f"{error}\n{traceback.format_exc()}"
                 bench.nemesis.heal_all()
             took_s = round(time.monotonic() - began, 3)
@@ -536,6 +658,7 @@ def run_cases(lab: Lab, names: list[str]) -> int:
         print(json.dumps({"case": "clean_end", "problem": "", "took_s": 0, "detail": None}), flush=True)
     finally:
         lab.down()
+        disks.close()
     return 0
 
 
