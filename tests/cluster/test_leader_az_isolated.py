@@ -1,4 +1,4 @@
-"""The main scenario on a real cluster: judged as declared, judged again alike, and seen when tampered with."""
+"""The main scenario on a real cluster: judged as declared, and judged again alike."""
 
 from __future__ import annotations
 
