@@ -38,6 +38,8 @@ class Evidence:
     faults: tuple[FaultSpan, ...] = ()
     writers: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     aborted: frozenset[tuple[int, int]] = frozenset()
+    start_ns: int = 0
+    """The first moment that any small table tells of; times are shown from here."""
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """A small table as Python rows."""
@@ -52,7 +54,9 @@ def gather(source: Source) -> Evidence:
     aborted = frozenset(
         (row["writer"], row["txn"]) for row in tables["transactions"].to_pylist() if row["event"] == "aborted"
     )
-    return Evidence(tables, _fault_spans(tables["faults"]), writers, aborted)
+    moments = [t["ns"][0].as_py() for t in tables.values() if "ns" in t.column_names and t.num_rows]
+    start_ns = min((ns for ns in moments if ns is not None), default=0)
+    return Evidence(tables, _fault_spans(tables["faults"]), writers, aborted, start_ns)
 
 
 def _fault_spans(table: Any) -> tuple[FaultSpan, ...]:

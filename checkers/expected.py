@@ -90,8 +90,11 @@ def _rewrite(session: Any, marked: Any, findings: Path, parts: Sequence[str]) ->
     return {row["class"]: row["count_all"] for row in counted.to_pylist()}
 
 
-def sample_findings(findings: Path, limit: int) -> list[dict[str, Any]]:
-    """Up to ``limit`` findings as Python rows: unexpected ones first, then by place."""
+def sample_findings(findings: Path, limit: int, start_ns: int) -> list[dict[str, Any]]:
+    """Up to ``limit`` findings as Python rows: unexpected ones first, then by place.
+
+    ``acked_s`` counts from ``start_ns``; ``message`` names the message, ``fault`` the fault in force.
+    """
     chosen: list[tuple[tuple[Any, ...], int, dict[str, Any]]] = []
     taken = 0
     for path in sorted(str(path) for path in findings.glob("*.parquet")):
@@ -104,7 +107,12 @@ def sample_findings(findings: Path, limit: int) -> list[dict[str, Any]]:
                     place = (row["expected"], row["topic"], row["partition"], row["offset"] or 0)
                     chosen.append((place, taken, row))
             chosen = heapq.nsmallest(limit, chosen)
-    return [{**row, "message": _message(row)} for _, _, row in sorted(chosen, key=lambda c: c[:2])]
+    return [_told(row, start_ns) for _, _, row in sorted(chosen, key=lambda c: c[:2])]
+
+
+def _told(row: Mapping[str, Any], start_ns: int) -> dict[str, Any]:
+    acked_s = None if row["acked_ns"] is None else round((row["acked_ns"] - start_ns) / 1e9, 3)
+    return {**row, "message": _message(row), "acked_s": acked_s, "fault": row["acked_during"]}
 
 
 def _message(row: Mapping[str, Any]) -> str | None:

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,17 +51,19 @@ class Judgement:
     messages: int = 0
     claims: tuple[ClaimResult, ...] = ()
     fates: Mapping[str, int] = field(default_factory=dict)
-    by_writer: tuple[Mapping[str, Any], ...] = ()
-    """Rows of writer, name, az, acks, outcome, fate, count."""
-    findings: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """By class: `count`, and how many of them are `expected`."""
-    sample: tuple[Mapping[str, Any], ...] = ()
-    """At most 200 findings, unexpected ones first."""
+    fates_by_writer: tuple[Mapping[str, Any], ...] = ()
+    """Rows of writer, writer_name, az, acks, outcome, fate, count."""
+    findings_by_class: Mapping[str, int] = field(default_factory=dict)
+    expected_by_class: Mapping[str, int] = field(default_factory=dict)
+    """How many of them the scenario expects."""
+    findings: tuple[Mapping[str, Any], ...] = ()
+    """At most 200 of them, unexpected ones first; all are in `findings.parquet`."""
     phases_s: Mapping[str, float] = field(default_factory=dict)
+    run: str | None = None
 
-    def as_json(self) -> str:
-        """The judgement as one JSON document."""
-        return json.dumps(asdict(self), indent=1)
+    def as_json(self) -> dict[str, Any]:
+        """The judgement as plain values, ready to be written as JSON."""
+        return asdict(self)
 
 
 def judge(session: Any, run_dir: Path | str, write: bool = True) -> Judgement:
@@ -113,16 +115,15 @@ def judge_history(session: Any, history: Path, out: Path | None, declared: Mappi
         tallies = fast.run(session, fast.Job(source, evidence, str(life), str(findings)))
         clock.lap("fates")
         tallies = settle_strays(session, source, life, findings, tallies)
-        marked = mark_expected(session, life, findings, declared.get("expected", []))
+        claims, expected = declared.get("claims", []), declared.get("expected", [])
+        register(session, source, [*queries_of(claims).values(), *(entry["where"] for entry in expected)])
+        marked = mark_expected(session, life, findings, expected)
         clock.lap("findings")
-        claims = declared.get("claims", [])
-        queries = list(queries_of(claims).values())
-        register(session, source, queries)
         for name, place in (("life", life), ("findings", findings)):
             output_frame(session, name, _parts(place)).createOrReplaceTempView(name)
         results = judge_claims(session, claims)
         clock.lap("claims")
-        sample = sample_findings(findings, SAMPLE)
+        sample = sample_findings(findings, SAMPLE, evidence.start_ns)
         if out is not None:
             for place, schema in ((life, LIFE), (findings, FINDING)):
                 _keep(place, out / place.name, schema)
@@ -140,22 +141,21 @@ def _sum_up(
 ) -> Judgement:
     fates: dict[str, int] = {}
     groups: dict[tuple[int, str, str], int] = {}
-    findings: dict[str, dict[str, int]] = {}
+    findings: dict[str, int] = {}
     for row in tallies.to_pylist():
         if row["kind"] == "fate":
             fates[row["name"]] = fates.get(row["name"], 0) + row["count"]
             key = (row["writer"], row["outcome"], row["name"])
             groups[key] = groups.get(key, 0) + row["count"]
         elif row["kind"] == "finding" and row["count"]:
-            entry = findings.setdefault(row["name"], {"count": 0, "expected": marked.get(row["name"], 0)})
-            entry["count"] += row["count"]
+            findings[row["name"]] = findings.get(row["name"], 0) + row["count"]
     by_writer = []
     for (writer, outcome, fate), count in sorted(groups.items()):
         known = evidence.writers.get(writer, {})
         by_writer.append(
             {
                 "writer": writer,
-                "name": known.get("name"),
+                "writer_name": known.get("name"),
                 "az": known.get("az"),
                 "acks": known.get("acks"),
                 "outcome": outcome,
@@ -164,7 +164,7 @@ def _sum_up(
             }
         )
     messages = sum(fates.values())
-    verdict, reasons = _verdict(messages, findings, claims)
+    verdict, reasons = _verdict(messages, findings, marked, claims)
     return Judgement(
         verdict,
         VERDICTS[verdict],
@@ -174,43 +174,41 @@ def _sum_up(
         tuple(claims),
         {name: fates[name] for name in FATES if name in fates},
         tuple(by_writer),
-        findings,
+        dict(sorted(findings.items())),
+        dict(marked),
         tuple(sample),
         phases_s,
     )
 
 
 def _verdict(
-    messages: int, findings: Mapping[str, Mapping[str, int]], claims: Sequence[ClaimResult]
+    messages: int, findings: Mapping[str, int], marked: Mapping[str, int], claims: Sequence[ClaimResult]
 ) -> tuple[str, list[str]]:
-    violated = [
-        f"{entry['count'] - entry['expected']} {name} that nothing declared"
-        for name, entry in findings.items()
-        if name != "undetermined" and entry["count"] > entry["expected"]
-    ]
+    surplus = {name: count - marked.get(name, 0) for name, count in findings.items()}
+    open_ends = surplus.pop("undetermined", 0)
+    violated = [f"{count} {name} that nothing declared" for name, count in surplus.items() if count > 0]
     violated += [
         f"claim {c.name!r} is refuted" for c in claims if c.status == "refuted" and not c.as_declared
     ]
     unknown = [f"claim {c.name!r} is {c.status}" for c in claims if c.status in ("unknown", "not reproduced")]
     if messages == 0:
         unknown.append("the history holds no send, so nothing was proven")
-    open_ends = findings.get("undetermined", {"count": 0, "expected": 0})
-    if open_ends["count"] > open_ends["expected"]:
-        unknown.append(f"the final read of {open_ends['count']} partition(s) did not reach the end")
+    if open_ends > 0:
+        unknown.append(f"the final read of {open_ends} partition(s) did not reach the end")
     if violated:
         return "violated", violated + unknown
     return ("unknown", unknown) if unknown else ("as declared", [])
 
 
 def _with_status(found: Judgement, manifest: Mapping[str, Any], status: str) -> Judgement:
-    values = {**found.__dict__, "scenario": manifest.get("scenario")}
+    values: dict[str, Any] = {"scenario": manifest.get("scenario")}
     problem = str(manifest.get("problem") or f"the run's status is {status}")
     if status in ("crashed", "invalid"):
         values |= {"verdict": status, "exit_code": VERDICTS[status], "reasons": (problem, *found.reasons)}
     elif status == "running" and found.verdict == "as declared":
         reason = "the run never ended, as far as run.json tells"
         values |= {"verdict": "unknown", "exit_code": EXIT_UNKNOWN, "reasons": (reason,)}
-    return Judgement(**values)
+    return replace(found, **values)
 
 
 def _without_history(manifest: Mapping[str, Any], status: str, problem: str = "") -> Judgement:
@@ -221,9 +219,10 @@ def _without_history(manifest: Mapping[str, Any], status: str, problem: str = ""
 
 
 def _finish(folder: Path, found: Judgement, write: bool) -> Judgement:
+    named = replace(found, run=str(folder))
     if write:
-        (folder / "judgement.json").write_text(found.as_json() + "\n")
-    return found
+        (folder / "judgement.json").write_text(json.dumps(named.as_json(), indent=1) + "\n")
+    return named
 
 
 def _parts(folder: Path) -> list[str]:

@@ -94,11 +94,11 @@ def start_session(
     master: str = "local[2]",
     settings: Mapping[str, str] | None = None,
     driver_memory: str = "2g",
-    warm: bool = False,
+    warm: bool = True,
 ) -> Any:
     """Start (or join) the Spark session. Takes some seconds cold; may be called in a background thread.
 
-    With ``warm`` it also judges a tiny history, so that the next judgement takes little time.
+    Unless told otherwise it also judges a tiny history, so that the next judgement takes little time.
 
     Raises UnfitError when the JVM does not come up.
     """

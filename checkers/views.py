@@ -8,7 +8,7 @@ from typing import Any
 
 from checkers.columns import FINDING, LIFE, ddl
 from checkers.source import Source
-from harness.history.schema import SPARK, TABLES
+from harness.history.schema import SPARK, TABLES, VIEWS
 
 DERIVED = {"life": LIFE, "findings": FINDING}
 
@@ -35,9 +35,18 @@ def output_frame(session: Any, name: str, paths: list[str]) -> Any:
     return session.read.schema(text).parquet(*paths) if paths else session.createDataFrame([], text)
 
 
-def register(session: Any, source: Source, queries: Iterable[str]) -> None:
-    """Register a view for each history table that one of the queries names."""
-    words = set(re.findall(r"\w+", " ".join(queries).lower()))
+def register(session: Any, source: Source, queries: Iterable[str] | None = None) -> None:
+    """Register the history's tables and views in the session: all, or those that the queries name."""
+    words = None if queries is None else _words(" ".join(queries))
+    wanted = [name for name in VIEWS if words is None or name in words]
+    if words is not None:
+        words |= _words(" ".join(VIEWS[name] for name in wanted))
     for name in TABLES:
-        if name in words:
+        if words is None or name in words:
             table_frame(session, source, name).createOrReplaceTempView(name)
+    for name in wanted:
+        session.sql(VIEWS[name]).createOrReplaceTempView(name)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()))
