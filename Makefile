@@ -23,7 +23,10 @@ run-scenario: setup ## run one scenario: S=name LAB=embedded|compose ARGS=...
 	@$(VENV)/acked run $(S) --lab $(LAB) $(ARGS)
 
 run-all: setup ## run every scenario of the catalogue
-	@$(VENV)/acked run --all --lab $(LAB) $(ARGS)
+	@names=$$($(VENV)/acked list --json | $(VENV)/python -c 'import json, sys; print(*(s["name"] for s in json.load(sys.stdin)))') \
+		&& worst=0 && for name in $$names; do \
+			$(VENV)/acked run $$name --lab $(LAB) $(ARGS) || { status=$$?; [ $$status -le $$worst ] || worst=$$status; }; \
+		done; exit $${worst:-1}
 
 test: setup ## prove the product, in under 15 minutes
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not long" $(ARGS)
