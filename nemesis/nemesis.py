@@ -137,7 +137,7 @@ class Nemesis:
     def pause(self, *patterns: str) -> Injection:
         """SIGSTOP until healed."""
         roster = self._roster
-        return self.add(Paused(roster.lab, roster.journal, roster.running(patterns)))
+        return self.add(Paused(roster.ground, roster.journal, roster.running(patterns)))
 
     def rolling_restart(self, *patterns: str, restart: Restart, ending: Ending = "stop") -> Injection:
         """Stop and start hosts one after the other, at once; returns when the last is back."""

@@ -132,10 +132,15 @@ class Operator:
         )
 
     def _controller(self) -> tuple[str, int]:
+        """Whom to ask: the broker that is controller, or where quorum nodes are, any broker that runs."""
         number = self._cluster.controller()
         if number is None:
             raise InvalidRunError("There is no controller now that could be asked for anything.")
-        return self._roster.topology.host(f"broker{number}").address, 9092
+        brokers = [b for b in self._roster.topology.role("broker") if self._roster.lab.alive(b.name)]
+        chosen = [b for b in brokers if b.node_id == number] or brokers
+        if not chosen or (self._cluster.mode == "zookeeper" and chosen[0].node_id != number):
+            raise InvalidRunError(f"The controller, broker {number}, does not run, so it cannot be asked.")
+        return chosen[0].address, 9092
 
     def _observe(self, topic: str, partition: int) -> Callable[[], PartitionState | None]:
         return lambda: self._cluster.partition(topic, partition)

@@ -9,9 +9,10 @@ from pathlib import Path
 from harness.clock import now_ns
 from harness.errors import ProcessDiedError
 from harness.history.journal import Journal
-from harness.lab.model import Host, Lab
+from harness.lab.model import Host
 from harness.waiting import wait_until
 from nemesis.fault import Evidence, Kind
+from nemesis.ground import Ground
 
 
 class Paused:
@@ -21,8 +22,9 @@ class Paused:
     undoable = True
     ends_processes = False
 
-    def __init__(self, lab: Lab, journal: Journal, hosts: Sequence[Host]) -> None:
+    def __init__(self, ground: Ground, journal: Journal, hosts: Sequence[Host]) -> None:
         """All hosts are paused at once."""
+        self._ground, lab = ground, ground.lab
         self.name = f"pause {', '.join(host.name for host in hosts)}"
         self._lab, self._journal = lab, journal
         self._hosts = tuple(host.name for host in hosts)
@@ -36,6 +38,7 @@ class Paused:
         """SIGSTOP."""
         for host in self._hosts:
             self._paused.add(host)
+            self._ground.paused.add(host)
             self._lab.signal(host, signal.SIGSTOP)
             self._journal.write("processes", ns=now_ns(), host=host, event="paused", pid=self._lab.pid(host))
 
@@ -47,6 +50,7 @@ class Paused:
         """SIGCONT to those that still live."""
         for host in sorted(self._paused):
             self._paused.discard(host)
+            self._ground.paused.discard(host)
             if self._lab.alive(host):
                 self._lab.signal(host, signal.SIGCONT)
                 pid = self._lab.pid(host)
