@@ -26,6 +26,7 @@ wait_for() { # seconds, command...
 }
 
 answers() { DOCKER_HOST=$SOCKET docker version >/dev/null 2>&1; }
+answers_or_gone() { answers || gone "$1"; }
 gone() { ! kill -0 "$1" 2>/dev/null; }
 
 start() {
@@ -48,9 +49,12 @@ start() {
  "default-address-pools": [{"base": "198.18.192.0/18", "size": 24}]}
 J
     setsid nohup dockerd --config-file "$DIR/daemon.json" >"$DIR/dockerd.log" 2>&1 </dev/null &
-    if ! wait_for 30 answers; then
-        echo "dockerd did not answer within 30 s; the end of $DIR/dockerd.log:" >&2
+    engine=$!
+    wait_for 60 answers_or_gone "$engine" || true
+    if ! answers; then
+        echo "dockerd did not start; the end of $DIR/dockerd.log:" >&2
         tail -n 5 "$DIR/dockerd.log" >&2
+        kill "$engine" 2>/dev/null || true
         exit 3
     fi
     echo "export DOCKER_HOST=$SOCKET"
