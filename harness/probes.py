@@ -17,7 +17,6 @@ from pathlib import Path
 from harness.errors import AckedError
 from harness.lab.namespaces import run_inside
 
-SBIN = "/usr/sbin:/sbin"
 _SHUTDOWN_IOCTL, _NO_LOG_FLUSH = 0x8004587D, 2
 
 
@@ -119,7 +118,6 @@ def _probe(names: Sequence[str]) -> int:
 
 def main(names: list[str]) -> int:
     """Probe each of ``names``."""
-    os.environ["PATH"] = f"{os.environ.get('PATH', '')}:{SBIN}"  # ordinary users of Debian lack it
     try:
         return run_inside(lambda: _probe(names))
     except AckedError as error:

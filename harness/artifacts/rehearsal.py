@@ -7,7 +7,6 @@ Run as `python -m harness.artifacts.rehearsal VERSION FOLDER CLASS_PATH JAVA MOD
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -190,7 +189,6 @@ def _rehearse(stage: Rehearsal, mode: str) -> int:
 
 def main(argv: list[str]) -> int:
     """Arguments as in the module's own description."""
-    os.environ["PATH"] = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"  # ordinary users of Debian lack it
     _version, folder, class_path, java, mode, log_syntax = argv
     syntax: LogSyntax = "log4j2" if log_syntax == "log4j2" else "log4j1"
     stage = Rehearsal(Path(folder), class_path, java, syntax)

@@ -28,6 +28,8 @@ _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 NAMESPACE_DIR = Path("/run/netns")
+_SBIN = "/usr/sbin:/sbin"
+"""Where iptables and tc live; ordinary users of Debian do not have it on their path."""
 
 
 def _call(what: str, result: int) -> None:
@@ -139,6 +141,7 @@ def run_inside(harness: Callable[[], int]) -> int:
 
     def start() -> int:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.environ["PATH"] = f"{os.environ.get('PATH', '/usr/bin:/bin')}:{_SBIN}"
         return harness()
 
     def init() -> int:
