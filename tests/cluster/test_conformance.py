@@ -15,26 +15,13 @@ from typing import Any
 import pytest
 from conformance_worker import CASES
 
-from harness.errors import UnfitError
-
 WORKER = Path(__file__).with_name("conformance_worker.py")
 ROOT = WORKER.parents[2]
 LABS = [
-    pytest.param("embedded", marks=[pytest.mark.cluster, pytest.mark.xdist_group("conformance-embedded")]),
-    pytest.param("compose", marks=[pytest.mark.compose, pytest.mark.xdist_group("conformance-compose")]),
+    pytest.param("embedded", marks=pytest.mark.cluster),
+    pytest.param("compose", marks=pytest.mark.compose),
 ]
 NAMES = [*CASES, "clean_end"]
-
-
-def _require(lab: str) -> None:
-    if lab != "compose":
-        return
-    from harness.lab import docker_engine
-
-    try:
-        docker_engine.connect().close()
-    except UnfitError as error:
-        pytest.skip(error.message)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +31,6 @@ def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
     def of(lab: str) -> Mapping[str, Any]:
         if lab not in found:
-            _require(lab)
             chosen = [
                 item.callspec.params["name"]
                 for item in request.session.items

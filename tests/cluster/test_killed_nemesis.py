@@ -1,0 +1,135 @@
+"""A harness that is killed in the middle of a fault leaves nothing, or nothing after `acked clean`."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from conformance_worker import CASES
+
+from harness.cli.clean import clean
+from harness.lab import docker_engine, docker_sweep
+from harness.waiting import wait_until
+
+WORKER = Path(__file__).with_name("conformance_worker.py")
+ROOT = WORKER.parents[2]
+SOME, ALL = 10, 30
+
+
+def _mentioning(folder: Path) -> list[str]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(folder) in words:
+            found.append(words)
+    return found
+
+
+def _machine() -> dict[str, set[str]]:
+    """What a run could leave on the machine: interfaces, rules, mounts, loop devices."""
+    commands = {
+        "interfaces": ("ip", "-o", "link"),
+        "rules": ("iptables-save",),
+        "mounts": ("cat", "/proc/self/mounts"),
+        "loops": ("losetup", "--list", "--noheadings", "--output", "BACK-FILE"),
+    }
+    found = {}
+    for name, command in commands.items():
+        text = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        found[name] = {line.split(" [")[0] for line in text.splitlines() if line and line[0] != "#"}
+    return found
+
+
+def _kill_during(lab: str, case: str, folder: Path, after_s: float) -> None:
+    """Start one case, wait until its fault is in the journal, and SIGKILL the harness a little later."""
+    journal = folder / "journal" / "conformance.jsonl"
+    run = subprocess.Popen(
+        [sys.executable, str(WORKER), lab, str(folder), *[case] * 40],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until(
+            lambda: run.poll() is not None or (journal.exists() and "injecting" in journal.read_text()),
+            within_s=60,
+            awaiting=f"the fault of {case} to begin",
+        )
+        due = time.monotonic() + after_s
+        wait_until(lambda: time.monotonic() >= due, within_s=after_s + 5, awaiting="the moment", poll_s=0.01)
+    finally:
+        run.send_signal(signal.SIGKILL)
+        run.wait(10)
+
+
+def _embedded(tmp_path: Path, count: int) -> None:
+    seed = random.randrange(1 << 30)
+    chance = random.Random(seed)
+    faults = [name for name in CASES if name not in ("misspelt_names", "delay")]
+    chosen = [(case, chance.uniform(0.0, 1.5)) for case in chance.sample(faults * 2, count)]
+    before = _machine()
+    with ThreadPoolExecutor(3) as pool:
+        list(
+            pool.map(
+                lambda n: _kill_during("embedded", chosen[n][0], tmp_path / str(n), chosen[n][1]),
+                range(count),
+            )
+        )
+    wait_until(
+        lambda: _mentioning(tmp_path),
+        accept=lambda left: not left,
+        within_s=10,
+        awaiting=f"every process of the killed runs to end (seed {seed}: {chosen})",
+    )
+    wait_until(
+        _machine,
+        accept=lambda after: all(not after[what] - before[what] for what in before),
+        within_s=10,
+        awaiting=f"the machine to be as it was (seed {seed}: {chosen})",
+    )
+
+
+@pytest.mark.cluster
+def test_killed_in_some_faults_leaves_nothing(tmp_path: Path) -> None:
+    _embedded(tmp_path, SOME)
+
+
+@pytest.mark.cluster
+@pytest.mark.long
+def test_killed_in_thirty_faults_leaves_nothing(tmp_path: Path) -> None:
+    _embedded(tmp_path, ALL)
+
+
+def _compose(tmp_path: Path, count: int) -> None:
+    seed = random.randrange(1 << 30)
+    chance = random.Random(seed)
+    chosen = chance.sample([name for name in CASES if name != "misspelt_names"], count)
+    for number, case in enumerate(chosen):
+        _kill_during("compose", case, tmp_path / str(number), chance.uniform(0.0, 1.5))
+        clean(everything=False, dry_run=False)
+        client = docker_engine.connect()
+        try:
+            left = [thing for thing in docker_sweep.leftovers(client) if not thing.alive]
+        finally:
+            client.close()
+        assert not left, f"seed {seed}, {case}: {left}"
+
+
+@pytest.mark.compose
+def test_killed_in_two_faults_leaves_nothing_after_clean(tmp_path: Path) -> None:
+    _compose(tmp_path, 2)
+
+
+@pytest.mark.compose
+@pytest.mark.long
+def test_killed_in_thirty_faults_leaves_nothing_after_clean(tmp_path: Path) -> None:
+    _compose(tmp_path, ALL)
