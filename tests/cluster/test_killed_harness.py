@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
@@ -14,26 +13,35 @@ from pathlib import Path
 import pytest
 
 from harness.waiting import wait_until
+from tests.cluster.conftest import processes_of
 
 pytestmark = pytest.mark.cluster
 MOMENTS = 10
 
 
-def _processes_of(folder: Path) -> list[str]:
-    """Command lines of processes that mention the run's folder."""
-    found = []
+def _namespaces_below(pid: int) -> set[str]:
+    """Network namespaces of a process's descendants."""
+    children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
+        if entry.name.isdigit():
             try:
-                words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             except OSError:
                 continue
-            if str(folder) in words:
-                found.append(words)
-    return found
+            children.setdefault(parent, []).append(int(entry.name))
+    found: set[str] = set()
+    waiting = list(children.get(pid, ()))
+    while waiting:
+        child = waiting.pop()
+        waiting += children.get(child, ())
+        try:
+            found.add(str(Path(f"/proc/{child}/ns/net").readlink()))
+        except OSError:
+            continue
+    return found - {str(Path("/proc/self/ns/net").readlink())}
 
 
-def _network_namespaces() -> set[str]:
+def _namespaces_in_use() -> set[str]:
     found = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -59,13 +67,14 @@ def _kill_one(folder: Path, after_s: float) -> str:
         within_s=after_s + 5,
         awaiting="the random moment",
     )
+    mine = _namespaces_below(run.pid)
     run.send_signal(signal.SIGKILL)
     run.wait(10)
     wait_until(
-        lambda: _processes_of(folder),
+        lambda: processes_of(folder) + sorted(mine & _namespaces_in_use()),
         accept=lambda left: not left,
         within_s=5,
-        awaiting=f"every process of a run that was killed after {after_s:.1f} s to end",
+        awaiting=f"processes and namespaces of a run that was killed after {after_s:.1f} s to vanish",
     )
     return f"{after_s:.1f} s"
 
@@ -79,16 +88,9 @@ def test_a_sigkill_at_ten_random_moments_leaves_nothing(tmp_path: Path) -> None:
         "rules": _lines("iptables-save"),
         "mounts": _lines("cat", "/proc/self/mounts"),
     }
-    known = _network_namespaces()
     with ThreadPoolExecutor(3) as pool:
         killed = list(pool.map(lambda n: _kill_one(tmp_path / str(n), moments[n]), range(MOMENTS)))
     assert len(killed) == MOMENTS, f"seed {seed}"
-    wait_until(
-        lambda: _network_namespaces() - known,
-        accept=lambda fresh: not fresh,
-        within_s=5,
-        awaiting=f"the network namespaces of the killed runs to vanish (seed {seed})",
-    )
     after = {
         "interfaces": _lines("ip", "-o", "link"),
         "rules": _lines("iptables-save"),
