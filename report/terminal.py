@@ -110,9 +110,11 @@ def _findings(judgement: Mapping[str, Any], out: Console) -> None:
 
 def describe(finding: Mapping[str, Any]) -> str:
     """One finding in one line."""
-    label = finding.get("label") or f"{finding.get('writer')}:{finding.get('seq')}"
     where = f"{finding.get('topic')}/{finding.get('partition')}"
-    text = f"{str(finding.get('class')).replace('_', ' ')}: message {label} in {where}"
+    what = "record"
+    if finding.get("writer") is not None:
+        what = f"message {finding.get('label') or ''}".rstrip() + f" ({finding['writer']}:{finding['seq']})"
+    text = f"{str(finding.get('class')).replace('_', ' ')}: {what} in {where}"
     if finding.get("offset") is not None:
         text += f" at offset {finding['offset']}"
     if finding.get("epoch") is not None:

@@ -31,6 +31,7 @@ def body(stage: Stage) -> None:
         stage.wait_until_serving(TOPIC, "broker2")
         for message in ("f", "g"):
             new_side.send(TOPIC, message)
+        old_side.send(TOPIC, "late")
         stage.read("az1", TOPIC, "broker1")
         stage.mark("split", "two leaders: broker1 in az1, broker2 in az2")
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from harness.console import Progress
-from harness.errors import EXIT_CRASHED, UsageError
+from harness.errors import UsageError
 from harness.lab.namespaces import run_inside
 
 LABS = ("embedded", "compose")
@@ -20,6 +19,7 @@ def run(
     lab: Annotated[str, typer.Option(help="Where hosts live: embedded (no daemon) or compose.")] = "embedded",
     kafka: Annotated[str, typer.Option(help="Kafka version; the scenario's own by default.")] = "",
     mode: Annotated[str, typer.Option(help="zookeeper, kraft or kraft-combined.")] = "",
+    force: Annotated[bool, typer.Option(help="Try a Kafka version that is not known.")] = False,
     rate: Annotated[
         float | None, typer.Option(help="Background messages a second in each AZ; 0 for none.")
     ] = None,
@@ -37,19 +37,11 @@ def run(
     scenario = find(name)
     if lab not in LABS:
         raise UsageError(f"There is no lab {lab!r}; say {' or '.join(LABS)}.")
-    options = prepare(scenario, lab=lab, kafka=kafka, mode=mode, rate=rate)
-    folder = RunFolder.create(runs, scenario.name)
     progress = Progress(quiet=as_json)
+    options = prepare(scenario, lab=lab, kafka=kafka, mode=mode, rate=rate, force=force, say=progress.say)
+    folder = RunFolder.create(runs, scenario.name)
 
     def work() -> int:
         return run_and_judge(scenario, options, folder, progress, as_json=as_json)
 
     raise typer.Exit(run_inside(work) if lab == "embedded" else work())
-
-
-def emit_json(value: dict[str, Any]) -> None:
-    """Print one JSON document on stdout."""
-    typer.echo(json.dumps(value, indent=2, default=str))
-
-
-__all__ = ["EXIT_CRASHED", "emit_json", "run"]

@@ -136,7 +136,7 @@ class _Run:
                 lab.up()
             for reason in disks.make_where_possible(self.setup.volatile_disks).values():
                 progress.say(reason)
-            distribution = artifacts.resolve(self.options.version.version)
+            distribution = artifacts.resolve(self.options.version)
             processes = Processes(lab, distribution, journal, self.options.version.log_syntax)
             clients = _Clients(lab)
             stack.callback(clients.close, self.folder)

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -24,16 +25,26 @@ if TYPE_CHECKING:
 
 
 def prepare(
-    scenario: Scenario, *, lab: str, kafka: str = "", mode: str = "", rate: float | None = None
+    scenario: Scenario,
+    *,
+    lab: str,
+    kafka: str = "",
+    mode: str = "",
+    rate: float | None = None,
+    force: bool = False,
+    say: Callable[[str], None] = lambda text: None,
 ) -> RunOptions:
-    """Check what can be checked before anything starts. Raises UsageError, UnfitError."""
+    """Check what can be checked before anything starts. Raises UsageError, UnfitError.
+
+    ``force`` tries a Kafka version that is not known; ``say`` hears of a download.
+    """
     from harness import artifacts, doctor
 
-    version = kafka_version(kafka or scenario.kafka)
-    wanted_mode = mode or (scenario.mode if not kafka else version.default_mode)
+    version = kafka_version(kafka or scenario.kafka, force=force)
+    wanted_mode = mode or (scenario.mode if scenario.mode in version.modes else version.default_mode)
     version.require_mode(wanted_mode)
     doctor.require(doctor.LABS[lab])
-    artifacts.resolve(version.version)
+    artifacts.resolve(version, say=say)
     return RunOptions(version, wanted_mode, lab, rate)
 
 

@@ -1,0 +1,49 @@
+"""Beyond the articles: a replica's log is altered by hand, and the checker must see it.
+
+A harness that reports nothing proves nothing until it has been seen to report. Nothing fails here but one
+byte on one replica's disk.
+"""
+
+from __future__ import annotations
+
+from harness.run.stage import Stage
+from harness.scenario import Claim, Expected, Scenario, Setup, Topic
+
+TOPIC = "t"
+
+
+def body(stage: Stage) -> None:
+    """Three messages on three replicas; then one byte of one replica's log is flipped."""
+    writer = stage.writer("az1", "az1-seed", "broker1", acks=-1)
+    for message in ("a", "b", "c"):
+        writer.must_send(TOPIC, message)
+    stage.wait_replicated(TOPIC)
+    stage.nemesis.storage.corrupt("broker3", TOPIC, offset=1)
+    stage.mark("altered", "one byte of message b on broker3 is not what was written")
+
+
+SCENARIO = Scenario(
+    name="canary",
+    title="One byte of one replica's log is altered by hand",
+    article="-",
+    section="",
+    body=body,
+    setup=Setup(topics=(Topic(TOPIC, (1, 2, 3)),), stream_rate=20.0),
+    claims=(
+        Claim(
+            name="damage-is-seen",
+            section="acked",
+            says="The altered record is found, on the replica that was altered, and nothing else is.",
+            holds=(
+                "SELECT count(*) = 1 AND count_if(class = 'corrupt' AND offset = 1 "
+                f"AND topic = '{TOPIC}' AND array_contains(brokers, 3)) = 1 AS holds, "
+                "concat(count(*), ' findings: ', coalesce(concat_ws(', ', collect_list("
+                "concat(class, ' at ', topic, '/', offset, ' on ', cast(brokers AS string)))), '')) AS observed "
+                "FROM findings"
+            ),
+        ),
+    ),
+    expected=(Expected("corrupt", "topic = 't'", "the byte that the scenario altered"),),
+    faults=("corrupt one byte",),
+    outcome="exactly the altered record is found corrupt",
+)
