@@ -1,0 +1,1 @@
+"""Figures of the README and of the issues, measured by hand: `python -m benchmarks.<name>`."""

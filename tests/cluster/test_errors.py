@@ -1,0 +1,93 @@
+"""What goes wrong is said in one sentence, with the right exit code, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.waiting import wait_until
+from tests.cluster.conftest import acked, processes_of
+
+pytestmark = pytest.mark.cluster
+
+
+def _one_sentence(stderr: str) -> str:
+    assert "Traceback" not in stderr
+    said = [line for line in stderr.splitlines() if line.startswith("acked: ")]
+    assert len(said) == 1, stderr
+    return said[0]
+
+
+def test_an_unknown_scenario_names_the_nearest() -> None:
+    """Exit 254, and the name that was probably meant."""
+    done = acked("run", "leader-az-isolate")
+    assert done.status == 254
+    assert "did you mean 'leader-az-isolated'?" in _one_sentence(done.stderr)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """A file where the run folder should be."""
+    (tmp_path / "runs").write_text("")
+    done = acked("run", "leader-az-isolated", "--runs", tmp_path / "runs")
+    assert done.status == 254
+    assert str(tmp_path / "runs") in _one_sentence(done.stderr)
+
+
+def test_without_java_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A PATH on which no Java can be found: exit 3."""
+    for name in ("ip", "iptables", "nsenter"):
+        found = next((p for p in ("/usr/sbin", "/usr/bin", "/sbin") if (Path(p) / name).exists()), None)
+        if found:
+            (tmp_path / name).symlink_to(Path(found) / name)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    done = acked("run", "leader-az-isolated", "--runs", tmp_path / "runs")
+    assert done.status == 3
+    assert "ava" in _one_sentence(done.stderr)
+
+
+def test_a_run_folder_that_is_none(tmp_path: Path) -> None:
+    """Checking an empty folder, or one that is not there: exit 4."""
+    assert acked("check", tmp_path).status == 4
+    done = acked("check", tmp_path / "nowhere")
+    assert done.status == 4
+    assert "nowhere" in _one_sentence(done.stderr)
+
+
+def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
+    """Half a JSON file: exit 4 and the file's name."""
+    (tmp_path / "run.json").write_text('{"status": "compl')
+    done = acked("check", tmp_path)
+    assert done.status == 4
+    assert "run.json" in _one_sentence(done.stderr)
+
+
+def test_a_half_written_run_is_no_pass(tmp_path: Path) -> None:
+    """A run that was killed before it had a history: exit 4, never 0."""
+    (tmp_path / "run.json").write_text(json.dumps({"status": "running", "schema_version": 1}))
+    (tmp_path / "claims.json").write_text(json.dumps({"claims": [], "expected": []}))
+    done = acked("check", tmp_path)
+    assert done.status == 4
+    _one_sentence(done.stderr)
+
+
+def test_ctrl_c_ends_everything(runs: Path) -> None:
+    """SIGINT to the foreground group while the cluster is up: exit 130, one sentence, nothing left."""
+    command = [sys.executable, "-m", "harness.cli.main", "run", "leader-az-isolated", "--runs", str(runs)]
+    run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    log = runs / "leader-az-isolated" / "latest" / "nodes" / "broker1" / "server.log"
+    wait_until(log.exists, within_s=60, awaiting="broker1 to write its log")
+    os.killpg(run.pid, signal.SIGINT)
+    _, stderr = run.communicate(timeout=30)
+    assert run.returncode == 130, stderr
+    assert "interrupted" in stderr
+    assert "Traceback" not in stderr
+    wait_until(
+        lambda: processes_of(runs), accept=lambda left: not left, within_s=5, awaiting="every process to end"
+    )
