@@ -21,7 +21,7 @@ debootstrap --variant=minbase "$SUITE" "$ROOT" >"$ROOT.log" 2>&1 || {
     exit 1
 }
 rm -f "$ROOT.log"
-rm -rf "$ROOT"/var/cache/apt/archives/*.deb "$ROOT"/var/lib/apt/lists/* "$ROOT"/usr/share/doc/* \
+rm -rf "$ROOT"/var/cache/apt/* "$ROOT"/var/lib/apt/lists/* "$ROOT"/usr/share/doc/* \
     "$ROOT"/usr/share/man/* "$ROOT"/usr/share/locale/*
 tar -C "$ROOT" --numeric-owner -c . | "$DOCKER" import - "$IMAGE" >/dev/null
 echo "$IMAGE made"
