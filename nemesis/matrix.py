@@ -17,8 +17,9 @@ _CALLED_BY = {
     "zookeeper": ("broker", "zookeeper", "client"),
     "zookeeper-peer": ("zookeeper",),
 }
-_FRAGILE_PORTS = SERVICES["zookeeper-peer"]
-"""A ZooKeeper node serves these with a blocking read: a connection that only waits would stall elections."""
+FRAGILE_PORTS = SERVICES["zookeeper-peer"]
+"""A ZooKeeper node reads from these blockingly and logs an error for each connection that says nothing: they
+are looked at half-open, and no connection is kept there."""
 
 NEW_ALIVE = ("open", "refused")
 
@@ -61,7 +62,7 @@ def calls(topology: Topology, named: Iterable[Link] = ()) -> tuple[Call, ...]:
     return tuple(sorted(found))
 
 
-def may_hold(call: Call, fragile: tuple[int, ...] = _FRAGILE_PORTS) -> bool:
+def may_hold(call: Call, fragile: tuple[int, ...] = FRAGILE_PORTS) -> bool:
     """A connection of this call may be kept open for a while without harm."""
     return call.port not in (*fragile, CLOSED_PORT)
 

@@ -20,6 +20,8 @@ import termios
 import time
 from typing import Any
 
+from nemesis.syn import Looks
+
 _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
 _RESET = (errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN)
 
@@ -110,6 +112,19 @@ def _connect(targets: list[list[Any]], deadline: float) -> tuple[dict[str, str],
     return found, opened
 
 
+def _quietly(targets: list[list[Any]]) -> tuple[Looks | None, list[list[Any]]]:
+    """Half-open looks under way, and the targets that need an ordinary connection instead."""
+    if not targets:
+        return None, []
+    try:
+        looks = Looks()
+    except PermissionError:
+        return None, targets
+    for key, address, port in targets:
+        looks.send(key, address, port)
+    return looks, []
+
+
 def _named(number: int) -> str:
     if number == 0:
         return "open"
@@ -148,7 +163,11 @@ def serve(held: _Held, request: dict[str, Any]) -> dict[str, Any]:
     match request["op"]:
         case "connect":
             kept = held.send(request.get("check", []))  # these bytes travel while the connects below wait
-            states, opened = _connect(request["targets"], deadline)
+            quiet, loud = _quietly(request.get("quiet", []))
+            states, opened = _connect(request["targets"] + loud, deadline)
+            if quiet is not None:
+                states |= quiet.answers(deadline)
+                quiet.close()
             keep = set(request.get("keep", ()))
             for key, sock in opened.items():
                 if key in keep:

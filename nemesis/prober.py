@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.errors import LabError
 from harness.lab.model import Lab, Pipe
-from nemesis.matrix import Call, Look
+from nemesis.matrix import FRAGILE_PORTS, Call, Look
 
 _ANSWER_WITHIN_S = 15.0
 
@@ -91,11 +91,15 @@ class Prober:
         by_key: dict[str, Call] = {}
         for field, chosen in (("targets", wanted), ("keep", keep), ("check", check)):
             for call in chosen:
-                empty: dict[str, Any] = {"targets": [], "keep": [], "check": []}
+                empty: dict[str, Any] = {"targets": [], "quiet": [], "keep": [], "check": []}
                 request = requests.setdefault(call.caller, empty)
                 by_key[str(call)] = call
                 key: object = str(call)
-                request[field].append([key, address[call.callee], call.port] if field == "targets" else key)
+                if field == "targets":
+                    how = "quiet" if call.port in FRAGILE_PORTS else "targets"
+                    request[how].append([key, address[call.callee], call.port])
+                else:
+                    request[field].append(key)
         answers = self.ask({h: {"op": "connect", "within_s": within_s, **r} for h, r in requests.items()})
         new = {by_key[key]: state for answer in answers.values() for key, state in answer["new"].items()}
         held = {by_key[key]: state for answer in answers.values() for key, state in answer["held"].items()}
