@@ -88,7 +88,8 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 def _warm_up() -> SparkSession:
     from checkers.session import start_session
 
-    return start_session()
+    session: SparkSession = start_session()
+    return session
 
 
 def _judge(result: RunResult, spark: list[Future[SparkSession]], progress: Progress, *, as_json: bool) -> int:

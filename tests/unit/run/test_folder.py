@@ -1,0 +1,42 @@
+"""Run folders: one per run, `latest` points at the newest, a manifest is never half-written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import BadDataError, UsageError
+from harness.run.folder import RunFolder
+
+
+def test_latest_points_at_the_newest(tmp_path: Path) -> None:
+    """Two runs within one second get folders of their own."""
+    first = RunFolder.create(tmp_path, "x")
+    second = RunFolder.create(tmp_path, "x")
+    assert first.path != second.path
+    assert (tmp_path / "x" / "latest").resolve() == second.path
+
+
+def test_the_manifest_keeps_what_it_had(tmp_path: Path) -> None:
+    """An update adds to the manifest."""
+    folder = RunFolder.create(tmp_path, "x")
+    folder.update(status="running", kafka="2.7.1")
+    folder.update(status="complete")
+    assert folder.manifest() == {"status": "complete", "kafka": "2.7.1"}
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    """The folder is named, and the flag that names another."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="--runs"):
+        RunFolder.create(tmp_path / "file", "x")
+
+
+def test_no_run_folder(tmp_path: Path) -> None:
+    """A folder without a manifest, and one with half of it."""
+    with pytest.raises(BadDataError, match=r"run\.json"):
+        RunFolder.open(tmp_path)
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(BadDataError, match="not valid JSON"):
+        RunFolder.open(tmp_path).manifest()

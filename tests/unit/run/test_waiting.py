@@ -1,0 +1,66 @@
+"""Waiting: the condition's value comes back, a time-out shows the last observation."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from harness.errors import ProcessDiedError, WaitTimeoutError
+from harness.waiting import wait_until
+
+
+def test_the_accepted_observation_is_returned() -> None:
+    """Not merely that it came true."""
+    count = itertools.count()
+    seen = wait_until(lambda: next(count), accept=lambda n: n > 3, within_s=5, awaiting="x", poll_s=0.001)
+    assert seen == 4
+
+
+def test_the_last_observation_is_shown() -> None:
+    """The sentence names what was awaited and what was seen instead."""
+    with pytest.raises(WaitTimeoutError, match=r"for the ISR to shrink, in vain; last seen: \[1, 2, 3\]"):
+        wait_until(
+            lambda: [1, 2, 3], accept=lambda isr: len(isr) == 2, within_s=0.05, awaiting="the ISR to shrink"
+        )
+
+
+def test_connection_errors_count_as_not_yet() -> None:
+    """A node that is starting refuses connections for a while."""
+    answers = iter([ConnectionRefusedError("no"), ConnectionRefusedError("no"), "up"])
+
+    def observe() -> str:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert wait_until(observe, within_s=5, awaiting="it", poll_s=0.001) == "up"
+
+
+def test_other_errors_do_not() -> None:
+    """A mistake in the condition must not look like a condition that never came true."""
+    with pytest.raises(ZeroDivisionError):
+        wait_until(lambda: 1 // 0, within_s=5, awaiting="it")
+
+
+def test_a_condition_must_be_called_not_named() -> None:
+    """A peer waited on a function object, which is always true; here the observation itself is judged."""
+    calls: list[int] = []
+
+    def healed() -> bool:
+        calls.append(1)
+        return len(calls) > 2
+
+    assert wait_until(healed, within_s=5, awaiting="it", poll_s=0.001) is True
+    assert len(calls) == 3
+
+
+def test_a_death_ends_the_wait_at_once() -> None:
+    """``abort`` is asked before each look."""
+
+    def died() -> None:
+        raise ProcessDiedError("broker1 ended by itself")
+
+    with pytest.raises(ProcessDiedError):
+        wait_until(lambda: False, within_s=60, awaiting="it", abort=died)
