@@ -13,8 +13,9 @@ def test_every_scenario_says_what_it_is() -> None:
     for scenario in all_scenarios().values():
         assert scenario.title, scenario.name
         assert scenario.outcome, scenario.name
-        names = [claim.name for claim in scenario.claims]
-        assert len(set(names)) == len(names), scenario.name
+        for version in scenario.versions or (scenario.kafka,):
+            names = [claim["name"] for claim in scenario.declared(version)["claims"]]
+            assert len(set(names)) == len(names), (scenario.name, version)
 
 
 def test_the_nearest_name_is_offered() -> None:
