@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,7 @@ def ask(session: Any, queries: Mapping[str, str]) -> dict[str, Answer]:
     """Run the queries together. Raises BadDataError naming the claim whose SQL cannot be understood."""
     if not queries:
         return {}
+    queries = _with_marks(session, queries)
     frames = [_frame(session, name, query) for name, query in queries.items()]
     union = frames[0]
     for frame in frames[1:]:
@@ -66,6 +68,27 @@ def ask(session: Any, queries: Mapping[str, str]) -> dict[str, Answer]:
             )
         answers[row["claim"]] = Answer(row["holds"], row["observed"] or "")
     return {name: answers.get(name, Answer(None, "the query returned no row")) for name in queries}
+
+
+_MARK = re.compile(r"\(SELECT max\(ns\) FROM marks WHERE name = '([^']*)'\)")
+
+
+def _with_marks(session: Any, queries: Mapping[str, str]) -> dict[str, str]:
+    """Put in the times of marks as numbers.
+
+    Each would be a sub-query of its own, mostly inside another. Spark runs sub-queries in a pool of 16
+    threads, and those that wait for their own sub-queries hold their thread: enough of them stop for ever.
+    """
+    if not any(_MARK.search(query) for query in queries.values()):
+        return dict(queries)
+    rows = session.sql("SELECT name, max(ns) AS ns FROM marks GROUP BY name").collect()
+    times = {row["name"]: row["ns"] for row in rows}
+
+    def literal(match: re.Match[str]) -> str:
+        found = times.get(match.group(1))
+        return "CAST(NULL AS BIGINT)" if found is None else f"{found}L"
+
+    return {name: _MARK.sub(literal, query) for name, query in queries.items()}
 
 
 def _frame(session: Any, name: str, query: str) -> Any:

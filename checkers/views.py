@@ -45,7 +45,9 @@ def register(session: Any, source: Source, queries: Iterable[str] | None = None)
         if words is None or name in words:
             table_frame(session, source, name).createOrReplaceTempView(name)
     for name in wanted:
-        session.sql(VIEWS[name]).createOrReplaceTempView(name)
+        # As plain rows: the view's own sub-query inside a claim's could starve Spark's sub-query threads.
+        rows = session.sql(VIEWS[name]).toArrow()
+        session.createDataFrame(rows).createOrReplaceTempView(name)
 
 
 def _words(text: str) -> set[str]:

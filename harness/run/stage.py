@@ -93,7 +93,12 @@ class Stage:
                 role="stream",
                 idempotent=self.dialect.produce >= 3,  # producer ids came with message format 2
                 retries=1_000_000,
-                delivery_timeout_s=8.0,
+                # A message that times out makes librdkafka start a new producer epoch and send the others
+                # again: duplicates. And the first broker that answers takes any sequence number of a
+                # producer it does not know, so that with several requests in flight an early one that was
+                # refused is missing for ever, though it is reported as written.
+                delivery_timeout_s=120.0,
+                config={"max.in.flight.requests.per.connection": 1},
             )
             load = Load(topic=topic, partitions=tuple(range(partitions)), rate=rate)
             self.streams[az] = client.start_stream(spec, load)
