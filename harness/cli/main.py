@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from typer.exceptions import TyperException
 
-from harness.cli import catalogue, clean, doctor, judging, running, versions
+from harness.cli import bisect, catalogue, clean, doctor, judging, matrix, running, versions
 from harness.errors import EXIT_INTERRUPTED, EXIT_USAGE, AckedError
 
 app = typer.Typer(
@@ -30,6 +30,8 @@ app.command("run")(running.run)
 app.command("check")(judging.check)
 app.command("doctor")(doctor.doctor)
 app.command("versions")(versions.versions)
+app.command("matrix")(matrix.matrix)
+app.command("bisect")(bisect.bisect)
 app.command("clean")(clean.clean)
 
 
