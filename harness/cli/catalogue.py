@@ -11,6 +11,8 @@ from rich.table import Table
 
 from harness.run.catalogue import all_scenarios
 
+_WIDTH_IN_A_FILE = 180
+
 
 def list_scenarios(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array for machines.")] = False,
@@ -34,7 +36,8 @@ def list_scenarios(
         typer.echo(json.dumps(rows, indent=2))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("scenario", "article", "faults", "kafka", "expected outcome"):
+    table.add_column("scenario", no_wrap=True)
+    for heading in ("article", "faults", "kafka", "expected outcome"):
         table.add_column(heading, overflow="fold")
     for scenario in known:
         where = f"{scenario.article} §{scenario.section}" if scenario.section else scenario.article
@@ -43,4 +46,6 @@ def list_scenarios(
         if verbose:
             for claim in scenario.claims:
                 table.add_row("", claim.section, "", "", f"• {claim.says}")
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    console.width = console.width if console.is_terminal else _WIDTH_IN_A_FILE
+    console.print(table)

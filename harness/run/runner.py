@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
+
+from kazoo.exceptions import KazooException
 
 from harness import artifacts
 from harness.clock import Anchor
@@ -15,7 +17,7 @@ from harness.cluster.model import Cluster
 from harness.cluster.processes import Processes
 from harness.cluster.zookeeper_mode import ZooKeeperCluster
 from harness.console import Progress
-from harness.errors import AckedError, InvalidRunError, UnfitError
+from harness.errors import AckedError, InvalidRunError, LabError, UnfitError
 from harness.history.assemble import assemble
 from harness.history.journal import Journal
 from harness.history.schema import SCHEMA_VERSION
@@ -138,6 +140,7 @@ class _Run:
                 progress.say(reason)
             distribution = artifacts.resolve(self.options.version)
             processes = Processes(lab, distribution, journal, self.options.version.log_syntax)
+            stack.enter_context(_naming_the_cause(processes))
             clients = _Clients(lab)
             stack.callback(clients.close, self.folder)
             cluster = make_cluster(self.options, processes, self.setup)
@@ -191,6 +194,21 @@ class _Run:
             return self.setup.topics
         stream = Topic(self.setup.stream_topic, self.setup.brokers, STREAM_PARTITIONS, spread=True)
         return (*self.setup.topics, stream)
+
+
+@contextmanager
+def _naming_the_cause(processes: Processes) -> Iterator[None]:
+    """Whatever went wrong: if a process died that nobody ended, that is the cause, and its log is shown."""
+    try:
+        yield
+    except (AckedError, OSError, KazooException) as error:
+        processes.check_alive()
+        if isinstance(error, AckedError):
+            raise
+        raise LabError(
+            f"The cluster stopped answering the harness ({type(error).__name__}: {error}) although all its "
+            f"processes run; their logs are below {processes.lab.run_dir / 'nodes'}."
+        ) from error
 
 
 class _Clients:

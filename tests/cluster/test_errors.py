@@ -91,3 +91,34 @@ def test_ctrl_c_ends_everything(runs: Path) -> None:
     wait_until(
         lambda: processes_of(runs), accept=lambda left: not left, within_s=5, awaiting="every process to end"
     )
+
+
+def test_a_broker_that_dies_by_itself_is_reported_with_its_log(runs: Path) -> None:
+    """Somebody else kills broker3: the run is crashed (255), and the end of broker3's log is shown."""
+    command = [sys.executable, "-m", "harness.cli.main", "run", "leader-az-isolated", "--runs", str(runs)]
+    run = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    manifest = runs / "leader-az-isolated" / "latest" / "run.json"
+    wait_until(
+        lambda: manifest.exists() and "roles" in json.loads(manifest.read_text()),
+        within_s=60,
+        awaiting="the cluster to be up",
+    )
+    os.kill(_pid_of("nodes/broker3/server.properties", runs), signal.SIGKILL)
+    stdout, stderr = run.communicate(timeout=120)
+    assert run.returncode == 255, (stdout, stderr)
+    assert "broker3 ended by itself" in stderr
+    assert "broker3/server.log" in stderr
+    assert "Traceback" not in stderr
+    assert "Verdict: crashed" in stdout
+
+
+def _pid_of(words: str, folder: Path) -> int:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if line.startswith("java") and words in line and str(folder) in line:
+                return int(entry.name)
+    raise AssertionError(f"no process with {words} below {folder}")
