@@ -147,8 +147,11 @@ def _sum_up(
             fates[row["name"]] = fates.get(row["name"], 0) + row["count"]
             key = (row["writer"], row["outcome"], row["name"])
             groups[key] = groups.get(key, 0) + row["count"]
-        elif row["kind"] == "finding" and row["count"]:
+        elif row["kind"] == "finding":
             findings[row["name"]] = findings.get(row["name"], 0) + row["count"]
+    groups = {key: count for key, count in groups.items() if count}
+    fates = {name: count for name, count in fates.items() if count}
+    findings = {name: count for name, count in findings.items() if count}
     by_writer = []
     for (writer, outcome, fate), count in sorted(groups.items()):
         known = evidence.writers.get(writer, {})

@@ -16,6 +16,7 @@ from checkers.compare import differences, out_of_order
 from checkers.evidence import Evidence, sightings_of
 from checkers.kernel import Context, Replica, Sends, choose_reference, decide, split_logs
 from checkers.keys import KeyIndex
+from checkers.reading import content_rows, read_arrays, sequence_rows
 from checkers.rows import difference_rows, life_table, message_rows, of_messages, stray_rows
 from checkers.source import Source, TopicPartition, file_system, numbers, read_rows
 from harness.errors import BadDataError
@@ -163,6 +164,7 @@ def judge_partition(loaded: Loaded, evidence: Evidence) -> Outcome:
     read_row = index.find(numbers(loaded.reads, "writer"), numbers(loaded.reads, "seq"))
     read = np.bincount(read_row[read_row >= 0], minlength=len(sends))
     fates = decide(context, sends, logs, read)
+    reads = read_arrays(loaded.reads, read_row)
     seen_row = index.find(numbers(loaded.sightings, "writer"), numbers(loaded.sightings, "seq"))
     seen = sightings_of(len(sends), seen_row, loaded.sightings)
     life = life_table(context, evidence, loaded.sends, sends, logs, fates, read, seen)
@@ -173,6 +175,8 @@ def judge_partition(loaded: Loaded, evidence: Evidence) -> Outcome:
         of_messages(life, late, fates, "out_of_order"),
         strays,
         difference_rows(context, differences(context, logs), told),
+        content_rows(context, evidence, sends, numbers(loaded.sends, "txn"), fates, logs, reads),
+        sequence_rows(context, evidence, fates, logs, reads),
     ]
     findings = pa.concat_tables([part for part in parts if part.num_rows] or [FINDING.empty_table()])
     return Outcome(life, findings, tallies(context, life, findings))

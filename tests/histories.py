@@ -76,3 +76,21 @@ class History:
             table = pa.Table.from_pylist(self.rows.get(name, []), schema=TABLES[name].arrow())
             pq.write_table(table, folder / f"{name}.parquet")
         return folder
+
+
+def together(cases: Mapping[str, History], folder: Path) -> Path:
+    """Several histories in one folder, each as a topic of its own name with writers of its own."""
+    merged = History()
+    for number, (name, history) in enumerate(cases.items()):
+        for table, rows in history.rows.items():
+            for row in rows:
+                changed = dict(row)
+                if changed.get("topic") is not None:
+                    changed["topic"] = name if changed["topic"] == "t" else f"{name}-{changed['topic']}"
+                for key in ("writer", "reader", "fault"):
+                    if changed.get(key) is not None:
+                        changed[key] += 100 * number
+                if changed.get("group") is not None:
+                    changed["group"] += name
+                merged.add(table, **changed)
+    return merged.write(folder)
