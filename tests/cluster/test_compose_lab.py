@@ -169,6 +169,13 @@ def test_a_killed_broker_starts_again_with_address_rules_and_data(running: Runni
 
 
 def test_a_terminated_broker_says_so(running: Running) -> None:
+    # Registered is not yet started, and Kafka refuses to shut down before it has started.
+    log = running.cluster.server_log("broker3")
+    wait_until(
+        lambda: "started (KafkaServer)" in log.read_text().rpartition(" starting (KafkaServer)")[2],
+        within_s=30,
+        awaiting="broker3 to be done with starting",
+    )
     running.processes.expect_end("broker3")
     running.lab.signal("broker3", signal.SIGTERM)
     assert running.lab.wait_exit("broker3", 60) == 143
