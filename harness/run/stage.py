@@ -25,8 +25,6 @@ from nemesis.nemesis import Nemesis
 from workloads.client import Client, Stream
 from workloads.spec import Load, Reader, ReadResult, Via, Writer
 
-STREAM_PATIENCE_S = 60.0
-
 
 @dataclass
 class Stage:
