@@ -85,10 +85,8 @@ def run_scenario(
     problem: AckedError | None = None
     try:
         _Run(scenario, options, folder, progress, booted).go()
-    except InvalidRunError as error:
+    except (InvalidRunError, UnfitError) as error:
         status, problem = "invalid", error
-    except UnfitError as error:
-        status, problem = "unfit", error
     except AckedError as error:
         status, problem = "crashed", error
     except KeyboardInterrupt:
