@@ -54,16 +54,17 @@ def plan(
     nothing is left.
     """
     cells: list[Cell] = []
+    tried: dict[str, None] = {}
     for scenario in scenarios:
         wanted = versions or tuple(kafka_version(name) for name in scenario.versions or (scenario.kafka,))
         for version in wanted:
             for mode in modes or scenario.modes or (scenario.mode,):
+                tried[f"{version.version} {mode}"] = None
                 if mode in version.modes:
                     cells.append(Cell(scenario.name, version.version, mode))
     if not cells:
-        said = ", ".join(version.version for version in versions) or "the scenarios' own versions"
         raise UsageError(
-            f"None of {said} runs in mode {' or '.join(modes) or 'asked for'}; see acked versions."
+            f"None of these can be run here: {', '.join(tried)}; `acked versions` shows what each can do."
         )
     return tuple(cells)
 

@@ -1,0 +1,94 @@
+"""Data folders of KRaft nodes: cloned from one formatted folder, with a vote cast in advance."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.kraft_storage import METADATA_PARTITION, cast_vote, clone
+from harness.kafka.config import BASE_RAFT, KRaftNode, kraft_properties
+
+VOTERS = {1: "198.18.0.21", 2: "198.18.0.22", 3: "198.18.0.23"}
+
+
+def properties(file: Path) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in file.read_text().splitlines())
+
+
+@pytest.fixture
+def template(tmp_path: Path) -> Path:
+    """What Kafka 3.7 and later lay down."""
+    folder = tmp_path / "template"
+    folder.mkdir()
+    (folder / "bootstrap.checkpoint").write_bytes(b"\0records")
+    (folder / "meta.properties").write_text("version=1\ncluster.id=abc\nnode.id=1\ndirectory.id=old\n")
+    return folder
+
+
+def test_a_clone_is_a_node_of_its_own(template: Path, tmp_path: Path) -> None:
+    """Same cluster and same bootstrap records, but a node id and a directory id that no other node has."""
+    first, second = tmp_path / "a" / "data", tmp_path / "b" / "data"
+    clone(template, first, 2)
+    clone(template, second, 3)
+    one, other = properties(first / "meta.properties"), properties(second / "meta.properties")
+    assert (one["node.id"], other["node.id"]) == ("2", "3")
+    assert one["cluster.id"] == other["cluster.id"] == "abc"
+    assert len({one["directory.id"], other["directory.id"], "old"}) == 3
+    assert len(one["directory.id"]) == 22
+    assert (first / "bootstrap.checkpoint").read_bytes() == b"\0records"
+
+
+def test_before_3_7_there_is_no_directory_id(template: Path, tmp_path: Path) -> None:
+    """A key that the version does not know must not appear."""
+    (template / "meta.properties").write_text("version=1\ncluster.id=abc\nnode.id=1\n")
+    clone(template, tmp_path / "data", 11)
+    assert properties(tmp_path / "data" / "meta.properties") == {
+        "version": "1",
+        "cluster.id": "abc",
+        "node.id": "11",
+    }
+
+
+def test_every_voter_starts_as_one_that_has_voted(tmp_path: Path) -> None:
+    """The file that Kafka reads at start: no leader yet, one vote in epoch 1."""
+    cast_vote(tmp_path, 12, (13, 11, 12))
+    state = json.loads((tmp_path / METADATA_PARTITION / "quorum-state").read_text())
+    assert state["votedId"] == 12
+    assert (state["leaderId"], state["leaderEpoch"]) == (-1, 1)
+    assert [voter["voterId"] for voter in state["currentVoters"]] == [11, 12, 13]
+
+
+@pytest.mark.parametrize(
+    ("roles", "listeners"),
+    [
+        (("controller",), "CONTROLLER://198.18.0.21:9093"),
+        (("broker",), "PLAINTEXT://198.18.0.21:9092"),
+        (("broker", "controller"), "PLAINTEXT://198.18.0.21:9092,CONTROLLER://198.18.0.21:9093"),
+    ],
+)
+def test_listeners_follow_the_roles(roles: tuple[str, ...], listeners: str) -> None:
+    """All nodes name the same voters and share the quorum's timings."""
+    node = KRaftNode(1, roles, "az1", "198.18.0.21", "/data", VOTERS)
+    found = kraft_properties(node, {})
+    assert found["listeners"] == listeners
+    assert found["controller.quorum.voters"] == ("1@198.18.0.21:9093,2@198.18.0.22:9093,3@198.18.0.23:9093")
+    assert found.items() >= BASE_RAFT.items()
+    assert ("advertised.listeners" in found) == ("broker" in roles)
+
+
+def test_a_controller_hears_of_what_decides_elections() -> None:
+    """`unclean.leader.election.enable` must reach the controller, which elects; fetch sizes need not."""
+    node = KRaftNode(11, ("controller",), "az1", "198.18.0.41", "/data", VOTERS)
+    asked = {"unclean.leader.election.enable": "true", "replica.fetch.wait.max.ms": "20000"}
+    found = kraft_properties(node, asked)
+    assert found["unclean.leader.election.enable"] == "true"
+    assert "replica.fetch.wait.max.ms" not in found
+
+
+def test_keys_that_a_version_does_not_know_are_left_out() -> None:
+    """They would only fill the log with warnings, and look as if they took effect."""
+    node = KRaftNode(1, ("broker",), "az1", "198.18.0.21", "/data", VOTERS)
+    found = kraft_properties(node, {}, frozenset({"controller.socket.timeout.ms"}))
+    assert "controller.socket.timeout.ms" not in found
