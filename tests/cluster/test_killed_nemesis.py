@@ -49,7 +49,7 @@ def _machine() -> dict[str, set[str]]:
     return found
 
 
-def _kill_during(lab: str, case: str, folder: Path, after_s: float) -> None:
+def _kill_during(lab: str, case: str, folder: Path, after_s: float) -> int:
     """Start one case, wait until its fault is in the journal, and SIGKILL the harness a little later."""
     journal = folder / "journal" / "conformance.jsonl"
     run = subprocess.Popen(
@@ -64,11 +64,13 @@ def _kill_during(lab: str, case: str, folder: Path, after_s: float) -> None:
             within_s=60,
             awaiting=f"the fault of {case} to begin",
         )
+        assert journal.exists() and "injecting" in journal.read_text(), f"{case} never began in {lab}"
         due = time.monotonic() + after_s
         wait_until(lambda: time.monotonic() >= due, within_s=after_s + 5, awaiting="the moment", poll_s=0.01)
     finally:
         run.send_signal(signal.SIGKILL)
         run.wait(10)
+    return run.pid
 
 
 def _embedded(tmp_path: Path, count: int) -> None:
@@ -114,11 +116,12 @@ def _compose(tmp_path: Path, count: int) -> None:
     chance = random.Random(seed)
     chosen = chance.sample([name for name in CASES if name != "misspelt_names"], count)
     for number, case in enumerate(chosen):
-        _kill_during("compose", case, tmp_path / str(number), chance.uniform(0.0, 1.5))
+        pid = _kill_during("compose", case, tmp_path / str(number), chance.uniform(0.0, 1.5))
         clean(everything=False, dry_run=False)
         client = docker_engine.connect()
         try:
-            left = [thing for thing in docker_sweep.leftovers(client) if not thing.alive]
+            mine = f"acked-{pid}-"
+            left = [thing for thing in docker_sweep.leftovers(client) if thing.run.startswith(mine)]
         finally:
             client.close()
         assert not left, f"seed {seed}, {case}: {left}"
