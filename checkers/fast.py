@@ -1,60 +1,75 @@
 """The fast path: one Spark task per topic partition, no shuffle, numpy inside `mapInArrow`.
 
 Each task reads its own files and writes its own part of life and findings; what comes back to the driver are
-counts. A task that is tried again replaces its earlier parts.
+counts. A task that is tried again replaces its earlier parts. A large partition is several tasks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from checkers.columns import TALLY, build, ddl
-from checkers.evidence import Evidence
-from checkers.source import Source, TopicPartition, partitions
-from checkers.task import judge_partition, load, write
+from checkers.piece import Job, Piece, judge_piece
+from checkers.pieces import PIECE_MESSAGES, crossings, cut, settle_pieces
+from checkers.source import TopicPartition, partitions
 from harness.errors import BadDataError
 
 PACK_ROWS = 400_000
 """Partitions smaller than this share a task: starting one costs more than judging them."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """Everything a task needs, pickled to the workers."""
-
-    source: Source
-    evidence: Evidence
-    life: str | None
-    """Folder for the parts of `life`; None: not wanted."""
-    findings: str
-
-
-def pack(sizes: dict[TopicPartition, int], slots: int) -> list[list[TopicPartition]]:
-    """Topic partitions by task: big ones alone, small ones together, no fewer tasks than ``slots``."""
-    total = sum(sizes.values())
+def pack(pieces: Sequence[tuple[Piece, int]], slots: int) -> list[list[Piece]]:
+    """Pieces by task: big ones alone, small ones together, no fewer tasks than ``slots``."""
+    total = sum(rows for _, rows in pieces)
     limit = min(PACK_ROWS, max(1, total // max(1, slots)))
-    tasks: list[list[TopicPartition]] = []
+    tasks: list[list[Piece]] = []
     filled = 0
-    for holds, rows in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
+    for piece, rows in sorted(pieces, key=lambda item: (-item[1], item[0].part)):
         if tasks and filled and filled + rows <= limit:
-            tasks[-1].append(holds)
+            tasks[-1].append(piece)
             filled += rows
         else:
-            tasks.append([holds])
+            tasks.append([piece])
             filled = rows
     return tasks
 
 
-def run(session: Any, job: Job, slots: int = 2) -> Any:
+def run(session: Any, job: Job, *, slots: int = 2, piece_messages: int = PIECE_MESSAGES) -> Any:
     """Judge every topic partition; returns the tallies. Raises BadDataError that a task reported."""
-    tasks = pack(partitions(job.source), slots)
-    if not tasks:
+    pieces = []
+    for holds, (sends, rows) in partitions(job.source).items():
+        mine = cut(job, holds, sends, piece_messages)
+        pieces += [(piece, max(1, rows // len(mine))) for piece in mine]
+    if not pieces:
         return TALLY.empty_table()
-    return run_tasks(session, tasks, lambda holds: _judge(job, holds))
+    tallies = run_tasks(session, pack(pieces, slots), lambda piece: judge_piece(job, piece))
+    large = {piece.holds for piece, _ in pieces if piece.kind != "whole"}
+    if large:
+        tallies = _settle(session, job, [piece for piece, _ in pieces], large, tallies)
+    return tallies
+
+
+def _settle(session: Any, job: Job, pieces: list[Piece], large: set[TopicPartition], tallies: Any) -> Any:
+    again = crossings(pieces, tallies)
+    if again:
+        fresh = run_tasks(session, [[piece] for piece in again], lambda piece: judge_piece(job, piece))
+        redone = pa.array([piece.part for piece in again])
+        keep = pc.or_(pc.is_null(tallies["text"]), pc.invert(pc.is_in(tallies["text"], redone)))
+        tallies = pa.concat_tables([tallies.filter(keep), fresh])
+    for holds in large:
+        for name, count in settle_pieces(Path(job.findings), holds).items():
+            tallies = _count(tallies, holds, name, -count)
+    return tallies
+
+
+def _count(tallies: Any, holds: TopicPartition, name: str, count: int) -> Any:
+    row = {"kind": "finding", "topic": holds[0], "partition": holds[1], "name": name, "count": count}
+    return pa.concat_tables([tallies, build(TALLY, row, 1)])
 
 
 def run_tasks(session: Any, tasks: Sequence[Sequence[Any]], judge: Callable[[Any], Iterable[Any]]) -> Any:
@@ -68,7 +83,7 @@ def run_tasks(session: Any, tasks: Sequence[Sequence[Any]], judge: Callable[[Any
 
     frame = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, ddl(TALLY))
     tallies = frame.toArrow().cast(TALLY)
-    failed = tallies.filter(pa.compute.equal(tallies["kind"], "error"))
+    failed = tallies.filter(pc.equal(tallies["kind"], "error"))
     if failed.num_rows:
         raise BadDataError(failed["text"][0].as_py())
     return tallies
@@ -80,13 +95,3 @@ def _guarded(judge: Callable[[Any], Iterable[Any]], item: Any) -> Iterator[Any]:
             yield from table.to_batches()
     except BadDataError as error:
         yield from build(TALLY, {"kind": "error", "count": 1, "text": error.message}, 1).to_batches()
-
-
-def _judge(job: Job, holds: TopicPartition) -> Iterator[Any]:
-    outcome = judge_partition(load(job.source, job.evidence, holds), job.evidence)
-    part = f"{holds[0]}-{holds[1]}"
-    if job.life is not None:
-        write(job.life, part, outcome.life)
-    if outcome.findings.num_rows:
-        write(job.findings, part, outcome.findings)
-    yield outcome.tallies

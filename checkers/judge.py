@@ -18,6 +18,7 @@ from checkers.claims import ClaimResult, judge_claims, queries_of
 from checkers.columns import FATES, FINDING, LIFE
 from checkers.evidence import Evidence, gather
 from checkers.expected import mark_expected, sample_findings
+from checkers.piece import Job
 from checkers.source import open_source
 from checkers.strays import settle_strays
 from checkers.views import output_frame, register
@@ -112,7 +113,7 @@ def judge_history(session: Any, history: Path, out: Path | None, declared: Mappi
         life, findings = Path(scratch) / "life.parquet", Path(scratch) / "findings.parquet"
         life.mkdir()
         findings.mkdir()
-        tallies = fast.run(session, fast.Job(source, evidence, str(life), str(findings)))
+        tallies = fast.run(session, Job(source, evidence, str(life), str(findings)))
         clock.lap("fates")
         tallies = settle_strays(session, source, life, findings, tallies)
         claims, expected = declared.get("claims", []), declared.get("expected", [])

@@ -67,6 +67,8 @@ class Log:
     home: Any
     control: Any
     row: Any
+    foreign: Any
+    """Intact records that name no message of this partition: sent by nobody, or sent elsewhere."""
 
     def at(self, offsets: Any) -> Any:
         """Position of each offset in this log, -1 where it holds none."""
@@ -133,8 +135,17 @@ def _most_advanced(ends: Mapping[int, tuple[int, int]]) -> int:
     return max(ends, key=lambda broker: (*ends[broker], -broker)) if ends else -1
 
 
-def split_logs(context: Context, index: KeyIndex, copies: Mapping[str, Any]) -> list[Log]:
-    """Copies as one log per replica, by offset. Raises BadDataError for two records at one offset."""
+def split_logs(
+    context: Context,
+    index: KeyIndex,
+    copies: Mapping[str, Any],
+    seqs: tuple[int, int] | None = None,
+) -> list[Log]:
+    """Copies as one log per replica, by offset. Raises BadDataError for two records at one offset.
+
+    ``seqs`` says that the index knows sequences from the first up to below the second only: of records
+    outside nothing is claimed.
+    """
     broker = copies["broker"]
     logs = []
     for number in np.flatnonzero(np.bincount(broker)) if len(broker) else ():
@@ -156,6 +167,9 @@ def split_logs(context: Context, index: KeyIndex, copies: Mapping[str, Any]) -> 
             )
         good = part["intact"] & part["home"] & ~part["control"]
         row = np.where(good, index.find(part["writer"], part["seq"]), np.int32(-1))
+        stray = good & (row < 0)
+        if seqs is not None:
+            stray &= (part["seq"] < 0) | ((part["seq"] >= seqs[0]) & (part["seq"] < seqs[1]))
         logs.append(
             Log(
                 int(number),
@@ -168,6 +182,7 @@ def split_logs(context: Context, index: KeyIndex, copies: Mapping[str, Any]) -> 
                 part["home"],
                 part["control"],
                 row,
+                stray,
             )
         )
     return logs
@@ -255,7 +270,7 @@ def _explain_absence(
         hit = place >= 0
         overwriter[where[hit]] = place[hit]
         stray = np.zeros(len(where), dtype=bool)
-        stray[hit] = foreign(reference)[place[hit]]
+        stray[hit] = reference.foreign[place[hit]]
         stray &= np.isin(fate[where], [FATE["lost"], FATE["lost_after_read"]])
         fate[where[stray]] = FATE["overwritten"]
     known = context.replicas.get(context.reference)
@@ -273,8 +288,3 @@ def _below_end(offsets: Any, known: Replica | None, reference: Log | None) -> An
         return offsets < known.leo
     end = int(reference.offset[-1]) if reference is not None and len(reference.offset) else -1
     return offsets <= end
-
-
-def foreign(log: Log) -> Any:
-    """Intact records that name no message of this partition: sent by nobody, or sent elsewhere."""
-    return log.good & (log.row < 0)

@@ -14,8 +14,6 @@ from checkers.evidence import Evidence
 from checkers.kernel import FATE, Context, Fates, Log, Sends
 from checkers.source import numbers
 
-_ABSENT = ("lost", "lost_after_read", "overwritten", "corrupt", "unknown_dropped", "failed", "misrouted")
-
 
 @dataclass(frozen=True)
 class Reads:
@@ -135,7 +133,7 @@ def _names(reads: Reads, rows: Any) -> list[str]:
     ]
 
 
-def sequence_rows(context: Context, evidence: Evidence, fates: Fates, logs: list[Log], reads: Reads) -> Any:
+def sequence_rows(context: Context, evidence: Evidence, logs: list[Log], reads: Reads) -> Any:
     """Findings about the order of delivery, per reader or group: skips, steps back, replays."""
     if len(reads.row) < 2:
         return FINDING.empty_table()
@@ -145,7 +143,7 @@ def sequence_rows(context: Context, evidence: Evidence, fates: Fates, logs: list
     before, after = order[:-1], order[1:]
     same = stream[before] == stream[after]
     step = reads.offset[after] - reads.offset[before]
-    back = np.flatnonzero(same & (step <= 0) & ~_vanished(fates, reads, before))
+    back = np.flatnonzero(same & (step <= 0) & ~_vanished(reference, reads, before))
     ahead = np.flatnonzero(same & (step > 1))
     parts = []
     if len(back):
@@ -156,11 +154,10 @@ def sequence_rows(context: Context, evidence: Evidence, fates: Fates, logs: list
         replayed = replayed[_committed(context, evidence, reads, replayed)]
         parts.append(_rows(context, "replay", reads, replayed))
     if len(ahead) and reference is not None:
-        low, high, count = _between(reference, reads, before[ahead], after[ahead], evidence)
+        first, count = _between(reference, reads, before[ahead], after[ahead], evidence)
         real = count > 0
         real &= ~_moved_by_request(context, evidence, reads, before[ahead], after[ahead])
-        rows, first = after[ahead[real]], low[real]
-        del high
+        rows, first = after[ahead[real]], first[real]
         parts.append(
             _rows(
                 context,
@@ -176,17 +173,20 @@ def sequence_rows(context: Context, evidence: Evidence, fates: Fates, logs: list
     return pa.concat_tables([part for part in parts if part.num_rows] or [FINDING.empty_table()])
 
 
-def _vanished(fates: Fates, reads: Reads, rows: Any) -> Any:
-    """The record read before is gone from the log: the reader had to go back."""
-    if not len(fates.fate):
-        return np.zeros(len(rows), dtype=bool)
-    gone = np.isin(fates.fate, [FATE[name] for name in _ABSENT])
-    return (reads.row[rows] >= 0) & gone[np.maximum(reads.row[rows], 0)]
+def _vanished(log: Log | None, reads: Reads, rows: Any) -> Any:
+    """The record read before is no longer there: the reader had to go back."""
+    if log is None:
+        return np.ones(len(rows), dtype=bool)
+    place = log.at(reads.offset[rows])
+    there = place >= 0
+    if len(log.offset):
+        there &= (log.writer[place] == reads.writer[rows]) & (log.seq[place] == reads.seq[rows])
+    return ~there
 
 
-def _between(log: Log, reads: Reads, before: Any, after: Any, evidence: Evidence) -> tuple[Any, Any, Any]:
-    """First record that was jumped over, the one after the jump, and how many messages lie between."""
-    messages = log.row >= 0
+def _between(log: Log, reads: Reads, before: Any, after: Any, evidence: Evidence) -> tuple[Any, Any]:
+    """First message that was jumped over, and how many were."""
+    messages = log.good & ~log.foreign & (log.seq >= 0)
     total = np.concatenate([[0], np.cumsum(messages)])
     low = np.searchsorted(log.offset, reads.offset[before], side="right")
     high = np.searchsorted(log.offset, reads.offset[after], side="left")
@@ -196,7 +196,7 @@ def _between(log: Log, reads: Reads, before: Any, after: Any, evidence: Evidence
     first = places[at] if len(places) else np.zeros(len(low), dtype=np.int64)
     if evidence.aborted:
         count = np.where(reads.committed[after], 0, count)
-    return first, high, count
+    return first, count
 
 
 def _moved_by_request(context: Context, evidence: Evidence, reads: Reads, before: Any, after: Any) -> Any:

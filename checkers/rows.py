@@ -20,7 +20,7 @@ from checkers.evidence import (
     leader_at,
     writer_columns,
 )
-from checkers.kernel import FATE, FATE_NAMES, OK, Context, Fates, Log, Sends, foreign
+from checkers.kernel import FATE, FATE_NAMES, OK, Context, Fates, Log, Sends
 from checkers.source import numbers
 
 
@@ -107,41 +107,46 @@ def _overwriters(context: Context, logs: list[Log], fates: Fates) -> Any:
     return pa.array(texts, pa.string())
 
 
-def message_rows(context: Context, life: Any, fates: Fates, logs: list[Log]) -> Any:
-    """One finding per message whose fate is one; undetermined messages are one finding together."""
+def flagged(context: Context, fates: Fates, logs: list[Log]) -> Any:
+    """Messages that are a finding of their own."""
     in_sync = 0
     for bit, log in enumerate(logs):
         known = context.replicas.get(log.broker)
         if known is None or known.in_sync is not False:
             in_sync |= 1 << bit
-    silent = np.isin(fates.fate, [FATE[name] for name in (*BENIGN, "undetermined")])
-    silent |= (fates.fate == FATE["diverged"]) & (fates.holders & in_sync != 0)
-    rows = np.flatnonzero(~silent)
-    found = of_messages(life, rows, fates)
-    unknown = int(np.count_nonzero(fates.fate == FATE["undetermined"]))
+    silent = _SILENT[fates.fate]
+    if not silent.all():
+        silent |= (fates.fate == FATE["diverged"]) & (fates.holders & in_sync != 0)
+    return np.flatnonzero(~silent)
+
+
+_SILENT = np.array([name in (*BENIGN, "undetermined") for name in FATE_NAMES])
+
+
+def undetermined_row(context: Context, fates: Fates) -> Any:
+    """One finding for a partition whose final read proves no absence, however much it leaves open."""
     if context.conclusive:
-        return found
-    missing = build(
+        return FINDING.empty_table()
+    return build(
         FINDING,
         {
             "class": "undetermined",
             "topic": context.topic,
             "partition": context.partition,
-            "count": unknown,
+            "count": int(np.count_nonzero(fates.fate == FATE["undetermined"])),
             "detail": "the final read did not reach the end of every log that could hold them",
         },
         1,
     )
-    return pa.concat_tables([found, missing])
 
 
-def of_messages(life: Any, rows: Any, fates: Fates, name: str | None = None) -> Any:
-    """Finding rows about messages; the class is ``name``, or the message's fate."""
-    if not len(rows):
+def of_messages(life: Any, places: Any, fates: Fates, name: str | None = None) -> Any:
+    """Findings about messages: ``places`` are rows of ``life``, to which ``fates`` belongs row by row."""
+    if not len(places):
         return FINDING.empty_table()
-    part = life.take(pa.array(rows))
-    extra = fates.extra_offset[rows]
-    found = np.where(extra >= 0, extra, fates.found_offset[rows])
+    part = life.take(pa.array(places))
+    extra = fates.extra_offset[places]
+    found = np.where(extra >= 0, extra, fates.found_offset[places])
     columns = {
         "class": name or part["fate"],
         "topic": part["topic"],
@@ -161,21 +166,26 @@ def of_messages(life: Any, rows: Any, fates: Fates, name: str | None = None) -> 
         "last_broker": part["last_broker"],
         "cause": part["cause"],
     }
-    return build(FINDING, columns, len(rows))
+    return build(FINDING, columns, len(places))
 
 
-def stray_rows(context: Context, sends: Sends, fates: Fates, logs: list[Log]) -> tuple[Any, Any]:
+def stray_rows(
+    context: Context, sends: Sends, fates: Fates, logs: list[Log], named: tuple[int, int] | None = None
+) -> tuple[Any, Any]:
     """Findings about records that are no message of this partition or damaged, one per offset.
 
-    Also returns the offsets of such records, at which replicas are not compared again.
+    Also returns the offsets of such records, at which replicas are not compared again. ``named`` restricts
+    it to records whose sequence lies from the first up to below the second.
     """
     parts = []
     order = sorted(logs, key=lambda log: log.broker != context.reference)
     for log in order:
         kinds = np.full(len(log.offset), -1, dtype=np.int8)
-        kinds[foreign(log)] = 0
+        kinds[log.foreign] = 0
         kinds[log.intact & ~log.home & ~log.control] = 1
         kinds[~log.intact & ~log.control] = 2
+        if named is not None:
+            kinds[(log.seq < named[0]) | (log.seq >= named[1])] = -1
         rows = np.flatnonzero(kinds >= 0)
         parts.append((rows, kinds[rows], log))
     offsets = np.concatenate([log.offset[rows] for rows, _, log in parts] or [np.empty(0, np.int64)])

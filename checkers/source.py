@@ -160,16 +160,21 @@ def _holds(meta: Any) -> TopicPartition | None:
     return str(found[0]), int(found[1])
 
 
-def partitions(source: Source) -> dict[TopicPartition, int]:
-    """All topic partitions of a history with the number of their rows in `sends` and `copies`."""
-    counts: dict[TopicPartition, int] = {}
+def partitions(source: Source) -> dict[TopicPartition, tuple[int, int]]:
+    """All topic partitions of a history with their rows in `sends`, and in all tables of messages."""
+    counts: dict[TopicPartition, tuple[int, int]] = {}
+
+    def add(key: TopicPartition, table: str, rows: int) -> None:
+        sends, total = counts.get(key, (0, 0))
+        counts[key] = (sends + (rows if table == "sends" else 0), total + rows)
+
     for name in SPLIT:
         for piece in source.files.get(name, ()):
             if piece.holds is not None:
-                counts[piece.holds] = counts.get(piece.holds, 0) + piece.rows
+                add(piece.holds, name, piece.rows)
             elif piece.rows:
                 for key, rows in _count_mixed(piece):
-                    counts[key] = counts.get(key, 0) + rows
+                    add(key, name, rows)
     return counts
 
 

@@ -1,9 +1,8 @@
-"""One task of the fast path: a topic partition, or a piece of one, from files to life and findings."""
+"""From Arrow tables to arrays: columns checked, nulls replaced, replicas put together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,45 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers.columns import FINDING, TALLY, build
-from checkers.compare import differences, out_of_order
-from checkers.evidence import Evidence, sightings_of
-from checkers.kernel import Context, Replica, Sends, choose_reference, decide, split_logs
-from checkers.keys import KeyIndex
-from checkers.reading import content_rows, read_arrays, sequence_rows
-from checkers.rows import difference_rows, life_table, message_rows, of_messages, stray_rows
-from checkers.source import Source, TopicPartition, file_system, numbers, read_rows
+from checkers.evidence import Evidence
+from checkers.kernel import Context, Replica, Sends, choose_reference
+from checkers.source import Source, TopicPartition, file_system, numbers
 from harness.errors import BadDataError
 from harness.history.schema import OUTCOMES
-
-SEND_COLUMNS = (
-    "writer", "seq", "sent_ns", "done_ns", "outcome", "error", "offset", "attempts", "broker", "label", "txn",
-)  # fmt: skip
-COPY_COLUMNS = ("broker", "offset", "epoch", "writer", "seq", "intact", "home", "control")
-SIGHTING_COLUMNS = ("broker", "offset", "seen_ns", "epoch", "writer", "seq", "gone_ns")
-READ_COLUMNS = ("reader", "ns", "offset", "writer", "seq", "poll", "group", "isolation")
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """Rows of one topic partition, as read."""
-
-    context: Context
-    sends: Any
-    copies: Mapping[str, Any]
-    reads: Any
-    sightings: Any
-
-
-def load(source: Source, evidence: Evidence, holds: TopicPartition) -> Loaded:
-    """Read everything about one topic partition and hold its values against the schema."""
-    sends = read_rows(source.files["sends"], "sends", SEND_COLUMNS, holds)
-    table = read_rows(source.files["copies"], "copies", COPY_COLUMNS, holds)
-    reads = read_rows(source.files.get("reads", ()), "reads", READ_COLUMNS, holds)
-    seen = read_rows(source.files.get("sightings", ()), "sightings", SIGHTING_COLUMNS, holds)
-    name = f"{holds[0]}/{holds[1]}"
-    copies = copy_arrays(table, name)
-    return Loaded(context_of(source, evidence, holds, copies), sends, copies, reads, seen)
 
 
 def copy_arrays(table: Any, name: str) -> dict[str, Any]:
@@ -144,73 +109,6 @@ def outcome_codes(column: Any, name: str) -> Any:
         codes = chunk.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
         parts.append(np.array([*known, 2], dtype=np.int8)[codes])
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int8)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a task found: life and findings as tables, and its tallies."""
-
-    life: Any
-    findings: Any
-    tallies: Any
-
-
-def judge_partition(loaded: Loaded, evidence: Evidence) -> Outcome:
-    """Life and findings of one topic partition that fits into memory."""
-    context, name = loaded.context, loaded.context.name
-    sends = send_arrays(loaded.sends, name)
-    index = KeyIndex(sends.writer, sends.seq, name)
-    logs = split_logs(context, index, loaded.copies)
-    read_row = index.find(numbers(loaded.reads, "writer"), numbers(loaded.reads, "seq"))
-    read = np.bincount(read_row[read_row >= 0], minlength=len(sends))
-    fates = decide(context, sends, logs, read)
-    reads = read_arrays(loaded.reads, read_row)
-    seen_row = index.find(numbers(loaded.sightings, "writer"), numbers(loaded.sightings, "seq"))
-    seen = sightings_of(len(sends), seen_row, loaded.sightings)
-    life = life_table(context, evidence, loaded.sends, sends, logs, fates, read, seen)
-    late, _ = out_of_order(sends, fates, {})
-    strays, told = stray_rows(context, sends, fates, logs)
-    parts = [
-        message_rows(context, life, fates, logs),
-        of_messages(life, late, fates, "out_of_order"),
-        strays,
-        difference_rows(context, differences(context, logs), told),
-        content_rows(context, evidence, sends, numbers(loaded.sends, "txn"), fates, logs, reads),
-        sequence_rows(context, evidence, fates, logs, reads),
-    ]
-    findings = pa.concat_tables([part for part in parts if part.num_rows] or [FINDING.empty_table()])
-    return Outcome(life, findings, tallies(context, life, findings))
-
-
-def tallies(context: Context, life: Any, findings: Any) -> Any:
-    """Fates by writer and outcome, and findings by class, counted."""
-    fates = life.group_by(["writer", "outcome", "fate"]).aggregate([([], "count_all")])
-    classes = findings.group_by(["class"]).aggregate([([], "count_all")])
-    fate_rows = build(
-        TALLY,
-        {
-            "kind": "fate",
-            "topic": context.topic,
-            "partition": context.partition,
-            "writer": fates["writer"],
-            "outcome": fates["outcome"],
-            "name": fates["fate"],
-            "count": fates["count_all"],
-        },
-        fates.num_rows,
-    )
-    class_rows = build(
-        TALLY,
-        {
-            "kind": "finding",
-            "topic": context.topic,
-            "partition": context.partition,
-            "name": classes["class"],
-            "count": classes["count_all"],
-        },
-        classes.num_rows,
-    )
-    return pa.concat_tables([fate_rows, class_rows])
 
 
 def write(folder: str, part: str, table: Any) -> None:

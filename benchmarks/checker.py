@@ -1,0 +1,283 @@
+"""How fast the checker is: makes a history of a known shape, judges it, and says where the time went.
+
+    python -m benchmarks.checker --messages 10000000 --damage clean --partitions 100
+
+Damage is `clean`, `duplicated` (every third message twice), `lost` (1 %) or `diverged` (1 % of one replica).
+The history stands on disk before the clock starts; reading it and writing the findings is inside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from checkers import fast
+from checkers.evidence import gather
+from checkers.piece import Job
+from checkers.session import start_session
+from checkers.source import open_source
+from harness.history.schema import TABLES
+
+WRITERS = 3
+ROW_GROUP = 1 << 18
+DAMAGES = ("clean", "duplicated", "lost", "diverged")
+
+
+def make_history(folder: Path, messages: int, partitions: int, damage: str) -> None:
+    """Lay down `sends`, `copies` of three replicas, and `replicas`, one file per topic partition."""
+    for name in ("sends", "copies"):
+        (folder / f"{name}.parquet").mkdir(parents=True)
+    rows = []
+    for partition in range(partitions):
+        count = messages // partitions + (partition < messages % partitions)
+        rows += _make_partition(folder, partition, count, damage)
+    pq.write_table(pa.Table.from_pylist(rows, TABLES["replicas"].arrow()), folder / "replicas.parquet")
+
+
+def _make_partition(folder: Path, partition: int, count: int, damage: str) -> list[dict[str, Any]]:
+    step = 1 << 20
+    name = f"bench-{partition}.parquet"
+    with pq.ParquetWriter(folder / "sends.parquet" / name, TABLES["sends"].arrow()) as sends:
+        for low in range(0, count, step):
+            ids = np.arange(low, min(count, low + step), dtype=np.int64)
+            offset = _offset(ids, damage)
+            sends.write_table(_sends(partition, ids, offset), row_group_size=ROW_GROUP)
+    leo = 0
+    with pq.ParquetWriter(folder / "copies.parquet" / name, TABLES["copies"].arrow()) as copies:
+        for broker in (1, 2, 3):
+            for low in range(0, count, step):
+                ids = np.arange(low, min(count, low + step), dtype=np.int64)
+                table = _copies(partition, broker, ids, damage)
+                leo = int(table["offset"][-1].as_py()) + 1
+                copies.write_table(table, row_group_size=ROW_GROUP)
+    return [
+        {
+            "topic": "bench",
+            "partition": partition,
+            "broker": broker,
+            "complete": True,
+            "leo": leo,
+            "log_start": 0,
+            "leader": broker == 1,
+            "in_sync": True,
+        }
+        for broker in (1, 2, 3)
+    ]
+
+
+def _offset(ids: Any, damage: str) -> Any:
+    """A duplicate follows its message at once, so later messages stand further on."""
+    return ids + (ids + 2) // 3 if damage == "duplicated" else ids
+
+
+def _who(ids: Any) -> tuple[Any, Any]:
+    return (ids % WRITERS + 1).astype(np.int32), ids // WRITERS
+
+
+def _sends(partition: int, ids: Any, offset: Any) -> Any:
+    writer, seq = _who(ids)
+    writer = writer + np.int32(partition * WRITERS)
+    rows = len(ids)
+    return _table(
+        "sends",
+        rows,
+        topic="bench",
+        partition=partition,
+        writer=writer,
+        seq=seq,
+        sent_ns=ids * 1000,
+        done_ns=ids * 1000 + 500,
+        outcome="ok",
+        offset=offset,
+        attempts=1,
+    )
+
+
+def _copies(partition: int, broker: int, ids: Any, damage: str) -> Any:
+    offset = _offset(ids, damage)
+    if damage == "lost":
+        keep = ids % 100 != 7
+        ids, offset = ids[keep], offset[keep]
+    if damage == "duplicated":
+        twice = np.flatnonzero(ids % 3 == 0)
+        ids = np.insert(ids, twice + 1, ids[twice])
+        offset = np.arange(offset[0], offset[0] + len(ids), dtype=np.int64)
+    writer, seq = _who(ids)
+    writer = writer + np.int32(partition * WRITERS)
+    if damage == "diverged" and broker == 3:
+        seq = np.where(ids % 100 == 7, seq + 1, seq)
+    return _table(
+        "copies",
+        len(ids),
+        topic="bench",
+        partition=partition,
+        broker=broker,
+        offset=offset,
+        epoch=0,
+        writer=writer,
+        seq=seq,
+        intact=True,
+        home=f"bench/{partition}",
+        control=False,
+    )
+
+
+def _table(name: str, rows: int, **columns: Any) -> Any:
+    arrays = []
+    for field in TABLES[name].arrow():
+        value = columns.get(field.name)
+        if value is None:
+            arrays.append(pa.nulls(rows, field.type))
+        elif isinstance(value, str | int | bool):
+            arrays.append(pa.repeat(pa.scalar(value, field.type), rows))
+        else:
+            arrays.append(pa.array(value, field.type))
+    return pa.table(arrays, schema=TABLES[name].arrow())
+
+
+class PeakMemory:
+    """Peak of the proportional resident memory of this process and all below it, in MiB."""
+
+    def __init__(self) -> None:
+        self.mib = 0.0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> PeakMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.2):
+            self.mib = max(self.mib, sum(_memory_mib(pid) for pid in _family()))
+
+
+def _family() -> list[int]:
+    import os
+
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                text = (entry / "stat").read_text()
+            except OSError:
+                continue
+            parents.setdefault(int(text.rpartition(")")[2].split()[1]), []).append(int(entry.name))
+    found, stack = [], [os.getpid()]
+    while stack:
+        pid = stack.pop()
+        found.append(pid)
+        stack += parents.get(pid, [])
+    return found
+
+
+def _memory_mib(pid: int) -> float:
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) / 1024
+    except OSError:
+        pass
+    return 0.0
+
+
+def floor_s(folder: Path) -> float:
+    """Seconds that plain numpy needs for the same comparison, in one process, tables in memory."""
+    total = 0.0
+    for sends_file in sorted((folder / "sends.parquet").glob("*.parquet")):
+        sends = pq.read_table(sends_file, columns=["writer", "seq", "offset"])
+        copies = pq.read_table(
+            folder / "copies.parquet" / sends_file.name, columns=["broker", "offset", "writer", "seq"]
+        )
+        arrays = {name: copies[name].to_numpy() for name in copies.column_names}
+        writer, seq, offset = (sends[name].to_numpy() for name in ("writer", "seq", "offset"))
+        began = time.perf_counter()
+        key = (writer.astype(np.int64) << 40) | seq
+        for broker in (1, 2, 3):
+            mine = arrays["broker"] == broker
+            held = (arrays["writer"][mine].astype(np.int64) << 40) | arrays["seq"][mine]
+            at = np.searchsorted(arrays["offset"][mine], offset)
+            at = np.minimum(at, len(held) - 1)
+            np.count_nonzero(held[at] != key)
+        total += time.perf_counter() - began
+    return total
+
+
+def main() -> None:
+    """Run one measurement and print it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument(
+        "--damage", type=lambda text: "clean" if text == "0" else text, choices=DAMAGES, default="clean"
+    )
+    parser.add_argument("--partitions", type=int, default=10)
+    parser.add_argument("--piece", type=int, default=1_000_000, help="messages in a piece of a partition")
+    parser.add_argument("--life", action="store_true", help="write the life table too")
+    parser.add_argument("--floor", action="store_true", help="also measure plain numpy")
+    parser.add_argument("--keep", type=Path, help="make the history here, or use the one that is there")
+    options = parser.parse_args()
+    scratch = Path(tempfile.mkdtemp(prefix="acked-benchmark-"))
+    try:
+        _measure(options, scratch)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _measure(options: argparse.Namespace, scratch: Path) -> None:
+    folder = options.keep or scratch / "history"
+    phases: dict[str, float] = {}
+    began = time.perf_counter()
+    if not (folder / "replicas.parquet").exists():
+        make_history(folder, options.messages, options.partitions, options.damage)
+    phases["make history"] = time.perf_counter() - began
+    began = time.perf_counter()
+    session = start_session()
+    phases["start and warm session"] = time.perf_counter() - began
+    for key in ("spark.master", "spark.driver.memory", "spark.sql.shuffle.partitions"):
+        print(f"{key} = {session.conf.get(key)}")
+    load = Path("/proc/loadavg").read_text().split()[0]
+    print(f"{options.messages} messages x 3 replicas in {options.partitions} partitions, {options.damage}")
+    print(f"pieces of {options.piece} messages; load of the machine before: {load}")
+    out = scratch / "findings.parquet"
+    out.mkdir()
+    life = scratch / "life.parquet" if options.life else None
+    if life is not None:
+        life.mkdir()
+    with PeakMemory() as peak:
+        began = time.perf_counter()
+        source = open_source(folder)
+        job = Job(source, gather(source), str(life) if life else None, str(out))
+        phases["open"] = time.perf_counter() - began
+        middle = time.perf_counter()
+        tallies = fast.run(session, job, piece_messages=options.piece)
+        phases["fates and findings"] = time.perf_counter() - middle
+        taken = time.perf_counter() - began
+    if options.floor:
+        phases["numpy floor, one process"] = floor_s(folder)
+    for name, seconds in phases.items():
+        print(f"{name}: {seconds:.2f} s")
+    counts: dict[str, int] = {}
+    for row in tallies.to_pylist():
+        if row["kind"] in ("fate", "finding"):
+            key = f"{row['kind']} {row['name']}"
+            counts[key] = counts.get(key, 0) + row["count"]
+    print(", ".join(f"{name}: {count}" for name, count in sorted(counts.items())))
+    print(f"{options.messages / taken:.0f} messages/s, peak {peak.mib:.0f} MiB")
+    session.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""Cutting large partitions into bounded pieces, and putting right what two pieces say about one record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from checkers.arrays import make_context
+from checkers.columns import FINDING
+from checkers.piece import Job, Piece
+from checkers.source import Source, TopicPartition, file_system
+
+PIECE_MESSAGES = 1_000_000
+"""A partition with more sends is judged in pieces of about so many."""
+
+
+def cut(job: Job, holds: TopicPartition, sends: int, size: int = PIECE_MESSAGES) -> list[Piece]:
+    """The pieces of one topic partition; a single whole one when it is small."""
+    name = f"{holds[0]}-{holds[1]}"
+    if sends <= size:
+        return [Piece(holds, name)]
+    context = make_context(job.source, job.evidence, holds, _ends(job.source, holds))
+    replicas = max(1, len({broker for broker, *_ in _groups(job.source, holds, "copies", "broker")}))
+    pieces = []
+    for kind, table, column, limit in (
+        ("keys", "sends", "seq", size),
+        ("offsets", "copies", "offset", size * replicas),
+    ):
+        cuts = _cuts(_groups(job.source, holds, table, column), limit)
+        for number, (low, high) in enumerate(cuts):
+            first, last = number == 0, number == len(cuts) - 1
+            part = f"{name}-{kind}-{number:06}"
+            pieces.append(Piece(holds, part, kind, low, high, first, last, context))
+    if any(piece.holds in (None, holds) and piece.rows for piece in job.source.files.get("reads", ())):
+        pieces.append(Piece(holds, f"{name}-reads", "reads", context=context))
+    return pieces
+
+
+def _groups(source: Source, holds: TopicPartition, table: str, column: str) -> list[tuple[int, int, int]]:
+    """Lowest value, highest value and rows of each row group; from statistics, or from the data."""
+    found = []
+    for piece in source.files.get(table, ()):
+        if piece.holds not in (None, holds):
+            continue
+        system, inner = file_system(piece.path)
+        with system.open_input_file(inner) as handle:
+            parquet = pq.ParquetFile(handle)
+            place = parquet.schema_arrow.get_field_index(column)
+            for number in range(parquet.metadata.num_row_groups):
+                group = parquet.metadata.row_group(number)
+                stats = group.column(place).statistics if place >= 0 else None
+                if stats is not None and stats.has_min_max:
+                    found.append((int(stats.min), int(stats.max), int(group.num_rows)))
+                else:
+                    values = pc.min_max(parquet.read_row_group(number, columns=[column])[column])
+                    if values["min"].is_valid:
+                        found.append((values["min"].as_py(), values["max"].as_py(), int(group.num_rows)))
+    return found
+
+
+def _ends(source: Source, holds: TopicPartition) -> dict[int, tuple[int, int]]:
+    """Last epoch and offset of each replica, from statistics where a row group holds one replica."""
+    ends: dict[int, tuple[int, int]] = {}
+    for piece in source.files["copies"]:
+        if piece.holds not in (None, holds):
+            continue
+        system, inner = file_system(piece.path)
+        with system.open_input_file(inner) as handle:
+            parquet = pq.ParquetFile(handle)
+            names = parquet.schema_arrow.names
+            columns = [c for c in ("broker", "epoch", "offset") if c in names]
+            for number in range(parquet.metadata.num_row_groups):
+                group = parquet.metadata.row_group(number)
+                stats = {c: group.column(names.index(c)).statistics for c in columns}
+                if all(s is not None and s.has_min_max for s in stats.values()) and (
+                    stats["broker"].min == stats["broker"].max
+                ):
+                    rows = [{c: s.max for c, s in stats.items()}]
+                else:
+                    table = parquet.read_row_group(number, columns=columns)
+                    named = [(c, "max") for c in columns[1:]]
+                    grouped = table.group_by("broker").aggregate(named)
+                    rows = grouped.rename_columns(
+                        [c.removesuffix("_max") for c in grouped.column_names]
+                    ).to_pylist()
+                for row in rows:
+                    epoch = row.get("epoch")
+                    end = (-1 if epoch is None else int(epoch), int(row["offset"]))
+                    ends[row["broker"]] = max(ends.get(row["broker"], (-1, -1)), end)
+    return ends
+
+
+def _cuts(groups: Sequence[tuple[int, int, int]], limit: int) -> list[tuple[int, int]]:
+    """Ranges [low, high) that hold about ``limit`` rows each and leave no value out."""
+    if not groups:
+        return [(0, 1)]
+    end = max(high for _, high, _ in groups) + 1
+    points: list[tuple[float, float]] = []
+    for low, high, rows in groups:
+        steps = max(1, -(-rows // max(1, limit // 4)))
+        points += [(low + (high + 1 - low) * (k + 1) / steps, rows / steps) for k in range(steps)]
+    bounds, filled = [min(low for low, _, _ in groups)], 0.0
+    for at, weight in sorted(points):
+        filled += weight
+        if filled >= limit and int(at) > bounds[-1] and int(at) < end:
+            bounds.append(int(at))
+            filled = 0.0
+    return list(zip(bounds, [*bounds[1:], end], strict=True))
+
+
+def crossings(pieces: Iterable[Piece], tallies: Any) -> list[Piece]:
+    """Pieces whose order must be looked at again, with what later pieces hold."""
+    edges = tallies.filter(pc.equal(tallies["kind"], "edge")).select(["name", "writer", "count", "value"])
+    told: dict[str, list[tuple[int, int, int]]] = {}
+    for row in edges.to_pylist():
+        told.setdefault(row["name"], []).append((row["writer"], row["count"], row["value"]))
+    again: list[Piece] = []
+    by_partition: dict[TopicPartition, list[Piece]] = {}
+    for piece in pieces:
+        if piece.kind == "keys":
+            by_partition.setdefault(piece.holds, []).append(piece)
+    for mine in by_partition.values():
+        later: dict[int, int] = {}
+        for piece in sorted(mine, key=lambda piece: -piece.low):
+            found = told.get(piece.part, [])
+            if any(high > later.get(writer, high) for writer, _, high in found):
+                again.append(replace(piece, later_low=dict(later)))
+            for writer, low, _ in found:
+                later[writer] = min(low, later.get(writer, low))
+    return again
+
+
+def settle_pieces(findings: Path, holds: TopicPartition) -> dict[str, int]:
+    """Drop what another piece's finding about the same record explains; returns how many by class."""
+    paths = sorted(findings.glob(f"{holds[0]}-{holds[1]}-*.parquet"))
+    by_key = [path for path in paths if "-keys-" in path.name]
+    by_offset = [path for path in paths if "-offsets-" in path.name]
+    if not by_key or not by_offset:
+        return {}
+    keyed = pa.concat_tables([pq.read_table(path, columns=["class", "offset"]) for path in by_key])
+    strays = keyed.filter(pc.is_in(keyed["class"], pa.array(["foreign", "misrouted", "corrupt"])))["offset"]
+    messages = keyed.filter(pc.is_in(keyed["class"], pa.array(["corrupt", "overwritten"])))["offset"]
+    if not len(strays) and not len(messages):
+        return {}
+    dropped: dict[str, int] = {}
+    for path in by_offset:
+        table = pq.read_table(path, schema=FINDING)
+        diverged = pc.equal(table["class"], "diverged")
+        told = pc.or_(
+            pc.and_(diverged, pc.is_in(table["offset"], strays.combine_chunks())),
+            pc.and_(pc.invert(diverged), pc.is_in(table["offset"], messages.combine_chunks())),
+        )
+        told = pc.or_(told, pc.and_(diverged, pc.is_in(table["offset"], messages.combine_chunks())))
+        for row in table.filter(told).group_by("class").aggregate([([], "count_all")]).to_pylist():
+            dropped[row["class"]] = dropped.get(row["class"], 0) + row["count_all"]
+        if pc.any(told).as_py():
+            pq.write_table(table.filter(pc.invert(told)), path)
+    return dropped
