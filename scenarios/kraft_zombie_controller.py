@@ -9,6 +9,7 @@ from harness.kafka.wire.connection import NoAnswerError
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
 from harness.waiting import wait_until
+from scenarios.steps import require_controller
 
 TOPIC = "led-by-e"
 MADE = "made-through-d"
@@ -21,6 +22,7 @@ PATIENCE_S = 4.0
 
 def body(stage: Stage) -> None:
     """Cut, create one topic on each side of the quorum, write to the partition led by E, heal, and look."""
+    require_controller(stage, ZOMBIE)
     stage.observer.watch([MADE, ASKED])
     seed = stage.writer("az2", "az2-seed", E, acks=-1)
     for message in ("a", "b"):
@@ -129,10 +131,11 @@ _RESIGNS = "since 3.7.0 (KAFKA-15489) a leader that hears no majority for 1.5 fe
 
 
 def _naming_itself(until: str) -> str:
-    """How many controllers name themselves as leader at a time."""
+    """How many controllers name themselves as leader at a time; one that has resigned names nobody."""
     return (
         "(SELECT count_if(leads) FROM (SELECT source, max_by(controller % 10, ns) = "
-        f"cast(right(source, 1) AS int) AS leads FROM controllers WHERE ns <= {until} GROUP BY source))"
+        "cast(right(source, 1) AS int) AS leads FROM views WHERE subject = 'controller' "
+        f"AND source LIKE 'controller%' AND ns <= {until} GROUP BY source))"
     )
 
 
@@ -150,7 +153,7 @@ def _marked(name: str) -> str:
 
 def _quorum_epoch(until: str) -> str:
     """Highest epoch in which a controller was seen to lead until a time."""
-    return f"(SELECT max(epoch) FROM controllers WHERE controller >= 0 AND ns <= {until})"
+    return f"(SELECT max(epoch) FROM controllers WHERE ns <= {until})"
 
 
 def _at(source: str, column: str, until: str) -> str:

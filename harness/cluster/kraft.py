@@ -85,11 +85,14 @@ class KRaftCluster:
         for host in rivals:
             self._processes.start(host.name, self._prepared[host.name])
         self._wait(lambda: self.quorum.describe() is not None, "the controllers to elect a leader")
-        self._steer()
         wanted = frozenset(host.node_id for host in self._brokers)
-        self._wait(lambda: self.registered() == wanted, f"brokers {sorted(wanted)} to register")
-        for broker in self._brokers:
-            self._wait(partial(self.quorum.knows_itself, broker), f"{broker.name} to serve")
+        for _ in range(_STEER_ATTEMPTS):
+            self._steer()
+            self._wait(lambda: self.registered() == wanted, f"brokers {sorted(wanted)} to register")
+            for broker in self._brokers:
+                self._wait(partial(self.quorum.knows_itself, broker), f"{broker.name} to serve")
+            if self.controller() == self._wanted.node_id:
+                break
         for host in self._nodes():
             self._processes.ready(host.name)
         self._assert_role()

@@ -323,7 +323,7 @@ VIEWS: Mapping[str, str] = MappingProxyType(
         "controllers": """
             SELECT ns, source, controller, epoch FROM views
             WHERE subject = 'controller' AND controller IS NOT NULL
-              AND (source LIKE 'zookeeper%' OR source LIKE 'controller%')""",
+              AND (source LIKE 'zookeeper%' OR (source LIKE 'controller%' AND controller >= 0))""",
     }
 )
 """SQL views over the tables, for claims and queries: what the metadata store (not a broker) said."""

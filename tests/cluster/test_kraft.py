@@ -1,0 +1,107 @@
+"""KRaft clusters and old brokers, real ones: roles are forced, and the recorded differences show."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.conftest import acked
+
+pytestmark = pytest.mark.cluster
+
+
+def as_declared(runs: Path, name: str, version: str, mode: str) -> dict[str, str]:
+    """Run a scenario and return the status of each claim; the verdict must be as declared."""
+    arguments = ("--kafka", version, "--mode", mode, "--runs", runs, "--json")
+    run = acked("run", name, *arguments)
+    judgement = run.json()
+    assert judgement["verdict"] == "as declared", (judgement["reasons"], run.stderr[-2000:])
+    assert run.status == 0
+    return {claim["name"]: claim["status"] for claim in judgement["claims"]}
+
+
+def test_the_main_case_in_kraft(runs: Path) -> None:
+    """A combined cluster takes the scenario written for ZooKeeper: the controller is where it asks for it."""
+    claims = as_declared(runs, "leader-az-isolated", "3.9.1", "kraft-combined")
+    assert claims["zombie-writes-lost"] == "confirmed"
+    manifest = json.loads((runs / "leader-az-isolated" / "latest" / "run.json").read_text())
+    assert manifest["roles"]["controller"] == "broker2"
+    assert manifest["mode"] == "kraft-combined"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("version", "split"), [("3.6.2", "confirmed"), ("3.9.1", "refuted")])
+def test_the_zombie_controller(runs: Path, version: str, split: str) -> None:
+    """Two leaders of the quorum and lost writes before 3.7.0, neither from then on."""
+    claims = as_declared(runs, "kraft-zombie-controller", version, "kraft")
+    assert claims["split-brain"] == split
+    assert claims["acks1-lost"] == split
+    assert claims["acks-all-safe"] == "confirmed"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+def test_the_last_replica(runs: Path, version: str) -> None:
+    """Committed writes fall with the last in-sync disk, unless eligible leader replicas are on."""
+    claims = as_declared(runs, "kraft-last-replica-wiped", version, "kraft")
+    assert claims["committed-lost"] == ("confirmed" if version == "3.9.1" else "refuted")
+
+
+@pytest.mark.long
+def test_a_matrix_is_shown_and_kept(runs: Path) -> None:
+    """Old brokers side by side: the table has a row, two columns, and both say as declared."""
+    run = acked(
+        "matrix",
+        "hw-truncation-by-version",
+        "--versions",
+        "0.10.2.2,2.4.1",
+        "--runs",
+        runs,
+        "--json",
+        timeout_s=290,
+    )
+    cells = run.json()
+    assert {cell["version"]: cell["verdict"] for cell in cells} == {
+        "0.10.2.2": "as declared",
+        "2.4.1": "as declared",
+    }
+    assert next(cell["lost"] for cell in cells if cell["version"] == "0.10.2.2") == 1
+    (table,) = (runs / "matrix").glob("*/matrix.md")
+    assert "| hw-truncation-by-version | zookeeper |" in table.read_text()
+
+
+@pytest.mark.long
+def test_a_regression_is_found(runs: Path) -> None:
+    """Which version cured the truncation to the high watermark? The run says so."""
+    run = acked(
+        "bisect",
+        "hw-truncation-by-version",
+        "--claim",
+        "m2-lost",
+        "--versions",
+        "0.10.2.2,0.11.0.3,1.1.1",
+        "--runs",
+        runs,
+        "--json",
+        timeout_s=290,
+    )
+    assert run.status == 0, run.stderr
+    assert (run.json()["last_before"], run.json()["first"]) == ("0.10.2.2", "0.11.0.3")
+
+
+def test_what_cannot_be_run_is_said_in_one_sentence(runs: Path) -> None:
+    """Unknown versions, modes that a version lacks, claims that a scenario lacks: nothing is started."""
+    unknown = acked("run", "kraft-zombie-controller", "--kafka", "3.9.2", "--runs", runs)
+    assert unknown.status == 254
+    assert "did you mean 3.9.1" in unknown.stderr
+    lacking = acked(
+        "run", "kraft-zombie-controller", "--kafka", "4.3.1", "--mode", "zookeeper", "--runs", runs
+    )
+    assert lacking.status == 254
+    assert "runs here in mode" in lacking.stderr
+    claim = acked("bisect", "kraft-zombie-controller", "--claim", "nonsense", "--runs", runs)
+    assert claim.status == 254
+    assert "has no claim 'nonsense'" in claim.stderr
+    assert not runs.exists()
