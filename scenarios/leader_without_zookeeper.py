@@ -119,12 +119,13 @@ _LOST = Expected(
 )
 
 
-def _setup(**broker_config: str) -> Setup:
+def _setup(*, stream_rate: float = 50.0, **broker_config: str) -> Setup:
     return Setup(
         topics=(Topic(TOPIC, (1, 2, 3)),),
         controller="broker2",
         zookeeper_leader="zookeeper2",
         broker_config={key.replace("_", "."): value for key, value in broker_config.items()},
+        stream_rate=stream_rate,
     )
 
 
@@ -200,7 +201,8 @@ HANG = Scenario(
     article="001",
     section="4 (IBP 2.6)",
     body=hanging,
-    setup=_setup(inter_broker_protocol_version="2.6"),
+    # One thread shrinks ISRs: it would hang on whichever partition of this leader comes first.
+    setup=_setup(stream_rate=0.0, inter_broker_protocol_version="2.6"),
     claims=(
         _NEW_LEADER,
         _UNAWARE,
