@@ -1,0 +1,75 @@
+"""Beyond the articles: the clients of one AZ are cut from everything; the cluster is whole."""
+
+from __future__ import annotations
+
+from harness.claims import by, fates, mark, none_of, outcomes, unchanged
+from harness.run.stage import Stage
+from harness.scenario import Claim, Scenario, Setup, Topic
+from scenarios.steps import seed, settle
+
+TOPIC = "t"
+
+
+def body(stage: Stage) -> None:
+    """Cut the clients of az1; they fail, the others do not notice; heal."""
+    seed(stage, TOPIC)
+    cut_off = stage.writer("az1", "az1-raw", "broker1", acks=-1, request_timeout_s=1)
+    with stage.nemesis.isolate("clients@az1"):
+        stage.mark("cut", "the clients of az1 reach nothing")
+        for label in ("x", "y"):
+            cut_off.send(TOPIC, label)
+        other = stage.writer("az2", "az2-raw", "broker1", acks=-1)
+        for label in ("p", "q"):
+            other.must_send(TOPIC, label)
+        stage.mark("before-heal")
+
+    stage.mark("healed", "they reach everything again")
+    for label in ("r", "s"):
+        stage.writer("az1", f"az1-again-{label}", "broker1", acks=-1).must_send(TOPIC, label)
+    settle(stage)
+
+
+CLAIMS = (
+    Claim(
+        name="cut-off-clients-fail",
+        section="beyond the articles",
+        says="They cannot write; nothing of theirs is in the log.",
+        holds=fates(by("az1-raw"), "failed", "unknown_dropped", at_least=2),
+    ),
+    Claim(
+        name="others-unaffected",
+        section="beyond the articles",
+        says="Clients elsewhere write as ever.",
+        holds=outcomes(by("az2-raw"), "ok", at_least=2),
+    ),
+    Claim(
+        name="cluster-unaffected",
+        section="beyond the articles",
+        says="Leader, epoch and ISR stay.",
+        holds=unchanged(TOPIC, since=mark("seeded"), until=mark("converged"), columns="leader, epoch, isr"),
+    ),
+    Claim(
+        name="write-again",
+        section="beyond the articles",
+        says="After the heal they write again.",
+        holds=outcomes("writer_name LIKE 'az1-again-%'", "ok", at_least=2),
+    ),
+    Claim(
+        name="nothing-lost",
+        section="beyond the articles",
+        says="Nothing that was acknowledged is lost.",
+        holds=none_of("outcome = 'ok'", "lost", "lost_after_read", "overwritten", at_least=6),
+    ),
+)
+
+SCENARIO = Scenario(
+    name="client-az-cut",
+    title="The clients of one AZ are cut from everything",
+    article="beyond",
+    section="clients",
+    body=body,
+    setup=Setup(topics=(Topic(TOPIC, (1, 2, 3)),), controller="broker2", zookeeper_leader="zookeeper2"),
+    claims=CLAIMS,
+    faults=("isolate clients@az1",),
+    outcome="nothing lost; only the clients that are cut off notice",
+)

@@ -1,0 +1,400 @@
+"""Articles 002 and 004: truncation to the high watermark, and leader epochs as its cure, side by side.
+
+One topic keeps the message format of 0.10.2, which knows no leader epochs, so that Kafka 2.7.1 truncates
+it as Kafka did before 0.11; the other has today's format. Both suffer the same faults in one cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from harness.claims import condition, fates, logged, mark, state
+from harness.kafka.batches import high_watermarks
+from harness.run.stage import Stage
+from harness.run.writers import BoundWriter
+from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
+from harness.waiting import wait_until
+from scenarios.steps import (
+    CONVERGE_S,
+    high_watermark,
+    require,
+    settle,
+    wait_log,
+    wait_unregistered,
+    wait_view,
+)
+
+OLD, NEW = "old", "new"
+TOPICS = (OLD, NEW)
+_OLD_FORMAT = {"message.format.version": "0.10.2"}
+
+
+def fast_failovers(stage: Stage) -> None:
+    """Two leaders die one after the other; the third never got to talk to the second."""
+    _two_messages(stage, "broker1", "broker2", "broker3")
+    for topic in TOPICS:
+        watermark = high_watermark(stage, "broker3", topic)
+        require(watermark == 1, f"broker3 does not know yet that m2 of {topic} is committed (HW {watermark})")
+    with stage.nemesis.cut("broker3 -> broker2:kafka", action="reject"):
+        stage.mark("cut", "broker3 could not fetch from broker2, were it leader")
+        stage.kill("broker1")
+        for topic in TOPICS:
+            stage.wait_for_leader(topic, on="broker2")
+            wait_view(stage, "broker3", topic, leader=2)
+        wait_log(stage, "broker3", "leaderId=2", f"Truncating partition {OLD}-0 to local high watermark")
+        stage.mark("second", "broker2 leads; broker3 was told, and cannot reach it")
+        stage.kill("broker2")
+        for topic in TOPICS:
+            stage.wait_for_leader(topic, on="broker3")
+        stage.mark("third", "broker3 leads")
+    last = stage.writer("az3", "az3-acks1", "broker3", acks=1)
+    _write(stage, last, "m3")
+    stage.restart("broker1")
+    stage.restart("broker2")
+    _rejoin(stage, 1, 2, 3)
+    _write(stage, stage.writer("az3", "az3-acks-all", "broker3", acks=-1), "m4")
+    _wait_equal_lengths(stage, 1, 2, 3)
+    stage.mark("end", "all replicas are in sync, as ZooKeeper sees it")
+
+
+def restarted_follower(stage: Stage) -> None:
+    """The article's own story: B restarts, A dies before B could ask it, B leads."""
+    _two_messages(stage, "broker1", "broker2")
+    data = stage.lab.data_dir("broker2") / "data"
+    for topic in TOPICS:
+        wait_until(
+            lambda topic=topic: high_watermarks(data).get((topic, 0)),  # type: ignore[misc]
+            accept=lambda watermark: watermark is not None and watermark >= 1,
+            within_s=10,
+            awaiting=f"broker2 to write down its high watermark of {topic}",
+        )
+        require(high_watermarks(data)[(topic, 0)] == 1, f"broker2 wrote down high watermark 1 of {topic}")
+    stage.kill("broker2")
+    stage.mark("killed", "B is dead")
+    for topic in TOPICS:
+        stage.wait_for_isr(topic, 1)
+    with stage.nemesis.cut("broker2 -> broker1:kafka", action="reject"):
+        stage.restart("broker2")
+        wait_log(stage, "broker2", "leaderId=1", f"Truncating partition {OLD}-0 to local high watermark")
+        stage.mark("restarted", "B is back, and cannot reach A")
+        stage.kill("broker1")
+        for topic in TOPICS:
+            stage.wait_for_leader(topic, on="broker2")
+        stage.mark("elected", "A is dead, B leads")
+    stage.restart("broker1")
+    settle(stage, *TOPICS, mark="end")
+
+
+def diverging(stage: Stage) -> None:
+    """Both crash; B comes back without m2, leads, and writes m3; A comes back."""
+    _two_messages(stage, "broker1", "broker2")
+    for topic in TOPICS:
+        stage.wait_replicated(topic)
+    stage.kill("broker3", "broker1")
+    stage.nemesis.storage.power_cut("broker2", how="emulated", flushed={(topic, 0): 1 for topic in TOPICS})
+    stage.mark("dark", "A and B are down at the same time; what B had not flushed is gone: m2")
+    wait_unregistered(stage, "broker1", "broker2", "broker3")
+    stage.restart("broker2")
+    for topic in TOPICS:
+        stage.wait_for_leader(topic, on="broker2")
+    stage.mark("elected", "B is back first, and leads")
+    _write(stage, stage.writer("az2", "az2-m3", "broker2", acks=1), "m3")
+    stage.restart("broker1")
+    _rejoin(stage, 1, 2)
+    stage.read("az2", OLD, "broker2")
+    stage.read("az2", NEW, "broker2")
+    stage.mark("end", "A is back and in sync, as ZooKeeper sees it")
+    for topic in TOPICS:
+        stage.elect_preferred(topic)
+        stage.wait_for_leader(topic, on="broker1")
+        stage.wait_until_serving(topic, "broker1", az="az1")
+    stage.read("az1", OLD, "broker1")
+    stage.read("az1", NEW, "broker1")
+    _wait_equal_lengths(stage, 1, 2)
+
+
+def _two_messages(stage: Stage, leader: str, *followers: str) -> None:
+    writer = stage.writer("az1", "az1-acks-all", leader, acks=-1)
+    for topic in TOPICS:
+        require(stage.leader(topic) == leader, f"{leader} leads {topic}")
+        for follower in followers:
+            wait_view(stage, follower, topic, leader=1)
+    for label in ("m1", "m2"):
+        for topic in TOPICS:
+            writer.must_send(topic, label)
+    for topic in TOPICS:
+        for broker in (leader, *followers):
+            _wait_length(stage, broker, topic, 2)
+    stage.mark("written", "m1 and m2 are acknowledged by every replica")
+
+
+def _write(stage: Stage, writer: BoundWriter, label: str) -> None:
+    """A just elected leader takes a moment to know; the first write that it takes is the message."""
+    for topic in TOPICS:
+        writer.client.wait_writable(topic, writer.spec, label=label, within_s=15)
+
+
+def _rejoin(stage: Stage, *members: int) -> None:
+    for topic in TOPICS:
+        stage.wait_for_isr(topic, *members, within_s=CONVERGE_S)
+
+
+def _length(stage: Stage, broker: str, topic: str) -> int:
+    return stage.own_log(broker, topic).parsed.next_offset or 0
+
+
+def _wait_length(stage: Stage, broker: str, topic: str, length: int) -> None:
+    wait_until(
+        lambda: _length(stage, broker, topic),
+        accept=lambda seen: seen == length,
+        within_s=15,
+        awaiting=f"{broker} to hold {length} messages of {topic}",
+        abort=stage.cluster.check_alive,
+    )
+
+
+def _wait_equal_lengths(stage: Stage, *brokers: int) -> None:
+    for topic in TOPICS:
+        wait_until(
+            lambda topic=topic: {_length(stage, f"broker{number}", topic) for number in brokers},  # type: ignore[misc]
+            accept=lambda lengths: len(lengths) == 1,
+            within_s=15,
+            awaiting=f"the replicas of {topic} to be equally long",
+            abort=stage.cluster.check_alive,
+        )
+
+
+def _at_1(topic: str) -> str:
+    return (
+        f"(SELECT count(DISTINCT writer * 1000 + seq) FROM copies WHERE topic = '{topic}' AND offset = 1 "
+        f"AND writer IS NOT NULL)"
+    )
+
+
+def _m2(topic: str) -> str:
+    return f"label = 'm2' AND topic = '{topic}' AND outcome = 'ok'"
+
+
+_GONE = ("lost", "lost_after_read", "overwritten", "diverged")
+_KIP101 = "KIP-101: from 0.11 on followers truncate to the end of their leader epoch, which the leader tells"
+_DIVERGES = Claim(
+    name="old-diverges",
+    section="002 case 2, 004 §2",
+    says="A has m2 and B has m3 at offset 1, for ever; both are in sync.",
+    holds=condition(f"{_at_1(OLD)} = 2", f"concat({_at_1(OLD)}, ' different messages at offset 1')"),
+)
+_CONSISTENT = Claim(
+    name="new-consistent",
+    section="004, leader epochs",
+    says="With leader epochs the logs of A and B agree.",
+    holds=condition(f"{_at_1(NEW)} = 1", f"concat({_at_1(NEW)}, ' message at offset 1')"),
+)
+_OLD_LOST = Claim(
+    name="old-lost",
+    section="002 case 1, 004 §1",
+    says="m2, of which the producer was told that it is written, is lost.",
+    holds=fates(_m2(OLD), *_GONE),
+)
+_NEW_KEPT = Claim(
+    name="new-kept",
+    section="004, leader epochs",
+    says="With leader epochs (0.11 and later) m2 is kept.",
+    holds=fates(_m2(NEW), "kept"),
+)
+
+
+def _setup(
+    replicas: tuple[int, ...], controller: str, config: Mapping[str, str], topic: Mapping[str, str]
+) -> Setup:
+    return Setup(
+        topics=(Topic(OLD, replicas, config={**topic, **_OLD_FORMAT}), Topic(NEW, replicas, config=topic)),
+        controller=controller,
+        zookeeper_leader="zookeeper3",
+        broker_config={"replica.lag.time.max.ms": "60000", "num.replica.fetchers": "2", **config},
+        stream_rate=0.0,
+    )
+
+
+_PARKED = {
+    # An idle follower's fetch stays parked so long, and with it the news of the high watermark.
+    "replica.fetch.wait.max.ms": "20000",
+    "replica.socket.timeout.ms": "30000",
+    "request.timeout.ms": "30000",
+}
+
+
+def _expected(*classes: str, topic: str = OLD, because: str) -> tuple[Expected, ...]:
+    return tuple(Expected(name, f"topic = '{topic}'", because) for name in classes)
+
+
+_BECAUSE = "truncation to the high watermark, before leader epochs"
+FAST = Scenario(
+    name="hw-truncation-fast-failovers",
+    title="Two quick leader changes: old message format against leader epochs",
+    article="002",
+    section="case 1 (clean)",
+    body=fast_failovers,
+    setup=_setup((1, 2, 3), "broker2", _PARKED, {"min.insync.replicas": "2"}),
+    claims=(
+        Claim(
+            name="old-truncates",
+            section="002 case 1, 004 §1",
+            says="A follower truncates its log to its own high watermark, which lags behind: m2 is removed.",
+            holds=logged("broker3", "truncated", topic=OLD, where=f"offset = 1 AND ns > {mark('cut')}"),
+        ),
+        _OLD_LOST,
+        Claim(
+            name="needs-min-insync-1",
+            section="002 case 1, 004 §1",
+            says="This presupposes min.insync.replicas=1.",
+            holds=condition(
+                "(SELECT max(value) FROM configs WHERE scope = 'topic' AND name = 'old' "
+                "AND key = 'min.insync.replicas') = '1'",
+                "concat('min.insync.replicas=', (SELECT max(value) FROM configs WHERE scope = 'topic' "
+                "AND name = 'old' AND key = 'min.insync.replicas'), ', three replicas, clean elections')",
+            ),
+            erratum=Erratum(
+                says="m2 is lost with min.insync.replicas=2 and three replicas, all of which had it, and no "
+                "unclean election.",
+                because="two quick leader changes are enough (KAFKA-1211, which led to KIP-101)",
+                holds=fates(_m2(OLD), *_GONE),
+            ),
+        ),
+        _DIVERGES,
+        _NEW_KEPT,
+        _CONSISTENT,
+        Claim(
+            name="epochs",
+            section="beyond 002",
+            says="The leader epochs are 1 and 3: the second failover costs the controller as well.",
+            holds=state(NEW, leader=3, isr=(1, 2, 3), epoch=3, until=mark("end")),
+        ),
+    ),
+    expected=_expected("lost", "lost_after_read", "overwritten", "diverged", because=_BECAUSE),
+    faults=("cut broker3 -> broker2:kafka", "kill broker1", "kill broker2"),
+    outcome="the topic of the old format loses m2 and diverges, that of the new one keeps it",
+)
+
+RESTARTED = Scenario(
+    name="hw-truncation-restarted-follower",
+    title="The follower restarts and leads: old message format against leader epochs",
+    article="002",
+    section="case 1",
+    body=restarted_follower,
+    setup=_setup(
+        (1, 2),
+        "broker3",
+        _PARKED,
+        {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"},
+    ),
+    claims=(
+        Claim(
+            name="restart-truncates",
+            section="002 case 1, 004 §1",
+            says="B restarts, truncates its log to its high watermark 1 and removes m2.",
+            holds=logged("broker2", "truncated", topic=OLD, where=f"offset = 1 AND ns > {mark('killed')}"),
+        ),
+        Claim(
+            name="b-leads",
+            section="002 case 1, 004 §1",
+            says="A dies before B could fetch from it; B becomes leader.",
+            holds=state(OLD, leader=2, isr=(2,), epoch=2, until=mark("elected")),
+        ),
+        Claim(
+            name="clean-election",
+            section="002 case 1",
+            says="B is elected out of the ISR (the article speaks of no unclean election).",
+            holds=(
+                f"SELECT count_if(array_contains(isr, 2)) > 0 AS holds, concat(count_if(array_contains(isr, 2)), "
+                f"' times in the ISR between its death and its election') AS observed FROM truth "
+                f"WHERE topic = '{OLD}' AND epoch = 1"
+            ),
+            erratum=Erratum(
+                says="It was out of the ISR: the story needs unclean.leader.election.enable=true, which was the "
+                "default before 0.11.",
+                because="a broker that restarts was removed from the ISR when its session ended",
+                holds=condition(
+                    f"(SELECT count(*) FROM truth WHERE topic = '{OLD}' AND epoch = 1 AND size(isr) = 1) > 0",
+                    "'the ISR was A alone'",
+                ),
+            ),
+        ),
+        Claim(
+            name="a-truncates",
+            section="002 case 1, 004 §1",
+            says="A comes back and truncates as well: m2 is removed from both.",
+            holds=logged("broker1", "truncated", topic=OLD, where=f"offset = 1 AND ns > {mark('elected')}"),
+        ),
+        _OLD_LOST,
+        _NEW_KEPT,
+    ),
+    expected=_expected("lost", "lost_after_read", "overwritten", because=_BECAUSE),
+    faults=("kill broker2", "cut broker2 -> broker1:kafka", "kill broker1"),
+    outcome="the topic of the old format loses m2 on both replicas, that of the new one keeps it",
+)
+
+DIVERGE = Scenario(
+    name="hw-truncation-diverges",
+    title="Both crash, one without its last message: old message format against leader epochs",
+    article="002",
+    section="case 2",
+    body=diverging,
+    setup=_setup((1, 2), "broker3", {}, {"min.insync.replicas": "1"}),
+    claims=(
+        _DIVERGES,
+        Claim(
+            name="no-truncation",
+            section="002 case 2, 004 §2",
+            says="A finds that its high watermark is 2, as is the partition's, and changes nothing.",
+            holds=condition(
+                f"(SELECT count(*) FROM log_events WHERE host = 'broker1' AND kind = 'truncated' "
+                f"AND topic = '{OLD}' AND offset = 1 AND ns > {mark('elected')}) = 0",
+                "'no truncation of the old topic on broker1'",
+            ),
+            given=logged(
+                "broker1", "truncated_to_hw", topic=OLD, where=f"offset = 2 AND ns > {mark('elected')}"
+            ),
+        ),
+        _CONSISTENT,
+        Claim(
+            name="new-truncates",
+            section="004, leader epochs",
+            says="With leader epochs A asks B where its epoch ended, and truncates m2.",
+            holds=logged("broker1", "truncated", topic=NEW, where=f"offset = 1 AND ns > {mark('elected')}"),
+        ),
+        Claim(
+            name="new-not-durable",
+            section="004, leader epochs",
+            says="So nothing is lost any more.",
+            holds=fates(_m2(NEW), "kept"),
+            erratum=Erratum(
+                says="The logs agree, but m2 is lost there as well.",
+                because="leader epochs give consistency, not durability: the elected leader had lost m2",
+                holds=fates(_m2(NEW), *_GONE),
+            ),
+        ),
+    ),
+    expected=(
+        *_expected(
+            "lost",
+            "lost_after_read",
+            "overwritten",
+            "diverged",
+            "offset_conflict",
+            "aborted_read",
+            "skip",
+            because=_BECAUSE,
+        ),
+        *_expected(
+            "lost",
+            "lost_after_read",
+            "overwritten",
+            topic=NEW,
+            because="one of two replicas lost its page cache and was elected",
+        ),
+    ),
+    faults=("kill broker3, broker1", "power cut broker2 (emulated)"),
+    outcome="the old format diverges for ever; with leader epochs the replicas agree, though m2 is lost",
+)
+
+SCENARIOS = (FAST, RESTARTED, DIVERGE)
