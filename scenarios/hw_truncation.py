@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.claims import condition, fates, logged, mark, state
-from harness.kafka.batches import high_watermarks
+from harness.kafka.segments import high_watermarks
 from harness.run.stage import Stage
 from harness.run.writers import BoundWriter
 from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
