@@ -114,7 +114,9 @@ def test_killed_in_thirty_faults_leaves_nothing(tmp_path: Path) -> None:
 def _compose(tmp_path: Path, count: int) -> None:
     seed = random.randrange(1 << 30)
     chance = random.Random(seed)
-    chosen = chance.sample([name for name in CASES if name != "misspelt_names"], count)
+    nothing_begins = ("misspelt_names", "full_disk")  # and no disk of a container's own can be cut
+    faults = [name for name in CASES if name not in nothing_begins and "power_cut_of" not in name]
+    chosen = chance.sample(faults, count)
     for number, case in enumerate(chosen):
         pid = _kill_during("compose", case, tmp_path / str(number), chance.uniform(0.0, 1.5))
         clean(everything=False, dry_run=False)
