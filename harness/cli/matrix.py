@@ -29,6 +29,9 @@ from harness.run.matrix import (
 from harness.scenario import Scenario
 
 _STYLES = {"as declared": "green", "violated": "red", "unknown": "yellow"}
+_SIGNS = {"as declared": "✓", "violated": "✗", "unknown": "?"}
+_WIDE = 200
+"""Columns of the table where no terminal says how wide it is."""
 
 
 def matrix(
@@ -103,21 +106,33 @@ def show(results: list[CellResult]) -> None:
     """The table on the terminal; below it, why cells are not as declared."""
     versions, rows = _rows(results)
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _WIDE
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("scenario", "mode", *versions):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, no_wrap=True)
     for name, mode, cells in rows:
         texts = [
-            f"[{_STYLES.get(cells[version].verdict, 'red')}]{summary(cells[version])}[/]"
+            f"[{_STYLES.get(cells[version].verdict, 'red')}]{_short(cells[version])}[/]"
             if version in cells
             else "–"
             for version in versions
         ]
         table.add_row(name, mode, *texts)
     console.print(table)
+    console.print("[dim]✓ as declared, ✗ violated, ? unknown; counts are messages[/dim]")
     for result in results:
         if result.verdict != "as declared":
             console.print(f"{result.cell}: {'; '.join(result.reasons)}", markup=False)
+
+
+def _short(result: CellResult) -> str:
+    sign = _SIGNS.get(result.verdict)
+    if sign is None:
+        return result.verdict
+    counts = [f"{result.lost} lost"] if result.lost else []
+    counts += [f"{result.duplicated} duplicated"] if result.duplicated else []
+    return f"{sign} {', '.join(counts)}".strip()
 
 
 def keep(results: list[CellResult], runs: Path) -> Path:
