@@ -123,7 +123,8 @@ def show(results: list[CellResult]) -> None:
     console.print("[dim]✓ as declared, ✗ violated, ? unknown; counts are messages[/dim]")
     for result in results:
         if result.verdict != "as declared":
-            console.print(f"{result.cell}: {'; '.join(result.reasons)}", markup=False)
+            told = result.reasons[:1] if result.verdict in ("crashed", "invalid") else result.reasons
+            console.print(f"{result.cell}: {'; '.join(told)}", markup=False)
 
 
 def _short(result: CellResult) -> str:

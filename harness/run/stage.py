@@ -287,16 +287,20 @@ class Stage:
 
     def _wait_recorded(self, topic: str, partition: int, state: PartitionState) -> None:
         """The history must know it before the next mark is set: claims look back from marks."""
-        if self.cluster.mode != "zookeeper":
-            return
+        kind = "zookeeper" if self.cluster.mode == "zookeeper" else "broker"
 
         def recorded() -> bool:
-            said = self.observer.views.of("zookeeper").partition(topic, partition)
-            if said is None:
-                return False
-            seen = (said.leader, said.epoch, set(said.isr or ()))
+            said = (
+                [self.observer.views.of(kind).partition(topic, partition)]
+                if kind == "zookeeper"
+                else self.observer.views.select(kind, "partition", topic, partition)
+            )
             newest = self.cluster.partition(topic, partition) or state
-            return any(seen == (one.leader, one.epoch, set(one.isr)) for one in (state, newest))
+            known = {(one.leader, one.epoch, frozenset(one.isr)) for one in (state, newest)}
+            return any(
+                view is not None and (view.leader, view.epoch, frozenset(view.isr or ())) in known
+                for view in said
+            )
 
         wait_until(
             recorded,
