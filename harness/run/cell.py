@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.console import Progress
 from harness.errors import EXIT_AS_DECLARED, AckedError
 from harness.kafka.versions import kafka_version
-from harness.lab.namespaces import run_inside
+from harness.lab.namespaces import die_with_parent, run_inside
 from harness.run.folder import RunFolder
 from harness.scenario import Scenario
 
@@ -87,14 +87,15 @@ def main(argv: list[str]) -> int:
     """Arguments as in the module's own description."""
     from harness.run.catalogue import find
 
+    die_with_parent()  # a matrix that is killed leaves no cluster behind
     name, version, mode, lab, path = argv
     cell, folder = Cell(name, version, mode), RunFolder.open(Path(path))
-    scenario = find(name)
 
     def work() -> int:
         return _run(scenario, cell, lab, folder)
 
     try:
+        scenario = find(name)
         return run_inside(work) if lab == "embedded" else work()
     except AckedError as error:
         folder.update(status="crashed", problem=error.message)

@@ -10,7 +10,8 @@ import pytest
 from harness.errors import InvalidRunError, UsageError
 from harness.kafka.versions import kafka_version
 from harness.run.bisect import candidates, search
-from harness.run.cell import Cell
+from harness.run.cell import Cell, run_cell
+from harness.run.folder import RunFolder
 from harness.run.matrix import CellResult, plan, summary, versions_of, worst
 from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, speaks_of
 
@@ -90,6 +91,14 @@ def test_cells_as_the_table_shows_them() -> None:
     assert summary(full) == "violated, 3 lost, 1 duplicated"
     assert summary(CellResult(full.cell, Path(), "crashed", lost=3)) == "crashed"
     assert worst([result("3.9.1", {}), full]) == "violated"
+
+
+def test_a_cell_that_cannot_start_ends_as_crashed_with_the_reason(tmp_path: Path) -> None:
+    """Nothing hangs, and the run folder tells what its process said."""
+    ran = run_cell(Cell("no-such-scenario", "3.9.1", "kraft"), tmp_path / "runs")
+    manifest = RunFolder.open(ran.folder).manifest()
+    assert manifest["status"] == "crashed"
+    assert "There is no scenario 'no-such-scenario'" in manifest["problem"]
 
 
 def test_the_search_halves() -> None:
