@@ -105,7 +105,7 @@ def _fork(work: Callable[[], int]) -> int:
         os.close(alive_write)
         os.set_blocking(alive_read, False)
         _parent_pipe.append(alive_read)
-        _die_with_parent()
+        die_with_parent()
         status = work()
     except UnfitError as error:
         sys.stderr.write(f"acked: {error.message}\n")
@@ -124,7 +124,7 @@ _parent_pipe: list[int] = []
 """Read ends whose other end only our ancestors hold; at its end, the parent is gone."""
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Have the kernel SIGKILL this process when its parent dies, also if that has just happened."""
     _call("prctl", _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
     if any(_at_end(pipe) for pipe in _parent_pipe):
@@ -150,7 +150,7 @@ def run_inside(harness: Callable[[], int]) -> int:
 
     def enter() -> int:
         _unshare()
-        _die_with_parent()  # entering a user namespace has cancelled the first request
+        die_with_parent()  # entering a user namespace has cancelled the first request
         return _fork(init)
 
     return _fork(enter)
