@@ -72,9 +72,7 @@ SCENARIO = Scenario(
     body=body,
     setup=Setup(topics=(Topic(TOPIC, (1, 2, 3)),), controller="broker2", zookeeper_leader="zookeeper2"),
     claims=CLAIMS,
-    expected=(
-        Expected("lost", f"{by('az1-acks1')} AND {after('cut')}", "only the dead leader had them"),
-    ),
+    expected=(Expected("lost", f"{by('az1-acks1')} AND {after('cut')}", "only the dead leader had them"),),
     faults=("cut broker1 <-> broker2, broker1 <-> broker3", "kill broker1"),
     outcome="the acks=1 writes are lost, no acks=all write is",
 )

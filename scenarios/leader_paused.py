@@ -71,7 +71,9 @@ SCENARIO = Scenario(
     setup=Setup(topics=(Topic(TOPIC, (1, 2, 3)),), controller="broker2", zookeeper_leader="zookeeper2"),
     claims=CLAIMS,
     expected=(
-        Expected("lost", f"{by('az1-acks1')} AND {after('cut')}", "served by a leader that had been replaced"),
+        Expected(
+            "lost", f"{by('az1-acks1')} AND {after('cut')}", "served by a leader that had been replaced"
+        ),
     ),
     faults=("pause broker1",),
     outcome="an acks=1 write that waited in the sleeping leader's socket may be acknowledged and lost",

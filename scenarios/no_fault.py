@@ -48,7 +48,14 @@ SCENARIO = Scenario(
             section="control",
             says="Each is in the log once, where it was said to be.",
             holds=none_of(
-                "true", "lost", "lost_after_read", "overwritten", "duplicated", "moved", "corrupt", at_least=100
+                "true",
+                "lost",
+                "lost_after_read",
+                "overwritten",
+                "duplicated",
+                "moved",
+                "corrupt",
+                at_least=100,
             ),
         ),
         Claim(

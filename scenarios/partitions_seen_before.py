@@ -121,7 +121,9 @@ LEADER_ISOLATED = _same(
             name="acknowledged-lost",
             section="001 scenario 6",
             says="What is written to the old leader and acknowledged after the partition began is lost.",
-            holds=fates(f"{_INSIDE} AND outcome = 'ok' AND {after('cut')}", "lost", "lost_after_read", at_least=3),
+            holds=fates(
+                f"{_INSIDE} AND outcome = 'ok' AND {after('cut')}", "lost", "lost_after_read", at_least=3
+            ),
         ),
         Claim(
             name="truncates",
@@ -138,7 +140,9 @@ LEADER_ISOLATED = _same(
             name="acks-all-safe",
             section="001 scenario 6",
             says="It is a matter of acks=1: acks=all loses nothing.",
-            holds=none_of("acks = -1 AND outcome = 'ok'", "lost", "lost_after_read", "overwritten", at_least=5),
+            holds=none_of(
+                "acks = -1 AND outcome = 'ok'", "lost", "lost_after_read", "overwritten", at_least=5
+            ),
         ),
     ),
     "Scenario 6: the leader is isolated from everything (as leader-az-isolated)",

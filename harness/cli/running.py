@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ LABS = ("embedded", "compose")
 
 
 def run(
-    name: Annotated[str, typer.Argument(help="Scenario, as `acked list` names it.")],
+    name: Annotated[str, typer.Argument(help="Scenario, as `acked list` names it.")] = "",
     lab: Annotated[str, typer.Option(help="Where hosts live: embedded (no daemon) or compose.")] = "embedded",
     kafka: Annotated[str, typer.Option(help="Kafka version; the scenario's own by default.")] = "",
     mode: Annotated[str, typer.Option(help="zookeeper, kraft or kraft-combined.")] = "",
@@ -25,8 +26,12 @@ def run(
     ] = None,
     runs: Annotated[Path, typer.Option(help="Folder that run folders are made in.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the judgement as JSON.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Run the whole catalogue.")] = False,
+    pattern: Annotated[str, typer.Option("--filter", help="With --all: scenarios of this glob.")] = "",
+    repeat: Annotated[int, typer.Option(help="Run it, or each of them, so often.")] = 1,
+    parallel: Annotated[int, typer.Option(help="Clusters side by side; 0 for three.")] = 0,
 ) -> None:
-    """Run one scenario on a real cluster and judge it.
+    """Run one scenario on a real cluster and judge it; or many, several clusters side by side.
 
     Exit code: 0 as declared, 1 violated, 2 unknown or invalid, 3 this machine cannot, 254 usage, 255 crash.
     """
@@ -34,9 +39,15 @@ def run(
     from harness.run.folder import RunFolder
     from harness.run.session import prepare, run_and_judge
 
-    scenario = find(name)
     if lab not in LABS:
         raise UsageError(f"There is no lab {lab!r}; say {' or '.join(LABS)}.")
+    if everything or pattern or repeat != 1:
+        if kafka or mode or rate is not None:
+            raise UsageError("--kafka, --mode and --rate are for a single run; `acked matrix` varies them.")
+        raise typer.Exit(_many(name, pattern, everything, repeat, parallel, lab, runs, as_json))
+    if not name:
+        raise UsageError("Say which scenario to run (`acked list` shows them), or --all.")
+    scenario = find(name)
     progress = Progress(quiet=as_json)
     options = prepare(scenario, lab=lab, kafka=kafka, mode=mode, rate=rate, force=force, say=progress.say)
     folder = RunFolder.create(runs, scenario.name)
@@ -45,3 +56,59 @@ def run(
         return run_and_judge(scenario, options, folder, progress, as_json=as_json)
 
     raise typer.Exit(run_inside(work) if lab == "embedded" else work())
+
+
+def _many(
+    name: str,
+    pattern: str,
+    everything: bool,
+    repeat: int,
+    parallel: int,
+    lab: str,
+    runs: Path,
+    as_json: bool,
+) -> int:
+    """Several runs side by side; the worst verdict gives the exit code."""
+    from rich.console import Console
+
+    from checkers.judge import VERDICTS
+    from harness.run import many
+    from harness.run.catalogue import find
+    from harness.run.session import prepare
+
+    if name and (everything or pattern):
+        raise UsageError(f"Either {name!r} or --all; --filter takes a glob for a part of the catalogue.")
+    scenarios = [find(name)] if name else many.select(pattern)
+    side_by_side = parallel or many.SIDE_BY_SIDE
+    progress = Progress(quiet=as_json)
+    for version, mode in sorted({(one.kafka, one.mode) for one in scenarios}):
+        example = next(one for one in scenarios if (one.kafka, one.mode) == (version, mode))
+        prepare(example, lab=lab, say=progress.say)
+    progress.say(f"{len(scenarios) * repeat} runs, {side_by_side} side by side")
+    console = Console(highlight=False)
+    with many.live(console, scenarios, repeat) as done:
+        outcomes = many.run_many(
+            scenarios,
+            repeat=repeat,
+            parallel=side_by_side,
+            lab=lab,
+            runs=runs,
+            say=(lambda text: None) if console.is_terminal else progress.say,
+            done=done,
+        )
+    facts = {
+        "parallel": side_by_side,
+        "repeat": repeat,
+        "seconds": round(time.monotonic() - progress.started, 1),
+    }
+    where = many.keep(outcomes, runs, facts)
+    if as_json:
+        typer.echo(many.as_json(outcomes))
+    else:
+        if not console.is_terminal:
+            console.print(many.table(scenarios, outcomes, repeat))
+        for outcome in outcomes:
+            if outcome.verdict != "as declared":
+                console.print(f"{outcome.scenario}: {'; '.join(outcome.reasons)}", markup=False)
+        progress.say(f"{len(outcomes)} runs: {many.worst(outcomes)}; kept in {where}")
+    return VERDICTS[many.worst(outcomes)]

@@ -1,0 +1,206 @@
+"""Beyond the articles: which settings keep a write when the leader is isolated? Every combination at once.
+
+Two situations: the ISR is full when the leader's AZ is isolated, or it has shrunk to the leader before. In
+each, topics with min.insync.replicas 1 and 2, unclean election off and on; on each topic, producers with
+acks=0, acks=1, acks=all, and acks=all with idempotence. All write to the old leader once it is isolated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.claims import after, by, fates, mark, none_of, state
+from harness.run.stage import Stage
+from harness.run.writers import BoundWriter
+from harness.scenario import Claim, Expected, Scenario, Setup, Topic
+from scenarios.steps import SHRINK_S, pins, seed, settle, wait_isr_committed
+
+SITUATIONS = ("full", "shrunk")
+PRODUCERS = ("acks0", "acks1", "all", "idempotent")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One topic of the matrix."""
+
+    situation: str
+    min_insync: int
+    unclean: bool
+
+    @property
+    def topic(self) -> str:
+        """Its name."""
+        return f"{self.situation}-min{self.min_insync}-{'unclean' if self.unclean else 'clean'}"
+
+
+KINDS = tuple(
+    Kind(situation, min_insync, unclean)
+    for situation in SITUATIONS
+    for min_insync in (1, 2)
+    for unclean in (False, True)
+)
+
+
+def fate_of(kind: Kind, producer: str) -> str:
+    """What becomes of a write: `kept`, `lost` though acknowledged, or `refused`."""
+    waits_for_all = producer in ("all", "idempotent")
+    if kind.situation == "full":
+        return "refused" if waits_for_all else "lost"
+    if waits_for_all and kind.min_insync == 2:
+        return "refused"
+    return "lost" if kind.unclean else "kept"
+
+
+def body(stage: Stage) -> None:
+    """Shrink the ISR of one half of the topics, isolate the leader, write everything, heal."""
+    shrunk = [kind.topic for kind in KINDS if kind.situation == "shrunk"]
+    full = [kind.topic for kind in KINDS if kind.situation == "full"]
+    seed(stage, *full, *shrunk, labels=("a",))
+    writers = {kind: _writers(stage, kind) for kind in KINDS}
+    trigger = stage.writer("az1", "az1-trigger", "broker1", acks=1)
+    alone = stage.nemesis.cut("broker1 <-> broker2", "broker1 <-> broker3").inject()
+    stage.mark("cut", "the leader, which is the controller, sees no follower")
+    # A follower that has all there is stays in the ISR, so that one half of the topics is left alone.
+    for topic in shrunk:
+        trigger.must_send(topic, "w")
+    for topic in shrunk:
+        stage.wait_for_isr(topic, 1, within_s=SHRINK_S)
+        wait_isr_committed(stage, "broker1", topic, (1,))
+    isolated = stage.nemesis.isolate("az1").inject()
+    stage.mark("isolated", "az1 is isolated from everything")
+    waiting = [
+        writer.send_later(kind.topic, f"{kind.topic} {name}")
+        for kind in KINDS
+        for name, writer in writers[kind].items()
+    ]
+    for kind in KINDS:
+        if kind.situation == "full":
+            stage.wait_for_leader(kind.topic, not_on="broker1")
+        elif kind.unclean:
+            # Healed before that, the new leader's first request may be lost with the old controller.
+            stage.wait_for_isr(kind.topic, 2, 3, within_s=SHRINK_S)
+        else:
+            stage.wait_for_no_leader(kind.topic)
+    for sent in waiting:
+        sent.result(timeout=30)
+    stage.mark("elected", "whoever may lead leads")
+    isolated.heal()
+    alone.heal()
+    stage.mark("healed", "the links are back")
+    settle(stage)
+
+
+def _writers(stage: Stage, kind: Kind) -> dict[str, BoundWriter]:
+    name = f"{kind.topic}"
+    idempotent = stage.writer(
+        "az1",
+        f"{name} idempotent",
+        "broker1",
+        via="librdkafka",
+        idempotent=True,
+        retries=1000,
+        request_timeout_s=1,
+        delivery_timeout_s=4,
+    ).prepare(kind.topic)
+    return {
+        "acks0": stage.writer("az1", f"{name} acks0", "broker1", acks=0),
+        "acks1": stage.writer("az1", f"{name} acks1", "broker1", acks=1),
+        "all": stage.writer("az1", f"{name} all", "broker1", acks=-1, request_timeout_s=1),
+        "idempotent": idempotent,
+    }
+
+
+_FATES = {
+    "kept": ("kept", "unknown_kept"),
+    "lost": ("lost", "lost_after_read", "unknown_dropped"),
+    "refused": ("failed", "unknown_dropped"),
+}
+_SAYS = {
+    "kept": "is kept",
+    "lost": "is lost, though it was answered with success (acks=0: with nothing)",
+    "refused": "is never acknowledged, and gone",
+}
+_PRODUCER_SAYS = {
+    "acks0": "acks=0",
+    "acks1": "acks=1",
+    "all": "acks=all",
+    "idempotent": "acks=all with idempotence",
+}
+
+
+def _claim(kind: Kind, producer: str) -> Claim:
+    wanted = fate_of(kind, producer)
+    unclean = "on" if kind.unclean else "off"
+    return Claim(
+        name=f"{kind.topic}-{producer}",
+        section="configuration matrix",
+        says=f"ISR {kind.situation}, min.insync.replicas={kind.min_insync}, unclean election {unclean}: "
+        f"a write with {_PRODUCER_SAYS[producer]} {_SAYS[wanted]}.",
+        holds=fates(f"{by(f'{kind.topic} {producer}')} AND {after('isolated')}", *_FATES[wanted]),
+    )
+
+
+def _acknowledged_lost() -> tuple[Expected, ...]:
+    places = [
+        f"writer_name = '{kind.topic} {producer}'"
+        for kind in KINDS
+        for producer in PRODUCERS
+        if fate_of(kind, producer) == "lost"
+    ]
+    triggers = [
+        f"(writer_name = 'az1-trigger' AND topic = '{kind.topic}')"
+        for kind in KINDS
+        if kind.situation == "shrunk" and kind.unclean
+    ]
+    where = f"({' OR '.join(places + triggers)})"
+    return (Expected("lost", where, "the matrix says so: see the claim of its settings"),)
+
+
+SCENARIO = Scenario(
+    name="configuration-matrix",
+    title="acks × idempotence × min.insync.replicas × unclean election, isolated leader",
+    article="beyond",
+    section="matrix",
+    body=body,
+    setup=Setup(
+        topics=tuple(
+            Topic(
+                kind.topic,
+                (1, 2, 3),
+                config={
+                    "min.insync.replicas": str(kind.min_insync),
+                    "unclean.leader.election.enable": str(kind.unclean).lower(),
+                },
+            )
+            for kind in KINDS
+        ),
+        controller="broker1",
+        zookeeper_leader="zookeeper2",
+        zookeeper_pins=pins(2, 3, to=(2, 3)),
+        stream_rate=0.0,
+    ),
+    claims=(
+        *(_claim(kind, producer) for kind in KINDS for producer in PRODUCERS),
+        Claim(
+            name="only-two-settings-together",
+            section="configuration matrix",
+            says="With acks=all and (min.insync.replicas=2 or no unclean election) nothing acknowledged is lost.",
+            holds=none_of(
+                "acks = -1 AND outcome = 'ok' AND topic NOT IN ('shrunk-min1-unclean')",
+                "lost",
+                "lost_after_read",
+                "overwritten",
+                at_least=8,
+            ),
+        ),
+        Claim(
+            name="clean-waits",
+            section="configuration matrix",
+            says="Without unclean election the topic has no leader while its only in-sync replica is away.",
+            holds=state("shrunk-min1-clean", leader=-1, isr=(1,), until=mark("elected")),
+        ),
+    ),
+    expected=_acknowledged_lost(),
+    faults=("cut broker1 <-> broker2, broker1 <-> broker3", "isolate az1"),
+    outcome="only acks=all with min.insync.replicas=2, or without unclean election, keeps what it acknowledged",
+)
