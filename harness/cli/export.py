@@ -1,0 +1,48 @@
+"""`acked export`: a stored run as a history that Jepsen's tools read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from harness.errors import BadDataError, UsageError
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="A run folder, or a folder of imported tables.")],
+    to: Annotated[Path, typer.Option("--to", help="File to write; .edn or .json decides the form.")],
+    final_log: Annotated[
+        bool, typer.Option(help="End with polls of the leader's final log, by a process of their own.")
+    ] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+) -> None:
+    """Write a stored history in the form of Jepsen's Kafka workload.
+
+    Operations are invoked and completed `:send` and `:poll`. A key stands for a topic partition; a value is
+    the message: writer * 10^12 + seq.
+    """
+    if to.suffix not in (".edn", ".json"):
+        raise UsageError(f"{to} ends in {to.suffix or 'nothing'!r}; exports are .edn or .json files.")
+    if not run.is_dir():
+        raise BadDataError(f"{run} does not exist, so there is nothing to export; `ls runs` shows the runs.")
+    from checkers.export import export as write
+    from checkers.session import start_session
+
+    done = write(start_session(warm=False), run, to, final_log=final_log)
+    if as_json:
+        typer.echo(json.dumps({"file": str(to), **asdict(done)}, indent=2))
+        return
+    console = Console(highlight=False)
+    keys = ", ".join(f"{key} is {name}" for name, key in done.keys.items())
+    console.print(
+        f"{to}: {done.operations} operations ({done.sends} sends, {done.polls} polls). Keys: {keys}.",
+        soft_wrap=True,
+    )
+    if done.foreign:
+        text = f"{done.foreign} records that nobody sent were left out: this form has no value for them."
+        console.print(f"[yellow]{text}[/]", soft_wrap=True)
