@@ -1,0 +1,149 @@
+"""Histories of other programs: two tables are enough, and what does not follow the schema is named."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import checkers.session
+from harness.errors import EXIT_BAD_DATA, EXIT_VIOLATED, BadDataError
+from harness.history import example
+from harness.run.rejudge import judge_imported
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def shared(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The command joins the tests' session instead of starting one."""
+    monkeypatch.setattr(checkers.session, "start_session", lambda **_: spark)
+    return spark
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    """The documented example, carried out by DuckDB."""
+    (tmp_path / "sends.csv").write_text(example.SENDS_CSV)
+    (tmp_path / "log.csv").write_text(example.LOG_CSV)
+    with duckdb.connect() as database:
+        text = example.SQL
+        for name in ("sends.csv", "log.csv", "sends.parquet", "copies.parquet"):
+            text = text.replace(f"'{name}'", f"'{tmp_path / name}'")
+        database.execute(text)
+    return tmp_path
+
+
+def test_two_tables_of_another_program_are_judged(
+    shared: Any, written: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert judge_imported(written, as_json=True) == EXIT_VIOLATED
+    found = json.loads(capsys.readouterr().out)
+    listed = [
+        (row["class"], row["topic"], row["partition"], row["offset"], row["message"])
+        for row in found["findings"]
+    ]
+    assert sorted(listed) == [("lost", "orders", 0, 1, "7/1"), ("moved", "orders", 0, 2, "7/2")]
+    shown = json.loads(example.FINDING)
+    assert any(shown.items() <= row.items() for row in found["findings"]), "the documented finding is real"
+
+
+def test_the_documented_output_is_real(
+    shared: Any, written: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judge_imported(written, as_json=False)
+    shown = capsys.readouterr().out.replace(str(written), "DIR")
+    assert re.sub(r"\s+", " ", shown).strip() == re.sub(r"\s+", " ", example.OUTPUT).strip()
+
+
+def test_columns_of_other_widths_and_in_other_order(
+    shared: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What pyarrow makes of plain Python values (64-bit integers) will do, and so will foreign columns."""
+    sends = [
+        {"seq": n, "writer": 1, "topic": "t", "partition": 0, "sent_ns": n, "done_ns": n, "outcome": "ok"}
+        for n in range(3)
+    ]
+    sends = [row | {"offset": row["seq"], "shoe_size": 43} for row in sends]
+    copies = [
+        {"offset": n, "broker": b, "topic": "t", "partition": 0, "writer": 1, "seq": n}
+        for b in (1, 2)
+        for n in (0, 1)
+    ]
+    pq.write_table(pa.Table.from_pylist(sends), tmp_path / "sends.parquet")
+    pq.write_table(pa.Table.from_pylist(copies), tmp_path / "copies.parquet")
+    assert judge_imported(tmp_path, as_json=True) == EXIT_VIOLATED
+    (found,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (found["class"], found["offset"], found["message"]) == ("lost", 2, "1/2")
+
+
+def _rewrite(folder: Path, change: Callable[[Any], Any]) -> None:
+    path = folder / "copies.parquet"
+    pq.write_table(change(pq.read_table(path)), path)
+
+
+def _truncate(folder: Path) -> None:
+    path = folder / "copies.parquet"
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def _cut_head(folder: Path) -> None:
+    path = folder / "sends.parquet"
+    data = path.read_bytes()
+    path.write_bytes(data[:4] + b"\0" * 200 + data[204:])
+
+
+def _null_offset(table: Any) -> Any:
+    place = table.column_names.index("offset")
+    return table.set_column(place, "offset", pa.array([None, *table["offset"].to_pylist()[1:]], pa.int64()))
+
+
+def _text_offset(table: Any) -> Any:
+    return table.set_column(table.column_names.index("offset"), "offset", table["offset"].cast(pa.string()))
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "missing": (lambda folder: (folder / "copies.parquet").unlink(), "copies.parquet is missing"),
+    "truncated": (_truncate, "copies.parquet cannot be read as Parquet"),
+    "overwritten bytes": (_cut_head, "sends.parquet cannot be read as Parquet"),
+    "not Parquet": (
+        lambda folder: _text(folder / "sends.parquet"),
+        "sends.parquet cannot be read as Parquet",
+    ),
+    "empty file": (lambda folder: (folder / "sends.parquet").write_bytes(b"") and None, "sends.parquet"),
+    "no column": (lambda f: _rewrite(f, lambda t: t.drop_columns(["broker"])), "has no column broker"),
+    "wrong type": (lambda f: _rewrite(f, _text_offset), "column offset is string"),
+    "null": (lambda f: _rewrite(f, _null_offset), "column offset is required"),
+    "version": (
+        lambda f: _rewrite(f, lambda t: t.replace_schema_metadata({"acked.schema_version": "9"})),
+        "schema version 9",
+    ),
+}
+
+
+def _text(path: Path) -> None:
+    path.write_text("topic,partition\nt,0\n")
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_bad_table_is_one_sentence(shared: Any, written: Path, name: str) -> None:
+    damage, says = DAMAGES[name]
+    damage(written)
+    with pytest.raises(BadDataError) as caught:
+        judge_imported(written, as_json=True)
+    assert caught.value.exit_code == EXIT_BAD_DATA == 4
+    assert says in caught.value.message
+    assert "\n" not in caught.value.message and "Traceback" not in caught.value.message
+    assert not (written / "judgement.json").exists(), "nothing may look like a verdict"
+
+
+def test_a_folder_that_is_not_there(shared: Any, tmp_path: Path) -> None:
+    with pytest.raises(BadDataError, match="is not a folder"):
+        judge_imported(tmp_path / "nowhere", as_json=True)
