@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from harness.errors import InvalidRunError
+from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.kafka.wire.admin import NewTopic, create_topics
 from harness.run.stage import Stage
 from harness.waiting import wait_until
@@ -89,6 +89,15 @@ def wait_registered(stage: Stage, *hosts: str, within_s: float = SESSION_S) -> N
         awaiting=f"{', '.join(hosts)} to be registered",
         abort=stage.cluster.check_alive,
     )
+
+
+def wait_elected(stage: Stage, topic: str, leader: str, *, within_s: float = SESSION_S) -> bool:
+    """Wait for an election that the settings under test may forbid; false if it did not come."""
+    try:
+        stage.wait_for_leader(topic, on=leader, within_s=within_s)
+    except WaitTimeoutError:
+        return False
+    return True
 
 
 def wait_view(

@@ -1,0 +1,76 @@
+"""The catalogue's own order: names, claims, marks, and the document made of it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections import Counter
+
+import pytest
+
+from checkers.columns import FATES, FINDINGS
+from harness.run.catalogue import all_scenarios
+from harness.scenario import Scenario
+from scenarios import document
+from scenarios.configuration_matrix import KINDS, PRODUCERS, SCENARIO, fate_of
+
+EVERY = sorted(all_scenarios().values(), key=lambda scenario: scenario.name)
+_MARK = re.compile(r"FROM marks WHERE name = '([^']+)'")
+
+
+def _id(scenario: Scenario) -> str:
+    return scenario.name
+
+
+def _queries(scenario: Scenario) -> list[str]:
+    found = [entry.where for entry in scenario.expected]
+    for claim in scenario.claims:
+        found += [claim.holds, claim.given]
+        found += [claim.erratum.holds] if claim.erratum else []
+    return found
+
+
+@pytest.mark.parametrize("scenario", EVERY, ids=_id)
+def test_a_scenario_says_what_it_is(scenario: Scenario) -> None:
+    """Title, outcome, claims with names of their own, known classes of findings, existing topics."""
+    assert scenario.title
+    assert scenario.outcome
+    names = Counter((claim.name, claim.since, claim.before) for claim in scenario.claims)
+    assert max(names.values(), default=1) == 1
+    assert {entry.finding for entry in scenario.expected} <= set(FINDINGS) | set(FATES)
+    assert all(claim.says.endswith((".", "!", ")")) for claim in scenario.claims)
+    assert len({topic.name for topic in scenario.setup.topics}) == len(scenario.setup.topics)
+
+
+@pytest.mark.parametrize("scenario", EVERY, ids=_id)
+def test_claims_name_marks_that_the_scenario_sets(scenario: Scenario) -> None:
+    """A misspelt mark would make its claim unknown for ever."""
+    module = inspect.getmodule(scenario.body)
+    assert module is not None
+    text = inspect.getsource(module) + inspect.getsource(inspect.getmodule(document.main))  # type: ignore[arg-type]
+    for name in list(vars(module)):
+        origin = inspect.getmodule(getattr(module, name))
+        if origin is not None and origin.__name__.startswith("scenarios."):
+            text += inspect.getsource(origin)
+    written = {
+        node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant) and node.value
+    }
+    for query in _queries(scenario):
+        for mark in _MARK.findall(query):
+            assert mark in written, f"{scenario.name} has no mark {mark!r}"
+
+
+def test_the_catalogue_document_is_up_to_date() -> None:
+    """`docs/catalogue.md` is what the scenarios say."""
+    assert document.FILE.read_text() == document.document(), "run `python -m scenarios.document`"
+
+
+def test_the_matrix_has_every_combination_once() -> None:
+    """Two situations, two settings of min.insync, two of unclean election, four producers."""
+    assert len(KINDS) * len(PRODUCERS) == 32
+    cells = {claim.name for claim in SCENARIO.claims}
+    assert {f"{kind.topic}-{producer}" for kind in KINDS for producer in PRODUCERS} <= cells
+    kept = {(k.topic, p) for k in KINDS for p in PRODUCERS if fate_of(k, p) == "kept"}
+    assert ("shrunk-min1-clean", "all") in kept
+    assert ("shrunk-min1-unclean", "all") not in kept
