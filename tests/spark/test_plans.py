@@ -1,0 +1,39 @@
+"""The fast path, the general plan and DuckDB name the same findings for the hand-written histories."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from checkers import general
+from checkers.judge import judge_import
+from checkers.source import open_source
+from tests.histories import together
+from tests.oracles import Finding, duckdb_findings
+from tests.spark.test_findings import CASES, LISTED
+
+pytestmark = pytest.mark.spark
+COLUMNS = ["class", "topic", "partition", "offset", "writer", "seq"]
+
+
+def fast_findings(spark: Any, folder: Path) -> Counter[Finding]:
+    judge_import(spark, folder)
+    table = pq.read_table(folder / "findings.parquet", columns=COLUMNS)
+    return Counter(tuple(row.values()) for row in table.to_pylist())
+
+
+def general_findings(spark: Any, folder: Path) -> Counter[Finding]:
+    with general.plan(spark, open_source(folder)):
+        return Counter(tuple(row) for row in general.findings(spark).collect())
+
+
+@pytest.mark.parametrize("cases", [CASES, LISTED], ids=["plain", "listed"])
+def test_all_plans_agree(spark: Any, tmp_path: Path, cases: dict[str, Any]) -> None:
+    folder = together({name: history for name, (_, history, _) in cases.items()}, tmp_path)
+    fast = fast_findings(spark, folder)
+    assert Counter(duckdb_findings(folder)) == fast
+    assert general_findings(spark, folder) == fast
