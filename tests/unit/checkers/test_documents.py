@@ -1,0 +1,15 @@
+"""The page of findings lists what the code defines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from checkers.columns import FATES, FINDINGS, LIFE
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def test_the_findings_page_names_every_fate_finding_and_column() -> None:
+    page = (DOCS / "findings.md").read_text()
+    missing = [name for name in (*FATES, *FINDINGS, *LIFE.names) if f"`{name}`" not in page]
+    assert not missing
