@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from harness.clock import now_ns
 from harness.cluster.model import Cluster, PartitionState
 from harness.cluster.processes import Processes
 from harness.console import Progress
-from harness.errors import InvalidRunError
+from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.history.journal import Journal
 from harness.kafka.wire.admin import elect_leaders
 from harness.kafka.wire.dialect import Dialect
@@ -288,22 +288,30 @@ class Stage:
     def _wait_recorded(self, topic: str, partition: int, state: PartitionState) -> None:
         """The history must know it before the next mark is set: claims look back from marks."""
         kind = "zookeeper" if self.cluster.mode == "zookeeper" else "broker"
+        views = self.observer.views
 
-        def recorded() -> bool:
-            said = (
-                [self.observer.views.of(kind).partition(topic, partition)]
-                if kind == "zookeeper"
-                else self.observer.views.select(kind, "partition", topic, partition)
-            )
+        def recorded(enough: Callable[[Iterable[bool]], bool]) -> bool:
             newest = self.cluster.partition(topic, partition) or state
             known = {(one.leader, one.epoch, frozenset(one.isr)) for one in (state, newest)}
-            return any(
-                view is not None and (view.leader, view.epoch, frozenset(view.isr or ())) in known
-                for view in said
+            return enough(
+                (view.leader, view.epoch, frozenset(view.isr or ())) in known
+                for view in views.select(kind, "partition", topic, partition)
+                if kind == "broker" or views.of(view.source).reachable()
             )
 
+        if kind == "zookeeper":
+            # One node lags behind another, and its late word of an earlier state must not come last.
+            try:
+                wait_until(
+                    lambda: recorded(all),
+                    within_s=2,
+                    poll_s=0.02,
+                    awaiting=f"all nodes that answer to show the new state of {topic}/{partition}",
+                )
+            except WaitTimeoutError:
+                self.progress.say(f"not every node shows the new state of {topic}/{partition} yet")
         wait_until(
-            recorded,
+            lambda: recorded(any),
             within_s=5,
             poll_s=0.02,
             awaiting=f"the observer to see leader {state.leader}, epoch {state.epoch}, ISR {state.isr} of "

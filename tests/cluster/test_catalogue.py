@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -52,7 +53,7 @@ def test_without_its_mechanism_a_claim_falls(mutant: str, fallen: set[str], runs
 def test_part_of_the_catalogue_side_by_side(runs: Path) -> None:
     """Three clusters at a time; each scenario its verdict, the worst of them the exit code."""
     run = acked("run", "--all", "--filter", "no-fault,client-az-cut,bridge", "--runs", runs, "--json")
-    outcomes = {outcome["scenario"]: outcome for outcome in run.json()}
+    outcomes = {outcome["scenario"]: outcome for outcome in json.loads(run.stdout)}
     assert set(outcomes) == {"no-fault", "client-az-cut", "bridge"}
     assert {outcome["verdict"] for outcome in outcomes.values()} == {"as declared"}
     assert run.status == 0
