@@ -69,9 +69,7 @@ def body(stage: Stage) -> None:
     isolated = stage.nemesis.isolate("az1").inject()
     stage.mark("isolated", "az1 is isolated from everything")
     waiting = [
-        writer.send_later(kind.topic, f"{kind.topic} {name}")
-        for kind in KINDS
-        for name, writer in writers[kind].items()
+        writer.send_later(kind.topic, name) for kind in KINDS for name, writer in writers[kind].items()
     ]
     for kind in KINDS:
         if kind.situation == "full":
