@@ -20,8 +20,9 @@ _HEAD = f"""\
 # The history
 
 A history is what a run leaves behind to be judged: what clients were told, what every replica ended up
-holding, and what went on meanwhile. It is a folder of Parquet tables (schema version {SCHEMA_VERSION}) and the
-only contract between what records and what judges. Any program may write one, and any may read one.
+holding, and what went on meanwhile. It is a folder of Parquet tables (schema version
+{SCHEMA_VERSION}) and the only contract between what records and what judges. Any program may write one, and
+any may read one.
 
 ## Layout
 

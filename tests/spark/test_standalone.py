@@ -1,0 +1,159 @@
+"""One machine outgrown: the same judgement on a standalone Spark cluster of a master and two workers.
+
+The workers' Python does not have the project, and where it may be done (root) they do not see the driver's
+folder for temporary files either: what they need must be shipped, or lie where the run lies.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from checkers.cluster import pack_project
+from harness.errors import EXIT_VIOLATED
+from harness.waiting import wait_until
+from tests.histories import History
+
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+
+HOME = Path(pyspark.__file__).parent
+MAIN = Path(__file__).resolve().parents[2] / "harness" / "cli" / "submit.py"
+QUIET = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(HOME), "SPARK_NO_DAEMONIZE": "1"}
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A running master, and the environment of a driver that uses it."""
+
+    master: str
+    environment: Mapping[str, str]
+    logs: Path
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def daemon(arguments: list[str], log: Path, ready: str, hidden: Path | None = None) -> Iterator[None]:
+    """A Spark daemon until the end of the block; ``hidden`` is a folder that it does not see."""
+    command = [str(HOME / "bin" / "spark-class"), *arguments]
+    if hidden is not None and os.geteuid() == 0:
+        text = 'mount -t tmpfs none "$0" && exec "$@"'
+        command = ["unshare", "--mount", "sh", "-c", text, str(hidden), *command]
+    environment = {**os.environ, **QUIET, "SPARK_DAEMON_MEMORY": "256m", "TMPDIR": str(log.parent)}
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=environment, cwd=log.parent
+        )
+        try:
+            wait_until(
+                lambda: re.search(ready, log.read_text()) is not None or process.poll() is not None,
+                within_s=120,
+                awaiting=f"{ready!r} in {log}",
+            )
+            assert process.poll() is None, log.read_text()
+            yield
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("standalone")
+    hidden = folder / "driver-only"
+    hidden.mkdir()
+    python = folder / "worker-python"
+    base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    site = sysconfig.get_paths()["purelib"]
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{site}" exec {base} "$@"\n')
+    python.chmod(0o755)
+    bare = subprocess.run(
+        [str(python), "-c", "import checkers"], cwd=folder, env={"PATH": os.defpath}, capture_output=True
+    )
+    assert b"No module named 'checkers'" in bare.stderr, "the workers' Python has the project anyway"
+    port = free_port()
+    address = f"spark://127.0.0.1:{port}"
+    master = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port)]
+    worker = ["org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1"]
+    worker += ["--memory", "1g", "--webui-port", "0", "--work-dir", str(folder / "work"), address]
+    registered = "Successfully registered with master"
+    with (
+        daemon([*master, "--webui-port", "0"], folder / "master.log", "I have been elected leader"),
+        daemon(worker, folder / "worker1.log", registered, hidden),
+        daemon(worker, folder / "worker2.log", registered, hidden),
+    ):
+        driver = {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": sys.executable}
+        yield Cluster(address, {**os.environ, **QUIET, **driver, "TMPDIR": str(hidden)}, folder)
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four partitions of 2000 messages; of each the tenth is lost, and of one partition every message."""
+    history = History()
+    for partition in range(4):
+        kept = [] if partition == 3 else [seq for seq in range(2000) if seq % 10]
+        for seq in range(2000):
+            history.send(seq, offset=seq, partition=partition, writer=partition)
+        for broker in (1, 2, 3):
+            rows = [{"offset": seq, "seq": seq, "writer": partition, "partition": partition} for seq in kept]
+            history.log(broker, rows)
+            history.replica(broker, partition=partition, leo=2000, log_start=0, leader=broker == 1)
+    return history.write(tmp_path_factory.mktemp("history") / "run")
+
+
+def judged(command: list[str], cluster: Cluster) -> dict[str, object]:
+    done = subprocess.run(
+        command,
+        env=dict(cluster.environment),
+        cwd=cluster.logs,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == EXIT_VIOLATED, done.stdout[-2000:] + done.stderr[-4000:]
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def executors(cluster: Cluster) -> int:
+    """How many executors the two workers have started so far."""
+    text = "".join((cluster.logs / f"worker{n}.log").read_text() for n in (1, 2))
+    return len(re.findall(r"Asked to launch executor", text))
+
+
+def test_check_on_a_cluster(cluster: Cluster, history: Path) -> None:
+    command = [sys.executable, "-m", "harness.cli.main", "check", "--import", str(history), "--json"]
+    found = judged([*command, "--master", cluster.master], cluster)
+    assert found["fates"] == {"kept": 3 * 1800, "lost": 3 * 200 + 2000}
+    assert found["findings_by_class"] == {"lost": 2600}
+    assert executors(cluster) >= 2, "both workers took part"
+    assert not list(history.glob("acked-*")), "scratch is gone"
+
+
+def test_submitted_to_a_cluster(cluster: Cluster, history: Path) -> None:
+    command = [str(HOME / "bin" / "spark-submit"), "--master", cluster.master]
+    command += ["--py-files", str(pack_project(cluster.logs)), str(MAIN)]
+    found = judged(
+        [*command, "check", "--import", str(history), "--json", "--master", cluster.master], cluster
+    )
+    assert found["findings_by_class"] == {"lost": 2600}
