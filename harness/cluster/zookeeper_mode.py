@@ -55,6 +55,11 @@ class ZooKeeperCluster:
         """What was asked of each broker, for comparison with what took effect."""
         return {host: self._broker_config(host) for host in self._broker_names()}
 
+    @property
+    def registry(self) -> KazooClient:
+        """A session with ZooKeeper's wanted leader, for operator actions on znodes."""
+        return self._registry
+
     def boot(self) -> None:
         """ZooKeeper, then the wanted controller, then the other brokers."""
         for name in self._start_order:
