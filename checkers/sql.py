@@ -19,7 +19,7 @@ _SHORTCUTS = {
         UNION ALL SELECT run, ns, 'fault', concat(name, ': ', moment), targets FROM faults
         UNION ALL SELECT run, ns, 'process', concat(host, ' ', event), detail FROM processes
         UNION ALL SELECT run, ns, 'log', concat(host, ' ', kind), text FROM log_events""",
-    "latency": """
+    "latencies": """
         SELECT run, writer_name, az, acks, outcome, (done_ns - sent_ns) / 1e6 AS ms, sent_ns,
                sent_during FROM life WHERE done_ns IS NOT NULL""",
 }

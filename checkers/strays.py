@@ -49,6 +49,14 @@ def settle_strays(session: Any, source: Source, life: Path, findings: Path, tall
     return _adjust(tallies, deltas)
 
 
+def settle_rows(findings: Any, sends: Any) -> Any:
+    """Findings as they are once strays are told apart by ``sends`` (writer, seq, topic, partition)."""
+    stray = findings.filter(pc.is_in(findings["class"], pa.array(_STRAY))).select(_KEYS)
+    stray = stray.filter(stray["seq"].is_valid()).group_by(_KEYS).aggregate([])
+    homes = sends.join(stray, _KEYS, join_type="inner").select([*_KEYS, "topic", "partition"])
+    return _settle(findings, homes.rename_columns([*_KEYS, "home_topic", "home_partition"]), {})
+
+
 def _settle(table: Any, homes: Any, deltas: dict[tuple[str, str, int, int | None, str], int]) -> Any:
     numbered = table.append_column("row", pa.array(range(table.num_rows), pa.int64()))
     joined = numbered.select(["row", *_KEYS]).join(homes, _KEYS, join_type="left outer").sort_by("row")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -33,3 +35,119 @@ def duckdb_findings(folder: Path) -> list[Finding]:
         for name, text in STEPS.items():
             db.execute(f"create temp table {name} as {text}")
         return db.execute("select class, t, p, o, w, q from found_all").fetchall()
+
+
+def model_findings(
+    sends: list[dict[str, Any]], logs: Mapping[tuple[int, int], list[dict[str, Any]]]
+) -> set[tuple[str, int, int | None, int | None, int | None]]:
+    """What is wrong, message by message and offset by offset, said as plainly as Python allows.
+
+    ``logs`` are the final logs by partition and broker. Brokers are in sync, none is known to lead; so the
+    log that reached furthest (epoch, offset, lowest number) counts. Returns class, partition, offset,
+    writer, seq.
+    """
+    found = set()
+    by_key = {(row["writer"], row["seq"]): row for row in sends}
+    partitions = sorted({row["partition"] for row in sends} | {partition for partition, _ in logs})
+    elsewhere = set()
+    told: dict[int, set[int]] = {partition: set() for partition in partitions}
+    lost = []
+    for partition in partitions:
+        replicas = {b: log for (p, b), log in sorted(logs.items()) if p == partition and log}
+        reference = max(
+            replicas, key=lambda b: (replicas[b][-1]["epoch"], replicas[b][-1]["offset"], -b), default=None
+        )
+        main = replicas.get(reference, []) if reference is not None else []
+        at = {record["offset"]: record for record in main}
+        for offset in sorted({r["offset"] for log in replicas.values() for r in log}):
+            for broker in sorted(replicas, key=lambda b: (b != reference, b)):
+                record = next((r for r in replicas[broker] if r["offset"] == offset), None)
+                if record is None:
+                    continue
+                key = (record["writer"], record["seq"])
+                home = by_key.get(key)
+                if not record["intact"]:
+                    told[partition].add(offset)
+                    found.add(("corrupt", partition, offset, *key))
+                    break
+                if home is None or home["partition"] != partition:
+                    told[partition].add(offset)
+                    name = "foreign" if home is None else "misrouted"
+                    found.add((name, partition, offset, *key))
+                    if home is not None:
+                        elsewhere.add(key)
+                    break
+        kept: dict[int, list[tuple[int, int]]] = {}
+        for row in sends:
+            if row["partition"] != partition:
+                continue
+            key = (row["writer"], row["seq"])
+            held = {
+                b: [r["offset"] for r in log if (r["writer"], r["seq"]) == key and r["intact"]]
+                for b, log in replicas.items()
+            }
+            own = held.get(reference, []) if reference is not None else []
+            anywhere = any(held.values())
+            place = row["offset"] if row["offset"] is not None else (own[0] if own else None)
+            if row["outcome"] == "fail":
+                if anywhere:
+                    found.add(("phantom", partition, place, *key))
+            elif len(own) > 1:
+                found.add(("duplicated", partition, place, *key))
+            elif row["outcome"] == "ok" and not anywhere:
+                bad = any(
+                    r["offset"] == row["offset"] and not r["intact"] for log in replicas.values() for r in log
+                )
+                there = at.get(row["offset"])
+                known = there is not None and by_key.get((there["writer"], there["seq"]))
+                stray = (
+                    there is not None and there["intact"] and not (known and known["partition"] == partition)
+                )
+                if bad:
+                    found = {f for f in found if f[:3] != ("corrupt", partition, row["offset"])}
+                    found.add(("corrupt", partition, row["offset"], *key))
+                elif stray:
+                    found = {
+                        f
+                        for f in found
+                        if not (f[0] in ("foreign", "misrouted") and f[1:3] == (partition, row["offset"]))
+                    }
+                    found.add(("overwritten", partition, row["offset"], *key))
+                else:
+                    lost.append((partition, place, *key))
+            elif row["outcome"] == "ok" and own and row["offset"] is not None and own[0] != row["offset"]:
+                found.add(("moved", partition, place, *key))
+            elif row["outcome"] == "ok" and own:
+                kept.setdefault(row["writer"], []).append((row["seq"], own[0]))
+        for writer, placed in kept.items():
+            for seq, offset in placed:
+                if any(s > seq and o < offset for s, o in placed):
+                    found.add(("out_of_order", partition, offset, writer, seq))
+        differing: dict[int, tuple[int | None, int | None]] = {}
+        for broker, log in replicas.items():
+            if broker == reference:
+                continue
+            mine = {record["offset"]: record for record in log}
+            low, high = log[0]["offset"], log[-1]["offset"]
+            outside = {"head": False, "tail": False}
+            for offset in sorted(at.keys() | mine.keys()):
+                a, b = at.get(offset), mine.get(offset)
+                if a is not None and b is not None:
+                    same = all(a[k] == b[k] for k in ("writer", "seq", "epoch"))
+                    wrong = None if same else b
+                elif a is not None:
+                    side = "head" if offset < low else "tail" if offset > high else None
+                    wrong = a if side is None or not outside[side] else None
+                    if side is not None:
+                        outside[side] = True
+                else:
+                    wrong = b
+                if wrong is not None and offset not in differing:
+                    differing[offset] = (wrong["writer"], wrong["seq"])
+        for offset, key2 in differing.items():
+            if offset not in told[partition]:
+                found.add(("diverged", partition, offset, *key2))
+    for partition, place, writer, seq in lost:
+        if (writer, seq) not in elsewhere:
+            found.add(("lost", partition, place, writer, seq))
+    return found
