@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from harness.clock import now_ns
@@ -105,8 +106,9 @@ class Stage:
 
     def stop_streams(self, flush_s: float = 5.0) -> None:
         """Stop the background streams; what is unanswered then ends as unknown."""
-        for stream in self.streams.values():
-            stream.stop(flush_s)
+        with ThreadPoolExecutor(max(1, len(self.streams))) as pool:
+            for stopped in [pool.submit(stream.stop, flush_s) for stream in self.streams.values()]:
+                stopped.result()
         self.streams.clear()
 
     def read(
