@@ -22,11 +22,8 @@ setup: ## .venv, system packages and Kafka's jars
 run-scenario: setup ## run one scenario: S=name LAB=embedded|compose ARGS=...
 	@$(VENV)/acked run $(S) --lab $(LAB) $(ARGS)
 
-run-all: setup ## run every scenario of the catalogue
-	@names=$$($(VENV)/acked list --json | $(VENV)/python -c 'import json, sys; print(*(s["name"] for s in json.load(sys.stdin)))') \
-		&& worst=0 && for name in $$names; do \
-			$(VENV)/acked run $$name --lab $(LAB) $(ARGS) || { status=$$?; [ $$status -le $$worst ] || worst=$$status; }; \
-		done; exit $${worst:-1}
+run-all: setup ## run every scenario of the catalogue, three clusters side by side: ARGS=--filter=... --repeat=N
+	@$(VENV)/acked run --all --lab $(LAB) $(ARGS)
 
 test: setup ## prove the product, in under 15 minutes
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not long" $(ARGS)
