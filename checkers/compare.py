@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from checkers.kernel import FATE, OK, Context, Fates, Log, Sends
+from checkers.kernel import FATE, OK, Context, Fates, Log, Sends, empty_log
 
-CONTENT, EPOCH, MISSING, EXTRA, LENGTH = 0, 1, 2, 3, 4
+CONTENT, EPOCH, MISSING, EXTRA, LENGTH, BEGIN = 0, 1, 2, 3, 4, 5
 KINDS = (
     "another record stands there",
     "the same record, written in another leader epoch",
     "the record is missing there",
     "a record that the reference log does not have",
-    "its log ends (or begins) elsewhere",
+    "its log ends earlier",
+    "its log begins later",
 )
 
 
@@ -32,30 +33,31 @@ class Difference:
     count: Any
 
 
-def differences(
-    context: Context, logs: list[Log], *, first: bool = True, last: bool = True
-) -> list[Difference]:
+def differences(context: Context, logs: list[Log], *, first: bool = True) -> list[Difference]:
     """Where the in-sync replicas differ from the reference.
 
-    ``first`` and ``last`` say that the logs given begin and end where the replicas do (not a piece of them).
+    ``first`` says that the logs given begin where the replicas do (they are no later piece of them). A log
+    that ends early is reported by every piece beyond its end; the first such report counts.
     """
+    if context.spans is not None:
+        logs = [*logs, *(empty_log(b) for b in context.spans if b not in {log.broker for log in logs})]
     reference = next((log for log in logs if log.broker == context.reference), None)
-    if reference is None or not len(reference.offset):
+    if reference is None or not (len(reference.offset) or context.spans):
         return []
     found: list[Difference] = []
     for log in logs:
         known = context.replicas.get(log.broker)
         if log.broker == context.reference or (known is not None and known.in_sync is False):
             continue
-        found += _against(context, reference, log, first, last)
+        found += _against(context, reference, log, first)
     for broker, known in context.replicas.items():
         bare = known.complete and known.in_sync is not False and broker not in {log.broker for log in logs}
-        if bare and first and last and known.log_start <= int(reference.offset[0]):
+        if bare and first and len(reference.offset) and known.log_start <= int(reference.offset[0]):
             found.append(_pick(broker, LENGTH, reference, np.array([0]), len(reference.offset)))
     return found
 
 
-def _against(context: Context, reference: Log, log: Log, first: bool, last: bool) -> list[Difference]:
+def _against(context: Context, reference: Log, log: Log, first: bool) -> list[Difference]:
     same = len(log.offset) == len(reference.offset) and np.array_equal(log.offset, reference.offset)
     mine: Any = slice(None)
     theirs: Any = slice(None)
@@ -80,25 +82,26 @@ def _against(context: Context, reference: Log, log: Log, first: bool, last: bool
         _pick(log.broker, EPOCH, log, renewed),
     ]
     if not same:
-        found += _missing(context, reference, log, only_theirs, first, last)
+        found += _missing(context, reference, log, only_theirs, first)
         found += _extra(context, reference, log, only_mine)
     return [difference for difference in found if len(difference.offset)]
 
 
-def _missing(
-    context: Context, reference: Log, log: Log, rows: Any, first: bool, last: bool
-) -> list[Difference]:
+def _missing(context: Context, reference: Log, log: Log, rows: Any, first: bool) -> list[Difference]:
     known = context.replicas.get(log.broker)
-    begin, end = (int(log.offset[0]), int(log.offset[-1])) if len(log.offset) else (0, -1)
+    if context.spans is not None:
+        begin, end = context.spans[log.broker]
+    else:
+        begin, end = int(log.offset[0]), int(log.offset[-1])
     offsets = reference.offset[rows]
     head = rows[offsets < begin] if first else rows[:0]
-    tail = rows[offsets > end] if last else rows[:0]
-    middle = rows[((offsets >= begin) | (not first)) & ((offsets <= end) | (not last))]
+    tail = rows[offsets > end]
+    middle = rows[(offsets >= begin) & (offsets <= end)]
     found = []
     if known is not None:
         head = head[reference.offset[head] >= known.log_start]
     if len(head) and not context.compacted:
-        found.append(_pick(log.broker, LENGTH, reference, head[:1], len(head)))
+        found.append(_pick(log.broker, BEGIN, reference, head[:1], len(head)))
     if len(middle) and not context.compacted:
         found.append(_pick(log.broker, MISSING, reference, middle))
     if len(tail) and (known is None or known.complete):
@@ -108,7 +111,8 @@ def _missing(
 
 def _extra(context: Context, reference: Log, log: Log, rows: Any) -> list[Difference]:
     if context.compacted:
-        rows = rows[log.offset[rows] > reference.offset[-1]]
+        whole = None if context.spans is None else context.spans[context.reference][1]
+        rows = rows[log.offset[rows] > (reference.offset[-1] if whole is None else whole)]
     known = context.replicas.get(context.reference)
     if known is not None:
         rows = rows[log.offset[rows] >= known.log_start]

@@ -101,11 +101,19 @@ class Context:
     reference: int = -1
     conclusive: bool = True
     compacted: bool = False
+    spans: Mapping[int, tuple[int, int]] | None = None
+    """First and last offset of each replica, when the logs at hand are but a piece of it."""
 
     @property
     def name(self) -> str:
         """`topic/partition`, as messages name their home."""
         return f"{self.topic}/{self.partition}"
+
+
+def empty_log(broker: int) -> Log:
+    """The log of a replica that has no record in a piece."""
+    numbers, flags = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
+    return Log(broker, numbers, numbers, numbers, numbers, flags, flags, flags, flags, numbers, flags)
 
 
 def choose_reference(

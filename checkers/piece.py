@@ -177,7 +177,7 @@ def _by_offset(job: Job, piece: Piece) -> Iterator[Any]:
     empty = Sends(nobody, nobody, nobody, nobody)
     none = Fates(*(nobody for _ in range(7)))
     strays, told = stray_rows(piece.context, empty, none, logs, UNNAMED)
-    compared = differences(piece.context, logs, first=piece.first, last=piece.last)
+    compared = differences(piece.context, logs, first=piece.first)
     yield _put(job, piece, piece.context, [strays, difference_rows(piece.context, compared, told)])
 
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from checkers.arrays import make_context
 from checkers.columns import FINDING
+from checkers.compare import KINDS, LENGTH
 from checkers.piece import Job, Piece
 from checkers.source import Source, TopicPartition, file_system
 
@@ -25,7 +26,8 @@ def cut(job: Job, holds: TopicPartition, sends: int, size: int = PIECE_MESSAGES)
     name = f"{holds[0]}-{holds[1]}"
     if sends <= size:
         return [Piece(holds, name)]
-    context = make_context(job.source, job.evidence, holds, _ends(job.source, holds))
+    ends, spans = _ends(job.source, holds)
+    context = replace(make_context(job.source, job.evidence, holds, ends), spans=spans)
     replicas = max(1, len({broker for broker, *_ in _groups(job.source, holds, "copies", "broker")}))
     pieces = []
     for kind, table, column, limit in (
@@ -64,9 +66,12 @@ def _groups(source: Source, holds: TopicPartition, table: str, column: str) -> l
     return found
 
 
-def _ends(source: Source, holds: TopicPartition) -> dict[int, tuple[int, int]]:
-    """Last epoch and offset of each replica, from statistics where a row group holds one replica."""
+def _ends(
+    source: Source, holds: TopicPartition
+) -> tuple[dict[int, tuple[int, int]], dict[int, tuple[int, int]]]:
+    """Last epoch and offset, and first and last offset, of each replica; from statistics where possible."""
     ends: dict[int, tuple[int, int]] = {}
+    spans: dict[int, tuple[int, int]] = {}
     for piece in source.files["copies"]:
         if piece.holds not in (None, holds):
             continue
@@ -81,19 +86,26 @@ def _ends(source: Source, holds: TopicPartition) -> dict[int, tuple[int, int]]:
                 if all(s is not None and s.has_min_max for s in stats.values()) and (
                     stats["broker"].min == stats["broker"].max
                 ):
-                    rows = [{c: s.max for c, s in stats.items()}]
+                    low = int(stats["offset"].min)
+                    rows = [{**{c: s.max for c, s in stats.items()}, "low": low}]
                 else:
-                    table = parquet.read_row_group(number, columns=columns)
-                    named = [(c, "max") for c in columns[1:]]
-                    grouped = table.group_by("broker").aggregate(named)
-                    rows = grouped.rename_columns(
-                        [c.removesuffix("_max") for c in grouped.column_names]
-                    ).to_pylist()
+                    rows = _read_ends(parquet.read_row_group(number, columns=columns))
                 for row in rows:
-                    epoch = row.get("epoch")
-                    end = (-1 if epoch is None else int(epoch), int(row["offset"]))
-                    ends[row["broker"]] = max(ends.get(row["broker"], (-1, -1)), end)
-    return ends
+                    epoch, broker, high = row.get("epoch"), row["broker"], int(row["offset"])
+                    end = (high, -1 if epoch is None else int(epoch))
+                    was = ends.get(broker, (-1, -1))
+                    ends[broker] = max((was[1], was[0]), end)[::-1]
+                    known = spans.get(broker, (row["low"], high))
+                    spans[broker] = (min(known[0], row["low"]), max(known[1], high))
+    return ends, spans
+
+
+def _read_ends(table: Any) -> list[dict[str, Any]]:
+    found = []
+    for broker in pc.unique(table["broker"]).to_pylist():
+        mine = table.filter(pc.equal(table["broker"], broker)).sort_by("offset").to_pylist()
+        found.append({**mine[-1], "low": mine[0]["offset"]})
+    return found
 
 
 def _cuts(groups: Sequence[tuple[int, int, int]], limit: int) -> list[tuple[int, int]]:
@@ -143,12 +155,12 @@ def settle_pieces(findings: Path, holds: TopicPartition) -> dict[str, int]:
     by_offset = [path for path in paths if "-offsets-" in path.name]
     if not by_key or not by_offset:
         return {}
+    dropped = _end_once(by_offset)
     keyed = pa.concat_tables([pq.read_table(path, columns=["class", "offset"]) for path in by_key])
     strays = keyed.filter(pc.is_in(keyed["class"], pa.array(["foreign", "misrouted", "corrupt"])))["offset"]
     messages = keyed.filter(pc.is_in(keyed["class"], pa.array(["corrupt", "overwritten"])))["offset"]
     if not len(strays) and not len(messages):
-        return {}
-    dropped: dict[str, int] = {}
+        return dropped
     for path in by_offset:
         table = pq.read_table(path, schema=FINDING)
         diverged = pc.equal(table["class"], "diverged")
@@ -162,3 +174,22 @@ def settle_pieces(findings: Path, holds: TopicPartition) -> dict[str, int]:
         if pc.any(told).as_py():
             pq.write_table(table.filter(pc.invert(told)), path)
     return dropped
+
+
+def _end_once(paths: Sequence[Path]) -> dict[str, int]:
+    """Of the reports that a replica ends early keep the first: every later piece repeats it."""
+    told: set[int] = set()
+    dropped = 0
+    for path in paths:
+        table = pq.read_table(path, schema=FINDING)
+        ends = pc.equal(table["detail"], KINDS[LENGTH])
+        if not pc.any(ends).as_py():
+            continue
+        keep = []
+        for row, end in zip(table.select(["brokers"]).to_pylist(), ends.to_pylist(), strict=True):
+            keep.append(not end or not told.issuperset(row["brokers"]))
+            told |= set(row["brokers"]) if end else set()
+        if not all(keep):
+            dropped += keep.count(False)
+            pq.write_table(table.filter(pa.array(keep)), path)
+    return {"diverged": dropped} if dropped else {}
