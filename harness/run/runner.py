@@ -182,6 +182,7 @@ class _Run:
             stage.nemesis.heal_all()
 
     def _finish(self, stage: Stage, watch: Watch) -> None:
+        stage.cluster.check_alive()  # a broker that ended by itself makes everything after it another story
         stage.stop_streams()
         for client in stage.clients.values():
             client.close()
