@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import checkers.kernel
@@ -210,7 +210,7 @@ def test_notices_a_mutated_kernel(monkeypatch: pytest.MonkeyPatch, name: str) ->
 
     monkeypatch.setattr(checkers.piece, "decide", mutant)
 
-    @settings(SETTINGS, max_examples=400, database=None)
+    @settings(SETTINGS, max_examples=400, database=None, phases=[Phase.generate])
     @given(damaged())
     def hunt(history: Damaged) -> None:
         with tempfile.TemporaryDirectory() as scratch:
