@@ -55,6 +55,11 @@ class Source:
         return [piece.path for piece in self.files.get(table, ())]
 
 
+def _line(error: Exception) -> str:
+    """What Arrow says over several lines, as part of one sentence."""
+    return " ".join(str(error).split())
+
+
 def file_system(path: str) -> tuple[Any, str]:
     """The Arrow file system of a path or URI, and the path inside it."""
     if "://" in path or path.startswith("file:"):
@@ -106,7 +111,7 @@ def _piece(system: Any, path: str, prefix: str, table: str) -> Piece:
             parquet = pq.ParquetFile(handle)
             meta, schema = parquet.metadata, parquet.schema_arrow
     except (pa.ArrowException, OSError) as error:
-        raise BadDataError(f"{prefix}{path} cannot be read as Parquet: {error}") from error
+        raise BadDataError(f"{prefix}{path} cannot be read as Parquet: {_line(error)}") from error
     exact = _check_schema(prefix + path, schema, table)
     return Piece(prefix + path, meta.num_rows, size, _holds(meta) if table in SPLIT else None, exact)
 
@@ -201,7 +206,7 @@ def batches(paths: Sequence[str], columns: Sequence[str]) -> Iterator[Any]:
             with system.open_input_file(inner) as handle:
                 yield from pq.ParquetFile(handle).iter_batches(columns=list(columns), batch_size=1 << 18)
         except (pa.ArrowException, OSError) as error:
-            raise BadDataError(f"{path} cannot be read as Parquet: {error}") from error
+            raise BadDataError(f"{path} cannot be read as Parquet: {_line(error)}") from error
 
 
 @dataclass(frozen=True)
@@ -254,7 +259,7 @@ def _read_piece(
             names = [name for name in dict.fromkeys([*columns, *extra]) if name in present]
             read = parquet.read_row_groups(groups, columns=names, use_threads=False)
     except (pa.ArrowException, OSError) as error:
-        raise BadDataError(f"{piece.path} cannot be read as Parquet: {error}") from error
+        raise BadDataError(f"{piece.path} cannot be read as Parquet: {_line(error)}") from error
     if extra:
         mine = pc.and_(pc.equal(read["topic"], holds[0]), pc.equal(read["partition"], holds[1]))
         read = read.filter(mine)
@@ -271,7 +276,9 @@ def _read_piece(
         try:
             arrays.append(column if column.type == field.type else column.cast(field.type))
         except pa.ArrowException as error:
-            raise BadDataError(f"{piece.path}: column {name} does not fit {field.type}: {error}") from error
+            raise BadDataError(
+                f"{piece.path}: column {name} does not fit {field.type}: {_line(error)}"
+            ) from error
     return pa.table(arrays, names=list(columns))
 
 

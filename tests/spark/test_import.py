@@ -132,12 +132,7 @@ def _text(path: Path) -> None:
     path.write_text("topic,partition\nt,0\n")
 
 
-_LINES = pytest.mark.xfail(reason="Arrow's own message of three lines is passed on as it is", strict=False)
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=_LINES if "bytes" in name else ()) for name in DAMAGES]
-)
+@pytest.mark.parametrize("name", list(DAMAGES))
 def test_a_bad_table_is_one_sentence(shared: Any, written: Path, name: str) -> None:
     damage, says = DAMAGES[name]
     damage(written)
