@@ -86,6 +86,8 @@ def _many(
         prepare(example, lab=lab, say=progress.say)
     progress.say(f"{len(scenarios) * repeat} runs, {side_by_side} side by side")
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=160)
     with many.live(console, scenarios, repeat) as done:
         outcomes = many.run_many(
             scenarios,

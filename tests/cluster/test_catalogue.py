@@ -28,7 +28,7 @@ def test_without_a_fault_nothing_is_found(runs: Path) -> None:
     ("mutant", "fallen"),
     [
         ("unclean-election-off", {"unclean-election", "acks-all-lost"}),
-        ("alter-isr-off", {"isr-shrinks", "acks-all-fails-on"}),
+        ("alter-isr-off", {"shrink-asked-once", "acks-all-fails-on"}),
         ("flushed", {"lost"}),
         ("leader-epochs-on", {"old-diverges"}),
     ],
