@@ -36,7 +36,7 @@ def create(
         command = [*docker_engine.compose_command(), "-p", project, "-f", str(compose_file(topology))]
         command += ["up", "--no-start", *(host.name for host in topology.hosts)]
         done = subprocess.run(
-            command, env={**os.environ, **chosen}, capture_output=True, text=True, check=False
+            command, env={**_environment(), **chosen}, capture_output=True, text=True, check=False
         )
         if done.returncode == 0:
             return moved
@@ -48,6 +48,11 @@ def create(
         f"`{' '.join(command)}` failed; its last words are below.",
         detail="\n".join(said.strip().splitlines()[-8:]),
     )
+
+
+def _environment() -> dict[str, str]:
+    """This process's environment without PYTHONPATH: docker-compose 1.29 would import our `compose` folder."""
+    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
 
 
 def variables(
