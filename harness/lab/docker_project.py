@@ -51,7 +51,7 @@ def create(
 
 
 def _environment() -> dict[str, str]:
-    """This process's environment without PYTHONPATH: docker-compose 1.29 would import our `compose` folder."""
+    """This process's environment; PYTHONPATH would have docker-compose 1.29 import our `compose` folder."""
     return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
 
 
