@@ -63,6 +63,7 @@ def java_flags(cache: Path) -> str:
     flags = [
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
+        "-XX:ReservedCodeCacheSize=192m",
         "-XX:-UsePerfData",
         "-Djava.net.preferIPv4Stack=true",
     ]
