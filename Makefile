@@ -4,7 +4,7 @@ S ?= leader-az-isolated
 LAB ?= embedded
 ARGS ?=
 MESSAGES ?= 1000000
-DAMAGE ?= 0
+DAMAGE ?= clean
 VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest
 # Two workers: clusters one after the other on one, everything else on the other (tests/conftest.py).
@@ -37,7 +37,7 @@ check: setup ## lint, format, types, import rules
 	@$(VENV)/mypy
 	@$(PYTEST) -q tests/unit/test_rooms.py
 
-benchmark-checker: setup ## judge a made-up history: MESSAGES=1000000 DAMAGE=0
+benchmark-checker: setup ## judge a made-up history: MESSAGES=1000000 DAMAGE=clean|duplicated|lost|diverged
 	@$(VENV)/python -m benchmarks.checker --messages $(MESSAGES) --damage $(DAMAGE) $(ARGS)
 
 clean: ## remove what killed runs left behind, and tools' caches; keeps runs/, .venv and the jars

@@ -9,7 +9,19 @@ from rich.console import Console
 from rich.markup import escape
 from typer.exceptions import TyperException
 
-from harness.cli import bisect, catalogue, clean, doctor, export, judging, matrix, running, sql, versions
+from harness.cli import (
+    bisect,
+    catalogue,
+    clean,
+    doctor,
+    export,
+    judging,
+    matrix,
+    running,
+    sql,
+    story,
+    versions,
+)
 from harness.errors import EXIT_INTERRUPTED, EXIT_USAGE, AckedError
 
 app = typer.Typer(
@@ -33,6 +45,7 @@ app.command("versions")(versions.versions)
 app.command("matrix")(matrix.matrix)
 app.command("bisect")(bisect.bisect)
 app.command("clean")(clean.clean)
+app.command("story")(story.story)
 app.command("sql")(sql.sql)
 app.command("export")(export.export)
 
