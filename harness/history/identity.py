@@ -25,7 +25,8 @@ class Identity:
 
 def encode(writer: int, seq: int, topic: str, partition: int, label: str = "", size_bytes: int = 0) -> bytes:
     """The record value of a message, padded to at least ``size_bytes``."""
-    head = b"%s %d %d %s/%d %s " % (_MAGIC, writer, seq, topic.encode(), partition, (label or "-").encode())
+    name = "_".join(label.split()) or "-"  # a blank would end the field
+    head = b"%s %d %d %s/%d %s " % (_MAGIC, writer, seq, topic.encode(), partition, name.encode())
     missing = size_bytes - len(head) - 9
     body = head + (b"x" * missing if missing > 0 else b"-") + b" "
     return body + b"%08x" % zlib.crc32(body)
