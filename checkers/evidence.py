@@ -140,6 +140,26 @@ def leader_at(evidence: Evidence, topic: str, partition: int, at_ns: Any) -> Any
     return leaders[np.searchsorted(times, at_ns, side="right")]
 
 
+def own_epoch_at(evidence: Evidence, topic: str, partition: int, broker: Any, at_ns: Any) -> Any:
+    """The leader epoch that each broker itself named last before a time; -1 where it never spoke."""
+    found = np.full(len(at_ns), -1, dtype=np.int64)
+    for number in np.unique(broker[broker >= 0]).tolist():
+        rows = sorted(
+            (row["ns"], row["epoch"])
+            for row in evidence.rows("views")
+            if row["source"] == f"broker{number}"
+            and row["subject"] == "partition"
+            and row["topic"] == topic
+            and row["partition"] == partition
+            and row["epoch"] is not None
+        )
+        times = np.array([row[0] for row in rows], dtype=np.int64)
+        epochs = np.array([-1, *(row[1] for row in rows)], dtype=np.int64)
+        mine = broker == number
+        found[mine] = epochs[np.searchsorted(times, at_ns[mine], side="right")]
+    return found
+
+
 @dataclass(frozen=True)
 class Sightings:
     """Per message: who was first seen to have it, and where it was last seen; -1 stands for never."""

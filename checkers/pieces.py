@@ -20,6 +20,8 @@ from checkers.source import Source, TopicPartition, file_system
 PIECE_MESSAGES = 1_000_000
 """A partition with more sends is judged in pieces of about so many."""
 
+_EVERYTHING = 1 << 62
+
 
 def cut(job: Job, holds: TopicPartition, sends: int, size: int = PIECE_MESSAGES) -> list[Piece]:
     """The pieces of one topic partition; a single whole one when it is small."""
@@ -37,6 +39,8 @@ def cut(job: Job, holds: TopicPartition, sends: int, size: int = PIECE_MESSAGES)
         cuts = _cuts(_groups(job.source, holds, table, column), limit)
         for number, (low, high) in enumerate(cuts):
             first, last = number == 0, number == len(cuts) - 1
+            if kind == "keys":  # records may name sequences below and above all that were sent
+                low, high = (-_EVERYTHING if first else low), (_EVERYTHING if last else high)
             part = f"{name}-{kind}-{number:06}"
             pieces.append(Piece(holds, part, kind, low, high, first, last, context))
     if any(piece.holds in (None, holds) and piece.rows for piece in job.source.files.get("reads", ())):

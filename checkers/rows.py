@@ -18,6 +18,7 @@ from checkers.evidence import (
     fault_names,
     fault_numbers,
     leader_at,
+    own_epoch_at,
     writer_columns,
 )
 from checkers.kernel import FATE, FATE_NAMES, OK, Context, Fates, Log, Sends
@@ -48,6 +49,13 @@ def life_table(
     acked_by = np.where(broker >= 0, broker, seen.first_broker)
     acked_by = np.where(acked_by >= 0, acked_by, leader_at(evidence, context.topic, context.partition, acked))
     acked_by = np.where(ok, acked_by, -1)
+    # A leader appends before it acknowledges: what nobody saw there was there at that moment all the same.
+    unseen = ok & (seen.last_broker < 0)
+    last_broker = np.where(unseen, acked_by, seen.last_broker)
+    own_epoch = own_epoch_at(
+        evidence, context.topic, context.partition, np.where(unseen, acked_by, -1), acked
+    )
+    last_epoch = np.where(unseen, own_epoch, seen.last_epoch)
     fault = during(evidence.faults, acked)
     columns = {
         "topic": context.topic,
@@ -73,9 +81,9 @@ def life_table(
         "sent_during": fault_names(evidence.faults, during(evidence.faults, sent)),
         "acked_during": fault_names(evidence.faults, fault),
         "acked_fault": fault_numbers(evidence.faults, fault),
-        "last_broker": nullable(seen.last_broker, pa.int32()),
+        "last_broker": nullable(last_broker, pa.int32()),
         "last_offset": nullable(seen.last_offset, pa.int64()),
-        "last_epoch": nullable(seen.last_epoch, pa.int32()),
+        "last_epoch": nullable(last_epoch, pa.int32()),
         "gone_ns": nullable(seen.gone_ns, pa.int64()),
         "overwritten_by": _overwriters(context, logs, fates),
         "fate": pa.array(FATE_NAMES).take(pa.array(fates.fate)),

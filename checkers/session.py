@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,8 @@ def start_session(
     for key, value in {**chosen, **(settings or {})}.items():
         builder = builder.config(key, value)
     try:
-        session = builder.getOrCreate()
+        with _jvm_notices_aside():
+            session = builder.getOrCreate()
         if warm:
             from checkers.warm import warm_up
 
@@ -133,3 +135,20 @@ def start_session(
             f"Spark did not start ({error}); it needs Java 17 or later as `java` or in JAVA_HOME, "
             f"and 2 GB of memory."
         ) from error
+
+
+@contextmanager
+def _jvm_notices_aside() -> Iterator[None]:
+    """Start the JVM with a stderr of its own: what it and Spark's launcher announce is no news to a user.
+
+    The JVM inherits the descriptor; what Spark has to say later comes back as exceptions.
+    """
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with tempfile.TemporaryFile() as aside:
+            os.dup2(aside.fileno(), 2)
+            yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

@@ -177,9 +177,11 @@ def copies_in(table: str, where: str, count: int, *, at_least: int = 1, on: str 
     return (
         f"SELECT CASE WHEN count(*) < {at_least} THEN NULL "
         f"ELSE count_if(found = {count}) = count(*) END AS holds, "
-        f"concat(count(*), ' messages with copies ', cast(sort_array(collect_set(found)) AS string)) AS observed "
+        f"concat(count(*), ' messages with copies ', "
+        f"cast(sort_array(collect_set(found)) AS string)) AS observed "
         f"FROM (SELECT m.writer, m.seq, count(DISTINCT r.offset) AS found "
-        f"FROM (SELECT * FROM life WHERE {where}) m LEFT JOIN {rows} r ON r.writer = m.writer AND r.seq = m.seq "
+        f"FROM (SELECT * FROM life WHERE {where}) m "
+        f"LEFT JOIN {rows} r ON r.writer = m.writer AND r.seq = m.seq "
         f"GROUP BY m.writer, m.seq)"
     )
 

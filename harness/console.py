@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +10,11 @@ from dataclasses import dataclass, field
 
 from rich.console import Console
 from rich.markup import escape
+
+
+def _own_stderr() -> Console:
+    """A console on a descriptor of its own: Spark's start puts another file in stderr's place for a while."""
+    return Console(file=os.fdopen(os.dup(2), "w", buffering=1), highlight=False)
 
 
 @dataclass
@@ -20,7 +25,7 @@ class Progress:
     """
 
     quiet: bool = False
-    console: Console = field(default_factory=lambda: Console(stderr=True, highlight=False))
+    console: Console = field(default_factory=_own_stderr)
     started: float = field(default_factory=time.monotonic)
     durations: dict[str, float] = field(default_factory=dict)
 
@@ -29,7 +34,6 @@ class Progress:
         if not self.quiet:
             elapsed = time.monotonic() - self.started
             self.console.print(f"[dim]{elapsed:6.1f} s[/dim]  {escape(text)}", soft_wrap=True)
-            sys.stderr.flush()
 
     @contextmanager
     def phase(self, name: str, text: str) -> Iterator[None]:

@@ -64,11 +64,11 @@ def run_scenario(
     folder: RunFolder,
     progress: Progress,
     *,
-    booted: Callable[[], None] = lambda: None,
+    lab_is_up: Callable[[], None] = lambda: None,
 ) -> RunResult:
     """Run a scenario and leave a judgeable run folder behind, also when it fails half-way.
 
-    ``booted`` is called once the cluster is up, when there is time for other work (warming Spark up).
+    ``lab_is_up`` is called once there are hosts, when other work may begin (warming Spark up).
     """
     anchor = Anchor.take()
     folder.update(
@@ -84,7 +84,7 @@ def run_scenario(
     status = "complete"
     problem: AckedError | None = None
     try:
-        _Run(scenario, options, folder, progress, booted).go()
+        _Run(scenario, options, folder, progress, lab_is_up).go()
     except (InvalidRunError, UnfitError) as error:
         status, problem = "invalid", error
     except AckedError as error:
@@ -111,14 +111,14 @@ class _Run:
         options: RunOptions,
         folder: RunFolder,
         progress: Progress,
-        booted: Callable[[], None],
+        lab_is_up: Callable[[], None],
     ) -> None:
         self.scenario = scenario
         self.options = options
         self.setup = scenario.setup
         self.folder = folder
         self.progress = progress
-        self.booted = booted
+        self.lab_is_up = lab_is_up
         self.dialect = dialect(options.version.version)
         self.rate = self.setup.stream_rate if options.rate is None else options.rate
         self.topics = self._topics()
@@ -134,6 +134,7 @@ class _Run:
             stack.callback(lab.down)
             with progress.phase("lab", "making hosts"):
                 lab.up()
+            self.lab_is_up()
             for reason in disks.make_where_possible(self.setup.volatile_disks).values():
                 progress.say(reason)
             distribution = artifacts.resolve(self.options.version)
@@ -148,7 +149,6 @@ class _Run:
                 cluster.create_topics(self.topics)
             progress.say(f"Kafka {self.options.version.version} is up: {_roles(cluster)}")
             self.folder.update(roles=dict(cluster.roles()))
-            self.booted()
             watch = Watch(lab, cluster, self.setup.brokers, self.topics, journal, self.dialect)
             stack.callback(watch.stop)
             watch.start()

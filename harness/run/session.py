@@ -59,7 +59,7 @@ def run_and_judge(
         with ThreadPoolExecutor(1) as pool:
             spark: list[Future[SparkSession]] = []
             result = run_scenario(
-                scenario, options, folder, progress, booted=lambda: spark.append(pool.submit(_warm_up))
+                scenario, options, folder, progress, lab_is_up=lambda: spark.append(pool.submit(_warm_up))
             )
             return _judge(result, spark, progress, as_json=as_json)
     except AckedError as error:

@@ -156,6 +156,7 @@ def test_a_killed_broker_starts_again_with_address_rules_and_data(running: Runni
     lab.on_start(called.append)
     lab.execute("broker3", ["iptables", "-w", "5", "-N", "STAYS"])
     log = lab.data_dir("broker3") / "data" / "t-0"
+    wait_until(log.exists, within_s=30, awaiting="broker3 to have its replica of t/0")
     inode = log.stat().st_ino
     running.processes.kill("broker3")
     assert not lab.alive("broker3")

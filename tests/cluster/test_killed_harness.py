@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -52,9 +53,13 @@ def _namespaces_in_use() -> set[str]:
     return found
 
 
+_OURS = re.compile(r"ACKED|v-(broker|zookeeper|client|observer)|lan0|netns")
+"""What only a run makes: its rules' chains, its links, its bridge, its mounts (Docker may run beside us)."""
+
+
 def _lines(*command: str) -> set[str]:
     text = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    return {line for line in text.splitlines() if line and not line.startswith("#")}
+    return {line for line in text.splitlines() if _OURS.search(line)}
 
 
 def _kill_one(folder: Path, after_s: float) -> str:

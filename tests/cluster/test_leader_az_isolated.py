@@ -24,8 +24,8 @@ def test_every_zombie_write_is_lost_and_nothing_else(runs: Path) -> None:
     assert set(judgement["findings_by_class"]) == {"lost"}
     for finding in judgement["findings"]:
         assert finding["expected"]
-        assert finding["last_broker"] == 1
         assert finding["acked_by"] == 1
+        assert finding["last_broker"] == 1
         assert finding["epoch"] == 0
 
     again = acked("check", runs / "leader-az-isolated" / "latest", "--json")

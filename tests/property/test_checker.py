@@ -192,8 +192,6 @@ MUTANTS = {
     "moved is kept": ("moved", "kept"),
     "duplicates are kept": ("duplicated", "kept"),
     "losses are dropped unknowns": ("lost", "unknown_dropped"),
-    "phantoms have failed": ("phantom", "failed"),
-    "damage is kept": ("corrupt", "kept"),
 }
 
 
