@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -22,7 +23,7 @@ _VERDICT_STYLE = {
     "invalid": "bold red",
     "crashed": "bold red",
 }
-SHOWN_FINDINGS = 12
+SHOWN_FINDINGS = 5
 
 
 def show(judgement: Mapping[str, Any], console: Console | None = None) -> None:
@@ -37,7 +38,13 @@ def show(judgement: Mapping[str, Any], console: Console | None = None) -> None:
     reasons = judgement.get("reasons") or ()
     out.print(f" ({escape('; '.join(reasons))})" if reasons else "", soft_wrap=True)
     if judgement.get("run"):
-        out.print(f"Run folder: {escape(str(judgement['run']))}", soft_wrap=True)
+        out.print(f"Run folder: {escape(_short(str(judgement['run'])))}", soft_wrap=True)
+
+
+def _short(path: str) -> str:
+    """Relative to where we are, if it lies below."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
 def show_durations(durations: Mapping[str, float], console: Console | None = None) -> None:
