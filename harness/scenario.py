@@ -113,6 +113,8 @@ class Setup:
     stream_rate: float = 50.0
     """Background messages a second in each AZ; 0 for none."""
     stream_topic: str = "stream"
+    read_back: bool = False
+    """A consumer reads every topic from start to end once all is over (rows of `reads`)."""
 
 
 @dataclass(frozen=True)

@@ -203,6 +203,7 @@ SCENARIO = Scenario(
         topics=(Topic(TOPIC, (1, 2, 3)),),
         controller="broker2",
         zookeeper_leader="zookeeper2",
+        read_back=True,
         zookeeper_pins={
             "broker2": ("zookeeper2", "zookeeper3"),
             "broker3": ("zookeeper2", "zookeeper3"),

@@ -38,7 +38,9 @@ SCENARIO = Scenario(
     article="beyond",
     section="control",
     body=body,
-    setup=Setup(topics=(Topic(TOPIC, (1, 2, 3)),), controller="broker2", zookeeper_leader="zookeeper2"),
+    setup=Setup(
+        topics=(Topic(TOPIC, (1, 2, 3)),), controller="broker2", zookeeper_leader="zookeeper2", read_back=True
+    ),
     claims=(
         Claim(
             name="all-acknowledged",

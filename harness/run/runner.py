@@ -184,9 +184,20 @@ class _Run:
     def _finish(self, stage: Stage, watch: Watch) -> None:
         stage.cluster.check_alive()  # a broker that ended by itself makes everything after it another story
         stage.stop_streams()
+        with ThreadPoolExecutor(1) as beside:
+            reading = beside.submit(self._read_back, stage)
+            watch.dump(self.folder.path)
+            reading.result()
         for client in stage.clients.values():
             client.close()
-        watch.dump(self.folder.path)
+
+    def _read_back(self, stage: Stage) -> None:
+        if not self.setup.read_back:
+            return
+        places = [(topic.name, number) for topic in self.topics for number in range(topic.partitions)]
+        result = stage.read_all("az2", places)
+        if not result.complete:
+            self.progress.say(f"the final reader did not reach the end: {result.errors or 'out of time'}")
 
     def _topics(self) -> tuple[Topic, ...]:
         if self.rate <= 0:

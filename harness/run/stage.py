@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -126,6 +126,11 @@ class Stage:
             ((topic, partition),),
             pinned=len(brokers) == 1,
         )
+        return self.clients[az].read(reader, within_s)
+
+    def read_all(self, az: str, places: Sequence[tuple[str, int]], within_s: float = 10.0) -> ReadResult:
+        """A consumer in one AZ reads (topic, partition) places from start to end, from their leaders."""
+        reader = Reader(next(self._numbers), f"{az}-final-reader", self._all_brokers(), tuple(places))
         return self.clients[az].read(reader, within_s)
 
     def _all_brokers(self) -> tuple[str, ...]:
