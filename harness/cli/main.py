@@ -50,9 +50,9 @@ app.command("sql")(sql.sql)
 app.command("export")(export.export)
 
 
-def report_error(error: AckedError) -> None:
+def report_error(error: AckedError, console: Console | None = None) -> None:
     """Print an error as one sentence, with its detail below."""
-    console = Console(stderr=True, highlight=False)
+    console = console or Console(stderr=True, highlight=False)
     console.print(f"[bold red]acked:[/] {escape(error.message)}", soft_wrap=True)
     if error.detail:
         console.print(escape(error.detail), style="dim", soft_wrap=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -63,10 +62,10 @@ def run_and_judge(
             )
             return _judge(result, spark, progress, as_json=as_json)
     except AckedError as error:
-        report_error(error)
+        report_error(error, progress.console)
         return error.exit_code
     except KeyboardInterrupt:
-        sys.stderr.write("acked: interrupted; everything that was started has been ended.\n")
+        progress.console.print("acked: interrupted; everything that was started has been ended.")
         return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - nothing above could tell the user more
         report = folder.path / "crash.txt"
@@ -76,7 +75,8 @@ def run_and_judge(
             AckedError(
                 f"The harness itself failed ({type(error).__name__}: {error}); please report it together "
                 f"with {report}."
-            )
+            ),
+            progress.console,
         )
         return EXIT_CRASHED
 
@@ -97,7 +97,7 @@ def _judge(result: RunResult, spark: list[Future[SparkSession]], progress: Progr
     from harness.cli.main import report_error
 
     if result.problem is not None:
-        report_error(result.problem)
+        report_error(result.problem, progress.console)
         if isinstance(result.problem, UnfitError):
             return result.problem.exit_code
     began = time.monotonic()
