@@ -1,4 +1,4 @@
-"""Operator actions on a real cluster: each is recorded as injected only once its effect was seen."""
+"""Operator actions on a real cluster, in both labs: each is recorded as injected only once its effect was seen."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ import pytest
 from harness.history.tables import read_table
 from tests.cluster.conftest import acked
 
-pytestmark = pytest.mark.cluster
+LABS = [
+    pytest.param("embedded", marks=pytest.mark.cluster),
+    pytest.param("compose", marks=pytest.mark.compose),
+]
 
 
-def test_reassignment_elections_and_a_moved_controller(runs: Path) -> None:
+@pytest.mark.parametrize("lab", LABS)
+def test_reassignment_elections_and_a_moved_controller(runs: Path, lab: str) -> None:
     """All four actions take effect; the unclean election loses what the old leader alone had."""
-    run = acked("run", "operator-actions", "--runs", runs, "--json")
+    run = acked("run", "operator-actions", "--lab", lab, "--runs", runs, "--json")
     judgement = run.json()
     assert judgement["verdict"] == "as declared", (judgement, run.stderr)
+    assert {claim["status"] for claim in judgement["claims"]} == {"confirmed"}
     faults = read_table((runs / "operator-actions" / "latest").resolve(), "faults").to_pylist()
     injected = {row["name"] for row in faults if row["kind"] == "operator" and row["moment"] == "injected"}
     assert injected == {
