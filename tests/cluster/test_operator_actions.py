@@ -1,4 +1,4 @@
-"""Operator actions on a real cluster, in both labs: each is recorded as injected only once its effect was seen."""
+"""Operator actions on a real cluster, in both labs: each is injected only once its effect was seen."""
 
 from __future__ import annotations
 
