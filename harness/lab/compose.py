@@ -20,7 +20,7 @@ from docker.errors import APIError
 
 from harness.artifacts.cache import cache_dir
 from harness.errors import LabError, UsageError
-from harness.lab import docker_engine, docker_image, docker_project, docker_sweep
+from harness.lab import docker_engine, docker_image, docker_mounts, docker_project, docker_sweep
 from harness.lab.docker_exec import DockerPipe, Exec, run, start_main
 from harness.lab.model import MainProcess, Pipe, Result, Topology
 from harness.waiting import wait_until
@@ -64,18 +64,22 @@ class ComposeLab:
         docker_engine.require_on_bridge(self.topology.observer_address)
 
     def down(self) -> None:
-        """Remove containers, network and volumes of this run; the run folder stays."""
+        """Remove containers, network and volumes of this run; the run folder stays.
+
+        It also stays a mount while disks are mounted in it; a further call lets go of it then.
+        """
         client, self._client = self._client, None
-        if client is None:
-            return
         self._main.clear()
         self._containers.clear()
         try:
-            docker_sweep.remove(client, lambda thing: thing.run == self.project, run=self.project)
-            if not docker_sweep.leftovers(client):
-                docker_engine.drop_guard_route()
+            if client is not None:
+                docker_sweep.remove(client, lambda thing: thing.kind != "mount", run=self.project)
+                if all(thing.kind == "mount" for thing in docker_sweep.leftovers(client)):
+                    docker_engine.drop_guard_route()
         finally:
-            client.close()
+            if client is not None:
+                client.close()
+            docker_mounts.release(self.run_dir / "nodes")
 
     def data_dir(self, host: str) -> Path:
         """The host's own folder; `/data` inside."""

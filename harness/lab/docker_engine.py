@@ -126,9 +126,21 @@ def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
+def environment() -> dict[str, str]:
+    """This process's environment; PYTHONPATH would have docker-compose 1.29 import our `compose` folder."""
+    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+
+
 def _runs(command: list[str]) -> bool:
     try:
-        done = subprocess.run(command, capture_output=True, timeout=30, check=False, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            timeout=30,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env=environment(),
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
 from dataclasses import replace
@@ -12,7 +11,7 @@ import docker
 
 from harness.artifacts.cache import cache_dir
 from harness.errors import LabError
-from harness.lab import docker_engine, docker_sweep
+from harness.lab import docker_engine, docker_mounts, docker_sweep
 from harness.lab.docker_image import COMPOSE_DIR
 from harness.lab.model import MainProcess, Topology
 
@@ -28,19 +27,24 @@ def create(
 
     Raises LabError with what Compose said.
     """
-    said = ""
+    said, owner = "", docker_sweep.owner()
+    propagation = docker_mounts.share(run_dir / "nodes", project, owner)
     for subnet in docker_engine.free_subnets(client)[:_SUBNET_TRIES]:
         moved = rebased(topology, subnet)
-        owner = docker_sweep.owner()
         chosen = variables(moved, run_dir, image, run=project, owner=owner, entry="hold", health_s=_SELDOM_S)
+        chosen["ACKED_PROPAGATION"] = propagation
         command = [*docker_engine.compose_command(), "-p", project, "-f", str(compose_file(topology))]
         command += ["up", "--no-start", *(host.name for host in topology.hosts)]
         done = subprocess.run(
-            command, env={**_environment(), **chosen}, capture_output=True, text=True, check=False
+            command,
+            env={**docker_engine.environment(), **chosen},
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode == 0:
             return moved
-        docker_sweep.remove(client, lambda thing: thing.run == project, run=project)
+        docker_sweep.remove(client, lambda thing: thing.kind != "mount", run=project)
         said = done.stderr
         if "overlap" not in said:  # else another run took the subnet in between
             break
@@ -48,11 +52,6 @@ def create(
         f"`{' '.join(command)}` failed; its last words are below.",
         detail="\n".join(said.strip().splitlines()[-8:]),
     )
-
-
-def _environment() -> dict[str, str]:
-    """This process's environment; PYTHONPATH would have docker-compose 1.29 import our `compose` folder."""
-    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
 
 
 def variables(

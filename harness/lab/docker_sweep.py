@@ -1,4 +1,4 @@
-"""What runs leave on an engine: found by label, told apart by whether their harness lives, removed."""
+"""What runs leave behind: found by label, told apart by whether their harness lives, removed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import docker
 from docker.errors import APIError, NotFound
 
 from harness.errors import LabError
+from harness.lab import docker_mounts
 from harness.lab.docker_engine import LABEL_OWNER, LABEL_RUN, explain
 
 BY_HAND = "by-hand"
@@ -51,18 +53,18 @@ def lives(mark: str) -> bool:
 
 
 def leftovers(client: docker.DockerClient, run: str = "") -> list[Leftover]:
-    """Every labelled container, network and volume (of one run, where given)."""
+    """Every labelled container, network, volume and mount (of one run, where given)."""
     return [Leftover(kind, name, label, alive) for kind, name, label, alive, _remove in _things(client, run)]
 
 
 def remove(client: docker.DockerClient, chosen: Callable[[Leftover], bool], run: str = "") -> list[Leftover]:
-    """Remove what ``chosen`` likes: containers first, at the same time, then networks and volumes.
+    """Remove what ``chosen`` likes: containers first, at the same time, then networks, volumes and mounts.
 
     Raises LabError naming what could not be removed.
     """
     removed: list[Leftover] = []
     things = [(Leftover(*thing[:4]), thing[4]) for thing in _things(client, run)]
-    for kind in ("container", "network", "volume"):
+    for kind in ("container", "network", "volume", "mount"):
         doomed = [(thing, act) for thing, act in things if thing.kind == kind and chosen(thing)]
         with ThreadPoolExecutor(max_workers=12) as pool:
             problems = list(pool.map(lambda entry: _attempt(entry[1]), doomed))
@@ -99,6 +101,10 @@ def _things(client: docker.DockerClient, run: str) -> Iterable[tuple[str, str, s
         yield "network", entry["Name"], *_marks(entry["Labels"]), _remover(api.remove_network, entry["Id"])
     for entry in api.volumes(filters=label)["Volumes"] or ():
         yield "volume", entry["Name"], *_marks(entry["Labels"]), _remover(api.remove_volume, entry["Name"])
+    for folder in docker_mounts.shared():
+        if run in ("", folder.run):
+            where = str(folder.path)
+            yield "mount", where, folder.run, lives(folder.owner), partial(docker_mounts.detach, folder.path)
 
 
 def _marks(labels: dict[str, str]) -> tuple[str, bool]:

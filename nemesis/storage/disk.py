@@ -41,8 +41,9 @@ def copy_tree(source: Path, target: Path) -> None:
     run("cp", "-a", "--sparse=always", str(source), str(target))
 
 
-def run(*argv: str) -> None:
-    """Run a command as the harness. Raises LabError with what it said."""
+def run(*argv: str) -> str:
+    """Run a command as the harness; returns what it printed. Raises LabError with what it said."""
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise LabError(f"`{' '.join(argv)}` failed: {done.stderr.strip() or done.returncode}")
+    return done.stdout

@@ -22,7 +22,7 @@ class Disks:
 
     disks = Disks(lab)
     stack.callback(disks.close)    # before `stack.callback(lab.down)`, so that it runs after it
-    disks.make("broker1")          # before the cluster boots
+    disks.make("broker1")          # when the lab is up, before the cluster boots
     """
 
     def __init__(self, lab: Lab) -> None:
@@ -37,16 +37,19 @@ class Disks:
         """
         if host in self._disks:
             return self._disks[host]
-        if self._lab.kind != "embedded":
-            raise UnfitError(
-                f"In the {self._lab.kind} lab, {host} sees no mount that is made later, so its power "
-                f"can only be cut by emulation; use the embedded lab for a real one."
-            )
         folder = self._lab.data_dir(host)
         data = folder / "data"
         if data.exists():
             raise UsageError(f"{data} exists already: make the disk of {host} before its first start.")
         disk = self._attach(host, folder / "disk", (kind,) if kind else fitting_kinds())
+        if self._lab.execute(host, ("mountpoint", "-q", self._lab.inside(host, disk.mount))).status != 0:
+            disk.detach()
+            disk.mount.rmdir()
+            raise UnfitError(
+                f"{host} does not see what is mounted after it was made, so its power can only be cut by "
+                f"emulation: run the {self._lab.kind} lab as root in the engine's own mount namespace, or "
+                f"use the embedded lab."
+            )
         # Not the root of the file system: ext4 keeps a lost+found there, which is no partition's name.
         (disk.mount / "d").mkdir()
         data.symlink_to(Path("disk") / "d")
@@ -93,6 +96,7 @@ class Disks:
             disk.detach()
             disk.mount.rmdir()
         self._disks.clear()
+        self._lab.down()  # again: what it could not unmount while disks were in it, it can now
 
 
 def fitting_kinds() -> tuple[DiskKind, ...]:

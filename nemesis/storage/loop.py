@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import UnfitError
+from harness.waiting import wait_until
 from nemesis.storage.disk import DiskKind, run
 
 _IMAGE_MB = {"ext4": 256, "xfs": 320}
@@ -20,6 +21,7 @@ MKFS = {
 _SHUTDOWN_IOCTL = 0x8004587D
 _NO_LOG_FLUSH = 2
 _BALLAST = ".ballast"
+_FREE_WITHIN_S = 15.0
 
 
 class LoopDisk:
@@ -52,6 +54,15 @@ class LoopDisk:
     def reattach(self) -> None:
         """Unmount and mount: the journal is replayed as after a real power cut."""
         run("umount", str(self.mount))
+        # A mount namespace that was made meanwhile may hold the dead file system for a moment, and mounting
+        # would give it back.
+        wait_until(
+            lambda: run("losetup", "--associated", str(self._image)),
+            accept=lambda devices: not devices,
+            within_s=_FREE_WITHIN_S,
+            awaiting=f"the loop device of {self._image} to be let go of",
+            poll_s=0.01,
+        )
         self._mount()
 
     def fill(self) -> None:

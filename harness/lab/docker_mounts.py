@@ -1,0 +1,97 @@
+"""A run's `nodes` folder as a mount that containers follow: disks mounted in it later are seen inside.
+
+Root only. What a killed harness leaves mounted is found again by a file that says whose it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import LabError
+
+_NAME, _MARK = "nodes", ".nodes-shared-by"
+"""The folder's name, and the file beside it that says whose it is."""
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+@dataclass(frozen=True)
+class SharedFolder:
+    """A folder that was shared, and by whom."""
+
+    path: Path
+    run: str
+    owner: str
+
+
+def share(folder: Path, run: str, owner: str) -> str:
+    """Make ``folder`` a mount whose later mounts reach containers; returns how they must mount it.
+
+    `rslave` where that worked. `rprivate` where it cannot be (not root): containers then see only what was
+    mounted before they started.
+    """
+    if os.geteuid() != 0 or any(char in str(folder) for char in "\n\\"):
+        return "rprivate"
+    (folder.parent / _MARK).write_text(f"{run}\n{owner}\n")
+    # Private first: else it stays a peer of the file system below it, and every disk would be mounted twice.
+    steps = (
+        ("--bind", str(folder), str(folder)),
+        ("--make-private", str(folder)),
+        ("--make-shared", str(folder)),
+    )
+    for step in steps:
+        if subprocess.run(["mount", *step], capture_output=True, check=False).returncode != 0:
+            release(folder)
+            return "rprivate"
+    return "rslave"
+
+
+def release(folder: Path) -> None:
+    """Undo `share`, unless something is still mounted in it. Safe to call twice, and without `share`."""
+    mounted = mount_points(_MOUNTS.read_text())
+    if any(point != folder and point.is_relative_to(folder) for point in mounted):
+        return
+    if folder in mounted:
+        _umount("", folder)
+    (folder.parent / _MARK).unlink(missing_ok=True)
+
+
+def detach(folder: Path) -> None:
+    """Undo `share` together with whatever is mounted in it, used or not: its harness is gone."""
+    while folder in mount_points(_MOUNTS.read_text()):
+        _umount("--lazy", folder)
+    (folder.parent / _MARK).unlink(missing_ok=True)
+
+
+def shared() -> Iterator[SharedFolder]:
+    """All folders that runs on this machine share now."""
+    for point in mount_points(_MOUNTS.read_text()):
+        if point.name != _NAME:
+            continue
+        try:
+            lines = (point.parent / _MARK).read_text().splitlines()
+        except OSError:  # somebody else's
+            continue
+        if len(lines) == 2:
+            yield SharedFolder(point, *lines)
+
+
+def mount_points(text: str) -> list[Path]:
+    """Mount points of a mountinfo table, each once, in its order."""
+    points = (line.split(" ")[4] for line in text.splitlines() if line)
+    return list(dict.fromkeys(Path(re.sub(r"\\(\d{3})", _character, point)) for point in points))
+
+
+def _character(match: re.Match[str]) -> str:
+    return chr(int(match[1], 8))
+
+
+def _umount(option: str, folder: Path) -> None:
+    words = ["umount", *([option] if option else []), str(folder)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0 and folder in mount_points(_MOUNTS.read_text()):
+        raise LabError(f"`{' '.join(words)}` failed: {done.stderr.strip()}")

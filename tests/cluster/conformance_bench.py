@@ -1,0 +1,138 @@
+"""What conformance cases are given: a lab with listeners, a nemesis, an eye of its own on the links."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from harness.errors import AckedError, UnfitError
+from harness.history.journal import Journal
+from harness.lab.model import Lab, MainProcess
+from harness.waiting import wait_until
+from nemesis.fault import Injection
+from nemesis.matrix import Call, Look, calls
+from nemesis.nemesis import Nemesis
+from nemesis.rules import CHAIN_PREFIX, normalised
+from nemesis.storage.disk import DiskKind
+from nemesis.storage.disks import Disks
+
+LISTENER = """
+import select, socket, sys
+listening = []
+for port in sys.argv[1:]:
+    one = socket.socket(); one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    one.bind(("", int(port))); one.listen(256); listening.append(one)
+held = []
+while True:
+    for one in select.select(listening, [], [])[0]: held.append(one.accept()[0])
+"""
+
+DISKS: dict[str, DiskKind] = {"broker1": "fuse", "broker2": "ext4", "broker3": "xfs"}
+
+WATCHDOGS = """
+import pathlib, sys
+for entry in pathlib.Path("/proc").glob("[0-9]*"):
+    try: words = (entry / "cmdline").read_bytes().decode().split("\\0")
+    except OSError: continue
+    if words[:2] != ["sh", "-c"] or not words[2].startswith("sleep"): continue
+    if words[4].startswith(sys.argv[1]): print(entry.name)
+"""
+
+
+class Bench:
+    """One lab with a listener in every host that has ports, a nemesis, and an eye of its own on the links."""
+
+    def __init__(self, lab: Lab, disks: Disks) -> None:
+        self.lab = lab
+        self.disks = disks
+        self.without_disk: dict[str, str] = {}
+        self.journal_path = lab.run_dir / "journal" / "conformance.jsonl"
+        self.journal = Journal(self.journal_path)
+        for host, kind in DISKS.items():
+            try:
+                disks.make(host, kind)
+            except UnfitError as error:
+                self.without_disk[host] = error.message
+                (lab.data_dir(host) / "data").mkdir()
+        for host in lab.topology.hosts:
+            if host.ports:
+                self.start(host.name)
+        self.nemesis = Nemesis(lab, self.journal, disks=disks)
+        self.nemesis.warm_up()
+        self.prober = self.nemesis._ground.prober
+        self.all_calls = calls(lab.topology)
+        wait_until(
+            lambda: set(self.look().new.values()) <= {"open", "refused"},
+            within_s=20,
+            awaiting="every listener to answer",
+        )
+
+    def start(self, host: str) -> None:
+        ports = [str(port) for port in self.lab.topology.host(host).ports]
+        self.lab.start(host, MainProcess((*self.lab.python(), "-c", LISTENER, *ports)))
+
+    def look(self) -> Look:
+        return self.prober.look(self.all_calls, within_s=0.5)
+
+    def dead(self) -> set[Call]:
+        """Calls that get no answer now, seen independently of the fault's own verification."""
+        return {call for call, state in self.look().new.items() if state in ("silent", "unreachable")}
+
+    def chains_left(self) -> list[str]:
+        listings = self.nemesis._ground.chains.listings()
+        return [
+            f"{h}: {line}"
+            for h, text in listings.items()
+            for line in normalised(text)
+            if CHAIN_PREFIX in line
+        ]
+
+    def watchdogs(self, tag: str = CHAIN_PREFIX) -> set[str]:
+        """Watchdogs that still run, as host and pid; embedded hosts see all processes of the lab."""
+        argv = (*self.lab.python(), "-c", WATCHDOGS, tag)
+        results = self.lab.execute_all({host.name: (argv, "") for host in self.lab.topology.hosts})
+        return {f"{host} {pid}" for host, result in results.items() for pid in result.stdout.split()}
+
+    def moments(self, injection: Injection) -> list[str]:
+        rows = [json.loads(line) for line in self.journal_path.read_text().splitlines()]
+        return [r["moment"] for r in rows if r["table"] == "faults" and r["fault"] == injection.number]
+
+
+CASES: dict[str, Callable[[Bench], Any]] = {}
+FOUR = ["injecting", "injected", "healing", "healed"]
+
+
+def case(function: Callable[[Bench], Any]) -> Callable[[Bench], Any]:
+    CASES[function.__name__] = function
+    return function
+
+
+def refused_to(expected: type[AckedError], words: str, action: Callable[[], Any]) -> None:
+    try:
+        action()
+    except expected as error:
+        assert words in error.message, f"{error.message!r} does not say {words!r}"
+        return
+    raise AssertionError(f"no {expected.__name__} was raised")
+
+
+@contextmanager
+def recorded(bench: Bench, injection: Injection) -> Iterator[Injection]:
+    """Inject, verify, let the caller look, heal, verify; then nothing may be left."""
+    with injection:
+        yield injection
+    assert bench.moments(injection) == FOUR, bench.moments(injection)
+    assert bench.chains_left() == []
+    assert bench.dead() == set()
+
+
+def expect_dead(bench: Bench, injection: Injection, killed: Callable[[Call], bool]) -> None:
+    """The calls that ``killed`` describes die, no others, as seen from outside of the fault's own checks."""
+    with recorded(bench, injection):
+        assert bench.dead() == {call for call in bench.all_calls if killed(call)}
+
+
+def az(bench: Bench, name: str) -> str:
+    return bench.lab.topology.host(name).az

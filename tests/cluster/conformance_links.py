@@ -1,0 +1,141 @@
+"""Links: cut, isolated, one way, in shapes, flapping."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conformance_bench import Bench, az, case, expect_dead, recorded
+
+from harness.waiting import wait_until
+from nemesis.matrix import Call
+
+
+@case
+def az_isolated(bench: Bench) -> Any:
+    injection = bench.nemesis.isolate("az1")
+    expect_dead(bench, injection, lambda c: (az(bench, c.caller) == "az1") != (az(bench, c.callee) == "az1"))
+    evidence = injection.evidence
+    assert set(evidence["held"]) == {"silent"}
+    return evidence
+
+
+@case
+def az_isolated_with_resets(bench: Bench) -> Any:
+    injection = bench.nemesis.isolate("az1", action="reject")
+    with recorded(bench, injection):
+        look = bench.look()
+        cut = [c for c in bench.all_calls if (az(bench, c.caller) == "az1") != (az(bench, c.callee) == "az1")]
+        assert {look.new[call] for call in cut} == {"refused"}
+    assert set(injection.evidence["held"]) == {"reset"}
+
+
+@case
+def broker_from_broker(bench: Bench) -> None:
+    pair = {"broker1", "broker2"}
+    expect_dead(bench, bench.nemesis.cut("broker1 <-> broker2"), lambda c: {c.caller, c.callee} == pair)
+
+
+@case
+def broker_from_zookeeper_only(bench: Bench) -> None:
+    """The node of its own AZ included; broker to broker lives."""
+    injection = bench.nemesis.without_zookeeper("broker1")
+    expect_dead(bench, injection, lambda c: c.caller == "broker1" and c.callee.startswith("zookeeper"))
+
+
+@case
+def zookeeper_node_from_node(bench: Bench) -> None:
+    pair = {"zookeeper1", "zookeeper3"}
+    expect_dead(bench, bench.nemesis.cut("zookeeper1 <-> zookeeper3"), lambda c: {c.caller, c.callee} == pair)
+
+
+@case
+def zookeeper_peers_keep_clients(bench: Bench) -> None:
+    """Only the peer ports: a client of ZooKeeper notices nothing."""
+    injection = bench.nemesis.cut("zookeeper1 <-> zookeeper3:zookeeper-peer")
+    pair = {"zookeeper1", "zookeeper3"}
+    expect_dead(bench, injection, lambda c: {c.caller, c.callee} == pair and c.port in (2888, 3888))
+
+
+@case
+def client_from_broker(bench: Bench) -> None:
+    injection = bench.nemesis.cut("client1 -> broker2:kafka")
+    expect_dead(bench, injection, lambda c: (c.caller, c.callee) == ("client1", "broker2"))
+
+
+@case
+def client_az_from_everything(bench: Bench) -> None:
+    injection = bench.nemesis.isolate("clients@az1")
+    expect_dead(bench, injection, lambda c: "client1" in (c.caller, c.callee))
+
+
+@case
+def one_way_packets(bench: Bench) -> None:
+    """What broker1 sends does not arrive at broker2: neither can complete a handshake."""
+    injection = bench.nemesis.cut("broker1 -> broker2")
+    expect_dead(bench, injection, lambda c: {c.caller, c.callee} == {"broker1", "broker2"})
+
+
+@case
+def one_way_packets_back(bench: Bench) -> None:
+    injection = bench.nemesis.cut("broker1 <- broker2")
+    expect_dead(bench, injection, lambda c: {c.caller, c.callee} == {"broker1", "broker2"})
+
+
+@case
+def one_way_calls(bench: Bench) -> None:
+    """broker1 cannot call broker2, broker2 can call broker1."""
+    injection = bench.nemesis.cut("broker1 -> broker2:kafka")
+    expect_dead(bench, injection, lambda c: (c.caller, c.callee) == ("broker1", "broker2"))
+
+
+@case
+def one_way_calls_with_resets(bench: Bench) -> None:
+    injection = bench.nemesis.cut("broker1 -> broker2:kafka", action="reject")
+    with recorded(bench, injection):
+        look = bench.look().new
+        assert look[Call("broker1", "broker2", 9092)] == "refused"
+        assert look[Call("broker2", "broker1", 9092)] == "open"
+    assert injection.evidence["held"] == {"reset": 1}
+
+
+@case
+def halves(bench: Bench) -> None:
+    injection = bench.nemesis.halves("az3", "az1, az2")
+    expect_dead(bench, injection, lambda c: (az(bench, c.caller) == "az3") != (az(bench, c.callee) == "az3"))
+
+
+@case
+def bridge(bench: Bench) -> None:
+    injection = bench.nemesis.bridge("az2", "az1", "az3")
+    expect_dead(bench, injection, lambda c: {az(bench, c.caller), az(bench, c.callee)} == {"az1", "az3"})
+
+
+@case
+def ring(bench: Bench) -> None:
+    """Each AZ can call only the next one."""
+    injection = bench.nemesis.ring("az1", "az2", "az3")
+    back = {("az2", "az1"), ("az3", "az2"), ("az1", "az3")}
+
+    def killed(call: Call) -> bool:
+        return (az(bench, call.caller), az(bench, call.callee)) in back and call.port != 7
+
+    expect_dead(bench, injection, killed)
+
+
+@case
+def flapping(bench: Bench) -> Any:
+    injection = bench.nemesis.flapping("broker1 <-> broker2", period_s=1.4)
+    call = Call("broker1", "broker2", 9092)
+    with recorded(bench, injection):
+        for wanted in ("silent", "open", "silent", "open"):
+            wait_until(
+                lambda: _state(bench, call),
+                within_s=5,
+                awaiting=f"the link to be {wanted}",
+                accept=lambda state, wanted=wanted: state == wanted,  # type: ignore[misc]
+            )
+
+
+def _state(bench: Bench, call: Call) -> str:
+    with bench.nemesis._ground.lock:
+        return bench.prober.look([call], within_s=0.2).new[call]
