@@ -205,7 +205,10 @@ def never_logged(host: str, kind: str, *, topic: str = "", where: str = "") -> s
 
 
 def readable(where: str, count: int) -> str:
-    """How many records a consumer was handed; ``where`` is about columns of `reads`."""
+    """How many records a consumer was handed; ``where`` is about columns of `reads`.
+
+    It must end at a mark: after the last one a final reader may read every topic once more.
+    """
     return (
         f"SELECT count(*) = {count} AS holds, concat(count(*), ' records read') AS observed "
         f"FROM reads WHERE {where}"

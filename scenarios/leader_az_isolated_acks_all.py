@@ -200,7 +200,7 @@ SHORT = Scenario(
             name="consumed-four-times",
             section="beyond 000 §3.2",
             says="Consumers read it four times.",
-            holds=readable(f"topic = '{RETRIED}' AND ns > {mark('healed')}", 6),
+            holds=readable(f"topic = '{RETRIED}' AND ns BETWEEN {mark('healed')} AND {mark('read')}", 6),
         ),
         Claim(
             name="idempotent-once",

@@ -61,6 +61,14 @@ def test_claims_name_marks_that_the_scenario_sets(scenario: Scenario) -> None:
             assert mark in written, f"{scenario.name} has no mark {mark!r}"
 
 
+@pytest.mark.parametrize("scenario", EVERY, ids=_id)
+def test_a_claim_about_reads_ends_at_a_mark(scenario: Scenario) -> None:
+    """The final reader comes after all marks; what it is handed must not change what a claim says."""
+    for query in _queries(scenario):
+        if "FROM reads" in query:
+            assert re.search(r"ns (<=?|BETWEEN .* AND) \(SELECT max\(ns\) FROM marks", query), query
+
+
 def test_the_catalogue_document_is_up_to_date() -> None:
     """`docs/catalogue.md` is what the scenarios say."""
     assert document.FILE.read_text() == document.document(), "run `python -m scenarios.document`"
