@@ -30,6 +30,7 @@ from nemesis import links
 from nemesis.chains import Chains
 from nemesis.cut import Cut, Flapping
 from nemesis.degrade import Degrade
+from nemesis.disconnect import Disconnected
 from nemesis.fault import Action, Evidence, Fault, Injection
 from nemesis.ground import Ground
 from nemesis.links import Link
@@ -125,6 +126,15 @@ class Nemesis:
         """Cut and restore links again and again; ``period_s`` is one cut and one whole half together."""
         text = ", ".join(texts)
         return self.add(Flapping(self._cut(text, links.parse(self._topology, text), action), period_s))
+
+    def disconnect(self, *patterns: str) -> Injection:
+        """Have the container engine take hosts off their network until healed; no partition, see the docs.
+
+        Raises UnfitError in a lab without containers: `isolate` is what cuts a host off on both.
+        """
+        roster = self._roster
+        hosts = dict.fromkeys(host for pattern in patterns for host in self._topology.select(pattern))
+        return self.add(Disconnected(roster.ground, roster.next(), tuple(hosts)))
 
     def kill(self, *patterns: str, restart: Restart | None = None) -> Injection:
         """SIGKILL, at once. Healed when the processes run again: by ``restart``, or by anybody else."""

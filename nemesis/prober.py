@@ -110,7 +110,16 @@ class Prober:
         self.warm_up(requests)
         for host, request in requests.items():
             self._agents[host].ask(request)
-        return {host: self._agents[host].answer() for host in requests}
+        answers: dict[str, dict[str, Any]] = {}
+        failed: LabError | None = None
+        for host in requests:  # all of them, lest an answer that was not fetched be taken for the next one
+            try:
+                answers[host] = self._agents[host].answer()
+            except LabError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+        return answers
 
     def release(self) -> None:
         """Close every connection that was kept open."""

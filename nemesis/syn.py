@@ -72,11 +72,11 @@ class Looks:
     def _emit(self, address: str, port: int, own_port: int) -> None:
         sequence = int.from_bytes(os.urandom(4), "big")
         head = _TCP.pack(own_port, port, sequence, 0, 5 << 4, _SYN, 64240, 0, 0)
-        pseudo = socket.inet_aton(_own_address(address)) + socket.inet_aton(address)
-        checksum = _checksum(pseudo + struct.pack("!BBH", 0, socket.IPPROTO_TCP, len(head)) + head)
         try:
+            pseudo = socket.inet_aton(_own_address(address)) + socket.inet_aton(address)
+            checksum = _checksum(pseudo + struct.pack("!BBH", 0, socket.IPPROTO_TCP, len(head)) + head)
             self._raw.sendto(head[:16] + struct.pack("!H", checksum) + head[18:], (address, 0))
-        except OSError:  # a rule that drops what this host sends says so to a raw socket
+        except OSError:  # a rule that drops what this host sends, or a network that is gone, says so here
             return
 
 

@@ -20,12 +20,21 @@ from docker.errors import APIError
 
 from harness.artifacts.cache import cache_dir
 from harness.errors import LabError, UsageError
-from harness.lab import docker_engine, docker_image, docker_mounts, docker_project, docker_sweep
+from harness.lab import (
+    docker_engine,
+    docker_image,
+    docker_mounts,
+    docker_network,
+    docker_project,
+    docker_sweep,
+)
 from harness.lab.docker_exec import DockerPipe, Exec, run, start_main
 from harness.lab.model import MainProcess, Pipe, Result, Topology
 from harness.waiting import wait_until
 
 T = TypeVar("T")
+_NETWORK = "lan"
+"""What the Compose files call it."""
 
 
 class ComposeLab:
@@ -178,6 +187,15 @@ class ComposeLab:
     def container(self, host: str) -> str:
         """Id of a host's container, for faults of the container itself (pause, stop, disconnect)."""
         return self._container(host)
+
+    def disconnect(self, host: str) -> None:
+        """Take the host's interface away, with its address; a second call changes nothing."""
+        docker_network.disconnect(self._api(), self._container(host), f"{self.project}_{_NETWORK}")
+
+    def reconnect(self, host: str) -> None:
+        """Give the host an interface with the same address again; a second call changes nothing."""
+        found, network = self.topology.host(host), f"{self.project}_{_NETWORK}"
+        docker_network.connect(self._api(), self._container(host), network, found)
 
     def _api(self) -> docker.APIClient:
         if self._client is None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from conformance_bench import Bench, az, case, expect_dead, recorded
+from conformance_bench import Bench, az, case, expect_dead, recorded, refused_to
 
+from harness.errors import UnfitError
 from harness.waiting import wait_until
 from nemesis.matrix import Call
 
@@ -139,3 +140,31 @@ def flapping(bench: Bench) -> Any:
 def _state(bench: Bench, call: Call) -> str:
     with bench.nemesis._ground.lock:
         return bench.prober.look([call], within_s=0.2).new[call]
+
+
+@case
+def disconnected(bench: Bench) -> Any:
+    """By the container engine: the interface vanishes, and comes back with the same address."""
+    if bench.lab.kind == "embedded":
+        refused_to(UnfitError, "can be disconnected", lambda: bench.nemesis.disconnect("broker1"))
+        return {"unfit": "embedded"}
+    injection = bench.nemesis.disconnect("broker1")
+    expect_dead(bench, injection, lambda c: "broker1" in (c.caller, c.callee))
+    assert injection.evidence["dead"]["unreachable"], "its own calls fail at once"
+    assert set(injection.evidence["held"]) == {"silent"}
+    here = bench.lab.execute("broker1", ("hostname", "-i")).stdout.split()
+    assert here == [bench.lab.topology.host("broker1").address]
+    bench.nemesis.isolate("broker1").inject().heal()  # a cut still works on the new interface
+    injection.heal()
+    return injection.evidence
+
+
+@case
+def killed_while_disconnected(bench: Bench) -> None:
+    """It cannot bind its address before it is connected again."""
+    if bench.lab.kind == "embedded":
+        return
+    with bench.nemesis.disconnect("broker1"):
+        bench.nemesis.kill("broker1")
+    bench.start("broker1")
+    assert bench.dead() == set()
