@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,13 +59,6 @@ class Processes:
     def expect_end(self, host: str) -> None:
         """A fault is about to end this process, so that its death is no accident."""
         self.wanted.pop(host, None)
-
-    def kill(self, host: str) -> None:
-        """SIGKILL, and wait until it is gone."""
-        self.expect_end(host)
-        self.lab.signal(host, signal.SIGKILL)
-        status = self.lab.wait_exit(host, 10)
-        self.journal.write("processes", ns=now_ns(), host=host, event="killed", status=status)
 
     def log_tail(self, host: str) -> str:
         """The end of what a host's process said."""

@@ -88,7 +88,7 @@ class ComposeLab:
         finally:
             if client is not None:
                 client.close()
-            docker_mounts.release(self.run_dir / "nodes")
+            docker_mounts.release(self.run_dir)
 
     def data_dir(self, host: str) -> Path:
         """The host's own folder; `/data` inside."""

@@ -1,6 +1,7 @@
-"""A run's `nodes` folder as a mount that containers follow: disks mounted in it later are seen inside.
+"""A run's folder as a mount that containers follow: disks mounted in it later are seen inside.
 
-Root only. What a killed harness leaves mounted is found again by a file that says whose it is.
+Root only. It is the whole folder, because nothing can be renamed from one mount to another. What a killed
+harness leaves mounted is found again by a file beside it that says whose it is.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from pathlib import Path
 
 from harness.errors import LabError
 
-_NAME, _MARK = "nodes", ".nodes-shared-by"
-"""The folder's name, and the file beside it that says whose it is."""
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
@@ -34,9 +33,10 @@ def share(folder: Path, run: str, owner: str) -> str:
     `rslave` where that worked. `rprivate` where it cannot be (not root): containers then see only what was
     mounted before they started.
     """
+    folder = folder.resolve()
     if os.geteuid() != 0 or any(char in str(folder) for char in "\n\\"):
         return "rprivate"
-    (folder.parent / _MARK).write_text(f"{run}\n{owner}\n")
+    _mark(folder).write_text(f"{run}\n{owner}\n")
     # Private first: else it stays a peer of the file system below it, and every disk would be mounted twice.
     steps = (
         ("--bind", str(folder), str(folder)),
@@ -52,28 +52,27 @@ def share(folder: Path, run: str, owner: str) -> str:
 
 def release(folder: Path) -> None:
     """Undo `share`, unless something is still mounted in it. Safe to call twice, and without `share`."""
+    folder = folder.resolve()
     mounted = mount_points(_MOUNTS.read_text())
     if any(point != folder and point.is_relative_to(folder) for point in mounted):
         return
     if folder in mounted:
-        _umount("", folder)
-    (folder.parent / _MARK).unlink(missing_ok=True)
+        _umount(folder)
+    _mark(folder).unlink(missing_ok=True)
 
 
 def detach(folder: Path) -> None:
     """Undo `share` together with whatever is mounted in it, used or not: its harness is gone."""
     while folder in mount_points(_MOUNTS.read_text()):
-        _umount("--lazy", folder)
-    (folder.parent / _MARK).unlink(missing_ok=True)
+        _umount(folder)
+    _mark(folder).unlink(missing_ok=True)
 
 
 def shared() -> Iterator[SharedFolder]:
     """All folders that runs on this machine share now."""
     for point in mount_points(_MOUNTS.read_text()):
-        if point.name != _NAME:
-            continue
         try:
-            lines = (point.parent / _MARK).read_text().splitlines()
+            lines = _mark(point).read_text().splitlines() if point.name else []
         except OSError:  # somebody else's
             continue
         if len(lines) == 2:
@@ -90,8 +89,12 @@ def _character(match: re.Match[str]) -> str:
     return chr(int(match[1], 8))
 
 
-def _umount(option: str, folder: Path) -> None:
-    words = ["umount", *([option] if option else []), str(folder)]
+def _mark(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.shared-by")
+
+
+def _umount(folder: Path) -> None:
+    words = ["umount", "--lazy", str(folder)]  # journals may be open in it, and stay so
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0 and folder in mount_points(_MOUNTS.read_text()):
         raise LabError(f"`{' '.join(words)}` failed: {done.stderr.strip()}")

@@ -28,7 +28,7 @@ def create(
     Raises LabError with what Compose said.
     """
     said, owner = "", docker_sweep.owner()
-    propagation = docker_mounts.share(run_dir / "nodes", project, owner)
+    propagation = docker_mounts.share(run_dir, project, owner)
     for subnet in docker_engine.free_subnets(client)[:_SUBNET_TRIES]:
         moved = rebased(topology, subnet)
         chosen = variables(moved, run_dir, image, run=project, owner=owner, entry="hold", health_s=_SELDOM_S)

@@ -34,18 +34,23 @@ def acked(*arguments: str | Path, timeout_s: float = 240) -> Finished:
     return Finished(done.returncode, done.stdout, done.stderr)
 
 
-def processes_of(folder: Path) -> list[str]:
-    """Command lines of processes that mention a folder (each run's Java processes do)."""
-    found = []
+def commands_with(*words: str) -> dict[int, str]:
+    """Command lines, by pid, of all processes but this one that mention every one of ``words``."""
+    found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
-                words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             except OSError:
                 continue
-            if str(folder) in words:
-                found.append(words)
+            if all(word in line for word in words):
+                found[int(entry.name)] = line
     return found
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Command lines of processes that mention a folder (each run's Java processes do)."""
+    return list(commands_with(str(folder)).values())
 
 
 @pytest.fixture

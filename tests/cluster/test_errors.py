@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.waiting import wait_until
-from tests.cluster.conftest import acked, processes_of
+from tests.cluster.conftest import acked, commands_with, processes_of
 
 pytestmark = pytest.mark.cluster
 
@@ -113,12 +113,6 @@ def test_a_broker_that_dies_by_itself_is_reported_with_its_log(runs: Path) -> No
 
 
 def _pid_of(words: str, folder: Path) -> int:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except OSError:
-                continue
-            if line.startswith("java") and words in line and str(folder) in line:
-                return int(entry.name)
-    raise AssertionError(f"no process with {words} below {folder}")
+    lines = commands_with(words, str(folder))
+    (pid,) = (pid for pid, line in lines.items() if line.startswith("java"))
+    return pid

@@ -26,13 +26,13 @@ def test_mount_points_are_read_with_their_blanks_and_once() -> None:
 
 
 def test_releasing_what_was_never_shared_does_nothing(tmp_path: Path) -> None:
-    docker_mounts.release(tmp_path / "nodes")
-    docker_mounts.detach(tmp_path / "nodes")
+    docker_mounts.release(tmp_path / "run")
+    docker_mounts.detach(tmp_path / "run")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
 def test_a_shared_folder_is_found_by_its_mark_and_let_go_of(tmp_path: Path) -> None:
-    folder = tmp_path / "nodes"
+    folder = tmp_path / "run"
     folder.mkdir()
     if docker_mounts.share(folder, "run-1", "machine:1:1") != "rslave":
         pytest.skip("mounting is refused here")
