@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,18 +56,22 @@ logger.util.level = off
 """
 
 
+_SILENT = ("-XX:-UsePerfData", "-Xlog:disable", "-Xlog:all=error:stderr")
+"""The JVM announces what it thinks of shared files and archives on stdout, where our answer is to stand."""
+
+
 def cache_dir() -> Path:
     """Folder that outlives a run: class-data archives and the like."""
     return Path(os.environ.get("ACKED_CACHE", "~/.cache/acked")).expanduser() / "spark"
 
 
 def java_flags(cache: Path) -> str:
-    """JVM flags for a short life: serial collector, quiet logging, a class-data archive where possible."""
+    """JVM flags for a short life: serial collector, quiet, with the class-data archive where there is one."""
     flags = [
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         "-XX:ReservedCodeCacheSize=192m",
-        "-XX:-UsePerfData",
+        *_SILENT,
         "-Djava.net.preferIPv4Stack=true",
     ]
     try:
@@ -74,21 +80,24 @@ def java_flags(cache: Path) -> str:
         if not logging.exists() or logging.read_text() != _QUIET:
             logging.write_text(_QUIET)
         flags.append(f"-Dlog4j2.configurationFile=file:{logging}")
-        flags += archive_flags(cache)
     except OSError:
         pass
+    archive = archive_path(cache)
+    if archive.exists():
+        flags += [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"]
     return " ".join(flags)
 
 
-def archive_flags(cache: Path) -> list[str]:
-    """Flags that use the class-data archive of this PySpark, or write one at exit if there is none yet."""
+def archive_path(cache: Path) -> Path:
+    """Where the class-data archive of this PySpark and this Java is to lie (`checkers.class_data`)."""
     import pyspark
 
-    archive = cache / f"classes-{pyspark.__version__}-{sys.version_info[0]}{sys.version_info[1]}.jsa"
-    quiet = ["-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off"]
-    if archive.exists():
-        return [f"-XX:SharedArchiveFile={archive}", *quiet]
-    return []
+    home = os.environ.get("JAVA_HOME")
+    java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "java")
+    with suppress(OSError):
+        java = java.resolve(strict=True)
+    key = hashlib.sha256(f"{pyspark.__file__} {java}".encode()).hexdigest()[:12]
+    return cache / f"classes-{pyspark.__version__}-{key}.jsa"
 
 
 def start_session(
@@ -106,6 +115,8 @@ def start_session(
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    # The launcher is a Java process of its own, and what it prints beside a command line is passed on.
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", " ".join(("-XX:TieredStopAtLevel=1", *_SILENT)))
     local = master.startswith("local")
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

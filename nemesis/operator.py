@@ -19,6 +19,7 @@ from harness.kafka.wire.admin import (
 )
 from harness.kafka.wire.dialect import MODERN, Dialect
 from harness.waiting import wait_until
+from harness.zookeeper.four_letter import watchers
 from harness.zookeeper.operations import delete_controller
 from nemesis.fault import Action, Evidence, Injection
 from nemesis.roster import Roster
@@ -111,6 +112,7 @@ class Operator:
         def race() -> None:
             for _ in range(_CONTROLLER_TRIES):
                 epoch = _controller_epoch(client)
+                self._wait_for_watches("/controller")
                 delete_controller(client)
                 wait_until(
                     lambda epoch=epoch: _controller_epoch(client) > epoch,  # type: ignore[misc]
@@ -129,6 +131,21 @@ class Operator:
             race,
             lambda: (_controller_epoch(client), self._cluster.controller()),
             lambda seen: seen[0] > first and seen[1] is not None and wanted in (None, seen[1]),
+        )
+
+    def _wait_for_watches(self, path: str) -> None:
+        """Wait until every registered broker watches a znode: a deletion that nobody sees is never mended.
+
+        A broker that was told of a znode's creation watches it again only when it has dealt with that, and
+        the new controller only when it has taken over.
+        """
+        nodes = [node.address for node in self._roster.topology.role("zookeeper")]
+        wait_until(
+            lambda: len(frozenset().union(*(watchers(node, path) for node in nodes))),
+            accept=lambda watching: watching >= len(self._cluster.registered()),
+            within_s=_EFFECT_WITHIN_S,
+            awaiting=f"every registered broker to watch {path}",
+            poll_s=0.05,
         )
 
     def _controller(self) -> tuple[str, int]:

@@ -172,6 +172,8 @@ class _Run:
                 self._body(stage)
             with progress.phase("final logs", "reading every replica's final log"):
                 self._finish(stage, watch)
+            with progress.phase("taking down", "ending every process"):
+                stack.pop_all().close()
 
     def _body(self, stage: Stage) -> None:
         if self.rate > 0:
@@ -188,8 +190,9 @@ class _Run:
             reading = beside.submit(self._read_back, stage)
             watch.dump(self.folder.path)
             reading.result()
-        for client in stage.clients.values():
-            client.close()
+        with ThreadPoolExecutor(len(stage.clients)) as pool:
+            for closed in [pool.submit(client.close) for client in stage.clients.values()]:
+                closed.result()
 
     def _read_back(self, stage: Stage) -> None:
         if not self.setup.read_back:

@@ -8,13 +8,14 @@ import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from harness.console import Progress
 from harness.errors import EXIT_CRASHED, EXIT_INTERRUPTED, AckedError, UnfitError
 from harness.kafka.versions import kafka_version
-from harness.run.folder import RunFolder
+from harness.run.folder import CLAIMS, RunFolder
 from harness.run.runner import RunOptions, RunResult, run_scenario
 from harness.scenario import Scenario
 from report import terminal
@@ -55,11 +56,8 @@ def run_and_judge(
 
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        with ThreadPoolExecutor(1) as pool:
-            spark: list[Future[SparkSession]] = []
-            result = run_scenario(
-                scenario, options, folder, progress, lab_is_up=lambda: spark.append(pool.submit(_warm_up))
-            )
+        with closing(_Spark(folder)) as spark:
+            result = run_scenario(scenario, options, folder, progress, lab_is_up=spark.start)
             return _judge(result, spark, progress, as_json=as_json)
     except AckedError as error:
         report_error(error, progress.console)
@@ -85,14 +83,41 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _warm_up() -> SparkSession:
-    from checkers.session import start_session
+class _Spark:
+    """The session that will judge: started and warmed up beside the run, from a thread of its own."""
 
-    session: SparkSession = start_session()
-    return session
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._pool = ThreadPoolExecutor(1)
+        self._starting: Future[SparkSession] | None = None
+
+    def start(self) -> None:
+        """Begin, once there are hosts: namespaces are made from a process that has one thread."""
+        self._starting = self._pool.submit(self._start)
+
+    def session(self) -> SparkSession:
+        """The session, as soon as it is there."""
+        if self._starting is None:
+            self.start()
+        assert self._starting is not None
+        return self._starting.result()
+
+    def close(self) -> None:
+        """Let the thread end."""
+        self._pool.shutdown()
+
+    def _start(self) -> SparkSession:
+        from checkers.session import start_session
+        from checkers.warm import warm_up
+
+        session: SparkSession = start_session(warm=False)
+        declared = json.loads((self._folder.path / CLAIMS).read_text())
+        with suppress(AckedError):  # a claim that cannot be understood is reported by the judgement
+            warm_up(session, declared)
+        return session
 
 
-def _judge(result: RunResult, spark: list[Future[SparkSession]], progress: Progress, *, as_json: bool) -> int:
+def _judge(result: RunResult, spark: _Spark, progress: Progress, *, as_json: bool) -> int:
     from checkers.judge import judge
     from harness.cli.main import report_error
 
@@ -102,8 +127,7 @@ def _judge(result: RunResult, spark: list[Future[SparkSession]], progress: Progr
             return result.problem.exit_code
     began = time.monotonic()
     with progress.phase("judgement", "Spark reconciles what was acknowledged with what was kept"):
-        session = spark[0].result() if spark else _warm_up()
-        judgement = judge(session, result.folder.path)
+        judgement = judge(spark.session(), result.folder.path)
     progress.durations["to verdict"] = time.monotonic() - began
     result.folder.update(durations=progress.durations)
     if as_json:

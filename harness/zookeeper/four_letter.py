@@ -26,3 +26,22 @@ def mode(address: str, *, port: int = 2181, timeout_s: float = 1.0) -> str | Non
         if line.startswith("Mode: "):
             return line.removeprefix("Mode: ").strip()
     return None
+
+
+def watchers(address: str, path: str, *, port: int = 2181, timeout_s: float = 1.0) -> frozenset[str]:
+    """Sessions (hexadecimal) whose watch on the znode ``path`` this node keeps; none for a node that is down.
+
+    A node knows the watches of its own clients only: ask all of them for all watches.
+    """
+    try:
+        answer = ask(address, "wchp", port=port, timeout_s=timeout_s)
+    except OSError:
+        return frozenset()
+    sessions: set[str] = set()
+    inside = False
+    for line in answer.splitlines():
+        if line.startswith("/"):
+            inside = line.strip() == path
+        elif inside and line.strip():
+            sessions.add(line.strip())
+    return frozenset(sessions)

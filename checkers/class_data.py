@@ -1,0 +1,57 @@
+"""Spark's class-data archive: the classes that a judgement loads, laid down once, halve a session's start.
+
+    python -m checkers.class_data        # makes it when it is missing; `make setup` does
+
+It fits one Java and one PySpark in one place; Java ignores one that does not fit.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from checkers.session import archive_path, cache_dir, java_flags, start_session
+from harness.errors import AckedError
+
+END_WITHIN_S = 120.0
+
+
+def make(cache: Path) -> Path | None:
+    """Judge a tiny history and keep what was loaded; None, with everything as before, when that fails."""
+    archive = archive_path(cache)
+    if archive.exists():
+        return archive
+    flags = java_flags(cache)  # makes the folder
+    new = archive.with_suffix(f".{os.getpid()}.new")
+    options = {"spark.driver.extraJavaOptions": f"{flags} -XX:ArchiveClassesAtExit={new}"}
+    try:
+        session = start_session(settings=options)
+        gateway = session.sparkContext._gateway  # noqa: SLF001 - nothing public ends the JVM
+        process = gateway.proc
+        session.stop()
+        gateway.shutdown()
+        process.stdin.close()
+        process.wait(END_WITHIN_S)
+        new.rename(archive)
+    except (OSError, subprocess.TimeoutExpired):
+        new.unlink(missing_ok=True)
+        return None
+    return archive
+
+
+def main() -> int:
+    """Make the archive; without one Spark only starts slower, so a failure is said and no error."""
+    try:
+        made = make(cache_dir())
+    except AckedError as error:
+        sys.stderr.write(f"{error.message}\n")
+        return error.exit_code
+    if made is None:
+        sys.stderr.write("no class-data archive for Spark could be made; it starts slower without\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
