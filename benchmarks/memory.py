@@ -1,0 +1,138 @@
+"""Memory of a run's hosts, in either lab, from outside: PSS, so that shared pages count once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from docker.errors import DockerException
+
+from harness.errors import UnfitError
+from harness.lab import docker_engine
+
+_EVERY_S = 1.0
+_AGENTS = ("-m nemesis.probe", "-m workloads.agent")
+_ENGINE = ("dockerd", "containerd", "containerd-shim")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """MiB of one moment, or the peak of each."""
+
+    cluster: float = 0.0
+    """Brokers, ZooKeeper nodes, controllers."""
+    helpers: float = 0.0
+    """Whatever else runs in the hosts: clients' agents, probes, what holds a container."""
+    engine: float = 0.0
+    """The container engine with its shims, whoever else uses it."""
+
+    def peak(self, other: Memory) -> Memory:
+        """The greater of each."""
+        return Memory(*(max(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)))
+
+
+def in_embedded_hosts(folder: str) -> Memory:
+    """Of processes in the hosts of the run below ``folder``; they share a PID namespace with its harness."""
+    runs = {_namespace(pid, "pid") for pid in _pids() if _is_cluster(pid) and folder in _command(pid)}
+    members = [pid for pid in _pids() if _namespace(pid, "pid") in runs - {_namespace(1, "pid")}]
+    return _sum(pid for pid in members if _is_cluster(pid) or any(word in _command(pid) for word in _AGENTS))
+
+
+def in_containers(folder: str) -> Memory:
+    """Of processes in the containers whose folders lie below ``folder``; and the engine's."""
+    found = _sum(_pids_in_containers(folder))
+    engine = sum(_pss_mib(pid) for pid in _pids() if _name(pid) in _ENGINE)
+    return Memory(found.cluster, found.helpers, engine)
+
+
+class Sampler:
+    """Samples the memory once a second until it is stopped."""
+
+    def __init__(self, lab: str, folder: str) -> None:
+        """Start sampling; ``folder`` holds the run folders."""
+        self._measure = in_containers if lab == "compose" else in_embedded_hosts
+        self._folder = folder
+        self._peak = Memory()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> Memory:
+        """End it; returns the peaks."""
+        self._stop.set()
+        self._thread.join()
+        return self._peak
+
+    def _run(self) -> None:
+        while not self._stop.wait(_EVERY_S):
+            self._peak = self._peak.peak(self._measure(self._folder))
+
+
+def _pids_in_containers(folder: str) -> list[int]:
+    try:
+        client = docker_engine.connect()
+    except UnfitError:
+        return []
+    try:
+        containers = client.api.containers(filters={"label": docker_engine.LABEL_RUN})
+        mine = [
+            entry["Id"]
+            for entry in containers
+            if any(mount["Source"].startswith(folder) for mount in entry["Mounts"])
+        ]
+        firsts = [client.api.inspect_container(container)["State"]["Pid"] for container in mine]
+    except DockerException:  # a container that has just gone
+        return []
+    finally:
+        client.close()
+    inside = {_namespace(first, "pid") for first in firsts} - {_namespace(1, "pid"), ""}
+    return [pid for pid in _pids() if _namespace(pid, "pid") in inside]
+
+
+def _sum(pids: Iterable[int]) -> Memory:
+    cluster = helpers = 0.0
+    for pid in pids:
+        if _is_cluster(pid):
+            cluster += _pss_mib(pid)
+        else:
+            helpers += _pss_mib(pid)
+    return Memory(cluster, helpers)
+
+
+def _is_cluster(pid: int) -> bool:
+    return _command(pid).startswith("java ") and "server.properties" in _command(pid)
+
+
+def _pids() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _read(pid: int, what: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{what}").read_bytes()
+    except OSError:
+        return b""
+
+
+def _command(pid: int) -> str:
+    return _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace")
+
+
+def _name(pid: int) -> str:
+    return _read(pid, "comm").decode(errors="replace").strip()
+
+
+def _namespace(pid: int, kind: str) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/ns/{kind}").readlink())
+    except OSError:
+        return ""
+
+
+def _pss_mib(pid: int) -> float:
+    for line in _read(pid, "smaps_rollup").decode().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
