@@ -218,5 +218,7 @@ SCENARIO = Scenario(
         ),
     ),
     faults=("isolate az1",),
+    versions=("2.7.1", "2.7.1@2.6", "3.9.1"),
+    modes=("zookeeper", "kraft", "kraft-combined"),
     outcome="every acks=1 write acknowledged in az1 after the cut is lost, nothing else",
 )

@@ -31,7 +31,14 @@ _T = follower_cut_from_leader.TOPIC
 
 def _same(base: Scenario, name: str, section: str, claims: tuple[Claim, ...], title: str = "") -> Scenario:
     return replace(
-        base, name=name, article="001", section=section, claims=claims, title=title or f"As {base.name}"
+        base,
+        name=name,
+        article="001",
+        section=section,
+        claims=claims,
+        title=title or f"As {base.name}",
+        versions=(),
+        modes=(),
     )
 
 

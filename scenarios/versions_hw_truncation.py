@@ -198,6 +198,6 @@ SCENARIO = Scenario(
     kafka="0.10.2.2",
     mode="zookeeper",
     outcome="0.10.2.2 loses m2 and diverges; from 0.11.0.3 on it is kept (2.4.1 never opens the window)",
-    versions=("0.10.2.2", "0.11.0.3", "1.1.1", "2.4.1", "2.7.1"),
+    versions=("0.10.2.2", "0.11.0.3", "1.1.1", "2.4.1", "2.7.1", "2.7.1@2.6"),
     modes=("zookeeper",),
 )

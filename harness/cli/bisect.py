@@ -41,7 +41,7 @@ def bisect(
     wanted_mode = mode or scenario.mode
     found = candidates(scenario, claim, versions_of(versions), wanted_mode)
     for version in found:
-        prepare(scenario, lab=lab, kafka=version.version, mode=wanted_mode)
+        prepare(scenario, lab=lab, kafka=version.label, mode=wanted_mode)
     progress = Progress(quiet=as_json)
     session = start_session()
 
@@ -52,7 +52,7 @@ def bisect(
         progress.say(f"{version}: {claim} is {status} ({result.observed.get(claim, '')})")
         return result
 
-    answer = search(claim, [version.version for version in found], run)
+    answer = search(claim, [version.label for version in found], run)
     if as_json:
         typer.echo(json.dumps(asdict(answer), indent=2))
     else:

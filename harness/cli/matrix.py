@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import json
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -14,18 +13,11 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.console import Progress
-from harness.errors import UsageError
-from harness.kafka.versions import version_key
+from harness.errors import EXIT_INTERRUPTED, UsageError
 from harness.run.catalogue import all_scenarios
-from harness.run.matrix import (
-    CellResult,
-    default_parallel,
-    plan,
-    run_cells,
-    summary,
-    versions_of,
-    worst,
-)
+from harness.run.many import Series, run_series
+from harness.run.matrix import column_key, default_parallel, plan, versions_of
+from harness.run.rows import NOT_JUDGED, Row, by_key, remaining, span, verdicts, worst
 from harness.scenario import Scenario
 
 _STYLES = {"as declared": "green", "violated": "red", "unknown": "yellow"}
@@ -40,7 +32,10 @@ def matrix(
         typer.Argument(help="Scenarios or globs; without any, those that show how versions differ."),
     ] = None,
     versions: Annotated[
-        str, typer.Option(help="Kafka versions, comma-separated; the scenarios' own by default.")
+        str,
+        typer.Option(
+            help="Kafka versions, comma-separated; the scenarios' own by default; 2.7.1@2.6 for protocol 2.6."
+        ),
     ] = "",
     modes: Annotated[
         str, typer.Option(help="Metadata modes, comma-separated; the scenarios' own by default.")
@@ -49,33 +44,56 @@ def matrix(
     lab: Annotated[str, typer.Option(help="Where hosts live: embedded (no daemon) or compose.")] = "embedded",
     runs: Annotated[Path, typer.Option(help="Folder that run folders are made in.")] = Path("runs"),
     force: Annotated[bool, typer.Option(help="Try versions that are not known.")] = False,
+    repeat: Annotated[int, typer.Option(help="Run each cell so often.")] = 1,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with an interrupted matrix: its folder, runs/matrix/<time>.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Run scenarios on several Kafka versions and show verdicts with lost and duplicated messages.
 
-    The table is also kept as Markdown and JSON in the folder `matrix` of the run folders. Exit code: that
-    of the worst cell.
+    The table is also kept as Markdown and JSON in the folder `matrix` of the run folders, with a line per
+    run in `runs.jsonl`, also if it is interrupted. Exit code: that of the worst cell.
     """
     from checkers.judge import VERDICTS
     from harness.run.session import prepare
 
     wanted = tuple(mode.strip() for mode in modes.split(",") if mode.strip())
     chosen = select(names or [])
-    cells = plan(chosen, versions_of(versions, force=force), wanted)
+    cells = plan(chosen, versions_of(versions, force=force), wanted, repeat)
     progress = Progress(quiet=as_json)
-    for version in sorted({cell.version for cell in cells}, key=version_key):
+    for version in sorted({cell.version for cell in cells}, key=column_key):
         one = next(cell for cell in cells if cell.version == version)
         scenario = next(entry for entry in chosen if entry.name == one.scenario)
         prepare(scenario, lab=lab, kafka=version, mode=one.mode, force=force)
-    progress.say(f"{len(cells)} runs, {parallel or default_parallel()} side by side")
-    results = list(run_cells(cells, runs, parallel=parallel or default_parallel(), lab=lab, say=progress.say))
-    where = keep(results, runs)
+    series = Series.begin(runs, "matrix", resume)
+    left = remaining(cells, series.rows)
+    side_by_side = parallel or default_parallel()
+    progress.say(f"{len(left)} runs, {side_by_side} side by side; a line for each in {series.file}")
+    interrupted = False
+    try:
+        run_series(left, series, parallel=side_by_side, lab=lab, runs=runs, say=progress.say)
+    except KeyboardInterrupt:
+        interrupted = True
+    rows = series.rows
+    if rows:
+        keep(rows, series.folder)
+    series.close()
     if as_json:
-        typer.echo(json.dumps([_row(result) for result in results], indent=2))
-    else:
-        show(results)
-        progress.say(f"kept in {where}")
-    raise typer.Exit(VERDICTS[worst(results)])
+        typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
+    elif rows:
+        show(rows)
+        progress.say(f"kept in {series.folder}")
+    if interrupted:
+        told = f" --resume {series.folder} goes on." if rows else ""
+        progress.console.print(
+            f"acked: interrupted after {len(rows)} of {len(cells)} runs; everything that was started has "
+            f"been ended.{told}",
+            markup=False,
+            soft_wrap=True,
+        )
+        raise typer.Exit(EXIT_INTERRUPTED)
+    raise typer.Exit(VERDICTS[worst(rows)])
 
 
 def select(names: list[str]) -> list[Scenario]:
@@ -92,28 +110,27 @@ def select(names: list[str]) -> list[Scenario]:
     return list(chosen.values())
 
 
-def _rows(results: list[CellResult]) -> tuple[list[str], list[tuple[str, str, dict[str, CellResult]]]]:
-    """Versions, and for each scenario and mode its cells by version."""
-    versions = sorted({result.cell.version for result in results}, key=version_key)
-    rows: dict[tuple[str, str], dict[str, CellResult]] = {}
-    for result in results:
-        key = (result.cell.scenario, result.cell.mode)
-        rows.setdefault(key, {})[result.cell.version] = result
-    return versions, [(name, mode, rows[(name, mode)]) for name, mode in sorted(rows)]
+def _grid(rows: list[Row]) -> tuple[list[str], list[tuple[str, str, dict[str, list[Row]]]]]:
+    """Versions, and for each scenario and mode its runs by version."""
+    versions = sorted({row.version for row in rows}, key=column_key)
+    lines: dict[tuple[str, str], dict[str, list[Row]]] = {}
+    for (name, version, mode), ran in by_key(rows).items():
+        lines.setdefault((name, mode), {})[version] = ran
+    return versions, [(name, mode, lines[(name, mode)]) for name, mode in sorted(lines)]
 
 
-def show(results: list[CellResult]) -> None:
+def show(rows: list[Row]) -> None:
     """The table on the terminal; below it, why cells are not as declared."""
-    versions, rows = _rows(results)
+    versions, lines = _grid(rows)
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = _WIDE
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("scenario", "mode", *versions):
         table.add_column(heading, no_wrap=True)
-    for name, mode, cells in rows:
+    for name, mode, cells in lines:
         texts = [
-            f"[{_STYLES.get(cells[version].verdict, 'red')}]{_short(cells[version])}[/]"
+            f"[{_STYLES.get(worst(cells[version]), 'red')}]{_short(cells[version])}[/]"
             if version in cells
             else "–"
             for version in versions
@@ -121,38 +138,45 @@ def show(results: list[CellResult]) -> None:
         table.add_row(name, mode, *texts)
     console.print(table)
     console.print("[dim]✓ as declared, ✗ violated, ? unknown; counts are messages[/dim]")
-    for result in results:
-        if result.verdict != "as declared":
-            told = result.reasons[:1] if result.verdict in ("crashed", "invalid") else result.reasons
-            console.print(f"{result.cell}: {'; '.join(told)}", markup=False)
+    for row in rows:
+        if row.verdict != "as declared":
+            told = row.reasons[:1] if row.verdict in NOT_JUDGED else row.reasons
+            console.print(f"{row.scenario} on {row.version} {row.mode}: {'; '.join(told)}", markup=False)
 
 
-def _short(result: CellResult) -> str:
-    sign = _SIGNS.get(result.verdict)
-    if sign is None:
-        return result.verdict
-    counts = [f"{result.lost} lost"] if result.lost else []
-    counts += [f"{result.duplicated} duplicated"] if result.duplicated else []
-    return f"{sign} {', '.join(counts)}".strip()
+def _short(ran: list[Row]) -> str:
+    if len(ran) == 1:
+        sign = _SIGNS.get(ran[0].verdict)
+        return f"{sign} {', '.join(_counts(ran))}".strip() if sign else ran[0].verdict
+    told = verdicts(ran, len(ran))
+    for verdict, sign in _SIGNS.items():
+        told = told.replace(verdict, sign)
+    return ", ".join((told, *_counts(ran)))
 
 
-def keep(results: list[CellResult], runs: Path) -> Path:
-    """Write the table as `matrix.md` and `matrix.json`; returns their folder."""
-    folder = runs / "matrix" / datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S")
-    folder.mkdir(parents=True, exist_ok=True)
-    versions, rows = _rows(results)
+def _counts(ran: list[Row]) -> list[str]:
+    judged = [row for row in ran if row.verdict not in NOT_JUDGED]
+    lost, duplicated = [row.lost for row in judged], [row.duplicated for row in judged]
+    counts = [f"{span(lost)} lost"] if any(lost) else []
+    return counts + ([f"{span(duplicated)} duplicated"] if any(duplicated) else [])
+
+
+def _long(ran: list[Row]) -> str:
+    told = verdicts(ran, len(ran))
+    if all(row.verdict in NOT_JUDGED for row in ran):
+        return told
+    return f"{told}, {', '.join(_counts(ran)) or 'nothing lost'}"
+
+
+def keep(rows: list[Row], folder: Path) -> None:
+    """Write the table as `matrix.md` and `matrix.json`."""
+    versions, grid = _grid(rows)
     lines = [
         "| scenario | mode | " + " | ".join(versions) + " |",
         "|---|---|" + "---|" * len(versions),
     ]
-    for name, mode, cells in rows:
-        texts = [summary(cells[version]) if version in cells else "–" for version in versions]
+    for name, mode, cells in grid:
+        texts = [_long(cells[version]) if version in cells else "–" for version in versions]
         lines.append(f"| {name} | {mode} | " + " | ".join(texts) + " |")
     (folder / "matrix.md").write_text("\n".join(lines) + "\n")
-    (folder / "matrix.json").write_text(json.dumps([_row(result) for result in results], indent=2) + "\n")
-    return folder
-
-
-def _row(result: CellResult) -> dict[str, object]:
-    row = asdict(result)
-    return {**row.pop("cell"), **row, "folder": str(result.folder)}
+    (folder / "matrix.json").write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")

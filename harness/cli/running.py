@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from harness.console import Progress
-from harness.errors import UsageError
+from harness.errors import EXIT_INTERRUPTED, UsageError
 from harness.lab.namespaces import run_inside
 
 LABS = ("embedded", "compose")
@@ -30,21 +30,26 @@ def run(
     pattern: Annotated[str, typer.Option("--filter", help="With --all: scenarios of this glob.")] = "",
     repeat: Annotated[int, typer.Option(help="Run it, or each of them, so often.")] = 1,
     parallel: Annotated[int, typer.Option(help="Clusters side by side; 0 for three.")] = 0,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with an interrupted series: its folder, runs/all/<time>.")
+    ] = None,
 ) -> None:
     """Run one scenario on a real cluster and judge it; or many, several clusters side by side.
 
+    Of many runs each leaves a line in `runs.jsonl` of the series' folder, also if the series is interrupted.
     Exit code: 0 as declared, 1 violated, 2 unknown or invalid, 3 this machine cannot, 254 usage, 255 crash.
     """
     from harness.run.catalogue import find
+    from harness.run.cell import speaking
     from harness.run.folder import RunFolder
     from harness.run.session import prepare, run_and_judge
 
     if lab not in LABS:
         raise UsageError(f"There is no lab {lab!r}; say {' or '.join(LABS)}.")
-    if everything or pattern or repeat != 1:
+    if everything or pattern or repeat != 1 or resume:
         if kafka or mode or rate is not None:
             raise UsageError("--kafka, --mode and --rate are for a single run; `acked matrix` varies them.")
-        raise typer.Exit(_many(name, pattern, everything, repeat, parallel, lab, runs, as_json))
+        raise typer.Exit(_many(name, pattern, everything, repeat, parallel, lab, runs, as_json, resume))
     if not name:
         raise UsageError("Say which scenario to run (`acked list` shows them), or --all.")
     scenario = find(name)
@@ -53,7 +58,7 @@ def run(
     folder = RunFolder.create(runs, scenario.name)
 
     def work() -> int:
-        return run_and_judge(scenario, options, folder, progress, as_json=as_json)
+        return run_and_judge(speaking(scenario, options.version), options, folder, progress, as_json=as_json)
 
     raise typer.Exit(run_inside(work) if lab == "embedded" else work())
 
@@ -67,12 +72,13 @@ def _many(
     lab: str,
     runs: Path,
     as_json: bool,
+    resume: Path | None,
 ) -> int:
     """Several runs side by side; the worst verdict gives the exit code."""
     from rich.console import Console
 
     from checkers.judge import VERDICTS
-    from harness.run import many
+    from harness.run import many, rows
     from harness.run.catalogue import find
     from harness.run.session import prepare
 
@@ -81,36 +87,57 @@ def _many(
     scenarios = [find(name)] if name else many.select(pattern)
     side_by_side = parallel or many.SIDE_BY_SIDE
     progress = Progress(quiet=as_json)
+    planned = many.cells(scenarios, repeat)
     for version, mode in sorted({(one.kafka, one.mode) for one in scenarios}):
         example = next(one for one in scenarios if (one.kafka, one.mode) == (version, mode))
         prepare(example, lab=lab, say=progress.say)
-    progress.say(f"{len(scenarios) * repeat} runs, {side_by_side} side by side")
+    series = many.Series.begin(runs, "all", resume)
+    left = rows.remaining(planned, series.rows)
+    progress.say(f"{len(left)} runs, {side_by_side} side by side; a line for each in {series.file}")
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=160)
-    with many.live(console, scenarios, repeat) as done:
-        outcomes = many.run_many(
-            scenarios,
-            repeat=repeat,
-            parallel=side_by_side,
-            lab=lab,
-            runs=runs,
-            say=(lambda text: None) if console.is_terminal else progress.say,
-            done=done,
-        )
+    interrupted = False
+    try:
+        with many.live(console, scenarios, repeat, series.rows) as done:
+            many.run_series(
+                left,
+                series,
+                parallel=side_by_side,
+                lab=lab,
+                runs=runs,
+                say=(lambda text: None) if console.is_terminal else progress.say,
+                done=done,
+            )
+    except KeyboardInterrupt:
+        interrupted = True
     facts = {
         "parallel": side_by_side,
         "repeat": repeat,
+        "interrupted": interrupted,
         "seconds": round(time.monotonic() - progress.started, 1),
     }
-    where = many.keep(outcomes, runs, facts)
+    ended = series.rows
+    if ended:
+        many.keep(ended, series.folder, facts)
+    series.close()
     if as_json:
-        typer.echo(many.as_json(outcomes))
+        typer.echo(many.as_json(ended))
     else:
         if not console.is_terminal:
-            console.print(many.table(scenarios, outcomes, repeat))
-        for outcome in outcomes:
-            if outcome.verdict != "as declared":
-                console.print(f"{outcome.scenario}: {'; '.join(outcome.reasons)}", markup=False)
-        progress.say(f"{len(outcomes)} runs: {many.worst(outcomes)}; kept in {where}")
-    return VERDICTS[many.worst(outcomes)]
+            console.print(many.table(scenarios, ended, repeat))
+        for row in ended:
+            if row.verdict != "as declared":
+                console.print(f"{row.scenario}: {'; '.join(row.reasons)}", markup=False)
+        if ended:
+            progress.say(f"{len(ended)} runs: {rows.worst(ended)}; kept in {series.folder}")
+    if interrupted:
+        told = f" --resume {series.folder} goes on." if ended else ""
+        progress.console.print(
+            f"acked: interrupted after {len(ended)} of {len(planned)} runs; everything that was started has "
+            f"been ended.{told}",
+            markup=False,
+            soft_wrap=True,
+        )
+        return EXIT_INTERRUPTED
+    return VERDICTS[rows.worst(ended)]

@@ -81,12 +81,19 @@ class KafkaVersion:
     zookeeper_heap_mb: int = 128
     known: bool = True
     """False for a version that is only tried (`--force`)."""
+    protocol: str = ""
+    """`inter.broker.protocol.version` that the brokers are told to speak; empty: their own."""
 
     @property
     def coordinates(self) -> tuple[Coordinates, ...]:
         """Everything to resolve, Kafka first."""
         kafka = Coordinates("org.apache.kafka", f"kafka_{self.scala}", self.version)
         return (kafka, *self.logging, *self.extras)
+
+    @property
+    def label(self) -> str:
+        """As `kafka_version` takes it: with the protocol, where that is another."""
+        return f"{self.version}@{self.protocol}" if self.protocol else self.version
 
     @property
     def default_mode(self) -> Mode:
@@ -152,9 +159,9 @@ DEFAULT = _V2_7.version
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Sorts version numbers; raises UsageError for what is none."""
+    """Sorts version numbers, whatever protocol comes behind an @; raises UsageError for what is none."""
     try:
-        return tuple(int(part) for part in version.split("."))
+        return tuple(int(part) for part in version.partition("@")[0].split("."))
     except ValueError:
         raise UsageError(f"{version!r} is no Kafka version; say one like {DEFAULT}.") from None
 
@@ -162,9 +169,12 @@ def version_key(version: str) -> tuple[int, ...]:
 def kafka_version(version: str, *, force: bool = False) -> KafkaVersion:
     """What is known of ``version``.
 
-    With ``force`` a version that is not known is taken to be like the newest known one below it. Raises
-    UsageError otherwise, with the nearest and all known ones.
+    `2.7.1@2.6` means 2.7.1 whose brokers speak the protocol of 2.6. With ``force`` a version that is not
+    known is taken to be like the newest known one below it. Raises UsageError otherwise, with the nearest
+    and all known ones.
     """
+    if "@" in version:
+        return _speaking(version, force=force)
     if version in VERSIONS:
         return VERSIONS[version]
     asked = version_key(version)
@@ -177,3 +187,15 @@ def kafka_version(version: str, *, force: bool = False) -> KafkaVersion:
         )
     older = [entry for entry in _ALL if version_key(entry.version) <= asked]
     return replace((older or [_FIRST])[-1], version=version, known=False)
+
+
+def _speaking(text: str, *, force: bool) -> KafkaVersion:
+    name, _, protocol = text.partition("@")
+    version = kafka_version(name, force=force)
+    if "zookeeper" not in version.modes or not (0, 10) <= version_key(protocol)[:2] < version_key(name)[:2]:
+        raise UsageError(
+            f"Kafka {name} cannot be told to speak protocol {protocol!r}: say an older one of a version "
+            f"that runs with ZooKeeper, like 2.7.1@2.6."
+        )
+    alter_isr = version.alter_isr and version_key(protocol) >= (2, 7)
+    return replace(version, protocol=protocol, alter_isr=alter_isr)

@@ -55,7 +55,7 @@ def candidates(
         and any(entry["name"] == claim for entry in scenario.declared(version.version)["claims"])
     )
     if len(fit) < 2:
-        said = ", ".join(version.version for version in wanted) or "none"
+        said = ", ".join(version.label for version in wanted) or "none"
         raise UsageError(
             f"A search needs two versions that run in mode {mode} and have claim {claim!r}; of {said}, "
             f"{len(fit)} do."

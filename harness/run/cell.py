@@ -5,27 +5,33 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import FrameType
 
 from harness.console import Progress
-from harness.errors import EXIT_AS_DECLARED, AckedError
-from harness.kafka.versions import kafka_version
+from harness.errors import EXIT_AS_DECLARED, EXIT_INTERRUPTED, AckedError
+from harness.kafka.versions import KafkaVersion, kafka_version
 from harness.lab.namespaces import die_with_parent, run_inside
 from harness.run.folder import RunFolder
 from harness.scenario import Scenario
 
 LIMIT_S = 420.0
 """No run takes that long; one that does is ended and counts as crashed."""
+END_S = 30.0
+"""A run that is told to end takes its hosts down first."""
 LOG = "run.log"
+PROTOCOL = "inter.broker.protocol.version"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One scenario on one Kafka version in one metadata mode."""
+    """One scenario on one Kafka version (`2.7.1@2.6`: with an older protocol) in one metadata mode."""
 
     scenario: str
     version: str
@@ -44,27 +50,56 @@ class Ran:
     seconds: float
 
 
-def run_cell(cell: Cell, runs: Path, lab: str = "embedded") -> Ran:
+@dataclass
+class Running:
+    """The processes of runs that last, so that whoever is interrupted can end them all."""
+
+    _processes: set[subprocess.Popen[bytes]] = field(default_factory=set)
+    _ended: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self, command: list[str], log: Path) -> subprocess.Popen[bytes]:
+        """Start a process in a session of its own: a Ctrl-C reaches it through us, and only once."""
+        with self._lock, log.open("ab") as output:
+            if self._ended:
+                raise KeyboardInterrupt
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+            self._processes.add(process)
+            return process
+
+    def forget(self, process: subprocess.Popen[bytes]) -> None:
+        """It has ended."""
+        with self._lock:
+            self._processes.discard(process)
+
+    def end_all(self) -> None:
+        """Tell all of them to end; none is started from now on."""
+        with self._lock:
+            self._ended = True
+            for process in self._processes:
+                process.terminate()
+
+
+def run_cell(cell: Cell, runs: Path, lab: str = "embedded", running: Running | None = None) -> Ran:
     """Run a cell in a process of its own and wait for it; all that it says goes to `run.log`.
 
     Whatever happens to it, the run folder says what: it ends as crashed where the process left no word.
     """
+    running = running or Running()
     folder = RunFolder.create(runs, cell.scenario)
     folder.update(scenario=cell.scenario, kafka=cell.version, mode=cell.mode, lab=lab, status="running")
     command = [sys.executable, "-m", "harness.run.cell", cell.scenario, cell.version, cell.mode, lab]
     began = time.monotonic()
-    with (folder.path / LOG).open("ab") as log:
-        process = subprocess.Popen(
-            [*command, str(folder.path)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
-        )
-        try:
-            process.wait(LIMIT_S)
-        except subprocess.TimeoutExpired:
-            folder.update(status="crashed", problem=f"{cell} did not end within {LIMIT_S:g} s")
-        finally:
-            if process.poll() is None:
-                process.terminate()  # its namespaces go with it, and everything in them
-                process.wait(30)
+    process = running.begin([*command, str(folder.path)], folder.path / LOG)
+    try:
+        process.wait(LIMIT_S)
+    except subprocess.TimeoutExpired:
+        folder.update(status="crashed", problem=f"{cell} did not end within {LIMIT_S:g} s")
+    finally:
+        _end(process)
+        running.forget(process)
     if folder.manifest().get("status") == "running":
         folder.update(
             status="crashed",
@@ -73,11 +108,39 @@ def run_cell(cell: Cell, runs: Path, lab: str = "embedded") -> Ran:
     return Ran(cell, folder.path, time.monotonic() - began)
 
 
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.terminate()  # its namespaces go with it, and everything in them
+        try:
+            process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def speaking(scenario: Scenario, version: KafkaVersion) -> Scenario:
+    """The scenario with brokers that speak the version's protocol, where that is not its own."""
+    if not version.protocol:
+        return scenario
+    config = {**scenario.setup.broker_config, PROTOCOL: version.protocol}
+    return replace(scenario, setup=replace(scenario.setup, broker_config=config))
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: hosts are being taken down
+    raise KeyboardInterrupt
+
+
 def _run(scenario: Scenario, cell: Cell, lab: str, folder: RunFolder) -> int:
     from harness.run.runner import RunOptions, run_scenario
 
-    options = RunOptions(kafka_version(cell.version, force=True), cell.mode, lab)
-    result = run_scenario(scenario, options, folder, Progress())
+    signal.signal(signal.SIGTERM, _interrupt)
+    version = kafka_version(cell.version, force=True)
+    options = RunOptions(version, cell.mode, lab)
+    try:
+        result = run_scenario(speaking(scenario, version), options, folder, Progress())
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
     if result.problem is not None:
         sys.stderr.write(f"{result.problem.message}\n{result.problem.detail}\n")
     return EXIT_AS_DECLARED

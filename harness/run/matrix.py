@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import signal
+import threading
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from harness.errors import AckedError, UsageError
 from harness.kafka.versions import KafkaVersion, kafka_version, version_key
-from harness.run.cell import Cell, Ran, run_cell
+from harness.run.cell import Cell, Ran, Running, run_cell
 from harness.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -41,32 +45,42 @@ class CellResult:
 
 def versions_of(text: str, *, force: bool = False) -> tuple[KafkaVersion, ...]:
     """Versions out of a comma-separated list, oldest first. Raises UsageError for one that is not known."""
-    names = sorted({name.strip() for name in text.split(",") if name.strip()}, key=version_key)
+    names = sorted({name.strip() for name in text.split(",") if name.strip()}, key=column_key)
     return tuple(kafka_version(name, force=force) for name in names)
 
 
+def column_key(label: str) -> tuple[tuple[int, ...], str]:
+    """Sorts versions; one that speaks an older protocol comes behind itself."""
+    return version_key(label), label
+
+
 def plan(
-    scenarios: Iterable[Scenario], versions: Sequence[KafkaVersion] = (), modes: Sequence[str] = ()
+    scenarios: Iterable[Scenario],
+    versions: Sequence[KafkaVersion] = (),
+    modes: Sequence[str] = (),
+    repeat: int = 1,
 ) -> tuple[Cell, ...]:
-    """The cells that make sense: a version that cannot run in a mode gives none.
+    """The cells that make sense, ``repeat`` times in rounds: a version that cannot run in a mode gives none.
 
     Without ``versions`` or ``modes``, those whose difference a scenario shows. Raises UsageError where
     nothing is left.
     """
+    if repeat < 1:
+        raise UsageError(f"--repeat {repeat}: say 1 or more.")
     cells: list[Cell] = []
     tried: dict[str, None] = {}
     for scenario in scenarios:
         wanted = versions or tuple(kafka_version(name) for name in scenario.versions or (scenario.kafka,))
         for version in wanted:
             for mode in modes or scenario.modes or (scenario.mode,):
-                tried[f"{version.version} {mode}"] = None
+                tried[f"{version.label} {mode}"] = None
                 if mode in version.modes:
-                    cells.append(Cell(scenario.name, version.version, mode))
+                    cells.append(Cell(scenario.name, version.label, mode))
     if not cells:
         raise UsageError(
             f"None of these can be run here: {', '.join(tried)}; `acked versions` shows what each can do."
         )
-    return tuple(cells)
+    return tuple(cells) * repeat
 
 
 def default_parallel() -> int:
@@ -76,14 +90,17 @@ def default_parallel() -> int:
 
 def run_cells(
     cells: Sequence[Cell], runs: Path, *, parallel: int, lab: str = "embedded", say: Say
-) -> Iterator[CellResult]:
+) -> Generator[CellResult]:
     """Run cells side by side and judge each as it ends, in one Spark session that starts meanwhile."""
     from checkers.session import start_session
 
+    running = Running()
     with ThreadPoolExecutor(parallel, thread_name_prefix="cell") as pool:
-        waiting = [pool.submit(run_cell, cell, runs, lab) for cell in cells]
+        waiting = [pool.submit(run_cell, cell, runs, lab, running) for cell in cells]
         try:
             session = start_session()
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGINT, _interrupt)  # Spark's own asks its JVM first
             for done in as_completed(waiting):
                 ran = done.result()
                 result = judge_cell(session, ran)
@@ -92,6 +109,12 @@ def run_cells(
         finally:
             for future in waiting:
                 future.cancel()
+            running.end_all()
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    logging.disable()  # the library that talks to the JVM would show where it was interrupted
+    raise KeyboardInterrupt
 
 
 def judge_cell(session: object, ran: Ran) -> CellResult:
@@ -128,8 +151,3 @@ def summary(result: CellResult) -> str:
     counts = [f"{result.lost} lost"] if result.lost else []
     counts += [f"{result.duplicated} duplicated"] if result.duplicated else []
     return f"{result.verdict}, {', '.join(counts) or 'nothing lost'}"
-
-
-def worst(results: Iterable[CellResult]) -> str:
-    """The verdict that decides the exit code."""
-    return min((result.verdict for result in results), key=WORST_FIRST.index, default="unknown")

@@ -10,9 +10,9 @@ import pytest
 from harness.errors import InvalidRunError, UsageError
 from harness.kafka.versions import kafka_version
 from harness.run.bisect import candidates, search
-from harness.run.cell import Cell, run_cell
+from harness.run.cell import Cell, Running, run_cell, speaking
 from harness.run.folder import RunFolder
-from harness.run.matrix import CellResult, plan, summary, versions_of, worst
+from harness.run.matrix import CellResult, plan, summary, versions_of
 from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, speaks_of
 
 
@@ -84,13 +84,26 @@ def test_versions_are_sorted_and_known() -> None:
         versions_of("3.9.11")
 
 
+def test_an_older_protocol_is_a_column_of_its_own() -> None:
+    """2.7.1 whose brokers speak 2.6 is neither of the two; a protocol that is not older is refused."""
+    assert [v.label for v in versions_of("2.7.1@2.6,2.7.1")] == ["2.7.1", "2.7.1@2.6"]
+    older = kafka_version("2.7.1@2.6")
+    assert (older.version, older.protocol, older.alter_isr) == ("2.7.1", "2.6", False)
+    (cell,) = plan([scenario(mode="zookeeper")], (older,))
+    assert str(cell) == "example on 2.7.1@2.6 zookeeper"
+    told = speaking(scenario(), older).setup.broker_config
+    assert told == {"inter.broker.protocol.version": "2.6"}
+    for wrong in ("2.7.1@2.7", "2.7.1@", "3.9.1@2.6"):
+        with pytest.raises(UsageError, match="protocol|no Kafka version"):
+            kafka_version(wrong)
+
+
 def test_cells_as_the_table_shows_them() -> None:
     """The verdict, and what an operator asks next."""
     assert summary(result("3.9.1", {})) == "as declared, nothing lost"
     full = CellResult(Cell("example", "3.9.1", "kraft"), Path(), "violated", lost=3, duplicated=1)
     assert summary(full) == "violated, 3 lost, 1 duplicated"
     assert summary(CellResult(full.cell, Path(), "crashed", lost=3)) == "crashed"
-    assert worst([result("3.9.1", {}), full]) == "violated"
 
 
 def test_a_cell_that_cannot_start_ends_as_crashed_with_the_reason(tmp_path: Path) -> None:
@@ -99,6 +112,14 @@ def test_a_cell_that_cannot_start_ends_as_crashed_with_the_reason(tmp_path: Path
     manifest = RunFolder.open(ran.folder).manifest()
     assert manifest["status"] == "crashed"
     assert "There is no scenario 'no-such-scenario'" in manifest["problem"]
+
+
+def test_who_is_interrupted_starts_nothing_more(tmp_path: Path) -> None:
+    """A thread that was about to begin its run must not, once all were ended."""
+    running = Running()
+    running.end_all()
+    with pytest.raises(KeyboardInterrupt):
+        run_cell(Cell("no-fault", "2.7.1", "zookeeper"), tmp_path / "runs", running=running)
 
 
 def test_the_search_halves() -> None:

@@ -1,0 +1,113 @@
+"""Writes the tables of `docs/repeats.md` and `docs/repeats-kraft.md` out of rows of runs.
+
+`python -m scenarios.repeats FILE…`, where the files are the `runs.jsonl` that `acked run --all --repeat N`
+and `acked matrix --repeat N` leave (`runs/all/*/runs.jsonl runs/matrix/*/runs.jsonl`). Rows of several files
+add up; a run that stands in two of them counts once. What is written by hand around a table stays.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.errors import EXIT_USAGE, AckedError, BadDataError
+from harness.kafka.versions import version_key
+from harness.run.catalogue import all_scenarios
+from harness.run.rows import NOT_JUDGED, Row, by_key, read_rows, same_claims, span, verdicts
+
+DOCS = Path(__file__).parent.parent / "docs"
+CATALOGUE, VERSIONS = DOCS / "repeats.md", DOCS / "repeats-kraft.md"
+BEGIN = "<!-- begin: python -m scenarios.repeats FILE… -->"
+END = "<!-- end -->"
+_HEADINGS = (
+    "scenario",
+    "Kafka",
+    "mode",
+    "runs",
+    "verdicts",
+    "same claims",
+    "confirmed / refuted",
+    "lost",
+    "doubled",
+    "moved",
+    "s",
+)
+
+
+def document_of(row: Row) -> Path:
+    """ZooKeeper clusters on the scenario's own version make one document; KRaft and other versions the other."""
+    scenario = all_scenarios().get(row.scenario)
+    own = scenario is None or (row.version, row.mode) == (scenario.kafka, scenario.mode)
+    return CATALOGUE if own and row.mode == "zookeeper" else VERSIONS
+
+
+def table(rows: Sequence[Row]) -> str:
+    """What the rows add up to: one line for each scenario, version and mode."""
+    order = {name: number for number, name in enumerate(all_scenarios())}
+    found = by_key(rows)
+    keys = sorted(found, key=lambda key: (order.get(key[0], len(order)), key[2], version_key(key[1]), key[1]))
+    declared = sum(row.verdict == "as declared" for row in rows)
+    days = sorted({row.ended[:10] for row in rows if row.ended})
+    when = f", {days[0]} to {days[-1]}" if len(days) > 1 else f", {days[0]}" if days else ""
+    return "\n".join(
+        (
+            f"{len(rows)} runs{when}; {declared} of them as declared.\n",
+            f"| {' | '.join(_HEADINGS)} |",
+            "|" + "---|" * len(_HEADINGS),
+            *(_line(key, found[key]) for key in keys),
+        )
+    )
+
+
+def _line(key: tuple[str, str, str], rows: Sequence[Row]) -> str:
+    judged = [row for row in rows if row.verdict not in NOT_JUDGED]
+    told = ["–"] * 6
+    if judged:
+        counts = sorted({row.counts for row in judged})
+        told = [
+            "yes" if same_claims(judged) else f"no: {', '.join(_flickering(judged))}",
+            "; ".join(f"{yes} / {no}" + (f" / {rest} open" if rest else "") for yes, no, rest in counts),
+            span(row.lost for row in judged),
+            span(row.duplicated for row in judged),
+            span(row.moved for row in judged),
+            span(round(row.seconds) for row in judged),
+        ]
+    return f"| {' | '.join((*key, str(len(rows)), verdicts(rows, len(rows)), *told))} |"
+
+
+def _flickering(rows: Sequence[Row]) -> list[str]:
+    """Claims that were not the same in all runs."""
+    names = sorted({name for row in rows for name in row.claims})
+    return [name for name in names if len({row.claims.get(name) for row in rows}) > 1]
+
+
+def with_table(text: str, new: str, place: str) -> str:
+    """A document with the table between its two marks replaced. Raises BadDataError where they are missing."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise BadDataError(f"{place} lacks the lines {BEGIN!r} and {END!r}, between which the table goes.")
+    return f"{before}{BEGIN}\n\n{new}\n\n{END}{after}"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write each document that the rows speak of."""
+    if not argv or argv[0].startswith("-"):
+        sys.stderr.write(f"{__doc__}")
+        return EXIT_USAGE
+    try:
+        rows = read_rows(map(Path, argv))
+        for file in (CATALOGUE, VERSIONS):
+            mine = [row for row in rows if document_of(row) == file]
+            if mine:
+                file.write_text(with_table(file.read_text(), table(mine), str(file)))
+                sys.stdout.write(f"{file}: {len(mine)} runs\n")
+    except AckedError as error:
+        sys.stderr.write(f"{error.message}\n")
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
