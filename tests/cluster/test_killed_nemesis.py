@@ -21,6 +21,8 @@ from tests.cluster.conftest import processes_of
 WORKER = Path(__file__).with_name("conformance_worker.py")
 ROOT = WORKER.parents[2]
 SOME, ALL = 10, 30
+NOTHING_BEGINS = {"misspelt_names", "delay"}
+UNFIT_EMBEDDED = {"disconnected", "killed_while_disconnected"}
 
 
 def _machine() -> dict[str, set[str]]:
@@ -65,7 +67,7 @@ def _kill_during(lab: str, case: str, folder: Path, after_s: float) -> int:
 def _embedded(tmp_path: Path, count: int) -> None:
     seed = random.randrange(1 << 30)
     chance = random.Random(seed)
-    faults = [name for name in CASES if name not in ("misspelt_names", "delay")]
+    faults = [name for name in CASES if name not in NOTHING_BEGINS | UNFIT_EMBEDDED]
     chosen = [(case, chance.uniform(0.0, 1.5)) for case in chance.sample(faults * 2, count)]
     before = _machine()
     with ThreadPoolExecutor(3) as pool:
@@ -103,7 +105,7 @@ def test_killed_in_thirty_faults_leaves_nothing(tmp_path: Path) -> None:
 def _compose(tmp_path: Path, count: int) -> None:
     seed = random.randrange(1 << 30)
     chance = random.Random(seed)
-    faults = [name for name in CASES if name not in ("misspelt_names", "delay")]
+    faults = [name for name in CASES if name not in NOTHING_BEGINS]
     chosen = chance.sample(faults, count)
     before = _machine()
     for number, case in enumerate(chosen):
