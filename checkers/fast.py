@@ -7,6 +7,8 @@ counts. A task that is tried again replaces its earlier parts. A large partition
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,9 @@ import pyarrow.compute as pc
 
 from checkers.columns import TALLY, build, ddl
 from checkers.piece import Job, Piece, judge_piece
-from checkers.pieces import PIECE_MESSAGES, crossings, cut, settle_pieces
-from checkers.source import TopicPartition, partitions
+from checkers.pieces import PIECE_MESSAGES, crossings, cut, joints, settle_pieces, with_strays
+from checkers.source import TopicPartition, partitions, remove
+from checkers.split import SPLIT_ROWS, chunks, laid_out, split_chunk
 from harness.errors import BadDataError
 
 PACK_ROWS = 400_000
@@ -39,28 +42,65 @@ def pack(pieces: Sequence[tuple[Piece, int]], slots: int) -> list[list[Piece]]:
     return tasks
 
 
+Runner = Callable[[Sequence[Sequence[Any]], Callable[[Any], Iterable[Any]]], Any]
+"""Runs tasks of items and gathers what they tell (see `run_tasks`)."""
+
+
 def run(session: Any, job: Job, *, slots: int = 2, piece_messages: int = PIECE_MESSAGES) -> Any:
     """Judge every topic partition; returns the tallies. Raises BadDataError that a task reported."""
+    return judge_all(partial(run_tasks, session), job, slots=slots, piece_messages=piece_messages)
+
+
+def judge_all(
+    runner: Runner,
+    job: Job,
+    *,
+    slots: int = 2,
+    piece_messages: int = PIECE_MESSAGES,
+    split_rows: int = SPLIT_ROWS,
+) -> Any:
+    """The same, with tasks run by ``runner``."""
+    mixed = chunks(job.source, split_rows)
+    if not mixed:
+        return _judge_all(runner, job, slots, piece_messages)
+    beside = f"{job.findings}-split"
+    try:
+        written = runner([[chunk] for chunk in mixed], lambda chunk: split_chunk(chunk, beside))
+        job = replace(job, source=laid_out(job.source, written))
+        return _judge_all(runner, job, slots, piece_messages)
+    finally:
+        remove(beside)
+
+
+def _judge_all(runner: Runner, job: Job, slots: int, piece_messages: int) -> Any:
     pieces = []
     for holds, (sends, rows) in partitions(job.source).items():
-        mine = cut(job, holds, sends, piece_messages)
+        mine = cut(job, holds, sends, piece_messages, rows)
         pieces += [(piece, max(1, rows // len(mine))) for piece in mine]
     if not pieces:
         return TALLY.empty_table()
-    tallies = run_tasks(session, pack(pieces, slots), lambda piece: judge_piece(job, piece))
+    judge = partial(judge_piece, job)
+    now = [(piece, rows) for piece, rows in pieces if piece.kind != "reads"]
+    tallies = runner(pack(now, slots), judge)
     large = {piece.holds for piece, _ in pieces if piece.kind != "whole"}
     if large:
-        tallies = _settle(session, job, [piece for piece, _ in pieces], large, tallies)
+        tallies = _settle(runner, job, [piece for piece, _ in pieces], large, tallies)
     return tallies
 
 
-def _settle(session: Any, job: Job, pieces: list[Piece], large: set[TopicPartition], tallies: Any) -> Any:
+def _settle(runner: Runner, job: Job, pieces: list[Piece], large: set[TopicPartition], tallies: Any) -> Any:
+    judge = partial(judge_piece, job)
     again = crossings(pieces, tallies)
     if again:
-        fresh = run_tasks(session, [[piece] for piece in again], lambda piece: judge_piece(job, piece))
+        fresh = runner([[piece] for piece in again], judge)
         redone = pa.array([piece.part for piece in again])
         keep = pc.or_(pc.is_null(tallies["text"]), pc.invert(pc.is_in(tallies["text"], redone)))
         tallies = pa.concat_tables([tallies.filter(keep), fresh])
+    reads = [with_strays(job.findings, piece) for piece in pieces if piece.kind == "reads"]
+    if reads:
+        told = runner([[piece] for piece in reads], judge)
+        over = joints(reads, told)
+        tallies = pa.concat_tables([tallies, told, *([runner([over], judge)] if over else [])])
     for holds in large:
         for name, count in settle_pieces(Path(job.findings), holds).items():
             tallies = _count(tallies, holds, name, -count)

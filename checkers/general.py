@@ -242,7 +242,7 @@ STEPS: Mapping[str, str] = {
                case when q >= 0 then q end
         from read_of where not gone and (
             (known and fate in ('kept', 'unknown_kept', 'duplicated', 'moved', 'phantom') and not same
-             and not coalesce(o = found, false) and not coalesce(o = acked_o, false))
+             and found is not null and not coalesce(o = found, false) and not coalesce(o = acked_o, false))
             or (not known and there))""",
     "steps": """
         select * from (

@@ -7,22 +7,25 @@ same record is put right afterwards (`checkers.pieces`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from checkers.arrays import context_of, copy_arrays, send_arrays, write
 from checkers.columns import FINDING, TALLY, build
-from checkers.compare import Edge, differences, out_of_order
+from checkers.compare import Edge as OrderEdge
+from checkers.compare import differences, out_of_order
 from checkers.evidence import Evidence, Sightings, sightings_of
-from checkers.kernel import FATE_NAMES, OK, Context, Fates, Sends, decide, split_logs
+from checkers.kernel import FATE_NAMES, OK, Context, Fates, Log, Sends, decide, split_logs
 from checkers.keys import KeyIndex
-from checkers.reading import content_rows, read_arrays, sequence_rows
+from checkers.reading import Edge, content_rows, read_arrays, read_edges, reads_of_edges, sequence_rows
 from checkers.rows import difference_rows, flagged, life_table, of_messages, stray_rows, undetermined_row
-from checkers.source import Source, TopicPartition, Window, numbers, read_rows
+from checkers.source import Source, TopicPartition, Window, numbers, read_findings, read_rows, row_groups
 from harness.history.schema import OUTCOMES
 
 SEND_COLUMNS = (
@@ -47,7 +50,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Piece:
-    """What one task judges: all of a partition, or messages ``seqs``, offsets, or the order of reads."""
+    """What one task judges: all of a partition (`whole`), or of a large one messages by sequence (`keys`),
+    replicas by `offsets`, the order of `reads` in a window of time, or that across windows (`joints`)."""
 
     holds: TopicPartition
     part: str
@@ -60,13 +64,17 @@ class Piece:
     context: Context | None = None
     later_low: Mapping[int, int] = field(default_factory=dict)
     """Lowest offset of each writer in later pieces (see `out_of_order`)."""
+    strays: tuple[str, ...] = ()
+    """Findings of the pieces by sequence, which tell whose records nobody sent."""
+    edges: tuple[tuple[int, Edge], ...] = ()
+    """Reads at the edges of windows of time, with the number of each."""
 
 
 def judge_piece(job: Job, piece: Piece) -> Iterator[Any]:
     """Judge a piece, write its parts of life and findings, and yield tallies."""
     if piece.kind == "offsets":
         yield from _by_offset(job, piece)
-    elif piece.kind == "reads":
+    elif piece.kind in ("reads", "joints"):
         yield from _reads(job, piece)
     else:
         yield from _by_sequence(job, piece)
@@ -114,7 +122,8 @@ def _by_sequence(job: Job, piece: Piece) -> Iterator[Any]:
         found.append(undetermined_row(context, fates))
     if whole:
         found.append(difference_rows(context, differences(context, logs), told))
-        found.append(sequence_rows(context, job.evidence, logs, reads))
+        reference = [log for log in logs if log.broker == context.reference]
+        found.append(sequence_rows(context, job.evidence, lambda low, high: reference, reads))
     if job.life is not None:
         write(job.life, piece.part, life)
     yield _fate_tally(piece, sends, fates)
@@ -182,16 +191,57 @@ def _by_offset(job: Job, piece: Piece) -> Iterator[Any]:
 
 
 def _reads(job: Job, piece: Piece) -> Iterator[Any]:
+    """The order of the reads of one window of time; of all windows, what their edges tell."""
     assert piece.context is not None
-    name = f"{piece.holds[0]}/{piece.holds[1]}"
-    table = read_rows(job.source.files["copies"], "copies", COPY_COLUMNS, piece.holds)
-    reference = numbers(table, "broker") == piece.context.reference
-    copies = copy_arrays(table.filter(pa.array(reference)), name)
-    nobody = np.empty(0, dtype=np.int64)
-    logs = split_logs(piece.context, KeyIndex(nobody, nobody, name), copies, (0, 0))
-    read_table = read_rows(job.source.files["reads"], "reads", READ_COLUMNS, piece.holds)
-    reads = read_arrays(read_table, np.full(read_table.num_rows, -1, dtype=np.int32))
-    yield _put(job, piece, piece.context, [sequence_rows(piece.context, job.evidence, logs, reads)])
+    windows = None
+    if piece.kind == "joints":
+        reads = reads_of_edges([edge for _, edge in piece.edges])
+        windows = np.array([window for window, _ in piece.edges], dtype=np.int64)
+    else:
+        window = Window("ns", piece.low, piece.high - 1)
+        table = read_rows(job.source.files["reads"], "reads", READ_COLUMNS, piece.holds, (window,))
+        ns = numbers(table, "ns")
+        table = table.filter(pa.array((ns >= piece.low) & (ns < piece.high)))
+        reads = read_arrays(table, np.full(table.num_rows, -1, dtype=np.int32))
+
+    def slices(low: int, high: int) -> Iterator[Log]:
+        return _reference(job, piece, low, high)
+
+    yield _put(
+        job, piece, piece.context, [sequence_rows(piece.context, job.evidence, slices, reads, windows)]
+    )
+    if piece.kind == "reads":
+        row = {"kind": "reads", "topic": piece.holds[0], "partition": piece.holds[1], "name": piece.part}
+        yield build(TALLY, {**row, "count": 0, "text": json.dumps(read_edges(reads))}, 1)
+
+
+def _reference(job: Job, piece: Piece, low: int, high: int) -> Iterator[Log]:
+    """The reference log between two offsets, a row group at a time."""
+    context = piece.context
+    assert context is not None
+    name, nobody = context.name, np.empty(0, dtype=np.int64)
+    index = KeyIndex(nobody, nobody, name)
+    windows = (Window("offset", low, high), Window("broker", context.reference, context.reference))
+    files = job.source.files.get("copies", ())
+    for table in row_groups(files, "copies", COPY_COLUMNS, piece.holds, windows):
+        mine = table.filter(pc.equal(table["broker"], context.reference))
+        if mine.num_rows:
+            (log,) = split_logs(context, index, copy_arrays(mine, name), (0, 0))
+            strays = _strays(job, piece, int(log.offset[0]), int(log.offset[-1]))
+            yield replace(log, foreign=np.isin(log.offset, strays))
+
+
+def _strays(job: Job, piece: Piece, low: int, high: int) -> Any:
+    """Offsets of records that nobody sent, as the pieces by sequence have found them."""
+    found = [np.empty(0, dtype=np.int64)]
+    for path in piece.strays:
+        table = read_findings(path, ("class", "offset"))
+        stray = pc.and_(
+            pc.is_in(table["class"], pa.array(["foreign", "misrouted"])),
+            pc.and_(pc.greater_equal(table["offset"], low), pc.less_equal(table["offset"], high)),
+        )
+        found.append(table.filter(stray)["offset"].to_numpy())
+    return np.concatenate(found)
 
 
 def _put(job: Job, piece: Piece, context: Context, found: list[Any]) -> Any:
@@ -237,7 +287,7 @@ def _fate_tally(piece: Piece, sends: Sends, fates: Fates) -> Any:
     )
 
 
-def _edge_tally(piece: Piece, edges: list[Edge]) -> Any:
+def _edge_tally(piece: Piece, edges: list[OrderEdge]) -> Any:
     return build(
         TALLY,
         {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,42 +10,55 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from checkers.arrays import make_context
 from checkers.columns import FINDING
 from checkers.compare import KINDS, LENGTH
 from checkers.piece import Job, Piece
-from checkers.source import Source, TopicPartition, file_system
+from checkers.source import Source, TopicPartition, file_system, only
+from checkers.split import part_name
 
 PIECE_MESSAGES = 1_000_000
 """A partition with more sends is judged in pieces of about so many."""
 
+_ROWS_A_SEND = 8
+"""Copies, reads and sightings besides: up to so many rows of a partition go with one message."""
+
 _EVERYTHING = 1 << 62
 
 
-def cut(job: Job, holds: TopicPartition, sends: int, size: int = PIECE_MESSAGES) -> list[Piece]:
-    """The pieces of one topic partition; a single whole one when it is small."""
-    name = f"{holds[0]}-{holds[1]}"
-    if sends <= size:
+def cut(
+    job: Job, holds: TopicPartition, sends: int, size: int = PIECE_MESSAGES, rows: int = 0
+) -> list[Piece]:
+    """The pieces of one topic partition; a single whole one when it is small.
+
+    ``rows`` counts those of every table of messages, where they may be out of proportion to ``sends``.
+    """
+    name = part_name(holds)
+    if sends <= size and rows <= _ROWS_A_SEND * size:
         return [Piece(holds, name)]
+    few = max(1, size * _ROWS_A_SEND * sends // rows) if rows > _ROWS_A_SEND * sends else size
     ends, spans = _ends(job.source, holds)
     context = replace(make_context(job.source, job.evidence, holds, ends), spans=spans)
     replicas = max(1, len({broker for broker, *_ in _groups(job.source, holds, "copies", "broker")}))
     pieces = []
     for kind, table, column, limit in (
-        ("keys", "sends", "seq", size),
+        ("keys", "sends", "seq", few),
         ("offsets", "copies", "offset", size * replicas),
+        ("reads", "reads", "ns", size),
     ):
-        cuts = _cuts(_groups(job.source, holds, table, column), limit)
+        groups = _groups(job.source, holds, table, column)
+        if kind == "reads" and not groups:
+            continue
+        cuts = _cuts(groups, limit)
         for number, (low, high) in enumerate(cuts):
             first, last = number == 0, number == len(cuts) - 1
             if kind == "keys":  # records may name sequences below and above all that were sent
                 low, high = (-_EVERYTHING if first else low), (_EVERYTHING if last else high)
             part = f"{name}-{kind}-{number:06}"
             pieces.append(Piece(holds, part, kind, low, high, first, last, context))
-    if any(piece.holds in (None, holds) and piece.rows for piece in job.source.files.get("reads", ())):
-        pieces.append(Piece(holds, f"{name}-reads", "reads", context=context))
     return pieces
 
 
@@ -61,7 +75,13 @@ def _groups(source: Source, holds: TopicPartition, table: str, column: str) -> l
             for number in range(parquet.metadata.num_row_groups):
                 group = parquet.metadata.row_group(number)
                 stats = group.column(place).statistics if place >= 0 else None
-                if stats is not None and stats.has_min_max:
+                if piece.holds is None:
+                    read = parquet.read_row_group(number, columns=["topic", "partition", column])
+                    values = only(read, holds)[column].drop_null()
+                    if len(values):
+                        low, high = pc.min_max(values).values()
+                        found.append((low.as_py(), high.as_py(), len(values)))
+                elif stats is not None and stats.has_min_max:
                     found.append((int(stats.min), int(stats.max), int(group.num_rows)))
                 else:
                     values = pc.min_max(parquet.read_row_group(number, columns=[column])[column])
@@ -87,7 +107,10 @@ def _ends(
             for number in range(parquet.metadata.num_row_groups):
                 group = parquet.metadata.row_group(number)
                 stats = {c: group.column(names.index(c)).statistics for c in columns}
-                if all(s is not None and s.has_min_max for s in stats.values()) and (
+                if piece.holds is None:
+                    both = parquet.read_row_group(number, columns=["topic", "partition", *columns])
+                    rows = _read_ends(only(both, holds))
+                elif all(s is not None and s.has_min_max for s in stats.values()) and (
                     stats["broker"].min == stats["broker"].max
                 ):
                     low = int(stats["offset"].min)
@@ -152,9 +175,40 @@ def crossings(pieces: Iterable[Piece], tallies: Any) -> list[Piece]:
     return again
 
 
+def joints(pieces: Iterable[Piece], tallies: Any) -> list[Piece]:
+    """One piece more for each partition whose reads were cut: the steps from window to window."""
+    told = tallies.filter(pc.equal(tallies["kind"], "reads")).select(["name", "text"]).to_pylist()
+    edges = {row["name"]: json.loads(row["text"]) for row in told}
+    by_partition: dict[TopicPartition, list[Piece]] = {}
+    for piece in pieces:
+        if piece.kind == "reads":
+            by_partition.setdefault(piece.holds, []).append(piece)
+    found = []
+    for holds, mine in by_partition.items():
+        rows = []
+        for number, piece in enumerate(sorted(mine, key=lambda piece: piece.low)):
+            for first, last in edges.get(piece.part, ()):
+                rows += [(number, tuple(first)), (number, tuple(last))]
+        if len(mine) > 1 and rows:
+            part = f"{part_name(holds)}-joints"
+            found.append(replace(mine[0], part=part, kind="joints", edges=tuple(rows)))
+    return found
+
+
+def with_strays(findings: str, piece: Piece) -> Piece:
+    """A piece of reads that knows where the pieces by sequence have put their findings."""
+    system, inner = file_system(findings)
+    listed = system.get_file_info(pafs.FileSelector(inner, recursive=False))
+    mine = f"{part_name(piece.holds)}-keys-"
+    prefix = findings[: len(findings) - len(inner)]
+    return replace(
+        piece, strays=tuple(sorted(prefix + f.path for f in listed if f.base_name.startswith(mine)))
+    )
+
+
 def settle_pieces(findings: Path, holds: TopicPartition) -> dict[str, int]:
     """Drop what another piece's finding about the same record explains; returns how many by class."""
-    paths = sorted(findings.glob(f"{holds[0]}-{holds[1]}-*.parquet"))
+    paths = sorted(findings.glob(f"{part_name(holds)}-*.parquet"))
     by_key = [path for path in paths if "-keys-" in path.name]
     by_offset = [path for path in paths if "-offsets-" in path.name]
     if not by_key or not by_offset:

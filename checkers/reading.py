@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,8 @@ from checkers.columns import FINDING, build
 from checkers.evidence import Evidence
 from checkers.kernel import FATE, Context, Fates, Log, Sends
 from checkers.source import numbers
+
+_SETTLED = [FATE[name] for name in ("kept", "unknown_kept", "duplicated", "moved", "phantom")]
 
 
 @dataclass(frozen=True)
@@ -71,9 +74,9 @@ def content_rows(
         place = reference.at(reads.offset)
         there = np.where(place >= 0, reference.row[place], -1)
         stray = ~known & (there >= 0)
-    settled = known & np.isin(
-        fate, [FATE[n] for n in ("kept", "unknown_kept", "duplicated", "moved", "phantom")]
-    )
+    settled = known & np.isin(fate, _SETTLED)
+    if len(sends):
+        settled &= fates.found_offset[row] >= 0
     own = there == reads.row
     if len(sends):
         own |= (reads.offset == fates.found_offset[row]) | (reads.offset == sends.offset[row])
@@ -133,70 +136,128 @@ def _names(reads: Reads, rows: Any) -> list[str]:
     ]
 
 
-def sequence_rows(context: Context, evidence: Evidence, logs: list[Log], reads: Reads) -> Any:
-    """Findings about the order of delivery, per reader or group: skips, steps back, replays."""
-    if len(reads.row) < 2:
-        return FINDING.empty_table()
-    reference = next((log for log in logs if log.broker == context.reference), None)
+Slices = Callable[[int, int], Iterable[Log]]
+"""The reference log from one offset to another, in one slice or in several that follow each other."""
+
+
+def sequence_rows(
+    context: Context, evidence: Evidence, reference: Slices, reads: Reads, windows: Any = None
+) -> Any:
+    """Findings about the order of delivery, per reader or group: skips, steps back, replays.
+
+    ``windows`` says which piece each read is of; then only steps from one piece into another count.
+    """
     stream = np.where(reads.group >= 0, -1 - reads.group.astype(np.int64), reads.reader.astype(np.int64))
     order = np.lexsort((reads.ns, stream))
     before, after = order[:-1], order[1:]
     same = stream[before] == stream[after]
+    if windows is not None:
+        same &= windows[before] != windows[after]
     step = reads.offset[after] - reads.offset[before]
-    back = np.flatnonzero(same & (step <= 0) & ~_vanished(reference, reads, before))
+    back = np.flatnonzero(same & (step <= 0))
     ahead = np.flatnonzero(same & (step > 1))
-    parts = []
-    if len(back):
-        kept = back[~_moved_by_request(context, evidence, reads, before[back], after[back])]
-        grouped = reads.group[after[kept]] >= 0
-        parts.append(_rows(context, "non_monotonic", reads, after[kept[~grouped]]))
-        replayed = after[kept[grouped]]
-        replayed = replayed[_committed(context, evidence, reads, replayed)]
-        parts.append(_rows(context, "replay", reads, replayed))
-    if len(ahead) and reference is not None:
-        first, count = _between(reference, reads, before[ahead], after[ahead], evidence)
-        real = count > 0
-        real &= ~_moved_by_request(context, evidence, reads, before[ahead], after[ahead])
-        rows, first = after[ahead[real]], first[real]
-        parts.append(
-            _rows(
-                context,
-                "skip",
-                reads,
-                rows,
-                offset=reference.offset[first],
-                writer=pa.array(reference.writer[first], mask=reference.writer[first] < 0),
-                seq=pa.array(reference.seq[first], mask=reference.seq[first] < 0),
-                count=count[real],
-            )
-        )
+    if not len(back) and not len(ahead):
+        return FINDING.empty_table()
+    stood = np.zeros(len(back), dtype=bool)
+    over = _Jumps.none(len(ahead))
+    touched = np.concatenate([before[back], before[ahead], after[ahead]])
+    for log in reference(int(reads.offset[touched].min()), int(reads.offset[touched].max())):
+        stood |= _holds(log, reads, before[back])
+        over.add(log, reads.offset[before[ahead]], reads.offset[after[ahead]])
+    back = back[stood]  # where it no longer stands, the reader had to go back
+    back = back[~_moved_by_request(context, evidence, reads, before[back], after[back])]
+    grouped = reads.group[after[back]] >= 0
+    replayed = after[back[grouped]]
+    replayed = replayed[_committed(context, evidence, reads, replayed)]
+    real = over.count > 0
+    real &= ~_moved_by_request(context, evidence, reads, before[ahead], after[ahead])
+    if evidence.aborted:
+        real &= ~reads.committed[after[ahead]]
+    parts = [
+        _rows(context, "non_monotonic", reads, after[back[~grouped]]),
+        _rows(context, "replay", reads, replayed),
+        _rows(
+            context,
+            "skip",
+            reads,
+            after[ahead[real]],
+            offset=over.offset[real],
+            writer=over.writer[real],
+            seq=over.seq[real],
+            count=over.count[real],
+        ),
+    ]
     return pa.concat_tables([part for part in parts if part.num_rows] or [FINDING.empty_table()])
 
 
-def _vanished(log: Log | None, reads: Reads, rows: Any) -> Any:
-    """The record read before is no longer there: the reader had to go back."""
-    if log is None:
-        return np.ones(len(rows), dtype=bool)
+def _holds(log: Log, reads: Reads, rows: Any) -> Any:
+    """Whether the record that was read is in the log."""
     place = log.at(reads.offset[rows])
-    there = place >= 0
-    if len(log.offset):
-        there &= (log.writer[place] == reads.writer[rows]) & (log.seq[place] == reads.seq[rows])
-    return ~there
+    if not len(log.offset):
+        return place >= 0
+    return (place >= 0) & (log.writer[place] == reads.writer[rows]) & (log.seq[place] == reads.seq[rows])
 
 
-def _between(log: Log, reads: Reads, before: Any, after: Any, evidence: Evidence) -> tuple[Any, Any]:
-    """First message that was jumped over, and how many were."""
-    messages = log.good & ~log.foreign & (log.seq >= 0)
-    total = np.concatenate([[0], np.cumsum(messages)])
-    low = np.searchsorted(log.offset, reads.offset[before], side="right")
-    high = np.searchsorted(log.offset, reads.offset[after], side="left")
-    count = total[high] - total[low]
-    places = np.flatnonzero(messages)
-    at = np.minimum(np.searchsorted(places, low), max(0, len(places) - 1))
-    first = places[at] if len(places) else np.zeros(len(low), dtype=np.int64)
-    if evidence.aborted:
-        count = np.where(reads.committed[after], 0, count)
-    return first, count
+@dataclass
+class _Jumps:
+    """Per jump of a reader: how many messages it went over, and the first of them."""
+
+    count: Any
+    offset: Any
+    writer: Any
+    seq: Any
+
+    @classmethod
+    def none(cls, jumps: int) -> _Jumps:
+        return cls(*(np.full(jumps, start, dtype=np.int64) for start in (0, -1, -1, -1)))
+
+    def add(self, log: Log, start: Any, end: Any) -> None:
+        """Count the messages of a slice that lie between."""
+        places = np.flatnonzero(log.good & ~log.foreign & (log.seq >= 0))
+        offsets = log.offset[places]
+        low = np.searchsorted(offsets, start, side="right")
+        found = np.searchsorted(offsets, end, side="left") - low
+        some = np.flatnonzero(found > 0)
+        first = places[low[some]]
+        fresh = (self.offset[some] < 0) | (log.offset[first] < self.offset[some])
+        some, first = some[fresh], first[fresh]
+        self.offset[some], self.writer[some] = log.offset[first], log.writer[first]
+        self.seq[some] = log.seq[first]
+        self.count += np.maximum(found, 0)
+
+
+Edge = tuple[int, int, int, int, int, str | None, bool]
+"""A read at the edge of a piece: reader, ns, offset, writer, seq, group, committed only."""
+
+
+def read_edges(reads: Reads) -> list[tuple[Edge, Edge]]:
+    """The first and the last read of each reader or group: all that a later piece has to know."""
+    stream = np.where(reads.group >= 0, -1 - reads.group.astype(np.int64), reads.reader.astype(np.int64))
+    order = np.lexsort((reads.ns, stream))
+    starts = np.flatnonzero(np.diff(stream[order]) != 0) + 1
+    firsts = order[np.concatenate([[0], starts])] if len(order) else order
+    lasts = order[np.concatenate([starts - 1, [len(order) - 1]])] if len(order) else order
+    return [(_edge(reads, one), _edge(reads, other)) for one, other in zip(firsts, lasts, strict=True)]
+
+
+def _edge(reads: Reads, row: int) -> Edge:
+    group = int(reads.group[row])
+    numbers_ = (
+        int(values[row]) for values in (reads.reader, reads.ns, reads.offset, reads.writer, reads.seq)
+    )
+    reader, ns, offset, writer, seq = numbers_
+    name = reads.groups[group] if group >= 0 else None
+    return reader, ns, offset, writer, seq, name, bool(reads.committed[row])
+
+
+def reads_of_edges(edges: Sequence[Sequence[Any]]) -> Reads:
+    """The edges of pieces as reads again."""
+    columns = list(zip(*edges, strict=True)) or [()] * 7
+    reader, ns, offset, writer, seq = (np.array(values, dtype=np.int64) for values in columns[:5])
+    groups = tuple(sorted({name for name in columns[5] if name is not None}))
+    group = np.array([-1 if name is None else groups.index(name) for name in columns[5]], dtype=np.int64)
+    nobody = np.full(len(reader), -1, dtype=np.int32)
+    return Reads(reader, ns, offset, writer, seq, nobody, group, groups, np.array(columns[6], dtype=bool))
 
 
 def _moved_by_request(context: Context, evidence: Evidence, reads: Reads, before: Any, after: Any) -> Any:

@@ -55,7 +55,7 @@ class Source:
         return [piece.path for piece in self.files.get(table, ())]
 
 
-def _line(error: Exception) -> str:
+def line_of(error: Exception) -> str:
     """What Arrow says over several lines, as part of one sentence."""
     return " ".join(str(error).split())
 
@@ -111,7 +111,7 @@ def _piece(system: Any, path: str, prefix: str, table: str) -> Piece:
             parquet = pq.ParquetFile(handle)
             meta, schema = parquet.metadata, parquet.schema_arrow
     except (pa.ArrowException, OSError) as error:
-        raise BadDataError(f"{prefix}{path} cannot be read as Parquet: {_line(error)}") from error
+        raise BadDataError(f"{prefix}{path} cannot be read as Parquet: {line_of(error)}") from error
     exact = _check_schema(prefix + path, schema, table)
     return Piece(prefix + path, meta.num_rows, size, _holds(meta) if table in SPLIT else None, exact)
 
@@ -186,13 +186,14 @@ def partitions(source: Source) -> dict[TopicPartition, tuple[int, int]]:
 def _count_mixed(piece: Piece) -> Iterator[tuple[TopicPartition, int]]:
     for batch in batches([piece.path], ["topic", "partition"]):
         table = pa.Table.from_batches([batch])
-        _refuse_nulls(piece.path, table)
+        refuse_nulls(piece.path, table)
         counted = table.group_by(["topic", "partition"]).aggregate([([], "count_all")])
         for row in counted.to_pylist():
             yield (str(row["topic"]), int(row["partition"])), int(row["count_all"])
 
 
-def _refuse_nulls(path: str, table: Any) -> None:
+def refuse_nulls(path: str, table: Any) -> None:
+    """Raise BadDataError when a column of ``table``, all of them required, holds a null."""
     for name in table.column_names:
         if table[name].null_count:
             raise BadDataError(f"{path}: column {name} is required, but a row has none.")
@@ -206,7 +207,7 @@ def batches(paths: Sequence[str], columns: Sequence[str]) -> Iterator[Any]:
             with system.open_input_file(inner) as handle:
                 yield from pq.ParquetFile(handle).iter_batches(columns=list(columns), batch_size=1 << 18)
         except (pa.ArrowException, OSError) as error:
-            raise BadDataError(f"{path} cannot be read as Parquet: {_line(error)}") from error
+            raise BadDataError(f"{path} cannot be read as Parquet: {line_of(error)}") from error
 
 
 @dataclass(frozen=True)
@@ -227,7 +228,7 @@ def read_rows(
 ) -> Any:
     """Rows of one topic partition as an Arrow table with exactly ``columns``; absent columns are null.
 
-    With ``windows``, only row groups whose statistics may meet any of them are read; rows are not filtered.
+    With ``windows``, only row groups whose statistics may meet all of them are read; rows are not filtered.
     """
     schema = TABLES[table].arrow()
     wanted = pa.schema([schema.field(name).with_nullable(True) for name in columns])
@@ -241,8 +242,45 @@ def read_rows(
     return pa.concat_tables(parts) if parts else wanted.empty_table()
 
 
+def row_groups(
+    pieces: Sequence[Piece],
+    table: str,
+    columns: Sequence[str],
+    holds: TopicPartition,
+    windows: Sequence[Window],
+) -> Iterator[Any]:
+    """The same rows as of `read_rows`, one row group after the other."""
+    for piece in pieces:
+        if piece.holds not in (None, holds):
+            continue
+        system, inner = file_system(piece.path)
+        with system.open_input_file(inner) as handle:
+            meta = pq.ParquetFile(handle).metadata
+        for group in range(meta.num_row_groups):
+            if _meets(meta, group, windows):
+                yield _read_piece(piece, table, columns, holds, (), group)
+
+
+def remove(folder: str) -> None:
+    """Remove a folder of scratch files, if it is there."""
+    system, inner = file_system(folder)
+    if system.get_file_info(inner).type == pafs.FileType.Directory:
+        system.delete_dir(inner)
+
+
+def read_findings(path: str, columns: Sequence[str]) -> Any:
+    """Columns of findings that a task has written before."""
+    system, inner = file_system(path)
+    return pq.read_table(inner, columns=list(columns), filesystem=system)
+
+
 def _read_piece(
-    piece: Piece, table: str, columns: Sequence[str], holds: TopicPartition, windows: Sequence[Window]
+    piece: Piece,
+    table: str,
+    columns: Sequence[str],
+    holds: TopicPartition,
+    windows: Sequence[Window],
+    only_group: int | None = None,
 ) -> Any:
     schema = TABLES[table].arrow()
     system, inner = file_system(piece.path)
@@ -253,16 +291,15 @@ def _read_piece(
             groups = [
                 group
                 for group in range(parquet.metadata.num_row_groups)
-                if not windows or _meets(parquet.metadata, group, windows)
+                if only_group in (None, group) and _meets(parquet.metadata, group, windows)
             ]
             extra = [] if piece.holds is not None else ["topic", "partition"]
             names = [name for name in dict.fromkeys([*columns, *extra]) if name in present]
             read = parquet.read_row_groups(groups, columns=names, use_threads=False)
     except (pa.ArrowException, OSError) as error:
-        raise BadDataError(f"{piece.path} cannot be read as Parquet: {_line(error)}") from error
+        raise BadDataError(f"{piece.path} cannot be read as Parquet: {line_of(error)}") from error
     if extra:
-        mine = pc.and_(pc.equal(read["topic"], holds[0]), pc.equal(read["partition"], holds[1]))
-        read = read.filter(mine)
+        read = only(read, holds)
     arrays = []
     for name in columns:
         field = schema.field(name)
@@ -277,24 +314,29 @@ def _read_piece(
             arrays.append(column if column.type == field.type else column.cast(field.type))
         except pa.ArrowException as error:
             raise BadDataError(
-                f"{piece.path}: column {name} does not fit {field.type}: {_line(error)}"
+                f"{piece.path}: column {name} does not fit {field.type}: {line_of(error)}"
             ) from error
     return pa.table(arrays, names=list(columns))
 
 
+def only(table: Any, holds: TopicPartition) -> Any:
+    """Rows of one topic partition."""
+    return table.filter(pc.and_(pc.equal(table["topic"], holds[0]), pc.equal(table["partition"], holds[1])))
+
+
 def _meets(meta: Any, group: int, windows: Sequence[Window]) -> bool:
     row_group = meta.row_group(group)
-    for index in range(row_group.num_columns):
+    for index in range(row_group.num_columns) if windows else ():
         column = row_group.column(index)
         for window in windows:
             if column.path_in_schema != window.column:
                 continue
             stats = column.statistics
             if stats is None or not stats.has_min_max:
-                return True
-            if stats.max >= window.low and stats.min <= window.high:
-                return True
-    return False
+                continue
+            if stats.max < window.low or stats.min > window.high:
+                return False
+    return True
 
 
 def numbers(table: Any, column: str, null: int = -1) -> Any:

@@ -87,6 +87,9 @@ def together(cases: Mapping[str, History], folder: Path) -> Path:
                 changed = dict(row)
                 if changed.get("topic") is not None:
                     changed["topic"] = name if changed["topic"] == "t" else f"{name}-{changed['topic']}"
+                if changed.get("home") is not None:
+                    topic, _, partition = changed["home"].rpartition("/")
+                    changed["home"] = f"{name if topic == 't' else f'{name}-{topic}'}/{partition}"
                 for key in ("writer", "reader", "fault"):
                     if changed.get(key) is not None:
                         changed[key] += 100 * number

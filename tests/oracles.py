@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ Finding = tuple[str, str, int, int | None, int | None, int | None]
 _SQL = {"int": "INTEGER", "long": "BIGINT", "text": "VARCHAR", "flag": "BOOLEAN", "ints": "INTEGER[]"}
 
 
-def duckdb_findings(folder: Path) -> list[Finding]:
-    """Findings of a history folder as DuckDB sees them."""
+@contextmanager
+def duckdb_plan(folder: Path) -> Iterator[Any]:
+    """A DuckDB connection in which every step of the general plan is a table."""
     with duckdb.connect() as db:
         db.execute("set threads to 1")
         for name, (table, columns) in BASE.items():
@@ -34,19 +36,42 @@ def duckdb_findings(folder: Path) -> list[Finding]:
             db.execute(f"create temp table {name} as select {quoted} from {source}")
         for name, text in STEPS.items():
             db.execute(f"create temp table {name} as {text}")
-        return db.execute("select class, t, p, o, w, q from found_all").fetchall()
+        yield db
+
+
+def findings_of(db: Any) -> list[Finding]:
+    """Findings of the plan."""
+    found: list[Finding] = db.execute("select class, t, p, o, w, q from found_all").fetchall()
+    return found
+
+
+def fates_of(db: Any) -> list[tuple[Any, ...]]:
+    """Every message with its outcome, reported offset, copies, place and fate, before strays are settled."""
+    found: list[tuple[Any, ...]] = db.execute(
+        "select t, p, w, q, outcome, o, copies, found, fate from fated"
+    ).fetchall()
+    return found
+
+
+def duckdb_findings(folder: Path) -> list[Finding]:
+    """Findings of a history folder as DuckDB sees them."""
+    with duckdb_plan(folder) as db:
+        return findings_of(db)
 
 
 def model_findings(
-    sends: list[dict[str, Any]], logs: Mapping[tuple[int, int], list[dict[str, Any]]]
+    sends: list[dict[str, Any]],
+    logs: Mapping[tuple[int, int], list[dict[str, Any]]],
+    reads: Sequence[Mapping[str, Any]] = (),
 ) -> set[tuple[str, int, int | None, int | None, int | None]]:
     """What is wrong, message by message and offset by offset, said as plainly as Python allows.
 
     ``logs`` are the final logs by partition and broker. Brokers are in sync, none is known to lead; so the
-    log that reached furthest (epoch, offset, lowest number) counts. Returns class, partition, offset,
-    writer, seq.
+    log that reached furthest (epoch, offset, lowest number) counts. Every read is of a reader of its own.
+    Returns class, partition, offset, writer, seq.
     """
     found = set()
+    was_read = {(row["writer"], row["seq"]) for row in reads}
     by_key = {(row["writer"], row["seq"]): row for row in sends}
     partitions = sorted({row["partition"] for row in sends} | {partition for partition, _ in logs})
     elsewhere = set()
@@ -78,6 +103,8 @@ def model_findings(
                         elsewhere.add(key)
                     break
         kept: dict[int, list[tuple[int, int]]] = {}
+        absent: set[tuple[int, int]] = set()
+        settled: dict[tuple[int, int], set[int | None]] = {}
         for row in sends:
             if row["partition"] != partition:
                 continue
@@ -89,6 +116,13 @@ def model_findings(
             own = held.get(reference, []) if reference is not None else []
             anywhere = any(held.values())
             place = row["offset"] if row["offset"] is not None else (own[0] if own else None)
+            exact = row["offset"] if row["offset"] in own else own[0] if own else None
+            if own:
+                settled[key] = {exact, row["offset"], *own}
+            elif anywhere and row["outcome"] == "fail":
+                pass
+            elif row["outcome"] != "ok":
+                absent.add(key)
             if row["outcome"] == "fail":
                 if anywhere:
                     found.add(("phantom", partition, place, *key))
@@ -123,6 +157,12 @@ def model_findings(
             for seq, offset in placed:
                 if any(s > seq and o < offset for s, o in placed):
                     found.add(("out_of_order", partition, offset, writer, seq))
+        for read in reads:
+            key = (read["writer"], read["seq"])
+            if read["partition"] == partition and key in absent:
+                found.add(("aborted_read", partition, read["offset"], *key))
+            elif read["partition"] == partition and read["offset"] not in settled.get(key, {read["offset"]}):
+                found.add(("offset_conflict", partition, read["offset"], *key))
         differing: dict[int, tuple[int | None, int | None]] = {}
         for broker, log in replicas.items():
             if broker == reference:
@@ -149,5 +189,6 @@ def model_findings(
                 found.add(("diverged", partition, offset, *key2))
     for partition, place, writer, seq in lost:
         if (writer, seq) not in elsewhere:
-            found.add(("lost", partition, place, writer, seq))
+            name = "lost_after_read" if (writer, seq) in was_read else "lost"
+            found.add((name, partition, place, writer, seq))
     return found

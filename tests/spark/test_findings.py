@@ -88,6 +88,14 @@ CASES: dict[str, tuple[str, History, Found]] = {
         kept().logs([*FOUR, (4, 77)]),
         {("foreign", 4, 77)},
     ),
+    "away-from-home": (
+        "a record that names another partition as its home, where it was sent to and is missing: one finding",
+        kept(3)
+        .send(3, offset=0, partition=1)
+        .logs([{"offset": n, "seq": n, "home": "t/0"} for n in range(3)])
+        .logs([{"offset": 3, "seq": 3, "home": "t/1"}]),
+        {("misrouted", 3, 3)},
+    ),
     "overwritten": (
         "a record nobody sent stands at the offset of an acknowledged message that is gone: one finding",
         kept().logs([*FOUR[:3], (3, None)]),
@@ -145,6 +153,15 @@ CASES: dict[str, tuple[str, History, Found]] = {
         "replicas that differ at one offset",
         kept().send(4, "info").log(1, FOUR).log(2, FOUR).log(3, [(0, 0), (1, 4), (2, 2), (3, 3)]),
         {("diverged", 1, 4)},
+    ),
+    "differ-in-the-writer": (
+        "replicas that differ at one offset in nothing but who wrote the message",
+        kept()
+        .send(1, "info", writer=2)
+        .log(1, FOUR)
+        .log(2, FOUR)
+        .log(3, [(0, 0), {"offset": 1, "seq": 1, "writer": 2}, (2, 2), (3, 3)]),
+        {("diverged", 1, 1)},
     ),
     "differ-in-epoch": (
         "the same record in different epochs was written twice",
