@@ -20,7 +20,7 @@ from harness.claims import (
 from harness.run.stage import Stage
 from harness.scenario import Claim, Expected, Scenario, Setup, Topic
 from scenarios.controller_az_isolated import CONTROLLER_VIEW
-from scenarios.steps import pins, seed, settle, wait_for_controller
+from scenarios.steps import elect_preferred, pins, seed, settle, wait_for_controller
 
 TOPIC = "t"
 _OLD_SIDE = by("az1-acks1")
@@ -51,8 +51,7 @@ def body(stage: Stage) -> None:
     stage.mark("healed", "the links are back")
     going_on.wait_refused(within_s=20)
     settle(stage)
-    stage.elect_preferred(TOPIC)
-    stage.wait_for_leader(TOPIC, on="broker1")
+    elect_preferred(stage, TOPIC, "broker1")
     stage.mark("preferred", "the preferred leader leads again")
 
 

@@ -16,6 +16,7 @@ from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
 from harness.waiting import wait_until
 from scenarios.steps import (
     CONVERGE_S,
+    elect_preferred,
     high_watermark,
     require,
     settle,
@@ -105,8 +106,7 @@ def diverging(stage: Stage) -> None:
     stage.read("az2", NEW, "broker2")
     stage.mark("end", "A is back and in sync, as ZooKeeper sees it")
     for topic in TOPICS:
-        stage.elect_preferred(topic)
-        stage.wait_for_leader(topic, on="broker1")
+        elect_preferred(stage, topic, "broker1")
         stage.wait_until_serving(topic, "broker1", az="az1")
     stage.read("az1", OLD, "broker1")
     stage.read("az1", NEW, "broker1")

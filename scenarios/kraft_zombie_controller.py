@@ -16,8 +16,8 @@ MADE = "made-through-d"
 ASKED = "asked-through-e"
 ZOMBIE, D, E = "controller2", "broker1", "broker2"
 CUTS = (f"{ZOMBIE} <-> controller1", f"{ZOMBIE} <-> controller3", f"{ZOMBIE} <-> {D}")
-CUT_S = 14.0
-PATIENCE_S = 4.0
+CUT_S = 16.0
+PATIENCE_S = 5.0
 
 
 def body(stage: Stage) -> None:

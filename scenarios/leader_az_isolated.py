@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.claims import condition, controller, equals, fates, mark, none_of, outcomes, truth, view
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
+from scenarios.steps import elect_preferred
 
 TOPIC = "t"
 _AZ1_ACKS1 = "az = 'az1' AND acks = 1 AND role = 'scripted'"
@@ -39,8 +40,7 @@ def body(stage: Stage) -> None:
     going_on.wait_refused(within_s=20)
     stage.wait_converged(TOPIC)
     stage.mark("converged", "all replicas hold the same log and are in sync")
-    stage.elect_preferred(TOPIC)
-    stage.wait_for_leader(TOPIC, on="broker1", within_s=15)
+    elect_preferred(stage, TOPIC, "broker1")
     stage.mark("preferred", "the preferred leader leads again")
 
 
@@ -203,7 +203,6 @@ SCENARIO = Scenario(
         topics=(Topic(TOPIC, (1, 2, 3)),),
         controller="broker2",
         zookeeper_leader="zookeeper2",
-        read_back=True,
         zookeeper_pins={
             "broker2": ("zookeeper2", "zookeeper3"),
             "broker3": ("zookeeper2", "zookeeper3"),

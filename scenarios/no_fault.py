@@ -38,9 +38,7 @@ SCENARIO = Scenario(
     article="beyond",
     section="control",
     body=body,
-    setup=Setup(
-        topics=(Topic(TOPIC, (1, 2, 3)),), controller="broker2", zookeeper_leader="zookeeper2", read_back=True
-    ),
+    setup=Setup(topics=(Topic(TOPIC, (1, 2, 3)),), controller="broker2", zookeeper_leader="zookeeper2"),
     claims=(
         Claim(
             name="all-acknowledged",

@@ -1,4 +1,7 @@
-"""Article 001, scenarios 1, 5 and 6, and loss cause 2: cases of article 000, judged by this article's words."""
+"""Article 001, scenarios 1, 5 and 6, and loss cause 2: cases of article 000, judged by this article's words.
+
+Scenario 1 cuts the two brokers only, where article 000 cuts their AZs.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import replace
 from harness.claims import (
     after,
     by,
+    condition,
     controller,
     equals,
     fates,
@@ -17,8 +21,10 @@ from harness.claims import (
     state,
     unchanged,
 )
+from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Scenario
 from scenarios import follower_az_isolated, follower_cut_from_leader, leader_az_isolated, unclean_election
+from scenarios.steps import SHRINK_S, seed, settle, wait_isr_committed
 
 _NOTHING_LOST = Claim(
     name="nothing-lost",
@@ -42,8 +48,34 @@ def _same(base: Scenario, name: str, section: str, claims: tuple[Claim, ...], ti
     )
 
 
+def _cut_between_brokers(stage: Stage) -> None:
+    """Cut a follower from its leader alone; ZooKeeper, the controller and all clients see both."""
+    seed(stage, _T)
+    with stage.nemesis.cut("broker1 <-> broker2"):
+        stage.mark("cut", "leader and follower do not see each other; everybody else sees both")
+        stage.writer("az1", "az1-acks1", "broker1", acks=1).must_send(_T, "m1")
+        stage.wait_for_isr(_T, 1, 3, within_s=SHRINK_S)
+        wait_isr_committed(stage, "broker1", _T, (1, 3))
+        stage.mark("shrunk", "broker2 has left the ISR")
+        stage.writer("az2", "az2-acks-all", "broker1", acks=-1).must_send(_T, "m2")
+        stage.mark("before-heal")
+
+    stage.mark("healed", "the link is back")
+    settle(stage, _T)
+
+
+_REGISTERED = (
+    f"(SELECT max_by(brokers, ns) FROM views WHERE source LIKE 'zookeeper%' AND subject = 'brokers' "
+    f"AND ns <= {mark('before-heal')})"
+)
 FOLLOWER_CUT = _same(
-    follower_cut_from_leader.SCENARIO,
+    replace(
+        follower_cut_from_leader.SCENARIO,
+        body=_cut_between_brokers,
+        expected=(),
+        faults=("cut broker1 <-> broker2",),
+        outcome="nothing lost; the follower leaves the ISR and comes back",
+    ),
     "partition-1-follower-cut",
     "1",
     (
@@ -52,6 +84,15 @@ FOLLOWER_CUT = _same(
             section="001 scenario 1",
             says="The follower cannot fetch; after replica.lag.time.max.ms it is removed from the ISR.",
             holds=state(_T, leader=1, isr=(1, 3), until=mark("shrunk")),
+        ),
+        Claim(
+            name="still-registered",
+            section="001 scenario 1",
+            says="It still reaches ZooKeeper, so that it counts as alive.",
+            holds=condition(
+                f"array_contains({_REGISTERED}, 2)",
+                f"concat('registered ', cast({_REGISTERED} AS string), ' before the heal')",
+            ),
         ),
         Claim(
             name="no-split-brain",
@@ -67,7 +108,7 @@ FOLLOWER_CUT = _same(
         ),
         _NOTHING_LOST,
     ),
-    "Scenario 1: a follower does not reach the leader, but ZooKeeper (as follower-cut-from-leader)",
+    "Scenario 1: a follower does not reach the leader, but ZooKeeper and everybody else",
 )
 
 _R = follower_az_isolated.RETRIED

@@ -155,6 +155,12 @@ def wait_isr_committed(stage: Stage, leader: str, topic: str, isr: Iterable[int]
     )
 
 
+def elect_preferred(stage: Stage, topic: str, leader: str) -> None:
+    """Have the preferred replica, which is on ``leader``, elected; returns when the history knows."""
+    stage.nemesis.operator(stage.cluster, stage.dialect).elect(topic, leader=leader)
+    stage.wait_for_leader(topic, on=leader)
+
+
 def high_watermark(stage: Stage, broker: str, topic: str) -> int:
     """A replica's own high watermark."""
     return stage.own_log(broker, topic).high_watermark

@@ -13,7 +13,6 @@ from harness.cluster.processes import Processes
 from harness.console import Progress
 from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.history.journal import Journal
-from harness.kafka.wire.admin import elect_leaders
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import Fetched, fetch_own_log
 from harness.lab.model import Lab
@@ -248,17 +247,6 @@ class Stage:
         first = next(iter(contents.values()))
         different = [member for member, records in contents.items() if records != first]
         return f"logs of brokers {different} differ" if different else ""
-
-    def elect_preferred(self, topic: str, partition: int = 0) -> None:
-        """Ask the controller for a preferred leader election. Raises InvalidRunError when it refuses."""
-        target = (self.lab.topology.host(self.cluster.operator_host()).address, 9092)
-        outcome = elect_leaders(target, [(topic, partition)], "preferred", dialect=self.dialect)
-        for key, answer in outcome.items():
-            if answer.error not in (0, 84):  # 84: the preferred leader leads already
-                raise InvalidRunError(
-                    f"The preferred election of {key[0]}/{key[1]} was refused with error {answer.error} "
-                    f"{answer.message}."
-                )
 
     def kill(self, *hosts: str) -> None:
         """SIGKILL processes as a recorded fault; `restart` brings them back."""
