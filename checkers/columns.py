@@ -43,6 +43,10 @@ FINDINGS: Mapping[str, str] = MappingProxyType(
         "skip": "a reader jumped over records that are in the final log",
         "non_monotonic": "a reader went back without having asked to",
         "replay": "a consumer group was handed again what it had committed",
+        "process_exit": "a process of the cluster ended although no fault ended it",
+        "server_error": "a log complains (ERROR, FATAL) of something that no fault explains",
+        "not_converged": "a replica was not in sync at the end, though all were read whole",
+        "config_mismatch": "another configuration took effect than was asked for",
     }
 )
 """Classes of findings; one row per root cause."""

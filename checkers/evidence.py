@@ -12,7 +12,17 @@ import pyarrow as pa
 
 from checkers.source import Source, numbers, read_small
 
-SMALL = ("writers", "faults", "views", "log_events", "processes", "groups", "transactions", "replicas")
+SMALL = (
+    "writers",
+    "faults",
+    "views",
+    "log_events",
+    "processes",
+    "groups",
+    "transactions",
+    "replicas",
+    "configs",
+)
 """Tables that stay small however long the run; every task gets them whole."""
 
 _FOREVER = np.iinfo(np.int64).max

@@ -18,6 +18,7 @@ from checkers.claims import ClaimResult, judge_claims, queries_of
 from checkers.columns import FATES, FINDING, LIFE
 from checkers.evidence import Evidence, gather
 from checkers.expected import mark_expected, sample_findings
+from checkers.health import check_health
 from checkers.piece import Job
 from checkers.source import open_source
 from checkers.strays import settle_strays
@@ -116,6 +117,7 @@ def judge_history(session: Any, history: Path, out: Path | None, declared: Mappi
         tallies = fast.run(session, Job(source, evidence, str(life), str(findings)))
         clock.lap("fates")
         tallies = settle_strays(session, source, life, findings, tallies)
+        tallies = check_health(evidence, findings, tallies)
         claims, expected = declared.get("claims", []), declared.get("expected", [])
         register(session, source, [*queries_of(claims).values(), *(entry["where"] for entry in expected)])
         marked = mark_expected(session, life, findings, expected)

@@ -113,7 +113,7 @@ class Setup:
     stream_rate: float = 50.0
     """Background messages a second in each AZ; 0 for none."""
     stream_topic: str = "stream"
-    read_back: bool = False
+    read_back: bool = True
     """A consumer reads every topic from start to end once all is over (rows of `reads`)."""
 
 

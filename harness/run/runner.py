@@ -17,7 +17,7 @@ from harness.cluster.model import Cluster
 from harness.cluster.processes import Processes
 from harness.cluster.zookeeper_mode import ZooKeeperCluster
 from harness.console import Progress
-from harness.errors import AckedError, InvalidRunError, LabError, UnfitError
+from harness.errors import AckedError, InvalidRunError, LabError, UnfitError, WaitTimeoutError
 from harness.history.assemble import assemble
 from harness.history.journal import Journal
 from harness.history.schema import SCHEMA_VERSION
@@ -31,10 +31,12 @@ from harness.run.folder import CLAIMS, RunFolder, write_json
 from harness.run.stage import Stage
 from harness.run.watching import Watch
 from harness.scenario import Scenario, Setup, Topic
+from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
 from nemesis.storage.disks import Disks
 from workloads.client import Client
 
+_CATCH_UP_S = 15.0
 STREAM_PARTITIONS = 3
 """Each AZ's broker leads one partition of the background stream."""
 
@@ -186,6 +188,7 @@ class _Run:
     def _finish(self, stage: Stage, watch: Watch) -> None:
         stage.cluster.check_alive()  # a broker that ended by itself makes everything after it another story
         stage.stop_streams()
+        self._settle(stage)
         with ThreadPoolExecutor(1) as beside:
             reading = beside.submit(self._read_back, stage)
             watch.dump(self.folder.path)
@@ -193,6 +196,34 @@ class _Run:
         with ThreadPoolExecutor(len(stage.clients)) as pool:
             for closed in [pool.submit(client.close) for client in stage.clients.values()]:
                 closed.result()
+
+    def _settle(self, stage: Stage) -> None:
+        """Give followers time to catch up after the last heal; who then has not is a finding, no error."""
+        waiting = [
+            (topic.name, number, frozenset(replicas))
+            for topic in self.topics
+            for number, replicas in enumerate(topic.assignment)
+            if all(stage.lab.alive(f"broker{member}") for member in replicas)
+        ]
+
+        def behind() -> list[str]:
+            apart = []
+            for topic, number, replicas in waiting:
+                state = stage.cluster.partition(topic, number)
+                if state is not None and state.leader >= 0 and frozenset(state.isr) != replicas:
+                    apart.append(f"{topic}/{number}")
+            return apart
+
+        try:
+            wait_until(
+                behind,
+                accept=lambda apart: not apart,
+                within_s=_CATCH_UP_S,
+                awaiting="all replicas to be in sync again",
+                ignoring=(KazooException,),
+            )
+        except WaitTimeoutError as error:
+            self.progress.say(error.message)
 
     def _read_back(self, stage: Stage) -> None:
         if not self.setup.read_back:

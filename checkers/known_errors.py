@@ -1,0 +1,68 @@
+"""What Kafka and ZooKeeper log as ERROR when they do what they are meant to do under a fault.
+
+Recorded on the versions of the catalogue. A line that is not listed here is a finding, and so is a listed one
+before the first fault, unless it may come at ``any_time``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Known(NamedTuple):
+    """Part of a log line, and why it is no finding."""
+
+    needle: str
+    because: str
+    any_time: bool = False
+
+
+KNOWN = (
+    Known(
+        "Unexpected exception causing shutdown while sock still open",
+        "ZooKeeper's leader lost a follower: its link was cut, or its process ended or joined anew",
+        any_time=True,
+    ),
+    Known(
+        "Received LeaderAndIsrRequest with correlation id",
+        "a broker cannot follow yet: the leader that it was told of is not alive for it",
+    ),
+    Known(
+        "failed to change state for partition",
+        "the controller found no live replica in the ISR: the partition stays offline, as it must",
+    ),
+    Known("fails to send a request to broker", "the controller does not reach a broker"),
+    Known("Error when handling request: clientId=", "a request of a controller that is no longer one"),
+    Known("Received error STALE_CONTROLLER_EPOCH", "a deposed controller is told so"),
+    Known("Error processing append operation on partition", "fewer in-sync replicas than acks=all needs"),
+    Known("Error processing fetch with max size", "a replica that was just moved or fenced"),
+    Known("Error processing create topic request", "a controller without its metadata store"),
+    Known("Uncaught exception in scheduled task 'isr-expiration'", "a leader without ZooKeeper (IBP < 2.7)"),
+    Known("Uncaught error in request completion", "a response to a controller that has resigned"),
+    Known(
+        "Error for partition",
+        "a follower asks one that does not lead: leadership moved, or the leader does not know yet",
+        any_time=True,
+    ),
+    Known(
+        "Unexpected error handling request RequestHeader(apiKey=CONTROLLER_REGISTRATION",
+        "a controller registers while the quorum has no active one yet",
+        any_time=True,
+    ),
+    Known(
+        "Unexpected error handling request RequestHeader(apiKey=BROKER_HEARTBEAT",
+        "a heartbeat reached a controller that is not, or no longer, the active one",
+        any_time=True,
+    ),
+    Known(
+        "RegistrationResponseHandler: channel manager timed out",
+        "no controller is active yet, or it was slow to answer",
+        any_time=True,
+    ),
+    Known("Exceptionally slow controller event", "the machine is busy", any_time=True),
+    Known(
+        "processExpiredBrokerHeartbeat: controller event queue overloaded",
+        "the machine is busy",
+        any_time=True,
+    ),
+)

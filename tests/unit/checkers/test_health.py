@@ -1,0 +1,93 @@
+"""What every run is checked for, whatever it is about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from checkers.columns import FINDINGS, TALLY
+from checkers.evidence import gather
+from checkers.health import check_health
+from checkers.source import open_source
+from harness.history.schema import TABLES
+
+FAULT = [
+    {"ns": 100, "fault": 1, "name": "isolate az1", "kind": "link", "moment": "injected"},
+    {"ns": 200, "fault": 1, "name": "isolate az1", "kind": "link", "moment": "healed"},
+]
+OFFLINE = "Controller 2 epoch 1 failed to change state for partition t-0 from OfflinePartition"
+
+
+def _check(tmp_path: Path, **tables: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    history, out = tmp_path / "history", tmp_path / "findings"
+    history.mkdir()
+    out.mkdir()
+    for name, rows in {"sends": [], "copies": [], **tables}.items():
+        pq.write_table(pa.Table.from_pylist(rows, TABLES[name].arrow()), history / f"{name}.parquet")
+    tallies = check_health(gather(open_source(history)), out, TALLY.empty_table())
+    parts = [row for path in out.glob("*.parquet") for row in pq.read_table(path).to_pylist()]
+    assert sum(tallies["count"].to_pylist()) == len(parts)
+    assert {row["class"] for row in parts} <= set(FINDINGS)
+    return parts
+
+
+def _line(ns: int, text: str, kind: str = "error") -> dict[str, Any]:
+    return {"ns": ns, "host": "broker1", "kind": kind, "text": text}
+
+
+def test_a_history_without_anything_of_the_kind_has_no_such_finding(tmp_path: Path) -> None:
+    """Another program's sends and copies say nothing of processes or logs."""
+    assert _check(tmp_path) == []
+
+
+def test_a_known_complaint_counts_only_before_the_first_fault(tmp_path: Path) -> None:
+    """The same line means that the fault works, or that something else is wrong."""
+    found = _check(tmp_path, faults=FAULT, log_events=[_line(50, OFFLINE), _line(150, OFFLINE)])
+    assert [(row["class"], row["count"]) for row in found] == [("server_error", 1)]
+    assert OFFLINE in found[0]["detail"]
+
+
+def test_an_unknown_complaint_counts_also_during_a_fault_once_per_wording(tmp_path: Path) -> None:
+    """Numbers do not make another wording."""
+    lines = [_line(150, "Disk 1 is odd"), _line(160, "Disk 2 is odd"), _line(170, "Clock is odd")]
+    found = _check(tmp_path, faults=FAULT, log_events=lines)
+    assert sorted(row["count"] for row in found) == [1, 2]
+
+
+def test_fatal_is_always_a_finding(tmp_path: Path) -> None:
+    """No fault of ours makes a broker give up that harmlessly."""
+    found = _check(tmp_path, faults=FAULT, log_events=[_line(150, OFFLINE, "fatal")])
+    assert [row["class"] for row in found] == ["server_error"]
+
+
+@pytest.mark.parametrize(
+    ("in_sync", "complete", "expected"), [(False, True, 1), (True, True, 0), (False, False, 0)]
+)
+def test_a_replica_out_of_sync_at_the_end_is_found_where_all_were_read(
+    tmp_path: Path, in_sync: bool, complete: bool, expected: int
+) -> None:
+    """A partition that was not read whole is undetermined anyway."""
+    rows: list[dict[str, Any]] = [
+        {"topic": "t", "partition": 0, "broker": 1, "complete": True, "leo": 9, "in_sync": True},
+        {"topic": "t", "partition": 0, "broker": 2, "complete": complete, "leo": 3, "in_sync": in_sync},
+    ]
+    found = _check(tmp_path, replicas=rows)
+    assert [(row["class"], row["brokers"]) for row in found] == [("not_converged", [2])] * expected
+
+
+def test_a_process_that_ended_by_itself_and_a_key_without_effect_are_found(tmp_path: Path) -> None:
+    """Both are refused while a run lasts; a stored or imported history is judged again."""
+    found = _check(
+        tmp_path,
+        processes=[{"ns": 5, "host": "broker2", "event": "exited", "status": 1}],
+        configs=[
+            {"scope": "broker", "name": "broker1", "key": "k", "value": "1", "asked": "2"},
+            {"scope": "broker", "name": "broker1", "key": "l", "value": "1", "asked": None},
+        ],
+    )
+    assert [row["class"] for row in found] == ["process_exit", "config_mismatch"]
+    assert "broker2 ended by itself with status 1" in found[0]["detail"]
