@@ -66,6 +66,11 @@ def none_of(where: str, *fate: str, at_least: int = 1) -> str:
     )
 
 
+def none_lost(where: str, *, at_least: int = 1) -> str:
+    """No message that ``where`` selects from `life` is gone from the final log, however it went."""
+    return none_of(where, "lost", "lost_after_read", "overwritten", at_least=at_least)
+
+
 def outcomes(where: str, outcome: str, *, at_least: int = 1) -> str:
     """Every message that ``where`` selects from `life` was answered with this outcome."""
     return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.claims import by, fates, mark, none_of, outcomes, unchanged
+from harness.claims import by, fates, mark, none_lost, outcomes, unchanged
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario, Setup, Topic
 from scenarios.steps import seed, settle
@@ -58,7 +58,7 @@ CLAIMS = (
         name="nothing-lost",
         section="beyond the articles",
         says="Nothing that was acknowledged is lost.",
-        holds=none_of("outcome = 'ok'", "lost", "lost_after_read", "overwritten", at_least=6),
+        holds=none_lost("outcome = 'ok'", at_least=6),
     ),
 )
 

@@ -9,7 +9,7 @@ from harness.claims import (
     fates,
     logged,
     mark,
-    none_of,
+    none_lost,
     noted,
     outcomes,
     rise,
@@ -138,7 +138,7 @@ CLAIMS = (
         name="nothing-lost",
         section="000 §4.1",
         says="Nothing that was acknowledged is lost.",
-        holds=none_of("outcome = 'ok'", "lost", "lost_after_read", "overwritten", at_least=4),
+        holds=none_lost("outcome = 'ok'", at_least=4),
     ),
 )
 

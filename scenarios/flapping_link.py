@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.claims import by, condition, fates, mark, none_of, state, truth, unchanged
+from harness.claims import by, condition, fates, mark, none_lost, state, truth, unchanged
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario, Setup, Topic
 from scenarios.steps import pins, seed, settle
@@ -68,7 +68,7 @@ CLAIMS = (
         name="nothing-lost",
         section="beyond the articles",
         says="Nothing that was acknowledged is lost.",
-        holds=none_of("outcome = 'ok'", "lost", "lost_after_read", "overwritten", at_least=10),
+        holds=none_lost("outcome = 'ok'", at_least=10),
     ),
 )
 

@@ -10,7 +10,7 @@ from harness.claims import (
     equals,
     fates,
     mark,
-    none_of,
+    none_lost,
     outcomes,
     rise,
     seen_by,
@@ -146,7 +146,7 @@ CLAIMS = (
         name="nothing-lost",
         section="000 §3.1",
         says="Nothing that was acknowledged is lost.",
-        holds=none_of("outcome = 'ok'", "lost", "lost_after_read", "overwritten", at_least=6),
+        holds=none_lost("outcome = 'ok'", at_least=6),
     ),
 )
 

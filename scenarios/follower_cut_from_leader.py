@@ -12,7 +12,7 @@ from harness.claims import (
     errors,
     fates,
     mark,
-    none_of,
+    none_lost,
     readable,
     rise,
     state,
@@ -163,7 +163,7 @@ CLAIMS = (
         name="nothing-lost",
         section="000 §1",
         says="Nothing that was acknowledged is lost.",
-        holds=none_of("outcome = 'ok'", "lost", "lost_after_read", "overwritten", at_least=4),
+        holds=none_lost("outcome = 'ok'", at_least=4),
     ),
 )
 

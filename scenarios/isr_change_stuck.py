@@ -11,7 +11,7 @@ from harness.claims import (
     logged,
     mark,
     never_logged,
-    none_of,
+    none_lost,
     outcomes,
     readable,
     state,
@@ -78,7 +78,7 @@ _NOTHING_LOST = Claim(
     name="nothing-lost",
     section="000 §1",
     says="Nothing that was acknowledged is lost.",
-    holds=none_of("outcome = 'ok'", "lost", "lost_after_read", "overwritten", at_least=3),
+    holds=none_lost("outcome = 'ok'", at_least=3),
 )
 _RECOVERS = Claim(
     name="recovers",

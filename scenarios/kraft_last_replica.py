@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable
 from typing import Literal
 
-from harness.claims import fates, mark, none_of, outcomes
+from harness.claims import fates, mark, none_lost, outcomes
 from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.kafka.wire.metadata import describe_topic_partitions
 from harness.run.stage import Stage
@@ -139,7 +139,7 @@ def _claims(protected: bool) -> tuple[Claim, ...]:
             holds=fates(_COMMITTED, "lost", "lost_after_read", at_least=2),
             erratum=cure(
                 "Nothing that was acknowledged with acks=all is lost.",
-                none_of(_COMMITTED, "lost", "lost_after_read", "overwritten", at_least=2),
+                none_lost(_COMMITTED, at_least=2),
             ),
         ),
         Claim(

@@ -9,7 +9,7 @@ from harness.claims import (
     fates,
     logged,
     mark,
-    none_of,
+    none_lost,
     readable,
     rise,
     state,
@@ -155,9 +155,7 @@ LONG = Scenario(
             name="acks-all-safe",
             section="000 §3.2",
             says="So produce with acks=-1: nothing that was acknowledged is lost.",
-            holds=none_of(
-                "acks = -1 AND outcome = 'ok'", "lost", "lost_after_read", "overwritten", at_least=5
-            ),
+            holds=none_lost("acks = -1 AND outcome = 'ok'", at_least=5),
         ),
     ),
     faults=("isolate az1",),
@@ -212,7 +210,7 @@ SHORT = Scenario(
             name="nothing-lost",
             section="beyond 000 §3.2",
             says="Nothing that was acknowledged is lost.",
-            holds=none_of("outcome = 'ok'", "lost", "lost_after_read", "overwritten", at_least=4),
+            holds=none_lost("outcome = 'ok'", at_least=4),
         ),
     ),
     expected=(

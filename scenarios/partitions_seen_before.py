@@ -16,7 +16,7 @@ from harness.claims import (
     fates,
     logged,
     mark,
-    none_of,
+    none_lost,
     outcomes,
     state,
     unchanged,
@@ -30,7 +30,7 @@ _NOTHING_LOST = Claim(
     name="nothing-lost",
     section="001 conclusion",
     says="If followers are affected, no data are lost; only redundancy is.",
-    holds=none_of("outcome = 'ok'", "lost", "lost_after_read", "overwritten", at_least=3),
+    holds=none_lost("outcome = 'ok'", at_least=3),
 )
 _T = follower_cut_from_leader.TOPIC
 
@@ -188,9 +188,7 @@ LEADER_ISOLATED = _same(
             name="acks-all-safe",
             section="001 scenario 6",
             says="It is a matter of acks=1: acks=all loses nothing.",
-            holds=none_of(
-                "acks = -1 AND outcome = 'ok'", "lost", "lost_after_read", "overwritten", at_least=5
-            ),
+            holds=none_lost("acks = -1 AND outcome = 'ok'", at_least=5),
         ),
     ),
     "Scenario 6: the leader is isolated from everything (as leader-az-isolated)",

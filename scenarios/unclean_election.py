@@ -9,7 +9,7 @@ from harness.claims import (
     fates,
     logged,
     mark,
-    none_of,
+    none_lost,
     outcomes,
     state,
 )
@@ -114,13 +114,7 @@ CLAIMS = (
         name="nothing-else-lost",
         section="beyond 000 §5.2",
         says="Nothing else is lost.",
-        holds=none_of(
-            f"outcome = 'ok' AND NOT ({by('az1-alone', topic=UNCLEAN)})",
-            "lost",
-            "lost_after_read",
-            "overwritten",
-            at_least=4,
-        ),
+        holds=none_lost(f"outcome = 'ok' AND NOT ({by('az1-alone', topic=UNCLEAN)})", at_least=4),
     ),
 )
 
