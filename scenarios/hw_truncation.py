@@ -36,6 +36,7 @@ def fast_failovers(stage: Stage) -> None:
     for topic in TOPICS:
         watermark = high_watermark(stage, "broker3", topic)
         require(watermark == 1, f"broker3 does not know yet that m2 of {topic} is committed (HW {watermark})")
+        _wait_written_down(stage, "broker1", topic, 2)
     with stage.nemesis.cut("broker3 -> broker2:kafka", action="reject"):
         stage.mark("cut", "broker3 could not fetch from broker2, were it leader")
         stage.kill("broker1")
@@ -61,15 +62,9 @@ def fast_failovers(stage: Stage) -> None:
 def restarted_follower(stage: Stage) -> None:
     """The article's own story: B restarts, A dies before B could ask it, B leads."""
     _two_messages(stage, "broker1", "broker2")
-    data = stage.lab.data_dir("broker2") / "data"
     for topic in TOPICS:
-        wait_until(
-            lambda topic=topic: high_watermarks(data).get((topic, 0)),  # type: ignore[misc]
-            accept=lambda watermark: watermark is not None and watermark >= 1,
-            within_s=10,
-            awaiting=f"broker2 to write down its high watermark of {topic}",
-        )
-        require(high_watermarks(data)[(topic, 0)] == 1, f"broker2 wrote down high watermark 1 of {topic}")
+        watermark = _wait_written_down(stage, "broker2", topic, 1)
+        require(watermark == 1, f"broker2 wrote down high watermark 1 of {topic} ({watermark})")
     stage.kill("broker2")
     stage.mark("killed", "B is dead")
     for topic in TOPICS:
@@ -91,6 +86,7 @@ def diverging(stage: Stage) -> None:
     _two_messages(stage, "broker1", "broker2")
     for topic in TOPICS:
         stage.wait_replicated(topic)
+        _wait_written_down(stage, "broker1", topic, 2)
     stage.kill("broker3", "broker1")
     stage.nemesis.storage.power_cut("broker2", how="emulated", flushed={(topic, 0): 1 for topic in TOPICS})
     stage.mark("dark", "A and B are down at the same time; what B had not flushed is gone: m2")
@@ -151,6 +147,19 @@ def _wait_length(stage: Stage, broker: str, topic: str, length: int) -> None:
         awaiting=f"{broker} to hold {length} messages of {topic}",
         abort=stage.cluster.check_alive,
     )
+
+
+def _wait_written_down(stage: Stage, broker: str, topic: str, watermark: int) -> int:
+    """Wait for a high watermark on disk: a broker that is killed starts again, and truncates, from that."""
+    data = stage.lab.data_dir(broker) / "data"
+    found = wait_until(
+        lambda: high_watermarks(data).get((topic, 0)),
+        accept=lambda written: written is not None and written >= watermark,
+        within_s=10,
+        awaiting=f"{broker} to write down high watermark {watermark} of {topic}",
+    )
+    assert found is not None
+    return found
 
 
 def _wait_equal_lengths(stage: Stage, *brokers: int) -> None:

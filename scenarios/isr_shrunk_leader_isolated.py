@@ -18,10 +18,12 @@ from harness.claims import (
 )
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
+from harness.waiting import wait_until
 from scenarios.steps import SHRINK_S, pins, seed, settle, wait_isr_committed
 
 CLEAN, UNCLEAN, TWO = "t", "u", "m"
 TOPICS = (CLEAN, UNCLEAN, TWO)
+_SEEDED = 2
 
 
 def shrink_then_isolate(stage: Stage, *, early_heal: bool) -> None:
@@ -47,7 +49,17 @@ def shrink_then_isolate(stage: Stage, *, early_heal: bool) -> None:
     stage.wait_for_leader(UNCLEAN, on="broker2")
     stage.wait_for_no_leader(CLEAN)
     stage.mark("elected", "the unclean topics have another leader, the clean one has none")
-    if not early_heal:
+    if early_heal:
+        # The follower has fetched from the new leader, which then asks for a larger ISR: of the controller
+        # that it knows, and that is the isolated one.
+        stage.wait_until_serving(UNCLEAN, "broker2")
+        wait_until(
+            lambda: stage.own_log("broker3", UNCLEAN).records,
+            accept=lambda records: len(records) > _SEEDED,
+            within_s=SHRINK_S,
+            awaiting="broker3 to follow broker2",
+        )
+    else:
         stage.wait_for_isr(UNCLEAN, 2, 3, within_s=SHRINK_S)
         for topic in TOPICS:
             inside.send(topic, "x3")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from harness.claims import condition, mark, state
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario
+from harness.waiting import wait_until
 from scenarios.isr_shrunk_leader_isolated import EXPECTED_LOSS, SETUP, UNCLEAN, shrink_then_isolate
 from scenarios.steps import CONVERGE_S, log_lines, settle, wait_log
 
@@ -16,6 +19,12 @@ def body(stage: Stage) -> None:
     shrink_then_isolate(stage, early_heal=True)
     wait_log(stage, "broker1", f"partition={UNCLEAN}-0", "Truncating to offset", within_s=CONVERGE_S)
     stage.wait_replicated(UNCLEAN)
+    wait_until(
+        lambda: _gave_up(stage) or _full(stage),
+        within_s=CONVERGE_S,
+        awaiting="the new leader's request for a larger ISR to fail or to succeed",
+        abort=stage.cluster.check_alive,
+    )
     if _gave_up(stage):
         stage.mark("stuck", "the new leader has given up asking for a larger ISR")
         stage.nemesis.operator(stage.cluster, stage.dialect).reassign(UNCLEAN, (1, 3, 2))
@@ -27,6 +36,11 @@ def body(stage: Stage) -> None:
 
 def _gave_up(stage: Stage) -> bool:
     return bool(log_lines(stage, "broker2", _FAILED))
+
+
+def _full(stage: Stage) -> bool:
+    state = stage.cluster.partition(UNCLEAN)
+    return state is not None and len(state.isr) == len(SETUP.brokers)
 
 
 _STUCK = f"(SELECT count(*) FROM log_events WHERE host = 'broker2' AND text LIKE '%{_FAILED}%')"
@@ -71,7 +85,7 @@ SCENARIO = Scenario(
     article="beyond",
     section="stuck ISR",
     body=body,
-    setup=SETUP,
+    setup=replace(SETUP, broker_config={"request.timeout.ms": "30000"}),  # the default; ours is shorter
     claims=CLAIMS,
     expected=EXPECTED_LOSS,
     faults=("cut broker1 <-> broker2, broker1 <-> broker3", "isolate az1", "reassign"),
