@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from harness.claims import by, fates, logged, mark, outcomes, state
 from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario, Setup, Topic
-from scenarios.steps import seed, settle, wait_unregistered
+from harness.scenario import Claim, Expected, Scenario, Setup
+from scenarios.steps import one_or_two_in_sync, seed, settle, wait_unregistered
 
 ONE, TWO = "t", "m"
 """Topics with min.insync.replicas 1 and 2."""
@@ -85,10 +85,7 @@ SCENARIO = Scenario(
     section="cause 4",
     body=body,
     setup=Setup(
-        topics=(
-            Topic(ONE, (1, 2, 3), config={"min.insync.replicas": "1"}),
-            Topic(TWO, (1, 2, 3), config={"min.insync.replicas": "2"}),
-        ),
+        topics=one_or_two_in_sync(ONE, TWO),
         controller="broker1",
         zookeeper_leader="zookeeper3",
         stream_rate=0.0,

@@ -19,8 +19,8 @@ from harness.claims import (
     unchanged,
 )
 from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Scenario, Setup, Topic
-from scenarios.steps import SHRINK_S, seed, settle, wait_isr_committed, wait_log
+from harness.scenario import Claim, Erratum, Scenario, Setup
+from scenarios.steps import SHRINK_S, one_or_two_in_sync, seed, settle, wait_isr_committed, wait_log
 
 ONE, TWO = "t", "m"
 """Topics with min.insync.replicas 1 and 2."""
@@ -142,10 +142,7 @@ _RECOVERS = Claim(
 
 def _setup(controller: str, broker_config: Mapping[str, str]) -> Setup:
     return Setup(
-        topics=(
-            Topic(ONE, (1, 2, 3), config={"min.insync.replicas": "1"}),
-            Topic(TWO, (1, 2, 3), config={"min.insync.replicas": "2"}),
-        ),
+        topics=one_or_two_in_sync(ONE, TWO),
         controller=controller,
         zookeeper_leader="zookeeper2",
         broker_config=broker_config,

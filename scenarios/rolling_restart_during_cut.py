@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from harness.claims import by, mark, none_lost, outcomes, state
 from harness.run.stage import Stage
-from harness.scenario import Claim, Scenario, Setup, Topic
-from scenarios.steps import SHRINK_S, pins, seed, settle, wait_isr_committed
+from harness.scenario import Claim, Scenario, Setup
+from scenarios.steps import SHRINK_S, one_or_two_in_sync, pins, seed, settle, wait_isr_committed
 
 ONE, TWO = "t", "m"
 """Topics with min.insync.replicas 1 and 2."""
@@ -125,10 +125,7 @@ SCENARIO = Scenario(
     section="restart",
     body=body,
     setup=Setup(
-        topics=(
-            Topic(ONE, (1, 2, 3), config={"min.insync.replicas": "1"}),
-            Topic(TWO, (1, 2, 3), config={"min.insync.replicas": "2"}),
-        ),
+        topics=one_or_two_in_sync(ONE, TWO),
         controller="broker1",
         zookeeper_leader="zookeeper1",
         zookeeper_pins=pins(1, 2, 3, to=(1,)),

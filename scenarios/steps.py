@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.kafka.wire.admin import NewTopic, create_topics
 from harness.run.stage import Stage
+from harness.scenario import Topic
 from harness.waiting import wait_until
 
 SESSION_S = 15.0
@@ -20,6 +21,15 @@ def pins(*brokers: int, to: Iterable[int]) -> Mapping[str, tuple[str, ...]]:
     """Brokers that may use only these ZooKeeper nodes, so that a cut elsewhere leaves their session alone."""
     nodes = tuple(f"zookeeper{number}" for number in to)
     return {f"broker{number}": nodes for number in brokers}
+
+
+def one_or_two_in_sync(one: str, two: str) -> tuple[Topic, Topic]:
+    """A topic twice: acks=all is answered by whoever is in sync, or it takes two (min.insync.replicas)."""
+    first, second = (
+        Topic(name, (1, 2, 3), config={"min.insync.replicas": least})
+        for name, least in ((one, "1"), (two, "2"))
+    )
+    return first, second
 
 
 def require(holds: bool, sentence: str) -> None:
