@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.conftest import acked
+from harness.run.rows import read_rows
+from harness.waiting import wait_until
+from tests.cluster.conftest import acked, processes_of
 
 pytestmark = pytest.mark.cluster
 
@@ -57,3 +61,37 @@ def test_part_of_the_catalogue_side_by_side(runs: Path) -> None:
     assert set(outcomes) == {"no-fault", "client-az-cut", "bridge"}
     assert {outcome["verdict"] for outcome in outcomes.values()} == {"as declared"}
     assert run.status == 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_an_interrupted_series_tells_what_it_has(runs: Path, tmp_path: Path) -> None:
+    """Ctrl-C during the second of two runs: the first is shown and kept, and nothing is left running."""
+    words = ("run", "no-fault", "--repeat", "2", "--parallel", "1", "--runs", str(runs))
+    with (tmp_path / "said").open("w+") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "harness.cli.main", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+        try:
+            wait_until(
+                lambda: any(file.stat().st_size for file in runs.glob("all/*/runs.jsonl")),
+                within_s=200,
+                awaiting="the first run to end",
+            )
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+            assert process.wait(40) == 130
+        finally:
+            process.kill()
+            process.wait()
+        said.seek(0)
+        text = said.read()
+    assert "interrupted after 1 of 2 runs" in text, text
+    assert "Traceback" not in text
+    (file,) = runs.glob("all/*/runs.jsonl")
+    assert [row.verdict for row in read_rows([file])] == ["as declared"]
+    assert processes_of(runs) == []
