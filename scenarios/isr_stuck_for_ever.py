@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from harness.claims import condition, mark, state
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario
@@ -85,7 +83,7 @@ SCENARIO = Scenario(
     article="beyond",
     section="stuck ISR",
     body=body,
-    setup=replace(SETUP, broker_config={"request.timeout.ms": "30000"}),  # the default; ours is shorter
+    setup=SETUP,
     claims=CLAIMS,
     expected=EXPECTED_LOSS,
     faults=("cut broker1 <-> broker2, broker1 <-> broker3", "isolate az1", "reassign"),
