@@ -59,7 +59,11 @@ class Evidence:
 
 def gather(source: Source) -> Evidence:
     """Read the small tables of a history. Raises BadDataError for damaged ones."""
-    tables = {name: read_small(source, name) for name in SMALL}
+    return evidence_of({name: read_small(source, name) for name in SMALL})
+
+
+def evidence_of(tables: Mapping[str, Any]) -> Evidence:
+    """What follows from the small tables."""
     writers = {row["writer"]: row for row in tables["writers"].to_pylist()}
     aborted = frozenset(
         (row["writer"], row["txn"]) for row in tables["transactions"].to_pylist() if row["event"] == "aborted"

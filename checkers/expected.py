@@ -26,13 +26,18 @@ def mark_expected(
 
     Raises BadDataError naming the condition that cannot be understood.
     """
-    from pyspark.errors import PySparkException
-
     parts = sorted(str(path) for path in findings.glob("*.parquet"))
     if not expected or not parts:
         return {}
     found = output_frame(session, "findings", parts)
     lives = output_frame(session, "life", sorted(str(path) for path in life.glob("*.parquet")))
+    return _rewrite(session, marked_frame(found, lives, expected), findings, parts)
+
+
+def marked_frame(found: Any, lives: Any, expected: Sequence[Mapping[str, Any]]) -> Any:
+    """Findings with their column `expected` filled, given life; as DataFrames."""
+    from pyspark.errors import PySparkException
+
     names = [field.name for field in FINDING]
     only = [field.name for field in LIFE if field.name not in names]
     keys = [f"_life_{name}" for name in ("topic", "writer", "seq")]
@@ -56,11 +61,10 @@ def mark_expected(
                 f"({entry['where']!r}): {text}"
             ) from error
         conditions.append(condition)
-    marked = joined.withColumnRenamed("finding", "class_").selectExpr(
+    return joined.withColumnRenamed("finding", "class_").selectExpr(
         *["class_ as class" if name == "class" else f"`{name}`" for name in names if name != "expected"],
         f"({' or '.join(conditions).replace('finding =', 'class_ =')}) as expected",
     )
-    return _rewrite(session, marked, findings, parts)
 
 
 def _rewrite(session: Any, marked: Any, findings: Path, parts: Sequence[str]) -> dict[str, int]:
@@ -107,10 +111,11 @@ def sample_findings(findings: Path, limit: int, start_ns: int) -> list[dict[str,
                     place = (row["expected"], row["topic"], row["partition"], row["offset"] or 0)
                     chosen.append((place, taken, row))
             chosen = heapq.nsmallest(limit, chosen)
-    return [_told(row, start_ns) for _, _, row in sorted(chosen, key=lambda c: c[:2])]
+    return [told(row, start_ns) for _, _, row in sorted(chosen, key=lambda c: c[:2])]
 
 
-def _told(row: Mapping[str, Any], start_ns: int) -> dict[str, Any]:
+def told(row: Mapping[str, Any], start_ns: int) -> dict[str, Any]:
+    """A finding as people are shown it."""
     acked_s = None if row["acked_ns"] is None else round((row["acked_ns"] - start_ns) / 1e9, 3)
     return {**row, "message": _message(row), "acked_s": acked_s, "fault": row["acked_during"]}
 

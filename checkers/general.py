@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from checkers import whole
 from checkers.source import Source
 from checkers.views import table_frame
 
@@ -296,14 +297,19 @@ SHARED = ("k", "ref", "l", "life_core", "stray", "homes", "unmatched", "steps", 
 
 
 @contextmanager
-def plan(session: Any, source: Source) -> Iterator[None]:
-    """Register the working tables and all steps as temporary views, for as long as the context lasts."""
-    names = [*BASE, *STEPS]
+def plan(session: Any, source: Source, *, whole_rows: bool = False) -> Iterator[None]:
+    """Register the working tables and all steps as temporary views, for as long as the context lasts.
+
+    With ``whole_rows`` also those of `checkers.whole`, so that life and findings have all their columns.
+    """
+    base = {**BASE, **(whole.BASE if whole_rows else {})}
+    steps = {**STEPS, **(whole.STEPS if whole_rows else {})}
+    names = [*base, *steps]
     try:
-        for name, (table, columns) in BASE.items():
+        for name, (table, columns) in base.items():
             quoted = columns.format(offset="`offset`", group="`group`")
             table_frame(session, source, table).selectExpr(*_split(quoted)).createOrReplaceTempView(name)
-        for name, text in STEPS.items():
+        for name, text in steps.items():
             frame = session.sql(text)
             if name in SHARED:
                 frame = frame.localCheckpoint()

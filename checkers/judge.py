@@ -19,7 +19,9 @@ from checkers.columns import FATES, FINDING, LIFE
 from checkers.evidence import Evidence, gather
 from checkers.expected import mark_expected, sample_findings
 from checkers.health import check_health
+from checkers.judge_general import choose_plan, judge_generally
 from checkers.piece import Job
+from checkers.places import exists, inside, is_folder, is_uri, read_json, write_text
 from checkers.source import open_source
 from checkers.strays import settle_strays
 from checkers.views import output_frame, register
@@ -68,23 +70,26 @@ class Judgement:
         return asdict(self)
 
 
-def judge(session: Any, run_dir: Path | str, write: bool = True) -> Judgement:
+def judge(session: Any, run_dir: Path | str, write: bool = True, plan: str = "auto") -> Judgement:
     """Judge a stored run folder; with ``write`` its life, findings and judgement are laid down in it.
 
-    Raises BadDataError when the folder is damaged or half-written.
+    ``run_dir`` is a path, or a URI of any Hadoop file system. Raises BadDataError when the folder is damaged
+    or half-written.
     """
-    folder = Path(run_dir)
-    manifest = _read_json(folder / "run.json")
-    declared = _read_json(folder / "claims.json") if (folder / "claims.json").exists() else {}
+    folder = str(run_dir)
+    manifest = read_json(inside(folder, "run.json"))
+    claims = inside(folder, "claims.json")
+    declared = read_json(claims) if exists(claims) else {}
+    history = inside(folder, "history")
     status = manifest.get("status")
     if status not in ("running", "complete", "crashed", "invalid"):
-        raise BadDataError(f"{folder / 'run.json'} has status {status!r}; no such status is known.")
-    if status != "complete" and not (folder / "history").is_dir():
+        raise BadDataError(f"{inside(folder, 'run.json')} has status {status!r}; no such status is known.")
+    if status != "complete" and not is_folder(history):
         if status == "running":
             raise BadDataError(f"{folder} is half-written: its run never ended, and it has no history.")
         return _finish(folder, _without_history(manifest, str(status)), write)
     try:
-        found = judge_history(session, folder / "history", folder if write else None, declared)
+        found = judge_history(session, history, folder if write else None, declared, plan)
     except BadDataError as error:
         if status in ("crashed", "invalid"):
             problem = f"its history cannot be judged: {error.message}"
@@ -93,23 +98,36 @@ def judge(session: Any, run_dir: Path | str, write: bool = True) -> Judgement:
     return _finish(folder, _with_status(found, manifest, str(status)), write)
 
 
-def judge_import(session: Any, folder: Path | str, write: bool = True) -> Judgement:
+def judge_import(session: Any, folder: Path | str, write: bool = True, plan: str = "auto") -> Judgement:
     """Judge a folder of tables that another program laid down: `sends` and `copies`, others optional."""
-    base = Path(folder)
-    if not base.is_dir():
+    base = str(folder)
+    if not is_folder(base):
         raise BadDataError(
             f"{base} is not a folder; give the one that holds sends.parquet and copies.parquet."
         )
     out = base if write else None
-    return _finish(base, judge_history(session, base, out, {}), write)
+    return _finish(base, judge_history(session, base, out, {}, plan), write)
 
 
-def judge_history(session: Any, history: Path, out: Path | None, declared: Mapping[str, Any]) -> Judgement:
-    """Judge the tables of one folder; life and findings go to ``out`` (None: nowhere that lasts)."""
+def judge_history(
+    session: Any,
+    history: Path | str,
+    out: Path | str | None,
+    declared: Mapping[str, Any],
+    plan: str = "auto",
+) -> Judgement:
+    """Judge the tables of one folder; life and findings go to ``out`` (None: nowhere that lasts).
+
+    ``plan`` is `fast`, `general`, or `auto`: the fast one wherever it serves (docs/analysis.md).
+    """
     clock = _Clock()
     source = open_source(history)
     evidence = gather(source)
     clock.lap("read")
+    if choose_plan(source, evidence, plan) == "general":
+        found = judge_generally(session, source, evidence, None if out is None else str(out), declared, clock)
+        return _sum_up(evidence, *found, clock.laps)
+    assert not is_uri(source.folder)
     with tempfile.TemporaryDirectory(prefix="acked-judge-") as scratch:
         life, findings = Path(scratch) / "life.parquet", Path(scratch) / "findings.parquet"
         life.mkdir()
@@ -129,7 +147,7 @@ def judge_history(session: Any, history: Path, out: Path | None, declared: Mappi
         sample = sample_findings(findings, SAMPLE, evidence.start_ns)
         if out is not None:
             for place, schema in ((life, LIFE), (findings, FINDING)):
-                _keep(place, out / place.name, schema)
+                _keep(place, Path(out) / place.name, schema)
         clock.lap("write")
     return _sum_up(evidence, tallies, marked, results, sample, clock.laps)
 
@@ -224,10 +242,10 @@ def _without_history(manifest: Mapping[str, Any], status: str, problem: str = ""
     return Judgement(status, VERDICTS[status], tuple(reasons), manifest.get("scenario"))
 
 
-def _finish(folder: Path, found: Judgement, write: bool) -> Judgement:
-    named = replace(found, run=str(folder))
+def _finish(folder: str, found: Judgement, write: bool) -> Judgement:
+    named = replace(found, run=folder)
     if write:
-        (folder / "judgement.json").write_text(json.dumps(named.as_json(), indent=1) + "\n")
+        write_text(inside(folder, "judgement.json"), json.dumps(named.as_json(), indent=1) + "\n")
     return named
 
 
@@ -247,20 +265,6 @@ def _keep(place: Path, target: Path, schema: Any) -> None:
         shutil.copytree(place, target)
     else:
         pq.write_table(schema.empty_table(), target)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text())
-    except OSError as error:
-        raise BadDataError(
-            f"{path} cannot be read ({error.strerror}); is this the folder of a run?"
-        ) from error
-    except ValueError as error:
-        raise BadDataError(f"{path} is not valid JSON ({error}); the run folder is damaged.") from error
-    if not isinstance(found, dict):
-        raise BadDataError(f"{path} holds no JSON object; the run folder is damaged.")
-    return found
 
 
 class _Clock:

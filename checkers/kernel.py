@@ -16,6 +16,8 @@ from checkers.keys import KeyIndex
 from harness.errors import BadDataError
 
 OK, FAIL, INFO = 0, 1, 2
+MOST_REPLICAS = 62
+"""The holders of a message are bits of one number."""
 
 FATE_NAMES = (
     "kept",
@@ -214,6 +216,11 @@ class Fates:
 
 def decide(context: Context, sends: Sends, logs: list[Log], read: Any) -> Fates:
     """The fate of every message; ``read`` counts how often each was handed to a reader."""
+    if len(logs) > MOST_REPLICAS:
+        raise BadDataError(
+            f"copies of {context.name} are of {len(logs)} replicas, and the fast plan holds at most "
+            f"{MOST_REPLICAS}; judge them with --plan general."
+        )
     count = len(sends)
     holders = np.zeros(count, dtype=np.int64)
     for bit, log in enumerate(logs):

@@ -232,15 +232,21 @@ def _reference(job: Job, piece: Piece, low: int, high: int) -> Iterator[Log]:
 
 
 def _strays(job: Job, piece: Piece, low: int, high: int) -> Any:
-    """Offsets of records that nobody sent, as the pieces by sequence have found them."""
+    """Offsets of the reference log at which stands what nobody sent, as the pieces by sequence found it."""
+    assert piece.context is not None
     found = [np.empty(0, dtype=np.int64)]
     for path in piece.strays:
-        table = read_findings(path, ("class", "offset"))
-        stray = pc.and_(
-            pc.is_in(table["class"], pa.array(["foreign", "misrouted"])),
-            pc.and_(pc.greater_equal(table["offset"], low), pc.less_equal(table["offset"], high)),
-        )
-        found.append(table.filter(stray)["offset"].to_numpy())
+        table = read_findings(path, ("class", "offset", "brokers"))
+        inside = pc.and_(pc.greater_equal(table["offset"], low), pc.less_equal(table["offset"], high))
+        table = table.filter(inside).combine_chunks()
+        mine = np.zeros(table.num_rows, dtype=bool)
+        if table.num_rows:
+            holders = table["brokers"].combine_chunks()
+            here = pc.equal(pc.list_flatten(holders), piece.context.reference)
+            mine[pc.list_parent_indices(holders).filter(here).to_numpy()] = True
+        stray = pc.is_in(table["class"], pa.array(["foreign", "misrouted"])).to_numpy()
+        over = pc.equal(table["class"], "overwritten").to_numpy()
+        found.append(table["offset"].to_numpy()[(stray & mine) | over])
     return np.concatenate(found)
 
 

@@ -41,6 +41,22 @@ def life_table(
     seen: Sightings,
 ) -> Any:
     """One row per message of the partition (or of a piece of it)."""
+    holders, overwriters = _holders(fates.holders, logs), _overwriters(context, logs, fates)
+    return attributed(context, evidence, table, sends, fates, read, seen, holders, overwriters)
+
+
+def attributed(
+    context: Context,
+    evidence: Evidence,
+    table: Any,
+    sends: Sends,
+    fates: Fates,
+    read: Any,
+    seen: Sightings,
+    holders: Any,
+    overwriters: Any,
+) -> Any:
+    """The same, where it is known already who holds each message, and what stands at its offset."""
     count = len(sends)
     sent, done = numbers(table, "sent_ns"), numbers(table, "done_ns")
     ok = sends.outcome == OK
@@ -74,7 +90,7 @@ def life_table(
         "broker": table["broker"],
         "acked_by": nullable(acked_by, pa.int32()),
         "copies": fates.copies,
-        "replicas": _holders(fates.holders, logs),
+        "replicas": holders,
         "found_offset": nullable(fates.found_offset, pa.int64()),
         "found_epoch": nullable(fates.found_epoch, pa.int32()),
         "reads": np.asarray(read, dtype=np.int32),
@@ -85,7 +101,7 @@ def life_table(
         "last_offset": nullable(seen.last_offset, pa.int64()),
         "last_epoch": nullable(last_epoch, pa.int32()),
         "gone_ns": nullable(seen.gone_ns, pa.int64()),
-        "overwritten_by": _overwriters(context, logs, fates),
+        "overwritten_by": overwriters,
         "fate": pa.array(FATE_NAMES).take(pa.array(fates.fate)),
     }
     causes: Any = pa.nulls(count, pa.string())

@@ -1,7 +1,6 @@
 """Where a history's tables lie, which topic partition each file holds, and reading them within bounds.
 
-Paths may be local or any URI that Arrow's file systems open; every reader here runs in a Spark worker as
-well as in the driver.
+Every reader here runs in a Spark worker as well as in the driver, where it opens URIs, too.
 """
 
 from __future__ import annotations
@@ -61,16 +60,12 @@ def line_of(error: Exception) -> str:
 
 
 def file_system(path: str) -> tuple[Any, str]:
-    """The Arrow file system of a path or URI, and the path inside it."""
-    if "://" in path or path.startswith("file:"):
-        system, inner = pafs.FileSystem.from_uri(path)
-        return system, str(inner)
+    """The file system of a path or URI, as Arrow sees it, and the path inside it."""
+    if "://" in path:
+        from checkers.hadoop import hadoop_system
+
+        return hadoop_system(path), path
     return pafs.LocalFileSystem(), path
-
-
-def is_local(path: str) -> bool:
-    """Whether a path names this machine's own file system."""
-    return "://" not in path and not path.startswith("file:")
 
 
 def open_source(folder: Path | str) -> Source:

@@ -9,6 +9,8 @@ from typing import Any
 
 import duckdb
 
+from checkers import whole
+from checkers.evidence import Evidence
 from checkers.general import BASE, STEPS
 from harness.history.schema import TABLES
 
@@ -19,11 +21,13 @@ _SQL = {"int": "INTEGER", "long": "BIGINT", "text": "VARCHAR", "flag": "BOOLEAN"
 
 
 @contextmanager
-def duckdb_plan(folder: Path) -> Iterator[Any]:
+def duckdb_plan(folder: Path, *, whole_rows: bool = False) -> Iterator[Any]:
     """A DuckDB connection in which every step of the general plan is a table."""
+    base = {**BASE, **(whole.BASE if whole_rows else {})}
+    steps = {**STEPS, **(whole.STEPS if whole_rows else {})}
     with duckdb.connect() as db:
         db.execute("set threads to 1")
-        for name, (table, columns) in BASE.items():
+        for name, (table, columns) in base.items():
             file = folder / f"{table}.parquet"
             if file.exists():
                 source = f"read_parquet('{file}')"
@@ -34,7 +38,7 @@ def duckdb_plan(folder: Path) -> Iterator[Any]:
                 source = f"(select {fields} limit 0)"
             quoted = columns.format(offset='"offset"', group='"group"')
             db.execute(f"create temp table {name} as select {quoted} from {source}")
-        for name, text in STEPS.items():
+        for name, text in steps.items():
             db.execute(f"create temp table {name} as {text}")
         yield db
 
@@ -50,6 +54,13 @@ def fates_of(db: Any) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = db.execute(
         "select t, p, w, q, outcome, o, copies, found, fate from fated"
     ).fetchall()
+    return found
+
+
+def life_of(db: Any, evidence: Evidence) -> list[dict[str, Any]]:
+    """Whole rows of life, with causes, by DuckDB and `checkers.whole` (inside a plan of whole rows)."""
+    table = db.table("life_all").to_arrow_table()
+    found: list[dict[str, Any]] = whole.attribute(evidence, table).drop_columns(["further"]).to_pylist()
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,11 +11,14 @@ from harness.errors import UsageError
 
 def check(
     runs: Annotated[
-        list[Path] | None, typer.Argument(help="Run folders, for example runs/<scenario>/latest.")
+        list[str] | None,
+        typer.Argument(help="Run folders, for example runs/<scenario>/latest, or URIs of some (hdfs://…)."),
     ] = None,
     imported: Annotated[
-        Path | None,
-        typer.Option("--import", help="A folder with sends.parquet and copies.parquet of another program."),
+        str | None,
+        typer.Option(
+            "--import", help="A folder (or URI) with sends.parquet and copies.parquet of another program."
+        ),
     ] = None,
     master: Annotated[
         str,
@@ -24,13 +26,16 @@ def check(
             help="Judge on a Spark cluster that reaches the folders, for example spark://HOST:7077."
         ),
     ] = "",
+    plan: Annotated[
+        str, typer.Option(help="fast, general (any layout, any file system), or auto: fast where it serves.")
+    ] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the judgement as JSON.")] = False,
 ) -> None:
     """Judge one or many stored runs by Spark alone. The worst verdict gives the exit code."""
     from harness.run.rejudge import judge_folders, judge_imported
 
     if imported is not None:
-        raise typer.Exit(judge_imported(imported, as_json=as_json, master=master))
+        raise typer.Exit(judge_imported(imported, as_json=as_json, master=master, plan=plan))
     if not runs:
         raise UsageError("Say which run to judge, for example `acked check runs/<scenario>/latest`.")
-    raise typer.Exit(judge_folders(runs, as_json=as_json, master=master))
+    raise typer.Exit(judge_folders(runs, as_json=as_json, master=master, plan=plan))

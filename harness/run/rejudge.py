@@ -17,21 +17,27 @@ if TYPE_CHECKING:
 _WORST_FIRST = ("crashed", "invalid", "violated", "unknown", "as declared")
 
 
-def judge_folders(paths: Sequence[Path], *, as_json: bool, master: str = "") -> int:
-    """Judge every run folder at or below ``paths``; returns the exit code of the worst.
+def judge_folders(
+    places: Sequence[Path | str], *, as_json: bool, master: str = "", plan: str = "auto"
+) -> int:
+    """Judge every run folder at or below ``places``; returns the exit code of the worst.
 
-    ``master`` is a Spark cluster that reaches the folders; without one they are judged here.
+    A place with a scheme (`hdfs://…`) is the URI of one run. ``master`` is a Spark cluster that reaches the
+    folders; without one they are judged here.
     """
     from checkers.judge import judge
     from checkers.session import start_session
 
-    folders = [folder for path in paths for folder in _runs_below(path)]
+    folders: list[Path | str] = []
+    for place in places:
+        uri = isinstance(place, str) and "://" in place
+        folders += [place] if uri else [folder.path for folder in _runs_below(Path(place))]
     judgements: list[Judgement]
     if master:
-        judgements = list(_judged_elsewhere(judge, [folder.path for folder in folders], master))
+        judgements = list(_judged_elsewhere(judge, folders, master, plan))
     else:
         session = start_session()
-        judgements = [judge(session, folder.path) for folder in folders]
+        judgements = [judge(session, folder, plan=plan) for folder in folders]
     shown: list[dict[str, Any]] = [judgement.as_json() for judgement in judgements]
     if as_json:
         print(json.dumps(shown[0] if len(shown) == 1 else shown, indent=2, default=str))  # noqa: T201
@@ -43,16 +49,18 @@ def judge_folders(paths: Sequence[Path], *, as_json: bool, master: str = "") -> 
     return status
 
 
-def judge_imported(path: Path, *, as_json: bool, master: str = "") -> int:
-    """Judge a history that another program laid down; returns the exit code."""
+def judge_imported(place: Path | str, *, as_json: bool, master: str = "", plan: str = "auto") -> int:
+    """Judge a history that another program laid down, by path or URI; returns the exit code."""
     from checkers.judge import judge_import
     from checkers.session import start_session
 
     judgement: Judgement
+    if isinstance(place, str) and "://" not in place:
+        place = Path(place)
     if master:
-        (judgement,) = _judged_elsewhere(judge_import, [path], master)
+        (judgement,) = _judged_elsewhere(judge_import, [place], master, plan)
     else:
-        judgement = judge_import(start_session(), path)
+        judgement = judge_import(start_session(), place, plan=plan)
     if as_json:
         print(json.dumps(judgement.as_json(), indent=2, default=str))  # noqa: T201
     else:
@@ -61,13 +69,18 @@ def judge_imported(path: Path, *, as_json: bool, master: str = "") -> int:
     return status
 
 
-def _judged_elsewhere(judge: Callable[..., Any], folders: Sequence[Path], master: str) -> Iterator[Any]:
+def _judged_elsewhere(
+    judge: Callable[..., Any], places: Sequence[Path | str], master: str, plan: str
+) -> Iterator[Any]:
     from checkers.cluster import cluster_session, scratch_beside
 
     with cluster_session(master) as session:
-        for folder in folders:
-            with scratch_beside(folder):
-                yield judge(session, folder.resolve())
+        for place in places:
+            if isinstance(place, str):
+                yield judge(session, place, plan=plan)
+            else:
+                with scratch_beside(place):
+                    yield judge(session, place.resolve(), plan=plan)
 
 
 def _runs_below(path: Path) -> Iterator[RunFolder]:

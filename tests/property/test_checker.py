@@ -21,7 +21,7 @@ from checkers.piece import Job
 from checkers.source import open_source
 from checkers.strays import settle_rows
 from tests.histories import History
-from tests.oracles import duckdb_plan, fates_of, findings_of, model_findings
+from tests.oracles import duckdb_plan, fates_of, findings_of, life_of, model_findings
 
 DAMAGES = (
     "drop", "drop_one", "duplicate", "move", "swap", "corrupt", "corrupt_one", "truncate", "truncate_one",
@@ -40,6 +40,7 @@ class Damaged:
         self.reads: list[dict[str, Any]] = []
         self.commits: list[tuple[int, int, int]] = []
         self.draw = draw
+        self.walks = walks
         seqs = Counter[int]()
         for partition in (0, 1):
             start = draw(st.sampled_from((0, 7, 10**9)))
@@ -65,6 +66,9 @@ class Damaged:
                 self.walk(partition, log)
         for damage in draw(st.lists(st.sampled_from(DAMAGES), max_size=4)):
             self.damage(damage)
+        self.told = History()
+        if walks:
+            self.tell(self.told)
 
     def walk(self, partition: int, log: list[dict[str, Any]]) -> None:
         """Readers, some of a group, that go on, jump, turn back, and commit."""
@@ -119,6 +123,40 @@ class Damaged:
                 elif record["offset"] == at and kind == "replace":
                     record |= {"writer": 9, "seq": self.draw(st.sampled_from((5, record["seq"])))}
 
+    def tell(self, history: History) -> None:
+        """What else a run records: who led, what was at fault, who logged what, who was seen where, when."""
+        draw, end = self.draw, 10_000
+        times = st.integers(0, end)
+        brokers = st.integers(1, 3)
+        place = {"topic": "t", "partition": 0}
+        for epoch in range(draw(st.integers(0, 3))):
+            isr = draw(st.sampled_from(([1, 2, 3], [1], [2, 3])))
+            said = {"source": f"broker{draw(brokers)}", "subject": "partition", "leader": draw(brokers)}
+            history.add("views", ns=draw(times), epoch=epoch, isr=isr, **said, **place)
+        for number in range(draw(st.integers(0, 2))):
+            kind = draw(st.sampled_from(("link", "storage", "process")))
+            row = {
+                "fault": number,
+                "name": f"power of broker{number}",
+                "kind": kind,
+                "targets": '["broker1"]',
+            }
+            low, high = sorted((draw(times), draw(times)))
+            history.add("faults", ns=low, moment="injected", **row)
+            history.add("faults", ns=high, moment="healed", **row)
+        for _ in range(draw(st.integers(0, 2))):
+            kind = draw(st.sampled_from(("truncated", "truncated_to_hw")))
+            row = {"host": f"broker{draw(brokers)}", "kind": kind, "offset": draw(st.integers(0, 8))}
+            history.add("log_events", ns=draw(times), **row, **place)
+        history.add("writers", writer=1, name="one", az="az1", acks=1, idempotent=draw(st.booleans()))
+        for number, row in enumerate(self.sends):
+            if draw(st.booleans()):
+                gone = draw(st.sampled_from((None, end + number)))
+                where = {key: row[key] for key in ("partition", "writer", "seq")} | {"topic": "t"}
+                seen = {"broker": draw(brokers), "offset": number, "epoch": 0, "seen_ns": 10 * number}
+                history.add("sightings", gone_ns=gone, **seen, **where)
+                history.add("sightings", **seen | {"seen_ns": 10 * number + 5, "broker": 3}, **where)
+
     def append(self, partition: int, offset: int, writer: int, seq: int) -> None:
         for broker in (1, 2, 3):
             self.logs[partition, broker].append(
@@ -137,6 +175,8 @@ class Damaged:
         history = History()
         for row in self.sends:
             more = {key: row[key] for key in ("partition", "writer")}
+            if self.walks:
+                more |= {"attempts": 1 + row["seq"] % 2, "broker": (None, 1, 2)[row["seq"] % 3]}
             history.send(row["seq"], row["outcome"], row["offset"], **more)
         for (partition, broker), log in self.logs.items():
             history.log(broker, log, partition=partition)
@@ -148,6 +188,8 @@ class Damaged:
         for after, partition, offset in self.commits:
             row = {"ns": 10 * after - 5, "group": "g", "reader": 102, "event": "committed", "topic": "t"}
             history.add("groups", **row, partition=partition, offset=offset)
+        if self.walks:
+            history.rows |= self.told.rows
         return history.write(folder)
 
     def model(self) -> Counter[tuple[Any, ...]]:
@@ -191,11 +233,21 @@ def walked(draw: Any) -> Damaged:
     return Damaged(draw, walks=True)
 
 
-def fast_fates(folder: Path) -> Counter[tuple[Any, ...]]:
+def fast_life(folder: Path) -> list[dict[str, Any]]:
     """What `fast_findings` laid down about each message, before strays are settled."""
-    columns = ["topic", "partition", "writer", "seq", "outcome", "offset", "copies", "found_offset", "fate"]
-    parts = [pq.read_table(path, columns=columns) for path in sorted((folder / "life").glob("*.parquet"))]
-    return Counter(tuple(row.values()) for part in parts for row in part.to_pylist())
+    parts = [pq.read_table(path) for path in sorted((folder / "life").glob("*.parquet"))]
+    return [row for part in parts for row in part.to_pylist()]
+
+
+def fast_fates(folder: Path) -> Counter[tuple[Any, ...]]:
+    """The columns of `fast_life` that tell what became of a message."""
+    columns = ("topic", "partition", "writer", "seq", "outcome", "offset", "copies", "found_offset", "fate")
+    return Counter(tuple(row[column] for column in columns) for row in fast_life(folder))
+
+
+def sorted_rows(life: list[dict[str, Any]], without: set[tuple[int, int]]) -> list[dict[str, Any]]:
+    chosen = [row for row in life if (row["writer"], row["seq"]) not in without]
+    return sorted(chosen, key=lambda row: (row["writer"], row["seq"]))
 
 
 def check(history: Damaged) -> None:
@@ -236,5 +288,8 @@ def test_pieces_find_what_the_whole_finds(history: Damaged) -> None:
         found = fast_findings(whole, life=True)
         assert fast_findings(cut_up, piece_messages=2, life=True, split_rows=5) == found
         assert fast_fates(cut_up) == fast_fates(whole)
-        with duckdb_plan(whole) as general:
+        with duckdb_plan(whole, whole_rows=True) as general:
             assert Counter(findings_of(general)) == found
+            rows = life_of(general, gather(open_source(whole)))
+        away = {(row["writer"], row["seq"]) for row in rows if row["fate"] == "misrouted"}
+        assert sorted_rows(rows, away) == sorted_rows(fast_life(whole), away), "life differs, or causes do"

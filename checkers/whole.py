@@ -1,0 +1,184 @@
+"""The general plan's life and findings, as whole rows: causes are attributed by the code of the fast path.
+
+The steps that `checkers.general` leaves out, in the same SQL, and the last one, which is no SQL: batches of
+any partitions go through `checkers.rows.attributed`, wherever they lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.arrays import outcome_codes
+from checkers.columns import FINDING, LIFE, ddl
+from checkers.evidence import Evidence, Sightings
+from checkers.kernel import FATE, Context, Fates, Sends
+from checkers.rows import attributed
+from checkers.source import numbers
+
+BASE: Mapping[str, tuple[str, str]] = {
+    "sx": (
+        "sends",
+        "topic as t, partition as p, writer as w, seq as q, label, txn as told_txn, sent_ns, done_ns, error, "
+        "attempts, broker",
+    ),
+    "sg": (
+        "sightings",
+        "topic as t, partition as p, broker as b, {offset} as o, seen_ns, epoch as e, writer as w, seq as q, "
+        "gone_ns",
+    ),
+}
+"""Working tables besides those of the plan."""
+
+STEPS: Mapping[str, str] = {
+    "own_epoch": """
+        select l.t, l.p, l.w, l.q,
+               coalesce(max(case when l.o = s.o then l.e end), min_by(l.e, l.o)) as e
+        from l join s on s.t = l.t and s.p = l.p and s.w = l.w and s.q = l.q
+        where l.known group by l.t, l.p, l.w, l.q""",
+    "further": """
+        select l.t, l.p, l.w, l.q, min(l.o) as o
+        from l join life_core c on c.t = l.t and c.p = l.p and c.w = l.w and c.q = l.q
+        where l.known and c.copies > 1 and l.o <> c.found group by l.t, l.p, l.w, l.q""",
+    "holding": """
+        select t, p, w, q, array_sort(array_agg(distinct b)) as brokers
+        from k where known group by t, p, w, q""",
+    "first_seen": """
+        select t, p, w, q, b from (
+            select sg.*, row_number() over (partition by t, p, w, q order by seen_ns, b) as rn from sg
+            where q is not null) z where rn = 1""",
+    "last_seen": """
+        select t, p, w, q, b, o, e, gone_ns from (
+            select sg.*, row_number() over (
+                partition by t, p, w, q order by case when gone_ns is null then 0 else 1 end, gone_ns desc,
+                seen_ns, b desc) as rn
+            from sg where q is not null) z where rn = 1""",
+    "life_all": """
+        select c.t as topic, c.p as partition, c.w as writer, c.q as seq, sx.label, sx.told_txn as txn,
+               sx.sent_ns, sx.done_ns, c.outcome, sx.error, c.o as at_offset, sx.attempts, sx.broker,
+               c.copies, h.brokers, c.found, oe.e as found_epoch, x.o as further,
+               coalesce(r.reads, 0) as reads,
+               case when c.outcome <> 'ok' or h.brokers is not null or l.o is null then null
+                    when l.w >= 0 then concat(l.w, '/', l.q) else 'nobody' end as overwritten_by,
+               f.b as first_broker, g.b as last_broker, g.o as last_offset, g.e as last_epoch, g.gone_ns,
+               c.fate
+        from life_core c join sx on sx.t = c.t and sx.p = c.p and sx.w = c.w and sx.q = c.q
+        left join holding h on h.t = c.t and h.p = c.p and h.w = c.w and h.q = c.q
+        left join own_epoch oe on oe.t = c.t and oe.p = c.p and oe.w = c.w and oe.q = c.q
+        left join further x on x.t = c.t and x.p = c.p and x.w = c.w and x.q = c.q
+        left join readers r on r.t = c.t and r.p = c.p and r.w = c.w and r.q = c.q
+        left join l on l.t = c.t and l.p = c.p and l.o = c.o
+        left join first_seen f on f.t = c.t and f.p = c.p and f.w = c.w and f.q = c.q
+        left join last_seen g on g.t = c.t and g.p = c.p and g.w = c.w and g.q = c.q""",
+}
+"""What `life` holds besides fates; each step may use those of the plan and those before it."""
+
+WIDE = pa.schema([*LIFE, ("further", pa.int64())])
+"""Rows of life with the first further offset of a duplicated message."""
+
+
+def attribute(evidence: Evidence, table: Any) -> Any:
+    """Rows of `life_all` as rows of life, with causes; in any order, of any partitions."""
+    parts = [_of_partition(evidence, mine) for mine in _partitions(table)]
+    return pa.concat_tables(parts) if parts else WIDE.empty_table()
+
+
+def _partitions(table: Any) -> Iterator[Any]:
+    for key in table.group_by(["topic", "partition"]).aggregate([]).to_pylist():
+        same = pc.and_(pc.equal(table["topic"], key["topic"]), pc.equal(table["partition"], key["partition"]))
+        yield table.filter(same)
+
+
+def _of_partition(evidence: Evidence, table: Any) -> Any:
+    context = Context(table["topic"][0].as_py(), table["partition"][0].as_py())
+    outcome = outcome_codes(table["outcome"], context.name)
+    sends = Sends(numbers(table, "writer"), numbers(table, "seq"), outcome, numbers(table, "at_offset"))
+    names = pa.array(list(FATE))
+    fate = pc.index_in(table["fate"], value_set=names).to_numpy().astype(np.int8)
+    nobody = np.full(len(sends), -1, dtype=np.int64)
+    fates = Fates(
+        fate,
+        numbers(table, "copies").astype(np.int32),
+        numbers(table, "found"),
+        numbers(table, "found_epoch"),
+        numbers(table, "further"),
+        nobody,
+        nobody,
+    )
+    columns = ("first_broker", "last_broker", "last_offset", "last_epoch", "gone_ns")
+    seen = Sightings(*(numbers(table, name).astype(np.int64) for name in columns))
+    none = pa.scalar([], pa.list_(pa.int32()))
+    holders = pc.coalesce(table["brokers"].cast(pa.list_(pa.int32())), none)
+    overwriters = table["overwritten_by"]
+    read = numbers(table, "reads")
+    life = attributed(context, evidence, table, sends, fates, read, seen, holders, overwriters)
+    return life.append_column("further", table["further"].cast(pa.int64())).cast(WIDE)
+
+
+def life(session: Any, evidence: Evidence) -> Any:
+    """Life as a DataFrame (inside the plan, `whole=True`), with `further` as its last column."""
+
+    def work(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            yield from attribute(evidence, pa.Table.from_batches([batch])).to_batches()
+
+    return session.table("life_all").mapInArrow(work, f"{ddl(LIFE)}, further bigint")
+
+
+_CARRIED = ("acked_by", "acked_during", "acked_fault", "last_broker", "cause")
+
+
+def findings(session: Any, life_view: str) -> Any:
+    """Findings as a DataFrame (inside the plan); messages bring what ``life_view`` says of them.
+
+    What replicas or readers disagree about is told by class, place and message alone.
+    """
+    told = {
+        "class": "m.class",
+        "topic": "m.t",
+        "partition": "m.p",
+        "offset": "m.o",
+        "epoch": "coalesce(l.found_epoch, l.last_epoch)",
+        "brokers": "l.replicas",
+        "writer": "m.w",
+        "seq": "m.q",
+        "label": "l.label",
+        "found_offset": "coalesce(l.further, l.found_offset)",
+        "count": "case when m.class = 'undetermined' then coalesce(u.n, 0) else 1 end",
+        "acked_ns": "case when l.outcome = 'ok' then l.done_ns end",
+        "detail": "case when m.class = 'undetermined' then "
+        "'the final read did not reach the end of every log that could hold them' end",
+        "expected": "false",
+        **{name: f"l.{name}" for name in _CARRIED},
+    }
+    bare = {
+        "class": "class",
+        "topic": "t",
+        "partition": "p",
+        "offset": "o",
+        "writer": "w",
+        "seq": "q",
+        "count": "1",
+        "expected": "false",
+    }
+    rest = "found_strays union all select * from found_differences union all select * from found_reads"
+    return session.sql(f"""
+        select {_as_findings(told)} from found_messages m
+        left join {life_view} l on l.topic = m.t and l.partition = m.p and l.writer = m.w and l.seq = m.q
+        left join (select t, p, count(*) as n from life_core where fate = 'undetermined' group by t, p) u
+          on u.t = m.t and u.p = m.p
+        union all
+        select {_as_findings(bare)} from (
+            select * from {rest} union all select * from found_steps) z""")
+
+
+def _as_findings(columns: Mapping[str, str]) -> str:
+    kinds = dict(part.strip().split(" ", 1) for part in ddl(FINDING).split(", "))
+    return ", ".join(
+        f"cast({columns.get(field.name, 'null')} as {kinds[f'`{field.name}`']}) as `{field.name}`"
+        for field in FINDING
+    )
