@@ -1,4 +1,9 @@
-"""Commands in a running container, as an engine's `exec`: short ones, main processes, and pipes."""
+"""Commands in a running container, as an engine's `exec`: short ones, main processes, and pipes.
+
+The SDK reads the headers of the engine's answer through a buffer and the process's output past it: what the
+process says at once, on a machine that is too busy to read the headers first, is lost without a sign. So a
+process whose output is wanted waits for a line before it begins.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ import threading
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from docker import APIClient
 from docker.errors import APIError, NotFound
@@ -21,8 +26,11 @@ from harness.lab.model import Result
 from harness.waiting import wait_until
 
 _TIMED_OUT = 124
-_FED = 'text=$1; shift; printf %s "$text" | "$@"'
+_GO = b"\n"
+_ALONE = 'read -r _; exec "$@" </dev/null'
+_FED = 'read -r _; text=$1; shift; printf %s "$text" | "$@"'
 """Standard input handed over as an argument: works through every engine and proxy, unlike half-closing."""
+_PIPED = 'echo $$ >"$0"; read -r _; exec "$@"'
 
 
 def run(
@@ -30,17 +38,32 @@ def run(
 ) -> Result:
     """Run a short command as root and wait for it. Raises LabError when it cannot run or does not end."""
     command = ["timeout", "-k", "1", f"{timeout_s:g}", *argv]
-    if stdin:
-        command = ["sh", "-c", _FED, "sh", stdin, *command]
+    command = ["sh", "-c", _FED, "sh", stdin, *command] if stdin else ["sh", "-c", _ALONE, "sh", *command]
+    said: dict[int, list[bytes]] = {1: [], 2: []}
     try:
-        exec_id = api.exec_create(container, command, user="0")["Id"]
-        out, err = api.exec_start(exec_id, demux=True)
+        exec_id, response, connection = _start(api, container, command, "0")
+        with contextlib.closing(response):
+            connection.sendall(_GO)
+            for stream, data in frames_iter(response, tty=False):  # type: ignore[no-untyped-call]
+                said[stream].append(data)
         status = int(api.exec_inspect(exec_id)["ExitCode"])
-    except APIError as error:
-        raise LabError(f"`{' '.join(argv)}` could not be run in {host}: {explain(error)}") from error
+    except (APIError, OSError) as error:
+        why = explain(error) if isinstance(error, APIError) else error
+        raise LabError(f"`{' '.join(argv)}` could not be run in {host}: {why}") from error
     if status == _TIMED_OUT:
         raise LabError(f"`{' '.join(argv)}` in {host} did not end within {timeout_s:g} s.")
-    return Result(status, (out or b"").decode(errors="replace"), (err or b"").decode(errors="replace"))
+    out, err = (b"".join(said[stream]).decode(errors="replace") for stream in (1, 2))
+    return Result(status, out, err)
+
+
+def _start(api: APIClient, container: str, command: list[str], user: str) -> tuple[str, Any, socket.socket]:
+    """Start a process that waits for a line; returns its id, what is read from, and what is written to."""
+    exec_id = api.exec_create(container, command, stdin=True, user=user)["Id"]
+    response = api.exec_start(exec_id, socket=True)
+    # The SDK wraps a local socket in a reader; only the socket below can be written to.
+    connection: socket.socket = getattr(response, "_sock", response)  # type: ignore[arg-type]
+    connection.settimeout(None)
+    return exec_id, response, connection
 
 
 class Exec:
@@ -109,17 +132,14 @@ class DockerPipe:
     ) -> None:
         """Start it; its stderr is appended to ``errors``."""
         pid_file = f"/tmp/pipe-{uuid.uuid4().hex}.pid"
-        command = ["sh", "-c", 'echo $$ >"$0"; exec "$@"', pid_file, *argv]
+        command = ["sh", "-c", _PIPED, pid_file, *argv]
         try:
-            exec_id = api.exec_create(container, command, stdin=True, user=user)["Id"]
-            self._response = api.exec_start(exec_id, socket=True)
+            exec_id, self._response, self._socket = _start(api, container, command, user)
         except APIError as error:
             raise LabError(f"`{' '.join(argv)}` could not be started in {host}: {explain(error)}") from error
         self._exec = Exec(api, container, exec_id, pid_file)
         self._host = host
-        # The SDK wraps a local socket in a reader; only the socket below can be written to.
-        self._socket: socket.socket = getattr(self._response, "_sock", self._response)  # type: ignore[arg-type]
-        self._socket.settimeout(None)
+        self._socket.sendall(_GO)
         self._stdin = os.fdopen(self._forward_input(), "w")
         reading, writing = os.pipe()
         self._stdout = os.fdopen(reading, "r")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -140,6 +142,22 @@ def test_commands_run_in_all_hosts_at_once(lab: ComposeLab) -> None:
 def test_a_command_that_does_not_end_is_an_error(lab: ComposeLab) -> None:
     with pytest.raises(LabError, match="did not end within 0.3 s"):
         lab.execute("client1", ["sleep", "30"], timeout_s=0.3)
+
+
+def test_what_a_process_says_at_once_is_not_lost_on_a_busy_machine(
+    lab: ComposeLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads the headers of the engine's answer late finds the output behind them in one buffer."""
+    begin = http.client.HTTPResponse.begin
+
+    def late(response: http.client.HTTPResponse) -> None:
+        threading.Event().wait(0.3)
+        begin(response)
+
+    monkeypatch.setattr(http.client.HTTPResponse, "begin", late)
+    assert lab.execute("client1", ["echo", "hi"]).stdout == "hi\n"
+    pipe = lab.open_pipe("client1", ["echo", "hi"])
+    assert pipe.stdout.read() == "hi\n"
 
 
 def test_a_stopped_broker_is_alive_loses_its_session_and_comes_back(running: Running) -> None:
