@@ -89,6 +89,10 @@ def judge(session: Any, run_dir: Path | str, write: bool = True, plan: str = "au
             raise BadDataError(f"{folder} is half-written: its run never ended, and it has no history.")
         return _finish(folder, _without_history(manifest, str(status)), write)
     try:
+        source = open_source(history)
+        if status in ("crashed", "invalid") and not source.rows("copies") + source.rows("replicas"):
+            unread = "its final logs were never read, so what became of its messages is not known"
+            return _finish(folder, _without_history(manifest, str(status), unread), write)
         found = judge_history(session, history, folder if write else None, declared, plan)
     except BadDataError as error:
         if status in ("crashed", "invalid"):
