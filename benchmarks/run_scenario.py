@@ -62,7 +62,8 @@ def main() -> None:
                 durations["lab and boot"] = durations["lab"] + durations["boot"]
             for name, seconds in durations.items():
                 phases.setdefault(name, []).append(seconds)
-            print(f"run {number + 1}: {walls[-1]:.1f} s, {judgement['verdict']}", flush=True)
+            why = "".join(f"\n  {reason}" for reason in judgement.get("reasons", ()))
+            print(f"run {number + 1}: {walls[-1]:.1f} s, {judgement['verdict']}{why}", flush=True)
     print(spread("wall", walls))
     for name, seconds_list in phases.items():
         print(spread(name, seconds_list))
