@@ -15,6 +15,8 @@ SESSION_S = 15.0
 SHRINK_S = 20.0
 """Deadline for what replica.lag.time.max.ms decides (6 s, looked at every 3 s)."""
 CONVERGE_S = 40.0
+_SEED_S = 10.0
+"""Followers of a cluster that has just started on a busy machine take their time."""
 
 
 def pins(*brokers: int, to: Iterable[int]) -> Mapping[str, tuple[str, ...]]:
@@ -41,7 +43,7 @@ def require(holds: bool, sentence: str) -> None:
 def seed(stage: Stage, *topics: str, leader: str = "broker1", labels: Iterable[str] = ("a", "b")) -> None:
     """Two acknowledged messages on every replica, committed, before anything breaks; checks who leads."""
     az = stage.lab.topology.host(leader).az
-    writer = stage.writer(az, f"{az}-seed", leader, acks=-1)
+    writer = stage.writer(az, f"{az}-seed", leader, acks=-1, request_timeout_s=_SEED_S)
     for topic in topics:
         require(stage.leader(topic) == leader, f"{leader} leads {topic}")
         for label in labels:

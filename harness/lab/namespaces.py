@@ -3,7 +3,8 @@
 Process tree: the caller → the process that enters → an init (PID 1 of the new PID namespace, reaps orphans)
 → the harness. When any of the four dies, the kernel ends every process of the PID namespace, and with the
 last of them go the network namespaces, interfaces, rules and mounts. Root keeps its real privileges (loop
-devices need them); an ordinary user gets them inside a user namespace.
+devices need them); whoever has none, an ordinary user or root of a container, gets them inside a user
+namespace.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
 _MS_REC_PRIVATE = 0x4000 | (1 << 18)
 _PR_SET_PDEATHSIG = 1
+_CAP_SYS_ADMIN = 21
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -43,12 +45,20 @@ def _mount(source: str, target: str, kind: str, flags: int = 0) -> None:
     _call(f"mount {kind or source} on {target}", call)
 
 
+def _privileged() -> bool:
+    """Whether this process may make namespaces by itself; root of a container often may not."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("CapEff:"):
+            return bool(int(line.split()[1], 16) >> _CAP_SYS_ADMIN & 1)
+    return os.geteuid() == 0
+
+
 def _unshare() -> None:
-    user, group = os.getuid(), os.getgid()
-    flags = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWPID | (0 if user == 0 else CLONE_NEWUSER)
+    user, group, privileged = os.getuid(), os.getgid(), _privileged()
+    flags = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWPID | (0 if privileged else CLONE_NEWUSER)
     try:
         _call("unshare", _libc.unshare(flags))
-        if user != 0:
+        if not privileged:
             Path("/proc/self/setgroups").write_text("deny")
             Path("/proc/self/uid_map").write_text(f"0 {user} 1")
             Path("/proc/self/gid_map").write_text(f"0 {group} 1")
