@@ -9,6 +9,8 @@ The history stands on disk before the clock starts; reading it and writing the f
 from __future__ import annotations
 
 import argparse
+import cProfile
+import pstats
 import shutil
 import tempfile
 import threading
@@ -194,17 +196,21 @@ def _memory_mib(pid: int) -> float:
     return 0.0
 
 
-def floor_s(folder: Path) -> float:
-    """Seconds that plain numpy needs for the same comparison, in one process, tables in memory."""
-    total = 0.0
+def floor(folder: Path) -> dict[str, float]:
+    """CPU seconds that plain numpy needs for the same comparison, in one process: reading, and comparing."""
+    reading = comparing = 0.0
     for sends_file in sorted((folder / "sends.parquet").glob("*.parquet")):
-        sends = pq.read_table(sends_file, columns=["writer", "seq", "offset"])
+        began = time.process_time()
+        sends = pq.read_table(sends_file, columns=["writer", "seq", "offset"], use_threads=False)
         copies = pq.read_table(
-            folder / "copies.parquet" / sends_file.name, columns=["broker", "offset", "writer", "seq"]
+            folder / "copies.parquet" / sends_file.name,
+            columns=["broker", "offset", "writer", "seq"],
+            use_threads=False,
         )
         arrays = {name: copies[name].to_numpy() for name in copies.column_names}
         writer, seq, offset = (sends[name].to_numpy() for name in ("writer", "seq", "offset"))
-        began = time.perf_counter()
+        middle = time.process_time()
+        reading += middle - began
         key = (writer.astype(np.int64) << 40) | seq
         for broker in (1, 2, 3):
             mine = arrays["broker"] == broker
@@ -212,8 +218,60 @@ def floor_s(folder: Path) -> float:
             at = np.searchsorted(arrays["offset"][mine], offset)
             at = np.minimum(at, len(held) - 1)
             np.count_nonzero(held[at] != key)
-        total += time.perf_counter() - began
-    return total
+        comparing += time.process_time() - middle
+    return {"read the columns it needs": reading, "compare every message on 3 replicas": comparing}
+
+
+PHASES = {
+    "read": ("read_rows",),
+    "index and match": ("split_logs", "__init__", "copy_arrays", "send_arrays", "context_of"),
+    "decide fates": ("decide",),
+    "order of writers": ("out_of_order",),
+    "compare replicas": ("differences",),
+    "rows of life": ("life_table",),
+    "findings": ("of_messages", "stray_rows", "difference_rows", "content_rows", "sequence_rows"),
+    "write": ("write",),
+}
+"""Where the pipeline's time goes: functions that `checkers.piece` calls, by phase."""
+
+
+def where_time_goes(job: Job, piece_messages: int) -> tuple[float, dict[str, float]]:
+    """CPU seconds of the same pieces in this process without Spark: in all, and by phase."""
+    profile = cProfile.Profile(time.process_time)
+
+    def one_by_one(tasks: Any, judge: Any) -> Any:
+        return pa.concat_tables([table for task in tasks for item in task for table in judge(item)])
+
+    began = time.process_time()
+    profile.runcall(fast.judge_all, one_by_one, job, piece_messages=piece_messages)
+    whole = time.process_time() - began
+    phases = dict.fromkeys(PHASES, 0.0)
+    for (file, _, name), (*_, spent, callers) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
+        called_by_piece = any(caller[0].endswith("piece.py") for caller in callers)
+        for phase, names in PHASES.items():
+            if name in names and "checkers" in file and called_by_piece:
+                phases[phase] += spent
+    return whole, {**phases, "everything else": whole - sum(phases.values())}
+
+
+def tell_floor(options: argparse.Namespace, folder: Path, taken: float, scratch: Path) -> None:
+    """Print how far the pipeline is off plain numpy, and where its time goes."""
+    least = floor(folder)
+    for name, seconds in least.items():
+        print(f"numpy floor, one process: {name}: {seconds:.2f} s of CPU")
+    compare = least["compare every message on 3 replicas"]
+    print(
+        f"the pipeline took {taken:.2f} s with 2 processes: {taken / compare:.1f} times the comparison, "
+        f"{taken / sum(least.values()):.1f} times reading and comparing"
+    )
+    again = scratch / "again"
+    again.mkdir()
+    source = open_source(folder)
+    whole, phases = where_time_goes(Job(source, gather(source), None, str(again)), options.piece)
+    times = whole / sum(least.values())
+    print(f"the same pieces without Spark, one process: {whole:.2f} s of CPU, {times:.1f} times the floor")
+    for name, seconds in phases.items():
+        print(f"  {name}: {seconds:.2f} s ({seconds / whole:.0%})")
 
 
 def main() -> None:
@@ -226,7 +284,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=10)
     parser.add_argument("--piece", type=int, default=1_000_000, help="messages in a piece of a partition")
     parser.add_argument("--life", action="store_true", help="write the life table too")
-    parser.add_argument("--floor", action="store_true", help="also measure plain numpy")
+    parser.add_argument("--floor", action="store_true", help="how far off plain numpy, and why")
     parser.add_argument("--keep", type=Path, help="make the history here, or use the one that is there")
     options = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="acked-benchmark-"))
@@ -265,8 +323,6 @@ def _measure(options: argparse.Namespace, scratch: Path) -> None:
         tallies = fast.run(session, job, piece_messages=options.piece)
         phases["fates and findings"] = time.perf_counter() - middle
         taken = time.perf_counter() - began
-    if options.floor:
-        phases["numpy floor, one process"] = floor_s(folder)
     for name, seconds in phases.items():
         print(f"{name}: {seconds:.2f} s")
     counts: dict[str, int] = {}
@@ -275,6 +331,8 @@ def _measure(options: argparse.Namespace, scratch: Path) -> None:
             key = f"{row['kind']} {row['name']}"
             counts[key] = counts.get(key, 0) + row["count"]
     print(", ".join(f"{name}: {count}" for name, count in sorted(counts.items())))
+    if options.floor:
+        tell_floor(options, folder, taken, scratch)
     print(f"{options.messages / taken:.0f} messages/s, peak {peak.mib:.0f} MiB")
     session.stop()
 

@@ -115,4 +115,9 @@ def write(folder: str, part: str, table: Any) -> None:
     """Write one part of an output table; a repeated task replaces what its first attempt wrote."""
     system, inner = file_system(f"{folder}/{part}.parquet")
     with system.open_output_stream(inner) as stream:
-        pq.write_table(table, stream, compression="zstd" if table.num_rows > 100_000 else "snappy")
+        pq.write_table(table, stream, compression="snappy", use_dictionary=_texts(table.schema))
+
+
+def _texts(schema: Any) -> list[str]:
+    """Columns in which values recur; numbers are not worth a dictionary."""
+    return [field.name for field in schema if pa.types.is_string(field.type)]

@@ -104,7 +104,7 @@ def _by_sequence(job: Job, piece: Piece) -> Iterator[Any]:
     seen = sightings_of(len(sends), seen_row, seen_table)
     late, edges = out_of_order(sends, fates, dict(piece.later_low))
     mine = flagged(context, fates, logs)
-    rows = np.arange(len(sends)) if job.life is not None else np.union1d(mine, late)
+    rows, place = _chosen(len(sends), mine, late, everything=job.life is not None)
     if len(rows) < len(sends):
         part = (table.take(pa.array(rows)), *_narrow(rows, sends, fates, read, seen))
     else:
@@ -113,8 +113,8 @@ def _by_sequence(job: Job, piece: Piece) -> Iterator[Any]:
     reads = read_arrays(read_table, read_row)
     strays, told = stray_rows(context, sends, fates, logs, None if whole else (piece.low, piece.high))
     found = [
-        of_messages(life, np.searchsorted(rows, mine), part[2]),
-        of_messages(life, np.searchsorted(rows, late), part[2], "out_of_order"),
+        of_messages(life, place[mine], part[2]),
+        of_messages(life, place[late], part[2], "out_of_order"),
         strays,
         content_rows(context, job.evidence, sends, numbers(table, "txn"), fates, logs, reads),
     ]
@@ -130,6 +130,17 @@ def _by_sequence(job: Job, piece: Piece) -> Iterator[Any]:
     yield _put(job, piece, context, found)
     if not whole:
         yield _edge_tally(piece, edges)
+
+
+def _chosen(count: int, mine: Any, late: Any, *, everything: bool) -> tuple[Any, Any]:
+    """Messages that become rows of life, and at which row each of them is."""
+    if everything:
+        rows = np.arange(count)
+        return rows, rows
+    wanted = np.zeros(count, dtype=bool)
+    wanted[mine] = True
+    wanted[late] = True
+    return np.flatnonzero(wanted), np.cumsum(wanted) - 1
 
 
 def _rows(job: Job, piece: Piece, table: str, columns: tuple[str, ...]) -> Any:

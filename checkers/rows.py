@@ -114,7 +114,12 @@ def attributed(
 
 
 def _holders(masks: Any, logs: list[Log]) -> Any:
-    known, place = np.unique(masks, return_inverse=True)
+    known: Any
+    place: Any
+    if len(masks) and int(masks.min()) == int(masks.max()):
+        known, place = masks[:1], np.zeros(len(masks), dtype=np.int32)
+    else:
+        known, place = np.unique(masks, return_inverse=True)
     lists = [[log.broker for bit, log in enumerate(logs) if int(mask) >> bit & 1] for mask in known]
     return pa.array(lists, pa.list_(pa.int32())).take(pa.array(place.astype(np.int32)))
 
@@ -168,7 +173,8 @@ def of_messages(life: Any, places: Any, fates: Fates, name: str | None = None) -
     """Findings about messages: ``places`` are rows of ``life``, to which ``fates`` belongs row by row."""
     if not len(places):
         return FINDING.empty_table()
-    part = life.take(pa.array(places))
+    whole = len(places) == life.num_rows and bool(np.all(places[1:] > places[:-1]))
+    part = life if whole else life.take(pa.array(places))
     extra = fates.extra_offset[places]
     found = np.where(extra >= 0, extra, fates.found_offset[places])
     columns = {

@@ -23,6 +23,11 @@ NEEDED = ("sends", "copies")
 SPLIT = ("sends", "copies", "reads", "sightings")
 """Tables that grow with the number of messages, read by the workers only."""
 
+CODED = ("home", "outcome")
+"""Columns of few texts, which are read as codes: it takes a fraction of the time."""
+
+_CODED_TEXT = pa.dictionary(pa.int32(), pa.string())
+
 TopicPartition = tuple[str, int]
 
 
@@ -234,7 +239,21 @@ def read_rows(
         part = _read_piece(piece, table, columns, holds, windows)
         if part is not None and part.num_rows:
             parts.append(part)
-    return pa.concat_tables(parts) if parts else wanted.empty_table()
+    return _together(parts) if parts else wanted.empty_table()
+
+
+def _together(parts: Sequence[Any]) -> Any:
+    """Tables as one; a column is of codes in all of them, or in none."""
+    plain = {
+        name for part in parts for name in part.column_names if not pa.types.is_dictionary(part[name].type)
+    }
+    fitted = []
+    for part in parts:
+        for place, name in enumerate(part.column_names):
+            if name in plain and pa.types.is_dictionary(part[name].type):
+                part = part.set_column(place, name, part[name].cast(pa.string()))
+        fitted.append(part)
+    return pa.concat_tables(fitted)
 
 
 def row_groups(
@@ -281,7 +300,7 @@ def _read_piece(
     system, inner = file_system(piece.path)
     try:
         with system.open_input_file(inner) as handle:
-            parquet = pq.ParquetFile(handle)
+            parquet = pq.ParquetFile(handle, read_dictionary=[c for c in CODED if c in columns])
             present = set(parquet.schema_arrow.names)
             groups = [
                 group
@@ -306,7 +325,8 @@ def _read_piece(
             row = pc.index(pc.is_null(column), True).as_py()
             raise BadDataError(f"{piece.path}: column {name} is required, but row {row} has none.")
         try:
-            arrays.append(column if column.type == field.type else column.cast(field.type))
+            same = column.type == field.type or column.type == _CODED_TEXT
+            arrays.append(column if same else column.cast(field.type))
         except pa.ArrowException as error:
             raise BadDataError(
                 f"{piece.path}: column {name} does not fit {field.type}: {line_of(error)}"
