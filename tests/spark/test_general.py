@@ -78,7 +78,7 @@ def stored_run(folder: Path, history: History) -> Path:
         "holds": "select count(*) = 4 as holds, string(count(*)) as observed from life where fate = 'lost'",
         "erratum": None,
     }
-    expected = {"finding": "lost", "where": "acked_during = 'isolate az1' and acks is null", "because": ""}
+    expected = {"finding": "lost", "where": "sent_during = 'isolate az1'", "because": ""}
     (folder / "claims.json").write_text(json.dumps({"claims": [claim], "expected": [expected]}))
     return folder
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pyspark
 import pytest
 
@@ -46,6 +48,17 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def processes_of(folder: Path, port: int) -> list[str]:
+    """Command lines of processes that belong to the cluster: masters, workers, executors, their Python."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if f"127.0.0.1:{port}" in line or f"{folder}/" in line:
+                found.append(line)
+    return found
 
 
 @contextmanager
@@ -104,6 +117,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     ):
         driver = {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": sys.executable}
         yield Cluster(address, {**os.environ, **QUIET, **driver, "TMPDIR": str(hidden)}, folder)
+    wait_until(lambda: not processes_of(folder, port), within_s=60, awaiting="the end of every executor")
 
 
 @pytest.fixture(scope="module")
@@ -157,3 +171,17 @@ def test_submitted_to_a_cluster(cluster: Cluster, history: Path) -> None:
         [*command, "check", "--import", str(history), "--json", "--master", cluster.master], cluster
     )
     assert found["findings_by_class"] == {"lost": 2600}
+
+
+def test_a_uri_on_a_cluster(cluster: Cluster, history: Path, tmp_path: Path) -> None:
+    """Nothing but a URI is said, and all is read and written through Hadoop, by the workers too."""
+    there = shutil.copytree(
+        history, tmp_path / "run", ignore=shutil.ignore_patterns("life*", "find*", "judge*")
+    )
+    command = [sys.executable, "-m", "harness.cli.main", "check", "--import", f"file://{there}", "--json"]
+    found = judged([*command, "--master", cluster.master], cluster)
+    assert found["fates"] == {"kept": 3 * 1800, "lost": 3 * 200 + 2000}
+    assert found["findings_by_class"] == {"lost": 2600}
+    assert pq.read_table(there / "life.parquet").num_rows == 8000
+    assert {path.name for path in there.iterdir()} >= {"life.parquet", "findings.parquet", "judgement.json"}
+    assert not list(there.glob(".acked*")), "scratch is gone"
