@@ -18,6 +18,7 @@ from checkers.evidence import Evidence
 from checkers.known_errors import KNOWN
 
 _SERIOUS = ("error", "fatal")
+_UNANSWERED = "ISR change never answered"
 
 
 def check_health(evidence: Evidence, findings: Path, tallies: Any) -> Any:
@@ -94,13 +95,27 @@ def _apart(evidence: Evidence) -> Iterator[dict[str, Any]]:
         outside = [row["broker"] for row in rows if row["in_sync"] is False]
         if outside and not all(row["in_sync"] is False for row in rows):
             ends = ", ".join(f"broker {row['broker']} to {row['leo']}" for row in rows)
+            leader = next((row["broker"] for row in rows if row["leader"]), None)
             yield {
                 "class": "not_converged",
                 "topic": topic,
                 "partition": partition,
                 "brokers": outside,
+                "cause": _UNANSWERED if _unanswered(evidence, topic, partition, leader) else None,
                 "detail": f"not in the ISR at the end; logs reach: {ends}",
             }
+
+
+def _unanswered(evidence: Evidence, topic: str, partition: int, leader: int | None) -> bool:
+    """Whether the leader set out to change the ISR and never heard that it was changed (KAFKA-12751)."""
+    told = [
+        row["kind"]
+        for row in evidence.rows("log_events")
+        if row["host"] == f"broker{leader}"
+        and (row["topic"], row["partition"]) == (topic, partition)
+        and row["kind"] in ("isr_shrinking", "isr_expanding", "isr_updated")
+    ]
+    return bool(told) and told[-1] != "isr_updated"
 
 
 def _configured_otherwise(evidence: Evidence) -> Iterator[dict[str, Any]]:

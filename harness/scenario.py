@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.kafka.bugs import bugs_of
 from harness.kafka.versions import version_key
 
 if TYPE_CHECKING:
@@ -140,14 +141,23 @@ class Scenario:
     """Metadata modes it makes sense in; none: its own alone."""
 
     def declared(self, version: str = "") -> dict[str, Any]:
-        """Claims and expected findings of a Kafka version as stored in the run folder (`claims.json`)."""
+        """Claims and expected findings of a Kafka version as stored in the run folder (`claims.json`).
+
+        What known bugs of the version leave behind is expected in every scenario.
+        """
         kafka = version or self.kafka
         return {
             "scenario": self.name,
             "article": self.article,
             "section": self.section,
             "claims": [_stored(claim, kafka) for claim in self.claims if speaks_of(claim, kafka)],
-            "expected": [_stored(entry, kafka) for entry in self.expected if speaks_of(entry, kafka)],
+            "expected": [
+                *(_stored(entry, kafka) for entry in self.expected if speaks_of(entry, kafka)),
+                *(
+                    {"finding": bug.finding, "where": bug.where, "because": f"{bug.jira}: {bug.says}"}
+                    for bug in bugs_of(kafka)
+                ),
+            ],
         }
 
 

@@ -91,3 +91,18 @@ def test_a_process_that_ended_by_itself_and_a_key_without_effect_are_found(tmp_p
     )
     assert [row["class"] for row in found] == ["process_exit", "config_mismatch"]
     assert "broker2 ended by itself with status 1" in found[0]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("last", "cause"), [("isr_shrinking", "ISR change never answered"), ("isr_updated", None)]
+)
+def test_an_isr_change_without_an_answer_is_the_cause(tmp_path: Path, last: str, cause: str | None) -> None:
+    """KAFKA-12751 leaves just that in the leader's log; what follows an answer has another cause."""
+    place = {"topic": "t", "partition": 0}
+    lines = [_line(ns, "ISR", kind) | place for ns, kind in ((10, "isr_updated"), (20, last))]
+    rows: list[dict[str, Any]] = [
+        {**place, "broker": 1, "complete": True, "leo": 9, "in_sync": True, "leader": True},
+        {**place, "broker": 2, "complete": True, "leo": 9, "in_sync": False, "leader": False},
+    ]
+    found = _check(tmp_path, replicas=rows, log_events=lines)
+    assert [(row["class"], row["cause"]) for row in found] == [("not_converged", cause)]
