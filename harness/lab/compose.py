@@ -28,7 +28,8 @@ from harness.lab import (
     docker_project,
     docker_sweep,
 )
-from harness.lab.docker_exec import DockerPipe, Exec, run, start_main
+from harness.lab.docker_exec import Exec, run, start_main
+from harness.lab.docker_pipe import DockerPipe
 from harness.lab.model import MainProcess, Pipe, Result, Topology
 from harness.waiting import wait_until
 

@@ -1,4 +1,4 @@
-"""Commands in a running container, as an engine's `exec`: short ones, main processes, and pipes.
+"""Commands in a running container, as an engine's `exec`: short ones and main processes.
 
 The SDK reads the headers of the engine's answer through a buffer and the process's output past it: what the
 process says at once, on a machine that is too busy to read the headers first, is lost without a sign. So a
@@ -8,13 +8,9 @@ process whose output is wanted waits for a line before it begins.
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
-import threading
-import uuid
 from collections.abc import Sequence
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from docker import APIClient
 from docker.errors import APIError, NotFound
@@ -26,11 +22,11 @@ from harness.lab.model import Result
 from harness.waiting import wait_until
 
 _TIMED_OUT = 124
-_GO = b"\n"
+GO = b"\n"
+"""The line that a process started by `start_waiting` waits for."""
 _ALONE = 'read -r _; exec "$@" </dev/null'
 _FED = 'read -r _; text=$1; shift; printf %s "$text" | "$@"'
 """Standard input handed over as an argument: works through every engine and proxy, unlike half-closing."""
-_PIPED = 'echo $$ >"$0"; read -r _; exec "$@"'
 
 
 def run(
@@ -41,9 +37,9 @@ def run(
     command = ["sh", "-c", _FED, "sh", stdin, *command] if stdin else ["sh", "-c", _ALONE, "sh", *command]
     said: dict[int, list[bytes]] = {1: [], 2: []}
     try:
-        exec_id, response, connection = _start(api, container, command, "0")
+        exec_id, response, connection = start_waiting(api, container, command, "0")
         with contextlib.closing(response):
-            connection.sendall(_GO)
+            connection.sendall(GO)
             for stream, data in frames_iter(response, tty=False):  # type: ignore[no-untyped-call]
                 said[stream].append(data)
         status = int(api.exec_inspect(exec_id)["ExitCode"])
@@ -56,7 +52,9 @@ def run(
     return Result(status, out, err)
 
 
-def _start(api: APIClient, container: str, command: list[str], user: str) -> tuple[str, Any, socket.socket]:
+def start_waiting(
+    api: APIClient, container: str, command: list[str], user: str
+) -> tuple[str, Any, socket.socket]:
     """Start a process that waits for a line; returns its id, what is read from, and what is written to."""
     exec_id = api.exec_create(container, command, stdin=True, user=user)["Id"]
     response = api.exec_start(exec_id, socket=True)
@@ -122,83 +120,6 @@ def start_main(api: APIClient, container: str, user: str) -> Exec:
     exec_id = api.exec_create(container, ["/entry.sh", "run"], user=user)["Id"]
     api.exec_start(exec_id, detach=True)
     return Exec(api, container, exec_id, "/data/main.pid")
-
-
-class DockerPipe:
-    """A process in a container that is spoken to through its standard streams; satisfies `Pipe`."""
-
-    def __init__(
-        self, api: APIClient, container: str, host: str, argv: Sequence[str], user: str, errors: Path
-    ) -> None:
-        """Start it; its stderr is appended to ``errors``."""
-        pid_file = f"/tmp/pipe-{uuid.uuid4().hex}.pid"
-        command = ["sh", "-c", _PIPED, pid_file, *argv]
-        try:
-            exec_id, self._response, self._socket = _start(api, container, command, user)
-        except APIError as error:
-            raise LabError(f"`{' '.join(argv)}` could not be started in {host}: {explain(error)}") from error
-        self._exec = Exec(api, container, exec_id, pid_file)
-        self._host = host
-        self._socket.sendall(_GO)
-        self._stdin = os.fdopen(self._forward_input(), "w")
-        reading, writing = os.pipe()
-        self._stdout = os.fdopen(reading, "r")
-        threading.Thread(
-            target=self._forward_output, args=(writing, errors), name=f"pipe-{host}", daemon=True
-        ).start()
-
-    @property
-    def stdin(self) -> IO[str]:
-        """Writable text stream; closing it closes the process's standard input."""
-        return self._stdin
-
-    @property
-    def stdout(self) -> IO[str]:
-        """Readable text stream."""
-        return self._stdout
-
-    def poll(self) -> int | None:
-        """Exit status, or None while it runs."""
-        return self._exec.poll()
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        self._exec.signal(9)
-
-    def wait(self, timeout_s: float) -> int:
-        """Exit status, once it has ended. Raises WaitTimeoutError."""
-        status = wait_until(
-            self.poll,
-            within_s=timeout_s,
-            awaiting=f"a helper process in {self._host} to end",
-            accept=lambda seen: seen is not None,
-            poll_s=0.02,
-        )
-        assert status is not None
-        return status
-
-    def _forward_input(self) -> int:
-        reading, writing = os.pipe()
-
-        def forward() -> None:
-            with contextlib.suppress(OSError):
-                while data := os.read(reading, 65536):
-                    self._socket.sendall(data)
-                self._socket.shutdown(socket.SHUT_WR)
-            os.close(reading)
-
-        threading.Thread(target=forward, name=f"pipe-in-{self._host}", daemon=True).start()
-        return writing
-
-    def _forward_output(self, writing: int, errors: Path) -> None:
-        with (
-            errors.open("ab", buffering=0) as error_file,
-            os.fdopen(writing, "wb", buffering=0) as output,
-            contextlib.suppress(OSError),
-        ):
-            frames = frames_iter(self._response, tty=False)  # type: ignore[no-untyped-call]
-            for stream, data in frames:
-                (error_file if stream == 2 else output).write(data)
 
 
 def _as_popen(status: int) -> int:
