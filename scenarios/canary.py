@@ -14,7 +14,7 @@ TOPIC = "t"
 
 def body(stage: Stage) -> None:
     """Three messages on three replicas; then one byte of one replica's log is flipped."""
-    writer = stage.writer("az1", "az1-seed", "broker1", acks=-1)
+    writer = stage.writer("az1", "az1-seed", "broker1", acks=-1, request_timeout_s=10)
     for message in ("a", "b", "c"):
         writer.must_send(TOPIC, message)
     stage.wait_replicated(TOPIC)

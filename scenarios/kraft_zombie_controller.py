@@ -24,7 +24,7 @@ def body(stage: Stage) -> None:
     """Cut, create one topic on each side of the quorum, write to the partition led by E, heal, and look."""
     require_controller(stage, ZOMBIE)
     stage.observer.watch([MADE, ASKED])
-    seed = stage.writer("az2", "az2-seed", E, acks=-1)
+    seed = stage.writer("az2", "az2-seed", E, acks=-1, request_timeout_s=10)
     for message in ("a", "b"):
         seed.must_send(TOPIC, message)
     stage.wait_replicated(TOPIC)

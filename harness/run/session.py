@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 import time
 import traceback
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
+from concurrent.futures import Future
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -56,9 +57,9 @@ def run_and_judge(
 
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        with closing(_Spark(folder)) as spark:
-            result = run_scenario(scenario, options, folder, progress, lab_is_up=spark.start)
-            return _judge(result, spark, progress, as_json=as_json)
+        spark = _Spark(folder)
+        result = run_scenario(scenario, options, folder, progress, lab_is_up=spark.start)
+        return _judge(result, spark, progress, as_json=as_json)
     except AckedError as error:
         report_error(error, progress.console)
         return error.exit_code
@@ -88,23 +89,26 @@ class _Spark:
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
-        self._pool = ThreadPoolExecutor(1)
-        self._starting: Future[SparkSession] | None = None
+        self._session: Future[SparkSession] = Future()
+        self._started = False
 
     def start(self) -> None:
         """Begin, once there are hosts: namespaces are made from a process that has one thread."""
-        self._starting = self._pool.submit(self._start)
+        self._started = True
+        # Nobody waits for this thread at the end: who interrupts a run need not wait for Spark to be warm.
+        threading.Thread(target=self._fulfil, name="spark", daemon=True).start()
 
     def session(self) -> SparkSession:
         """The session, as soon as it is there."""
-        if self._starting is None:
+        if not self._started:
             self.start()
-        assert self._starting is not None
-        return self._starting.result()
+        return self._session.result()
 
-    def close(self) -> None:
-        """Let the thread end."""
-        self._pool.shutdown()
+    def _fulfil(self) -> None:
+        try:
+            self._session.set_result(self._start())
+        except BaseException as error:  # noqa: BLE001 - raised again where the session is wanted
+            self._session.set_exception(error)
 
     def _start(self) -> SparkSession:
         from checkers.session import start_session
