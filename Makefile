@@ -7,8 +7,8 @@ MESSAGES ?= 1000000
 DAMAGE ?= clean
 VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest
-# Two workers: clusters one after the other on one, everything else on the other (tests/conftest.py).
-SIDE_BY_SIDE := -n 2 --dist loadgroup
+# Two workers, a file of tests at a time: what a file shares (a cluster, a session) is made once.
+SIDE_BY_SIDE := -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run-scenario run-all test test-all check clean benchmark-checker

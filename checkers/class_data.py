@@ -16,6 +16,8 @@ from checkers.session import archive_path, cache_dir, java_flags, start_session
 from harness.errors import AckedError
 
 END_WITHIN_S = 120.0
+KEPT = 3
+"""Archives in a cache: each checkout has its own, of some 180 MB, and checkouts come and go."""
 
 
 def make(cache: Path) -> Path | None:
@@ -35,10 +37,17 @@ def make(cache: Path) -> Path | None:
         process.stdin.close()
         process.wait(END_WITHIN_S)
         new.rename(archive)
+        _prune(cache)
     except (OSError, subprocess.TimeoutExpired):
         new.unlink(missing_ok=True)
         return None
     return archive
+
+
+def _prune(cache: Path) -> None:
+    archives = sorted(cache.glob("classes-*.jsa"), key=lambda path: path.stat().st_mtime)
+    for path in archives[:-KEPT]:
+        path.unlink(missing_ok=True)
 
 
 def main() -> int:

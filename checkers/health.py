@@ -17,6 +17,8 @@ from checkers.columns import FINDING, TALLY, build
 from checkers.evidence import Evidence
 from checkers.known_errors import KNOWN
 
+CLASSES = ("process_exit", "server_error", "not_converged", "config_mismatch")
+"""Findings about the run as such, not about messages."""
 _SERIOUS = ("error", "fatal")
 _UNANSWERED = "ISR change never answered"
 

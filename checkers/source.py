@@ -300,8 +300,10 @@ def _read_piece(
     system, inner = file_system(piece.path)
     try:
         with system.open_input_file(inner) as handle:
-            parquet = pq.ParquetFile(handle, read_dictionary=[c for c in CODED if c in columns])
-            present = set(parquet.schema_arrow.names)
+            meta = pq.ParquetFile(handle).metadata
+            present = set(meta.schema.to_arrow_schema().names)
+            coded = [name for name in CODED if name in columns and name in present]
+            parquet = pq.ParquetFile(handle, metadata=meta, read_dictionary=coded)
             groups = [
                 group
                 for group in range(parquet.metadata.num_row_groups)

@@ -1,4 +1,4 @@
-"""What all tests share: when a test can run here, which ones run side by side, and a cache of their own."""
+"""What all tests share: when a test can run here, and a cache of their own."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from harness.lab import docker_engine
 settings.register_profile("acked", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile("acked")
-
-GROUPS = ("cluster", "compose", "spark")
 
 
 @cache
@@ -38,17 +36,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for marker in ("cluster", "compose"):
         if item.get_closest_marker(marker) and (reason := _unfit(marker)):
             pytest.skip(f"{marker} tests cannot run here: {reason}")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Clusters one after the other on one worker, Spark on another, all else wherever there is room."""
-    for item in items:
-        group = next((name for name in GROUPS if item.get_closest_marker(name)), None)
-        if group is not None:
-            lane = "cluster" if group == "compose" else group
-            item.add_marker(pytest.mark.xdist_group(lane))
-    items.sort(key=lambda item: 0 if item.get_closest_marker("xdist_group") else 1)
 
 
 @pytest.fixture

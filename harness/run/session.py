@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -23,6 +22,8 @@ from report import terminal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_AFTER_SCENARIO = ("final logs", "taking down", "history", "judgement")
 
 
 def prepare(
@@ -129,10 +130,10 @@ def _judge(result: RunResult, spark: _Spark, progress: Progress, *, as_json: boo
         report_error(result.problem, progress.console)
         if isinstance(result.problem, UnfitError):
             return result.problem.exit_code
-    began = time.monotonic()
     with progress.phase("judgement", "Spark reconciles what was acknowledged with what was kept"):
         judgement = judge(spark.session(), result.folder.path)
-    progress.durations["to verdict"] = time.monotonic() - began
+    after = (progress.durations.get(name, 0.0) for name in _AFTER_SCENARIO)
+    progress.durations["from its end to the verdict"] = sum(after)
     result.folder.update(durations=progress.durations)
     if as_json:
         print(json.dumps(judgement.as_json(), indent=2, default=str))  # noqa: T201

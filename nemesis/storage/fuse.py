@@ -34,7 +34,7 @@ class FuseDisk:
         with self._log.open("ab") as log:
             self._daemon = subprocess.Popen(
                 (*argv, str(self.mount), str(self._full)),
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,  # never written to: its end tells the daemon that we are gone
                 stdout=log,
                 stderr=log,
                 start_new_session=True,

@@ -138,9 +138,16 @@ class Layer(Operations):  # type: ignore[misc]
         return 0
 
 
+def _end_with_starter() -> None:
+    """Unmounting is not enough to end us: another mount namespace may hold a copy of the mount."""
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
 def main() -> None:
-    """Serve until the mount goes away or the process is killed."""
+    """Serve until the mount goes away, or whoever started us is gone, or the process is killed."""
     cache, durable, mount, full = sys.argv[1:5]
+    threading.Thread(target=_end_with_starter, daemon=True).start()
     FUSE(Layer(cache, durable, Path(full)), mount, foreground=True, fsname="acked", default_permissions=True)
 
 

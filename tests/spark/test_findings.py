@@ -323,7 +323,7 @@ LISTED: dict[str, tuple[str, History, Found]] = {
         {("diverged", 3, 3)},
     ),
     "lagging": (
-        "a follower out of sync may lag behind",
+        "a follower out of sync lags behind: that it has not converged is all there is to say",
         kept()
         .log(1, FOUR)
         .log(2, FOUR)
@@ -331,7 +331,7 @@ LISTED: dict[str, tuple[str, History, Found]] = {
         .replica(1, leader=True, **FULL)
         .replica(2, **FULL)
         .replica(3, leo=2, log_start=0, in_sync=False),
-        set(),
+        {("not_converged", None, None)},
     ),
     "zombie-follower": (
         "what only a replica out of sync holds is named once per acknowledged message",
@@ -342,7 +342,7 @@ LISTED: dict[str, tuple[str, History, Found]] = {
         .replica(1, leader=True, leo=2, log_start=0, in_sync=True)
         .replica(2, leo=2, log_start=0, in_sync=True)
         .replica(3, leo=4, log_start=0, in_sync=False),
-        {("diverged", 2, 2), ("diverged", 3, 3)},
+        {("diverged", 2, 2), ("diverged", 3, 3), ("not_converged", None, None)},
     ),
     "empty-replica": (
         "an in-sync replica with an empty log is one finding",
