@@ -54,8 +54,8 @@ def _namespaces_in_use() -> set[str]:
 
 
 _OURS = re.compile(r"ACKED|v-(broker|zookeeper|client|observer)|lan0|(?<!/exec/)netns")
-"""What only a run makes: its rules' chains, its links, its bridge, its mounts. A Docker engine beside us keeps
-network namespaces in a folder `exec` of its own."""
+"""What only a run makes: its rules' chains, its links, its bridge, its mounts. A Docker engine
+beside us keeps network namespaces in a folder `exec` of its own."""
 
 
 def _lines(*command: str) -> set[str]:
