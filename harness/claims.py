@@ -81,6 +81,19 @@ def outcomes(where: str, outcome: str, *, at_least: int = 1) -> str:
     )
 
 
+def unacknowledged(where: str, *, at_least: int = 1) -> str:
+    """No message that ``where`` selects from `life` was acknowledged, whatever became of it later.
+
+    What a client has handed to TCP may still arrive when a link comes back, long after it gave up.
+    """
+    return (
+        f"SELECT CASE WHEN count(*) < {at_least} THEN NULL "
+        f"ELSE count_if(coalesce(outcome, 'info') != 'ok') = count(*) END AS holds, "
+        f"concat(count_if(coalesce(outcome, 'info') != 'ok'), ' of ', count(*), "
+        f"' messages not acknowledged') AS observed FROM life WHERE {where}"
+    )
+
+
 def condition(holds: str, observed: str) -> str:
     """A free condition over scalar expressions; ``observed`` is an SQL text expression."""
     return f"SELECT {holds} AS holds, {observed} AS observed"

@@ -6,7 +6,6 @@ from harness.claims import (
     by,
     condition,
     controller,
-    fates,
     logged,
     mark,
     none_lost,
@@ -14,6 +13,7 @@ from harness.claims import (
     outcomes,
     rise,
     state,
+    unacknowledged,
     unchanged,
 )
 from harness.run.stage import Stage
@@ -80,7 +80,7 @@ CLAIMS = (
         name="az3-cannot-produce",
         section="000 §4.1",
         says="Clients in az3 cannot produce or consume.",
-        holds=fates(by("az3-cut-off"), "failed", "unknown_dropped"),
+        holds=unacknowledged(by("az3-cut-off")),
     ),
     Claim(
         name="others-produce",

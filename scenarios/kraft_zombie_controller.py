@@ -14,6 +14,7 @@ from scenarios.steps import require_controller
 TOPIC = "led-by-e"
 MADE = "made-through-d"
 ASKED = "asked-through-e"
+BEFORE = "asked-before-the-cut"
 ZOMBIE, D, E = "controller2", "broker1", "broker2"
 CUTS = (f"{ZOMBIE} <-> controller1", f"{ZOMBIE} <-> controller3", f"{ZOMBIE} <-> {D}")
 CUT_S = 16.0
@@ -30,6 +31,9 @@ def body(stage: Stage) -> None:
     stage.wait_replicated(TOPIC)
     acks_1 = stage.writer("az2", "az2-acks1", E, acks=1)
     acks_all = stage.writer("az2", "az2-acks-all", E, acks=-1)
+
+    # So that E asks this controller, and not one that led while the cluster started and may lead again.
+    _create(stage, E, BEFORE, 10.0, "before")
 
     with stage.nemesis.cut(*CUTS):
         cut = stage.mark("cut", f"{ZOMBIE}, the active controller, reaches neither the others nor {D}")
