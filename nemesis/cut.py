@@ -9,8 +9,8 @@ from harness.errors import AckedError, InvalidRunError, UsageError
 from nemesis.fault import Evidence, Kind
 from nemesis.ground import Ground
 from nemesis.links import Link
-from nemesis.matrix import Call, blocked, may_hold
 from nemesis.rules import CutAction, Ruleset, cut_rules
+from nemesis.witness import Witness
 
 _SHORTEST_HALF_PERIOD_S = 0.5
 
@@ -30,8 +30,7 @@ class Cut:
         self._ground, self._number, self._action = ground, number, action
         self._links = links
         self._rules: Ruleset = cut_rules(ground.lab.topology, chain, links, action)
-        self._before: set[Call] = set()
-        self._held: set[Call] = set()
+        self._witness = Witness(ground, number, name, links)
         self._vanished: tuple[str, ...] = ()
         self._times: dict[str, int] = {}
 
@@ -41,14 +40,8 @@ class Cut:
 
     def inject(self) -> None:
         """Look at all links, keep connections open over those to be cut, and load the rules."""
-        ground = self._ground
-        with ground.lock:
-            elsewhere = ground.links_in_force(without=self._number)
-            wanted = [call for call in ground.calls(self._links) if not blocked(elsewhere, call)]
-            to_hold = [call for call in wanted if blocked(self._links, call) and may_hold(call)]
-            look = ground.look(wanted, keep=to_hold)
-            self._before = look.alive()
-            self._held = {call for call in to_hold if look.new[call] == "open"}
+        with self._ground.lock:
+            self._witness.before()
             self.load()
 
     def load(self) -> None:
@@ -64,24 +57,13 @@ class Cut:
         """Named links are dead, new and established; all others live; the rules dropped packets."""
         ground = self._ground
         with ground.lock:
-            elsewhere = ground.links_in_force(without=self._number)
-            # A link that another fault cuts as well is tried too, so that this fault's own rules count.
-            wanted = [
-                call
-                for call in ground.calls(self._links)
-                if blocked(self._links, call) or not blocked(elsewhere, call)
-            ]
-            look = ground.look(wanted, check=self._held)
-            ground.check_bite(self.name, look, self._links, self._action == "reject")
-            ground.check_others(self.name, self._before, look)
+            look, dead = self._witness.dead(refused=self._action == "reject")
             packets = ground.check_counters(self.name, self._rules, self._links)
-        dead = [call for call in wanted if blocked(self._links, call)]
-        held = [look.held[call] for call in self._held]
         return {
             **self._times,
             "dead": len(dead),
-            "alive": len(wanted) - len(dead),
-            "held": {state: held.count(state) for state in sorted(set(held))},
+            "alive": len(look.new) - len(dead),
+            "held": self._witness.held(look),
             "packets": packets,
             "hosts": list(self._rules.hosts),
         }
@@ -106,13 +88,7 @@ class Cut:
                     f"was healed: it did not last; was its time-to-live too short, or did somebody flush?"
                 )
             ground.check_gone(self.name, self._rules)
-            elsewhere = ground.links_in_force()
-            wanted = [call for call in ground.calls(self._links) if not blocked(elsewhere, call)]
-            look = ground.look([call for call in wanted if blocked(self._links, call)])
-            ground.check_others(self.name, self._before, look)
-            ground.prober.release()
-            self._held = set()
-            return {"removed_ns": self._times["removed_ns"], "alive": len(look.alive())}
+            return {"removed_ns": self._times["removed_ns"], "alive": self._witness.alive_again()}
 
 
 class Flapping:

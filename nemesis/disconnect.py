@@ -16,8 +16,8 @@ from harness.waiting import wait_until
 from nemesis import links
 from nemesis.fault import Evidence, Kind
 from nemesis.ground import RETRY_WITHIN_S, Ground
-from nemesis.matrix import Call, blocked, may_hold
 from nemesis.rules import Ruleset
+from nemesis.witness import Witness
 
 _ADDRESSES = ("ip", "-4", "-o", "address", "show", "scope", "global")
 
@@ -57,8 +57,7 @@ class Disconnected:
         self._lab = detachable(ground.lab)
         topology = ground.lab.topology
         self._links = links.ordered(link for host in hosts for link in links.isolate(topology, host.name))
-        self._before: set[Call] = set()
-        self._held: set[Call] = set()
+        self._witness = Witness(ground, number, self.name, self._links)
         self._times: dict[str, int] = {}
 
     def targets(self) -> object:
@@ -69,12 +68,7 @@ class Disconnected:
         """Look at all links, keep connections open over those that will die, and disconnect the hosts."""
         ground = self._ground
         with ground.lock:
-            elsewhere = ground.links_in_force(without=self._number)
-            wanted = [call for call in ground.calls(self._links) if not blocked(elsewhere, call)]
-            to_hold = [call for call in wanted if blocked(self._links, call) and may_hold(call)]
-            look = ground.look(wanted, keep=to_hold)
-            self._before = look.alive()
-            self._held = {call for call in to_hold if look.new[call] == "open"}
+            self._witness.before()
             # No rules: other faults only have to know that these links are dead.
             ground.cuts[self._number] = (Ruleset("", "", {}), self._links)
             for host in self._hosts:
@@ -88,22 +82,13 @@ class Disconnected:
             kept = [host.name for host in self._hosts if host.address in self._addresses(host)]
             if kept:
                 raise InvalidRunError(f"{self.name!r} did not bite: {', '.join(kept)} still has its address.")
-            elsewhere = ground.links_in_force(without=self._number)
-            wanted = [
-                call
-                for call in ground.calls(self._links)
-                if blocked(self._links, call) or not blocked(elsewhere, call)
-            ]
-            look = ground.look(wanted, check=self._held)
-            ground.check_bite(self.name, look, self._links, refused=False)
-            ground.check_others(self.name, self._before, look)
-        dead = [look.new[call] for call in wanted if blocked(self._links, call)]
-        held = [look.held[call] for call in self._held]
+            look, cut_off = self._witness.dead(refused=False)
+        dead = [look.new[call] for call in cut_off]
         return {
             **self._times,
             "dead": {state: dead.count(state) for state in sorted(set(dead))},
-            "alive": len(wanted) - len(dead),
-            "held": {state: held.count(state) for state in sorted(set(held))},
+            "alive": len(look.new) - len(dead),
+            "held": self._witness.held(look),
         }
 
     def heal(self) -> None:
@@ -126,13 +111,8 @@ class Disconnected:
                     within_s=RETRY_WITHIN_S,
                     awaiting=f"{host.name} to have its address {host.address} again",
                 )
-            elsewhere = ground.links_in_force()
-            wanted = [call for call in ground.calls(self._links) if not blocked(elsewhere, call)]
-            look = ground.look([call for call in wanted if blocked(self._links, call)])
-            ground.check_others(self.name, self._before, look)
-            ground.prober.release()
-            self._held = set()
-        return {"reconnected_ns": self._times["reconnected_ns"], "alive": len(look.alive())}
+            alive = self._witness.alive_again()
+        return {"reconnected_ns": self._times["reconnected_ns"], "alive": alive}
 
     def _addresses(self, host: Host) -> tuple[str, ...]:
         lines = self._ground.lab.execute(host.name, _ADDRESSES).stdout.splitlines()
