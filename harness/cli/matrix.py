@@ -85,13 +85,8 @@ def matrix(
         show(rows)
         progress.say(f"kept in {series.folder}")
     if interrupted:
-        told = f" --resume {series.folder} goes on." if rows else ""
-        progress.console.print(
-            f"acked: interrupted after {len(rows)} of {len(cells)} runs; everything that was started has "
-            f"been ended.{told}",
-            markup=False,
-            soft_wrap=True,
-        )
+        said = series.interrupted(len(rows), len(cells))
+        progress.console.print(said, markup=False, soft_wrap=True)
         raise typer.Exit(EXIT_INTERRUPTED)
     raise typer.Exit(VERDICTS[worst(rows)])
 

@@ -132,12 +132,7 @@ def _many(
         if ended:
             progress.say(f"{len(ended)} runs: {rows.worst(ended)}; kept in {series.folder}")
     if interrupted:
-        told = f" --resume {series.folder} goes on." if ended else ""
-        progress.console.print(
-            f"acked: interrupted after {len(ended)} of {len(planned)} runs; everything that was started has "
-            f"been ended.{told}",
-            markup=False,
-            soft_wrap=True,
-        )
+        said = series.interrupted(len(ended), len(planned))
+        progress.console.print(said, markup=False, soft_wrap=True)
         return EXIT_INTERRUPTED
     return VERDICTS[rows.worst(ended)]

@@ -58,6 +58,14 @@ class Series:
         self.file = folder / FILE
         self.rows = read_rows([self.file]) if self.file.exists() else []
 
+    def interrupted(self, ended: int, planned: int) -> str:
+        """What somebody who pressed Ctrl-C is told."""
+        told = f" --resume {self.folder} goes on." if ended else ""
+        return (
+            f"acked: interrupted after {ended} of {planned} runs; "
+            f"everything that was started has been ended.{told}"
+        )
+
     @classmethod
     def begin(cls, runs: Path, kind: str, resume: Path | None) -> Series:
         """A new folder below ``runs``, or the one to go on with. Raises UsageError, BadDataError."""
