@@ -130,10 +130,12 @@ def _overwriters(context: Context, logs: list[Log], fates: Fates) -> Any:
     if reference is None or not len(rows):
         return pa.nulls(len(fates.fate), pa.string())
     place = fates.overwriter[rows]
-    texts = np.full(len(fates.fate), None, dtype=object)
-    pairs = zip(reference.writer[place].tolist(), reference.seq[place].tolist(), strict=True)
-    texts[rows] = [f"{w}/{s}" if w >= 0 else "nobody" for w, s in pairs]
-    return pa.array(texts, pa.string())
+    writer, seq = pa.array(reference.writer[place]), pa.array(reference.seq[place])
+    named = pc.binary_join_element_wise(writer.cast(pa.string()), seq.cast(pa.string()), "/")
+    texts = pc.if_else(pc.greater_equal(writer, 0), named, "nobody")
+    where = np.full(len(fates.fate), -1, dtype=np.int64)
+    where[rows] = np.arange(len(rows))
+    return texts.take(nullable(where, pa.int64()))
 
 
 def flagged(context: Context, fates: Fates, logs: list[Log]) -> Any:

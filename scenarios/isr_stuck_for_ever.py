@@ -7,7 +7,7 @@ from harness.errors import WaitTimeoutError
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario
 from harness.waiting import wait_until
-from scenarios.isr_shrunk_leader_isolated import EXPECTED_LOSS, SETUP, TOPICS, UNCLEAN, shrink_then_isolate
+from scenarios.isr_shrunk_leader_isolated import EXPECTED_LOSS, SETUP, UNCLEAN, shrink_then_isolate
 from scenarios.steps import CONVERGE_S, settle, wait_log
 
 _GIVE_UP_S = 12.0
@@ -34,27 +34,16 @@ def body(stage: Stage) -> None:
 
 def _stuck(stage: Stage) -> list[tuple[str, int]]:
     """Partitions whose ISR stays incomplete although all brokers run and all links are back."""
-    places = [(topic, 0) for topic in TOPICS]
-    places += [(SETUP.stream_topic, number) for number in range(len(SETUP.brokers))]
-
-    def incomplete() -> list[tuple[str, int]]:
-        found = []
-        for topic, partition in places:
-            state = stage.cluster.partition(topic, partition)
-            if state is not None and len(state.isr) < len(SETUP.brokers):
-                found.append((topic, partition))
-        return found
-
     try:
         return wait_until(
-            incomplete,
+            stage.incomplete_isrs,
             accept=lambda found: not found,
             within_s=_GIVE_UP_S,
             awaiting="every ISR to be full",
             abort=stage.cluster.check_alive,
         )
     except WaitTimeoutError:
-        return incomplete()
+        return stage.incomplete_isrs()
 
 
 def _reordered(stage: Stage, topic: str, partition: int) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from harness.console import Progress
 from harness.errors import EXIT_INTERRUPTED, UsageError
 from harness.run.catalogue import all_scenarios
 from harness.run.many import Series, run_series
-from harness.run.matrix import column_key, default_parallel, plan, versions_of
+from harness.run.matrix import SIDE_BY_SIDE, column_key, plan, versions_of
 from harness.run.rows import NOT_JUDGED, Row, by_key, remaining, span, verdicts, worst
 from harness.scenario import Scenario
 
@@ -68,7 +68,7 @@ def matrix(
         prepare(scenario, lab=lab, kafka=version, mode=one.mode, force=force)
     series = Series.begin(runs, "matrix", resume)
     left = remaining(cells, series.rows)
-    side_by_side = parallel or default_parallel()
+    side_by_side = parallel or SIDE_BY_SIDE
     progress.say(f"{len(left)} runs, {side_by_side} side by side; a line for each in {series.file}")
     interrupted = False
     try:

@@ -80,12 +80,13 @@ def _many(
     from checkers.judge import VERDICTS
     from harness.run import many, rows
     from harness.run.catalogue import find
+    from harness.run.matrix import SIDE_BY_SIDE
     from harness.run.session import prepare
 
     if name and (everything or pattern):
         raise UsageError(f"Either {name!r} or --all; --filter takes a glob for a part of the catalogue.")
     scenarios = [find(name)] if name else many.select(pattern)
-    side_by_side = parallel or many.SIDE_BY_SIDE
+    side_by_side = parallel or SIDE_BY_SIDE
     progress = Progress(quiet=as_json)
     planned = many.cells(scenarios, repeat)
     for version, mode in sorted({(one.kafka, one.mode) for one in scenarios}):

@@ -61,13 +61,17 @@ class Running:
     def begin(self, command: list[str], log: Path) -> subprocess.Popen[bytes]:
         """Start a process in a session of its own: a Ctrl-C reaches it through us, and only once."""
         with self._lock, log.open("ab") as output:
-            if self._ended:
-                raise KeyboardInterrupt
+            self.check()
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
             self._processes.add(process)
             return process
+
+    def check(self) -> None:
+        """Raises KeyboardInterrupt when all have been told to end."""
+        if self._ended:
+            raise KeyboardInterrupt
 
     def forget(self, process: subprocess.Popen[bytes]) -> None:
         """It has ended."""
@@ -86,8 +90,10 @@ def run_cell(cell: Cell, runs: Path, lab: str = "embedded", running: Running | N
     """Run a cell in a process of its own and wait for it; all that it says goes to `run.log`.
 
     Whatever happens to it, the run folder says what: it ends as crashed where the process left no word.
+    Raises KeyboardInterrupt when ``running`` has been told to end.
     """
     running = running or Running()
+    running.check()
     folder = RunFolder.create(runs, cell.scenario)
     folder.update(scenario=cell.scenario, kafka=cell.version, mode=cell.mode, lab=lab, status="running")
     command = [sys.executable, "-m", "harness.run.cell", cell.scenario, cell.version, cell.mode, lab]

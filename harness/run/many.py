@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,11 +19,9 @@ from harness.run.catalogue import all_scenarios
 from harness.run.cell import Cell
 from harness.run.folder import write_json
 from harness.run.matrix import CellResult, run_cells
-from harness.run.rows import FILE, Row, append, read_rows, row_of, span, verdicts, worst
+from harness.run.rows import FILE, Row, append, longest_first, read_rows, row_of, span, verdicts, worst
 from harness.scenario import Scenario
 
-SIDE_BY_SIDE = 3
-"""A scenario mostly waits for sessions and lags to end, so that two cores carry three clusters."""
 _STYLES = {"as declared": "green", "unknown": "yellow"}
 
 
@@ -109,11 +107,21 @@ def run_series(
     if parallel < 1:
         raise UsageError(f"--parallel {parallel}: say 1 or more.")
     results: list[CellResult] = []
+    planned = longest_first(planned, earlier(runs))
     with closing(run_cells(planned, runs, parallel=parallel, lab=lab, say=say)) as ended:
         for result in ended:
             results.append(result)
             done(series.add(result))
     return results
+
+
+def earlier(runs: Path) -> list[Row]:
+    """What runs of earlier series came to; a file that cannot be read tells nothing."""
+    found: list[Row] = []
+    for file in sorted(runs.glob(f"*/*/{FILE}")):
+        with suppress(BadDataError):
+            found += read_rows([file])
+    return found
 
 
 def by_scenario(rows: Sequence[Row]) -> dict[str, list[Row]]:

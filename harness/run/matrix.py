@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -83,9 +82,10 @@ def plan(
     return tuple(cells) * repeat
 
 
-def default_parallel() -> int:
-    """Clusters that this machine carries side by side: one for each core, three at most."""
-    return max(1, min(3, os.cpu_count() or 1))
+SIDE_BY_SIDE = 3
+"""A scenario mostly waits for sessions and lags to end, so that two cores carry three clusters."""
+_UNJUDGED = 2
+"""So many runs may wait for their judgement beside those that run: Spark has to keep up with them."""
 
 
 def run_cells(
@@ -95,8 +95,14 @@ def run_cells(
     from checkers.session import start_session
 
     running = Running()
+    room = threading.Semaphore(parallel + _UNJUDGED)
+
+    def run_when_there_is_room(cell: Cell) -> Ran:
+        room.acquire()
+        return run_cell(cell, runs, lab, running)
+
     with ThreadPoolExecutor(parallel, thread_name_prefix="cell") as pool:
-        waiting = [pool.submit(run_cell, cell, runs, lab, running) for cell in cells]
+        waiting = [pool.submit(run_when_there_is_room, cell) for cell in cells]
         try:
             session = start_session()
             if threading.current_thread() is threading.main_thread():
@@ -104,12 +110,14 @@ def run_cells(
             for done in as_completed(waiting):
                 ran = done.result()
                 result = judge_cell(session, ran)
+                room.release()
                 say(f"{ran.cell}: {summary(result)} ({ran.seconds:.0f} s)")
                 yield result
         finally:
             for future in waiting:
                 future.cancel()
             running.end_all()
+            room.release(parallel)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -118,6 +119,21 @@ def remaining(cells: Sequence[Cell], rows: Iterable[Row]) -> list[Cell]:
         else:
             left.append(cell)
     return left
+
+
+def longest_first(cells: Iterable[Cell], earlier: Iterable[Row]) -> list[Cell]:
+    """Cells in rounds, in each round those first that took longest before: none is left to run alone.
+
+    What never ran comes first, in the order given.
+    """
+    seconds = {row.key: row.seconds for row in earlier if row.verdict not in NOT_JUDGED}
+    rounds: list[tuple[int, float, Cell]] = []
+    seen: Counter[Key] = Counter()
+    for cell in cells:
+        key = (cell.scenario, cell.version, cell.mode)
+        rounds.append((seen[key], -seconds.get(key, math.inf), cell))
+        seen[key] += 1
+    return [cell for _, _, cell in sorted(rounds, key=lambda entry: entry[:2])]
 
 
 def by_key(rows: Iterable[Row]) -> dict[Key, list[Row]]:

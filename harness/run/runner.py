@@ -169,6 +169,7 @@ class _Run:
                 journal=journal,
                 progress=progress,
                 dialect=self.dialect,
+                topics=self.topics,
             )
             with progress.phase("scenario", "running the scenario"):
                 self._body(stage)
@@ -199,25 +200,10 @@ class _Run:
 
     def _settle(self, stage: Stage) -> None:
         """Give followers time to catch up after the last heal; who then has not is a finding, no error."""
-        waiting = [
-            (topic.name, number, frozenset(replicas))
-            for topic in self.topics
-            for number, replicas in enumerate(topic.assignment)
-            if all(stage.lab.alive(f"broker{member}") for member in replicas)
-        ]
-
-        def behind() -> list[str]:
-            apart = []
-            for topic, number, replicas in waiting:
-                state = stage.cluster.partition(topic, number)
-                if state is not None and state.leader >= 0 and frozenset(state.isr) != replicas:
-                    apart.append(f"{topic}/{number}")
-            return apart
-
         try:
             wait_until(
-                behind,
-                accept=lambda apart: not apart,
+                stage.incomplete_isrs,
+                accept=lambda incomplete: not incomplete,
                 within_s=_CATCH_UP_S,
                 awaiting="all replicas to be in sync again",
                 ignoring=(KazooException,),

@@ -19,11 +19,17 @@ from harness.lab.model import Lab
 from harness.observer.files import own_log_of
 from harness.observer.observer import Observer
 from harness.run.writers import BoundWriter
-from harness.scenario import Setup
+from harness.scenario import Setup, Topic
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
 from workloads.client import Client, Stream
 from workloads.spec import Load, Reader, ReadResult, Via, Writer
+
+_CALM = {"batch.num.messages": 4}
+"""An idempotent librdkafka producer polls without pause, on a core of its own, as long as five messages of a
+partition wait for their answer and more are queued: during a cut that is for seconds. Smaller requests keep
+it below five, and are enough up to `_CALM_RATE`."""
+_CALM_RATE = 200.0
 
 
 @dataclass
@@ -40,6 +46,8 @@ class Stage:
     journal: Journal
     progress: Progress
     dialect: Dialect
+    topics: Sequence[Topic] = ()
+    """All topics of the run, that of the background stream too."""
     streams: dict[str, Stream] = field(default_factory=dict)
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -98,7 +106,7 @@ class Stage:
                 # producer it does not know, so that with several requests in flight an early one that was
                 # refused is missing for ever, though it is reported as written.
                 delivery_timeout_s=120.0,
-                config={"max.in.flight.requests.per.connection": 1},
+                config={"max.in.flight.requests.per.connection": 1, **(_CALM if rate <= _CALM_RATE else {})},
             )
             load = Load(topic=topic, partitions=tuple(range(partitions)), rate=rate)
             self.streams[az] = client.start_stream(spec, load)
@@ -194,6 +202,18 @@ class Stage:
         """Wait until a broker accepts writes as leader: it learns of its election after the store does."""
         probe = self.writer(az, f"{az}-probe-{next(self._numbers)}", broker, acks=1)
         self.clients[az].wait_writable(topic, probe.spec, partition=partition, within_s=within_s)
+
+    def incomplete_isrs(self) -> list[tuple[str, int]]:
+        """Partitions whose replicas all run and are not all in sync, as the metadata store says."""
+        found = []
+        for topic in self.topics:
+            for partition, replicas in enumerate(topic.assignment):
+                if not all(self.lab.alive(f"broker{member}") for member in replicas):
+                    continue
+                state = self.cluster.partition(topic.name, partition)
+                if state is not None and state.leader >= 0 and set(state.isr) != set(replicas):
+                    found.append((topic.name, partition))
+        return found
 
     def own_log(self, broker: str, topic: str, partition: int = 0) -> Fetched:
         """One replica's own log up to 1 MiB, read beside all clients and without side effects."""

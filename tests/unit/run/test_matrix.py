@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,11 +10,13 @@ import pytest
 
 from harness.errors import InvalidRunError, UsageError
 from harness.kafka.versions import kafka_version
+from harness.run import matrix
 from harness.run.bisect import candidates, search
-from harness.run.cell import Cell, Running, run_cell, speaking
+from harness.run.cell import Cell, Ran, Running, run_cell, speaking
 from harness.run.folder import RunFolder
 from harness.run.matrix import CellResult, plan, summary, versions_of
 from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, speaks_of
+from harness.waiting import wait_until
 
 
 def scenario(**changes: object) -> Scenario:
@@ -161,3 +164,27 @@ def test_only_versions_that_have_the_claim_are_searched() -> None:
         candidates(scenario(), "early", known, "kraft")
     with pytest.raises(UsageError, match="has no claim 'nonsense'; it has early, loses"):
         candidates(scenario(), "nonsense", known, "kraft")
+
+
+def test_runs_wait_for_spark_to_keep_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two side by side, two more may wait for their judgement: the fifth starts when one has it."""
+    begun: list[Cell] = []
+
+    def run(cell: Cell, *_: object) -> Ran:
+        begun.append(cell)
+        return Ran(cell, tmp_path, 0.0)
+
+    def judge(_: object, ran: Ran) -> CellResult:
+        wait_until(lambda: len(begun) >= min(4, len(cells)), within_s=5, awaiting="four runs to begin")
+        assert len(begun) <= 4 + len(judged)
+        return CellResult(ran.cell, ran.folder, "as declared")
+
+    judged: list[CellResult] = []
+    monkeypatch.setattr("checkers.session.start_session", lambda: None)
+    monkeypatch.setattr(matrix, "run_cell", run)
+    monkeypatch.setattr(matrix, "judge_cell", judge)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    cells = [Cell(f"number {number}", "2.7.1", "zookeeper") for number in range(9)]
+    for result in matrix.run_cells(cells, tmp_path, parallel=2, say=lambda _: None):
+        judged.append(result)
+    assert {result.cell.scenario for result in judged} == {cell.scenario for cell in cells}

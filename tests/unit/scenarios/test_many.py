@@ -44,6 +44,32 @@ def test_repeats_come_in_rounds() -> None:
         many.cells([], 0)
 
 
+def test_what_took_longest_comes_first_in_each_round() -> None:
+    """What never ran, or could not be judged, comes before; the order of rounds stays."""
+    names = ("no-fault", "bridge", "canary", "flapping-link")
+    cells = [Cell(name, "2.7.1", "zookeeper") for name in names] * 2
+    known = [
+        GOOD,
+        replace(GOOD, scenario="bridge", seconds=40.0),
+        replace(GOOD, scenario="flapping-link", seconds=20.0),
+        replace(GOOD, scenario="canary", verdict="crashed", seconds=1.0),
+    ]
+    ordered = [cell.scenario for cell in rows.longest_first(cells, known)]
+    assert ordered == ["canary", "bridge", "flapping-link", "no-fault"] * 2
+    assert rows.longest_first(cells, []) == cells
+
+
+def test_a_damaged_file_of_an_earlier_series_stops_nobody(tmp_path: Path) -> None:
+    for name, text in (("good", None), ("bad", "{}\n")):
+        file = tmp_path / "all" / name / rows.FILE
+        file.parent.mkdir(parents=True)
+        if text is None:
+            rows.append(file, GOOD)
+        else:
+            file.write_text(text)
+    assert many.earlier(tmp_path) == [GOOD]
+
+
 def test_a_row_shows_ranges_where_runs_differ() -> None:
     """The same verdict each time is one word; losses may vary, and then both ends are shown."""
     other = replace(GOOD, lost=7, seconds=20.0)
