@@ -111,7 +111,7 @@ class Setup:
     """KRaft features that are set when the data folders are formatted, by name and level."""
     volatile_disks: tuple[str, ...] = ()
     """Brokers that get a disk of their own whose power can be cut (emulated where the machine cannot)."""
-    stream_rate: float = 50.0
+    stream_rate: float = 20.0
     """Background messages a second in each AZ; 0 for none."""
     stream_topic: str = "stream"
     read_back: bool = True
