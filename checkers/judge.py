@@ -22,6 +22,7 @@ from checkers.health import check_health
 from checkers.judge_general import choose_plan, judge_generally
 from checkers.piece import Job
 from checkers.places import exists, inside, is_folder, is_uri, read_json, write_text
+from checkers.session import planned_at_once
 from checkers.source import open_source
 from checkers.strays import settle_strays
 from checkers.views import output_frame, register
@@ -34,6 +35,8 @@ from harness.errors import (
 )
 
 SAMPLE = 200
+_LITTLE = 100_000
+"""Up to so many rows claims are judged without adaptive query execution."""
 VERDICTS: Mapping[str, int] = {
     "crashed": EXIT_CRASHED,
     "invalid": EXIT_UNKNOWN,
@@ -132,7 +135,11 @@ def judge_history(
         found = judge_generally(session, source, evidence, None if out is None else str(out), declared, clock)
         return _sum_up(evidence, *found, clock.laps)
     assert not is_uri(source.folder)
-    with tempfile.TemporaryDirectory(prefix="acked-judge-") as scratch:
+    little = source.rows("sends") + source.rows("copies") <= _LITTLE
+    with (
+        tempfile.TemporaryDirectory(prefix="acked-judge-") as scratch,
+        planned_at_once(session, little),
+    ):
         life, findings = Path(scratch) / "life.parquet", Path(scratch) / "findings.parquet"
         life.mkdir()
         findings.mkdir()

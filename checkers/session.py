@@ -149,6 +149,19 @@ def start_session(
 
 
 @contextmanager
+def planned_at_once(session: Any, wanted: bool) -> Iterator[None]:
+    """Plan queries before they run and not again between their stages: on little data that takes longer."""
+    key = "spark.sql.adaptive.enabled"
+    before = session.conf.get(key)
+    if wanted:
+        session.conf.set(key, "false")
+    try:
+        yield
+    finally:
+        session.conf.set(key, before)
+
+
+@contextmanager
 def _jvm_notices_aside() -> Iterator[None]:
     """Start the JVM with a stderr of its own: what it and Spark's launcher announce is no news to a user.
 

@@ -70,5 +70,10 @@ def _ask(path: str) -> Java:
         raise UnfitError(
             f"Java at {path} does not tell its version ({first[0]}); install it with `{INSTALL}`."
         )
-    key = hashlib.sha256(text.encode()).hexdigest()[:8]
-    return Java(path, parsed[0], parsed[1], f"java{parsed[1]}-{key}")
+    return Java(path, parsed[0], parsed[1], f"java{parsed[1]}-{build_key(text)}")
+
+
+def build_key(said: str) -> str:
+    """A short key of the build that `java -version` names, whatever else it says: modes, options, memory."""
+    named = re.findall(r'version "[^"]*"|^.*\bbuild [^,)\s]+', said, re.MULTILINE)
+    return hashlib.sha256("\n".join(named).encode()).hexdigest()[:8]

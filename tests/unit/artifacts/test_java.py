@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.artifacts.java import find_java, parse_major
+from harness.artifacts.java import build_key, find_java, parse_major
 from harness.errors import UnfitError
 
 
@@ -24,6 +24,21 @@ def test_major_version(said: str, major: int) -> None:
     parsed = parse_major(said)
     assert parsed is not None
     assert parsed[0] == major
+
+
+SAID = """\
+openjdk version "17.0.15" 2025-04-15
+OpenJDK Runtime Environment (build 17.0.15+6-Debian-1deb12u1)
+OpenJDK 64-Bit Server VM (build 17.0.15+6-Debian-1deb12u1, mixed mode, sharing)
+"""
+
+
+def test_the_key_of_a_build_is_that_of_the_build_alone() -> None:
+    """An archive that was made is found next time too, whatever mode the JVM runs in and what it notes."""
+    key = build_key(SAID)
+    assert build_key(SAID.replace(", sharing", "")) == key
+    assert build_key("NOTE: Picked up JDK_JAVA_OPTIONS: -Xmx1g\n" + SAID) == key
+    assert build_key(SAID.replace("+6", "+7")) != key
 
 
 def test_no_version_at_all() -> None:
