@@ -104,7 +104,7 @@ def run_cells(
     with ThreadPoolExecutor(parallel, thread_name_prefix="cell") as pool:
         waiting = [pool.submit(run_when_there_is_room, cell) for cell in cells]
         try:
-            session = start_session()
+            session = start_session(warm=False)
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGINT, _interrupt)  # Spark's own asks its JVM first
             for done in as_completed(waiting):
