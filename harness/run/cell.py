@@ -6,19 +6,19 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
+from types import FrameType, TracebackType
 
 from harness.console import Progress
 from harness.errors import EXIT_AS_DECLARED, EXIT_INTERRUPTED, AckedError
 from harness.kafka.versions import KafkaVersion, kafka_version
 from harness.lab.namespaces import die_with_parent, run_inside
 from harness.run.folder import RunFolder
+from harness.run.prefork import Child, Prefork
 from harness.scenario import Scenario
 
 LIMIT_S = 420.0
@@ -50,40 +50,51 @@ class Ran:
     seconds: float
 
 
-@dataclass
 class Running:
     """The processes of runs that last, so that whoever is interrupted can end them all."""
 
-    _processes: set[subprocess.Popen[bytes]] = field(default_factory=set)
-    _ended: bool = False
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self) -> None:
+        """None yet; use it as a context, in which there is a process that forks them."""
+        self._children: set[Child] = set()
+        self._ended = False
+        self._lock = threading.Lock()
+        self._prefork: Prefork | None = None
 
-    def begin(self, command: list[str], log: Path) -> subprocess.Popen[bytes]:
-        """Start a process in a session of its own: a Ctrl-C reaches it through us, and only once."""
-        with self._lock, log.open("ab") as output:
+    def begin(self, arguments: list[str], log: Path) -> Child:
+        """Start a run; all that it says goes to ``log``. Raises KeyboardInterrupt like `check`."""
+        with self._lock:
             self.check()
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-            )
-            self._processes.add(process)
-            return process
+            assert self._prefork is not None
+            child = self._prefork.begin(arguments, log)
+            self._children.add(child)
+            return child
 
     def check(self) -> None:
         """Raises KeyboardInterrupt when all have been told to end."""
         if self._ended:
             raise KeyboardInterrupt
 
-    def forget(self, process: subprocess.Popen[bytes]) -> None:
+    def forget(self, child: Child) -> None:
         """It has ended."""
         with self._lock:
-            self._processes.discard(process)
+            self._children.discard(child)
 
     def end_all(self) -> None:
         """Tell all of them to end; none is started from now on."""
         with self._lock:
             self._ended = True
-            for process in self._processes:
-                process.terminate()
+            for child in self._children:
+                child.signal(signal.SIGTERM)
+
+    def __enter__(self) -> Running:
+        self._prefork = Prefork()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._prefork is not None:
+            self._prefork.close()
 
 
 def run_cell(cell: Cell, runs: Path, lab: str = "embedded", running: Running | None = None) -> Ran:
@@ -92,36 +103,34 @@ def run_cell(cell: Cell, runs: Path, lab: str = "embedded", running: Running | N
     Whatever happens to it, the run folder says what: it ends as crashed where the process left no word.
     Raises KeyboardInterrupt when ``running`` has been told to end.
     """
-    running = running or Running()
+    if running is None:
+        with Running() as alone:
+            return run_cell(cell, runs, lab, alone)
     running.check()
     folder = RunFolder.create(runs, cell.scenario)
     folder.update(scenario=cell.scenario, kafka=cell.version, mode=cell.mode, lab=lab, status="running")
-    command = [sys.executable, "-m", "harness.run.cell", cell.scenario, cell.version, cell.mode, lab]
     began = time.monotonic()
-    process = running.begin([*command, str(folder.path)], folder.path / LOG)
+    log = folder.path.absolute() / LOG
+    child = running.begin([cell.scenario, cell.version, cell.mode, lab, str(folder.path.absolute())], log)
     try:
-        process.wait(LIMIT_S)
-    except subprocess.TimeoutExpired:
+        child.wait(LIMIT_S)
+    except TimeoutError:
         folder.update(status="crashed", problem=f"{cell} did not end within {LIMIT_S:g} s")
     finally:
-        _end(process)
-        running.forget(process)
+        _end(child)
+        running.forget(child)
     if folder.manifest().get("status") == "running":
-        folder.update(
-            status="crashed",
-            problem=f"{cell} ended with status {process.returncode}; see {folder.path / LOG}",
-        )
+        folder.update(status="crashed", problem=f"{cell} ended with status {child.status}; see {log}")
     return Ran(cell, folder.path, time.monotonic() - began)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.terminate()  # its namespaces go with it, and everything in them
-        try:
-            process.wait(END_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+def _end(child: Child) -> None:
+    child.signal(signal.SIGTERM)  # its namespaces go with it, and everything in them
+    try:
+        child.wait(END_S)
+    except TimeoutError:
+        child.signal(signal.SIGKILL)
+        child.wait()
 
 
 def speaking(scenario: Scenario, version: KafkaVersion) -> Scenario:

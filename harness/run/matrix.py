@@ -94,14 +94,13 @@ def run_cells(
     """Run cells side by side and judge each as it ends, in one Spark session that starts meanwhile."""
     from checkers.session import start_session
 
-    running = Running()
     room = threading.Semaphore(parallel + _UNJUDGED)
 
     def run_when_there_is_room(cell: Cell) -> Ran:
         room.acquire()
         return run_cell(cell, runs, lab, running)
 
-    with ThreadPoolExecutor(parallel, thread_name_prefix="cell") as pool:
+    with Running() as running, ThreadPoolExecutor(parallel, thread_name_prefix="cell") as pool:
         waiting = [pool.submit(run_when_there_is_room, cell) for cell in cells]
         try:
             session = start_session(warm=False)
