@@ -22,7 +22,7 @@ from checkers.health import check_health
 from checkers.judge_general import choose_plan, judge_generally
 from checkers.piece import Job
 from checkers.places import exists, inside, is_folder, is_uri, read_json, write_text
-from checkers.session import planned_at_once
+from checkers.session import failing_in_words, planned_at_once
 from checkers.source import open_source
 from checkers.strays import settle_strays
 from checkers.views import output_frame, register
@@ -96,7 +96,8 @@ def judge(session: Any, run_dir: Path | str, write: bool = True, plan: str = "au
         if status in ("crashed", "invalid") and not source.rows("copies") + source.rows("replicas"):
             unread = "its final logs were never read, so what became of its messages is not known"
             return _finish(folder, _without_history(manifest, str(status), unread), write)
-        found = judge_history(session, history, folder if write else None, declared, plan)
+        with failing_in_words(f"judging {folder}"):
+            found = judge_history(session, history, folder if write else None, declared, plan)
     except BadDataError as error:
         if status in ("crashed", "invalid"):
             problem = f"its history cannot be judged: {error.message}"
@@ -113,7 +114,9 @@ def judge_import(session: Any, folder: Path | str, write: bool = True, plan: str
             f"{base} is not a folder; give the one that holds sends.parquet and copies.parquet."
         )
     out = base if write else None
-    return _finish(base, judge_history(session, base, out, {}, plan), write)
+    with failing_in_words(f"judging {base}"):
+        found = judge_history(session, base, out, {}, plan)
+    return _finish(base, found, write)
 
 
 def judge_history(

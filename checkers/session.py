@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UnfitError
+from harness.errors import AckedError, UnfitError
 
 _SETTINGS: Mapping[str, str] = {
     "spark.app.name": "acked",
@@ -159,6 +159,21 @@ def planned_at_once(session: Any, wanted: bool) -> Iterator[None]:
         yield
     finally:
         session.conf.set(key, before)
+
+
+@contextmanager
+def failing_in_words(doing: str) -> Iterator[None]:
+    """What goes wrong inside Spark is one sentence: what was being done, and the cause. Raises AckedError."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+        cause = (causes or lines or [type(error).__name__])[-1 if causes else 0]
+        raise AckedError(f"Spark failed while {doing}: {cause[:300]}", detail="\n".join(lines[:8])) from error
 
 
 @contextmanager

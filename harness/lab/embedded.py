@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from harness.errors import LabError, UsageError
+from harness.errors import LabError, UsageError, WaitTimeoutError
 from harness.lab.model import MainProcess, Pipe, Result, Topology
 from harness.lab.namespaces import NAMESPACE_DIR
 from harness.waiting import wait_until
@@ -48,7 +48,12 @@ class _HelperProcess:
         self.popen.kill()
 
     def wait(self, timeout_s: float) -> int:
-        return self.popen.wait(timeout_s)
+        try:
+            return self.popen.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise WaitTimeoutError(
+                f"Waited {timeout_s:.1f} s for a helper process to end, in vain."
+            ) from None
 
 
 class EmbeddedLab:

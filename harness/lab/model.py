@@ -106,7 +106,7 @@ class Pipe(Protocol):
         """SIGKILL."""
 
     def wait(self, timeout_s: float) -> int:
-        """Exit status, once it has ended."""
+        """Exit status, once it has ended. Raises WaitTimeoutError."""
 
 
 @dataclass(frozen=True)
