@@ -24,6 +24,11 @@ KNOWN = (
         any_time=True,
     ),
     Known(
+        "Failed to send last message. Shutting down thread.",
+        "two ZooKeeper nodes connected to each other at once: one is dropped, the other carries on",
+        any_time=True,
+    ),
+    Known(
         "Received LeaderAndIsrRequest with correlation id",
         "a broker cannot follow yet: the leader that it was told of is not alive for it",
     ),
