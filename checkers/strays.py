@@ -18,22 +18,32 @@ from checkers.source import Source
 from checkers.views import output_frame, table_frame
 
 _STRAY = ("foreign", "misrouted")
+_OVERWRITTEN = "overwritten"
+"""A finding that tells of a stray record too: the record's key stands in `life`, as what overwrote it."""
 _LOST = ("lost", "lost_after_read")
 _KEYS = ["writer", "seq"]
 
 
 def settle_strays(session: Any, source: Source, life: Path, findings: Path, tallies: Any) -> Any:
     """Rewrite the findings and fates that strays touch; returns the tallies as they are then."""
-    counted = tallies.filter(pc.equal(tallies["kind"], "finding"))
-    if not set(counted["name"].to_pylist()) & set(_STRAY):
+    counted = set(tallies.filter(pc.equal(tallies["kind"], "finding"))["name"].to_pylist())
+    if not counted & {*_STRAY, _OVERWRITTEN}:
         return tallies
     parts = sorted(findings.glob("*.parquet"))
     strays = (
         output_frame(session, "findings", [str(path) for path in parts])
         .filter("class in ('foreign', 'misrouted') and seq is not null")
         .select(*_KEYS)
-        .distinct()
     )
+    if _OVERWRITTEN in counted:
+        over = output_frame(session, "life", [str(path) for path in sorted(life.glob("*.parquet"))])
+        strays = strays.unionAll(
+            over.filter(f"fate = '{_OVERWRITTEN}' and overwritten_by like '%/%'").selectExpr(
+                "cast(split(overwritten_by, '/')[0] as int) as writer",
+                "cast(split(overwritten_by, '/')[1] as bigint) as seq",
+            )
+        )
+    strays = strays.distinct()
     sends = table_frame(session, source, "sends").select(*_KEYS, "topic", "partition")
     homes = sends.join(strays.hint("broadcast"), _KEYS).toArrow()
     homes = homes.rename_columns([*_KEYS, "home_topic", "home_partition"])
@@ -49,9 +59,14 @@ def settle_strays(session: Any, source: Source, life: Path, findings: Path, tall
     return _adjust(tallies, deltas)
 
 
-def settle_rows(findings: Any, sends: Any) -> Any:
+def settle_rows(findings: Any, sends: Any, life: Any) -> Any:
     """Findings as they are once strays are told apart by ``sends`` (writer, seq, topic, partition)."""
     stray = findings.filter(pc.is_in(findings["class"], pa.array(_STRAY))).select(_KEYS)
+    over = life.filter(pc.equal(life["fate"], _OVERWRITTEN))["overwritten_by"]
+    named = pc.split_pattern(over.filter(pc.match_substring(over, "/")), "/")
+    keys = [pc.list_element(named, place) for place in (0, 1)]
+    columns = [values.cast(stray.schema.field(name).type) for name, values in zip(_KEYS, keys, strict=True)]
+    stray = pa.concat_tables([stray, pa.table(columns, schema=stray.schema)])
     stray = stray.filter(stray["seq"].is_valid()).group_by(_KEYS).aggregate([])
     homes = sends.join(stray, _KEYS, join_type="inner").select([*_KEYS, "topic", "partition"])
     return _settle(findings, homes.rename_columns([*_KEYS, "home_topic", "home_partition"]), {})

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from checkers.columns import FINDING, TALLY
+from checkers.columns import FINDING, LIFE, TALLY
 from checkers.evidence import gather
 from checkers.fast import judge_all
 from checkers.piece import Job
@@ -210,20 +210,23 @@ def one_by_one(tasks: Sequence[Sequence[Any]], judge: Callable[[Any], Iterable[A
 
 
 def fast_findings(
-    folder: Path, piece_messages: int = 1_000_000, *, life: bool = False, split_rows: int = 1_000_000
+    folder: Path, piece_messages: int = 1_000_000, *, split_rows: int = 1_000_000
 ) -> Counter[tuple[Any, ...]]:
     """The fast path without Spark around it: the same pieces, one after the other."""
     out = folder / "out"
-    out.mkdir()
-    if life:
-        (folder / "life").mkdir()
+    for place in (out, folder / "life"):
+        place.mkdir()
     source = open_source(folder)
-    job = Job(source, gather(source), str(folder / "life") if life else None, str(out))
+    job = Job(source, gather(source), str(folder / "life"), str(out))
     judge_all(one_by_one, job, piece_messages=piece_messages, split_rows=split_rows)
-    parts = [pq.read_table(path) for path in sorted(out.glob("*.parquet"))]
-    found = pa.concat_tables(parts) if parts else FINDING.empty_table()
+    found, life = (
+        pa.concat_tables(
+            [pq.read_table(path) for path in sorted(place.glob("*.parquet"))] or [schema.empty_table()]
+        )
+        for place, schema in ((out, FINDING), (folder / "life", LIFE))
+    )
     sends = pq.read_table(folder / "sends.parquet", columns=["writer", "seq", "topic", "partition"])
-    settled = settle_rows(found, sends)
+    settled = settle_rows(found, sends, life)
     columns = ["class", "topic", "partition", "offset", "writer", "seq"]
     return Counter(tuple(row.values()) for row in settled.select(columns).to_pylist())
 
@@ -254,7 +257,7 @@ def check(history: Damaged) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = history.write(Path(scratch) / "history")
         model = history.model()
-        assert fast_findings(folder, life=True) == model, "the fast path differs from the model"
+        assert fast_findings(folder) == model, "the fast path differs from the model"
         with duckdb_plan(folder) as general:
             assert Counter(findings_of(general)) == model, "the general plan differs from the model"
             assert Counter(fates_of(general)) == fast_fates(folder), "the plans differ in fates"
@@ -292,8 +295,8 @@ def test_pieces_find_what_the_whole_finds(history: Damaged) -> None:
     """A partition cut into pieces of two messages, and its files apart, comes to the same; so does SQL."""
     with tempfile.TemporaryDirectory() as scratch:
         whole, cut_up = (history.write(Path(scratch) / name) for name in ("whole", "cut"))
-        found = fast_findings(whole, life=True)
-        assert fast_findings(cut_up, piece_messages=2, life=True, split_rows=5) == found
+        found = fast_findings(whole)
+        assert fast_findings(cut_up, piece_messages=2, split_rows=5) == found
         assert fast_fates(cut_up) == fast_fates(whole)
         with duckdb_plan(whole, whole_rows=True) as general:
             assert Counter(findings_of(general)) == found

@@ -96,6 +96,15 @@ CASES: dict[str, tuple[str, History, Found]] = {
         .logs([{"offset": 3, "seq": 3, "home": "t/1"}]),
         {("misrouted", 3, 3)},
     ),
+    "away-and-over": (
+        "a message in another partition, at the offset of one that is gone there: told with that one alone",
+        kept(2)
+        .send(5, offset=0, partition=1)
+        .send(6, offset=1, partition=1)
+        .logs([(1, 1)])
+        .logs([(0, 5), (1, 0)], partition=1),
+        {("overwritten", 1, 6)},
+    ),
     "overwritten": (
         "a record nobody sent stands at the offset of an acknowledged message that is gone: one finding",
         kept().logs([*FOUR[:3], (3, None)]),
