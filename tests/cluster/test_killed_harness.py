@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.lab.namespaces import NAMESPACE_DIR
 from harness.waiting import wait_until
 from tests.cluster.conftest import processes_of
 
@@ -53,14 +54,27 @@ def _namespaces_in_use() -> set[str]:
     return found
 
 
-_OURS = re.compile(r"ACKED|v-(broker|zookeeper|client|observer)|lan0|(?<!/exec/)netns")
-"""What only a run makes: its rules' chains, its links, its bridge, its mounts. A Docker engine
-beside us keeps network namespaces in a folder `exec` of its own."""
+_HOST = "(broker|zookeeper|client|observer)"
+_OURS = {
+    ("ip", "-o", "link"): re.compile(rf"^\d+: (v-{_HOST}|lan0)"),
+    ("iptables-save",): re.compile(r"ACKED"),
+    ("cat", "/proc/self/mounts"): re.compile(rf" {NAMESPACE_DIR}/{_HOST}|/test_a_sigkill_at_ten_random_m"),
+}
+"""Commands that list the machine's state, and what only a run adds to it: its links and its bridge, its
+rules' chains, its namespaces and disks. Whatever else comes and goes beside us, a Docker engine's links
+and namespaces for instance, has other names."""
 
 
-def _lines(*command: str) -> set[str]:
-    text = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    return {line for line in text.splitlines() if _OURS.search(line)}
+def _left_by_runs() -> dict[str, set[str]]:
+    """Lines of the machine's state that speak of a run, by the command that lists them."""
+    return {
+        " ".join(command): {
+            line
+            for line in subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+            if ours.search(line)
+        }
+        for command, ours in _OURS.items()
+    }
 
 
 def _kill_one(folder: Path, after_s: float) -> str:
@@ -89,17 +103,8 @@ def test_a_sigkill_at_ten_random_moments_leaves_nothing(tmp_path: Path) -> None:
     """Ten runs, killed at moments from set-up to judgement: no process, namespace, interface, rule, mount."""
     seed = random.randrange(1 << 30)
     moments = [random.Random(seed + number).uniform(0.1, 22.0) for number in range(MOMENTS)]
-    before = {
-        "interfaces": _lines("ip", "-o", "link"),
-        "rules": _lines("iptables-save"),
-        "mounts": _lines("cat", "/proc/self/mounts"),
-    }
+    before = _left_by_runs()
     with ThreadPoolExecutor(3) as pool:
         killed = list(pool.map(lambda n: _kill_one(tmp_path / str(n), moments[n]), range(MOMENTS)))
     assert len(killed) == MOMENTS, f"seed {seed}"
-    after = {
-        "interfaces": _lines("ip", "-o", "link"),
-        "rules": _lines("iptables-save"),
-        "mounts": _lines("cat", "/proc/self/mounts"),
-    }
-    assert after == before, f"seed {seed}"
+    assert _left_by_runs() == before, f"seed {seed}"
