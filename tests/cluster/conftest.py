@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from harness.lab.namespaces import NAMESPACE_DIR
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,29 @@ def commands_with(*words: str) -> dict[int, str]:
 def processes_of(folder: Path) -> list[str]:
     """Command lines of processes that mention a folder (each run's Java processes do)."""
     return list(commands_with(str(folder)).values())
+
+
+_HOST = "(broker|zookeeper|controller|client|observer)"
+
+
+def left_on_machine(folder: Path) -> list[str]:
+    """What runs with folders below ``folder`` left outside their namespaces: links, rules, mounts, loops.
+
+    Whatever else comes and goes beside us, a Docker engine's links and namespaces for instance, has other
+    names.
+    """
+    below = re.escape(str(folder))
+    ours = {
+        ("ip", "-o", "link"): rf"^\d+: (v-{_HOST}|lan0)",
+        ("iptables-save",): "ACKED",
+        ("cat", "/proc/self/mounts"): rf" {NAMESPACE_DIR}/{_HOST}| {below}/",
+        ("losetup", "--list", "--noheadings", "--output", "BACK-FILE"): rf"^{below}/",
+    }
+    found = []
+    for command, pattern in ours.items():
+        lines = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
+        found += [line for line in lines if re.search(pattern, line)]
+    return found
 
 
 @pytest.fixture

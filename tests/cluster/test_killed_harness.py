@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -13,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.lab.namespaces import NAMESPACE_DIR
 from harness.waiting import wait_until
-from tests.cluster.conftest import processes_of
+from tests.cluster.conftest import left_on_machine, processes_of
 
 pytestmark = pytest.mark.cluster
 MOMENTS = 10
@@ -54,29 +52,6 @@ def _namespaces_in_use() -> set[str]:
     return found
 
 
-_HOST = "(broker|zookeeper|client|observer)"
-_OURS = {
-    ("ip", "-o", "link"): re.compile(rf"^\d+: (v-{_HOST}|lan0)"),
-    ("iptables-save",): re.compile(r"ACKED"),
-    ("cat", "/proc/self/mounts"): re.compile(rf" {NAMESPACE_DIR}/{_HOST}|/test_a_sigkill_at_ten_random_m"),
-}
-"""Commands that list the machine's state, and what only a run adds to it: its links and its bridge, its
-rules' chains, its namespaces and disks. Whatever else comes and goes beside us, a Docker engine's links
-and namespaces for instance, has other names."""
-
-
-def _left_by_runs() -> dict[str, set[str]]:
-    """Lines of the machine's state that speak of a run, by the command that lists them."""
-    return {
-        " ".join(command): {
-            line
-            for line in subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-            if ours.search(line)
-        }
-        for command, ours in _OURS.items()
-    }
-
-
 def _kill_one(folder: Path, after_s: float) -> str:
     """Start a run, SIGKILL its first process after a while; returns what is left of it, or nothing."""
     command = [sys.executable, "-m", "harness.cli.main", "run", "leader-az-isolated", "--runs", str(folder)]
@@ -103,8 +78,7 @@ def test_a_sigkill_at_ten_random_moments_leaves_nothing(tmp_path: Path) -> None:
     """Ten runs, killed at moments from set-up to judgement: no process, namespace, interface, rule, mount."""
     seed = random.randrange(1 << 30)
     moments = [random.Random(seed + number).uniform(0.1, 22.0) for number in range(MOMENTS)]
-    before = _left_by_runs()
     with ThreadPoolExecutor(3) as pool:
         killed = list(pool.map(lambda n: _kill_one(tmp_path / str(n), moments[n]), range(MOMENTS)))
     assert len(killed) == MOMENTS, f"seed {seed}"
-    assert _left_by_runs() == before, f"seed {seed}"
+    assert left_on_machine(tmp_path) == [], f"seed {seed}"

@@ -16,28 +16,13 @@ from conformance_worker import CASES
 from harness.cli.clean import clean
 from harness.lab import docker_engine, docker_sweep
 from harness.waiting import wait_until
-from tests.cluster.conftest import processes_of
+from tests.cluster.conftest import left_on_machine, processes_of
 
 WORKER = Path(__file__).with_name("conformance_worker.py")
 ROOT = WORKER.parents[2]
 SOME, ALL = 10, 30
 NOTHING_BEGINS = {"misspelt_names", "delay"}
 UNFIT_EMBEDDED = {"disconnected", "killed_while_disconnected"}
-
-
-def _machine() -> dict[str, set[str]]:
-    """What a run could leave on the machine: interfaces, rules, mounts, loop devices."""
-    commands = {
-        "interfaces": ("ip", "-o", "link"),
-        "rules": ("iptables-save",),
-        "mounts": ("cat", "/proc/self/mounts"),
-        "loops": ("losetup", "--list", "--noheadings", "--output", "BACK-FILE"),
-    }
-    found = {}
-    for name, command in commands.items():
-        text = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-        found[name] = {line.split(" [")[0] for line in text.splitlines() if line and line[0] != "#"}
-    return found
 
 
 def _kill_during(lab: str, case: str, folder: Path, after_s: float) -> int:
@@ -69,7 +54,6 @@ def _embedded(tmp_path: Path, count: int) -> None:
     chance = random.Random(seed)
     faults = [name for name in CASES if name not in NOTHING_BEGINS | UNFIT_EMBEDDED]
     chosen = [(case, chance.uniform(0.0, 1.5)) for case in chance.sample(faults * 2, count)]
-    before = _machine()
     with ThreadPoolExecutor(3) as pool:
         list(
             pool.map(
@@ -84,8 +68,8 @@ def _embedded(tmp_path: Path, count: int) -> None:
         awaiting=f"every process of the killed runs to end (seed {seed}: {chosen})",
     )
     wait_until(
-        _machine,
-        accept=lambda after: all(not after[what] - before[what] for what in before),
+        lambda: left_on_machine(tmp_path),
+        accept=lambda left: not left,
         within_s=10,
         awaiting=f"the machine to be as it was (seed {seed}: {chosen})",
     )
@@ -107,7 +91,6 @@ def _compose(tmp_path: Path, count: int) -> None:
     chance = random.Random(seed)
     faults = [name for name in CASES if name not in NOTHING_BEGINS]
     chosen = chance.sample(faults, count)
-    before = _machine()
     for number, case in enumerate(chosen):
         pid = _kill_during("compose", case, tmp_path / str(number), chance.uniform(0.0, 1.5))
         clean(everything=False, dry_run=False)
@@ -124,13 +107,12 @@ def _compose(tmp_path: Path, count: int) -> None:
         within_s=10,
         awaiting=f"every process of the killed runs to end (seed {seed}: {chosen})",
     )
-    after = wait_until(
-        _machine,
-        accept=lambda seen: all(not seen[what] - before[what] for what in ("mounts", "loops")),
+    wait_until(
+        lambda: left_on_machine(tmp_path),
+        accept=lambda left: not left,
         within_s=10,
         awaiting=f"the machine's mounts and loop devices to be as they were (seed {seed}: {chosen})",
     )
-    assert not {line for line in after["mounts"] if str(tmp_path) in line}
 
 
 @pytest.mark.compose
