@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -122,20 +123,18 @@ def start_session(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
     from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master(master)
-    chosen = {**_SETTINGS, **(_LOCAL if local else {})}
+    chosen = {"spark.master": master, **_SETTINGS, **(_LOCAL if local else {})}
     if local:
         chosen["spark.driver.memory"] = driver_memory
         chosen["spark.driver.extraJavaOptions"] = java_flags(cache_dir())
         chosen["spark.local.dir"] = tempfile.gettempdir()
         chosen["spark.sql.warehouse.dir"] = str(Path(tempfile.gettempdir()) / "acked-warehouse")
-    for key, value in {**chosen, **(settings or {})}.items():
-        builder = builder.config(key, value)
+    # In a thread of its own, because a JVM whose start is interrupted half-way outlives us; at its end the
+    # interpreter waits for that thread, and the JVM ends with the pipe between them.
+    starting = ThreadPoolExecutor(1, thread_name_prefix="spark")
     try:
-        with _jvm_notices_aside():
-            session = builder.getOrCreate()
+        session = starting.submit(_begin, {**chosen, **(settings or {})}).result()
         if warm:
             from checkers.warm import warm_up
 
@@ -146,6 +145,27 @@ def start_session(
             f"Spark did not start ({error}); it needs Java 17 or later as `java` or in JAVA_HOME, "
             f"and 2 GB of memory."
         ) from error
+    finally:
+        starting.shutdown(wait=False)
+
+
+def _begin(settings: Mapping[str, str]) -> Any:
+    """Start the JVM, unless there is one, and a session in it."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    if SparkContext._gateway is None:
+        conf = SparkConf().setAll(list(settings.items()))
+        # What the JVM and Spark's launcher announce is no news to a user; what goes wrong later comes back
+        # as exceptions.
+        with tempfile.TemporaryFile() as aside:
+            gateway = launch_gateway(conf, {"stderr": aside})  # type: ignore[no-untyped-call]
+            SparkContext._ensure_initialized(gateway=gateway)
+    builder = SparkSession.builder
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
 
 
 @contextmanager
@@ -174,20 +194,3 @@ def failing_in_words(doing: str) -> Iterator[None]:
         causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
         cause = (causes or lines or [type(error).__name__])[-1 if causes else 0]
         raise AckedError(f"Spark failed while {doing}: {cause[:300]}", detail="\n".join(lines[:8])) from error
-
-
-@contextmanager
-def _jvm_notices_aside() -> Iterator[None]:
-    """Start the JVM with a stderr of its own: what it and Spark's launcher announce is no news to a user.
-
-    The JVM inherits the descriptor; what Spark has to say later comes back as exceptions.
-    """
-    sys.stderr.flush()
-    kept = os.dup(2)
-    try:
-        with tempfile.TemporaryFile() as aside:
-            os.dup2(aside.fileno(), 2)
-            yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)

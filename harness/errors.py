@@ -51,6 +51,12 @@ class InvalidRunError(AckedError):
     exit_code = EXIT_UNKNOWN
 
 
+class StoppedError(AckedError):
+    """Whoever started it has ended it early (Ctrl-C, SIGTERM)."""
+
+    exit_code = EXIT_INTERRUPTED
+
+
 class WaitTimeoutError(AckedError):
     """An awaited condition did not come true before its deadline; shows the last observation."""
 

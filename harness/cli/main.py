@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import signal
 import sys
+from types import FrameType
 
 import typer
 from rich.console import Console
@@ -22,7 +25,7 @@ from harness.cli import (
     story,
     versions,
 )
-from harness.errors import EXIT_INTERRUPTED, EXIT_USAGE, AckedError
+from harness.errors import EXIT_INTERRUPTED, EXIT_USAGE, AckedError, StoppedError, UsageError
 
 app = typer.Typer(
     name="acked",
@@ -58,21 +61,32 @@ def report_error(error: AckedError, console: Console | None = None) -> None:
         console.print(escape(error.detail), style="dim", soft_wrap=True)
 
 
+_interrupts: list[int] = []
+"""Signals by which this process was asked to end early."""
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    logging.disable()  # the library that talks to Spark's JVM would show where it was interrupted
+    _interrupts.append(number)
+    raise KeyboardInterrupt
+
+
 def main() -> None:
     """Run the command line and leave with the exit code of `harness.errors`."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where a shell had it ignored
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         status = app(standalone_mode=False)
     except AckedError as error:
         report_error(error)
         sys.exit(error.exit_code)
-    except typer.Exit as stop:
-        sys.exit(stop.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        Console(stderr=True).print("acked: interrupted; everything that was started has been ended.")
-        sys.exit(EXIT_INTERRUPTED)
     except TyperException as error:
-        Console(stderr=True, highlight=False).print(f"[bold red]acked:[/] {escape(str(error))}")
+        if str(error):  # without any argument the help has been shown, and all is said
+            report_error(UsageError(str(error)))
         sys.exit(EXIT_USAGE)
+    if status == EXIT_INTERRUPTED and _interrupts:  # which Typer only turns into a status
+        report_error(StoppedError("interrupted; everything that was started has been ended."))
     sys.exit(status if isinstance(status, int) else 0)
 
 

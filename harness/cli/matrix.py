@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.console import Progress
-from harness.errors import EXIT_INTERRUPTED, UsageError
+from harness.errors import UsageError
 from harness.run.catalogue import all_scenarios
 from harness.run.many import Series, run_series
 from harness.run.matrix import SIDE_BY_SIDE, column_key, plan, versions_of
@@ -85,9 +85,7 @@ def matrix(
         show(rows)
         progress.say(f"kept in {series.folder}")
     if interrupted:
-        said = series.interrupted(len(rows), len(cells))
-        progress.console.print(said, markup=False, soft_wrap=True)
-        raise typer.Exit(EXIT_INTERRUPTED)
+        raise series.stopped(len(rows), len(cells))
     raise typer.Exit(VERDICTS[worst(rows)])
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from harness.console import Progress
-from harness.errors import EXIT_INTERRUPTED, UsageError
+from harness.errors import UsageError
 from harness.lab.namespaces import run_inside
 
 LABS = ("embedded", "compose")
@@ -133,7 +133,5 @@ def _many(
         if ended:
             progress.say(f"{len(ended)} runs: {rows.worst(ended)}; kept in {series.folder}")
     if interrupted:
-        said = series.interrupted(len(ended), len(planned))
-        progress.console.print(said, markup=False, soft_wrap=True)
-        return EXIT_INTERRUPTED
+        raise series.stopped(len(ended), len(planned))
     return VERDICTS[rows.worst(ended)]

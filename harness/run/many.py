@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from harness.errors import BadDataError, UsageError
+from harness.errors import BadDataError, StoppedError, UsageError
 from harness.run.catalogue import all_scenarios
 from harness.run.cell import Cell
 from harness.run.folder import write_json
@@ -56,12 +56,11 @@ class Series:
         self.file = folder / FILE
         self.rows = read_rows([self.file]) if self.file.exists() else []
 
-    def interrupted(self, ended: int, planned: int) -> str:
+    def stopped(self, ended: int, planned: int) -> StoppedError:
         """What somebody who pressed Ctrl-C is told."""
         told = f" --resume {self.folder} goes on." if ended else ""
-        return (
-            f"acked: interrupted after {ended} of {planned} runs; "
-            f"everything that was started has been ended.{told}"
+        return StoppedError(
+            f"interrupted after {ended} of {planned} runs; everything that was started has been ended.{told}"
         )
 
     @classmethod

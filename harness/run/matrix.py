@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-import signal
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from harness.errors import AckedError, UsageError
@@ -104,8 +101,6 @@ def run_cells(
         waiting = [pool.submit(run_when_there_is_room, cell) for cell in cells]
         try:
             session = start_session(warm=False)
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGINT, _interrupt)  # Spark's own asks its JVM first
             for done in as_completed(waiting):
                 ran = done.result()
                 result = judge_cell(session, ran)
@@ -117,11 +112,6 @@ def run_cells(
                 future.cancel()
             running.end_all()
             room.release(parallel)
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    logging.disable()  # the library that talks to the JVM would show where it was interrupted
-    raise KeyboardInterrupt
 
 
 def judge_cell(session: object, ran: Ran) -> CellResult:

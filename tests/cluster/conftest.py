@@ -51,6 +51,19 @@ def commands_with(*words: str) -> dict[int, str]:
     return found
 
 
+def commands_in(setting: str) -> dict[int, str]:
+    """Command lines, by pid, of all processes whose environment has ``setting`` (NAME=value)."""
+    found = {}
+    for pid, line in commands_with().items():
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            continue
+        if setting.encode() in environment.split(b"\0"):
+            found[pid] = line
+    return found
+
+
 def processes_of(folder: Path) -> list[str]:
     """Command lines of processes that mention a folder (each run's Java processes do)."""
     return list(commands_with(str(folder)).values())

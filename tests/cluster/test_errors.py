@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.waiting import wait_until
-from tests.cluster.conftest import acked, commands_with, processes_of
+from tests.cluster.conftest import acked, commands_in, commands_with, processes_of
 
 pytestmark = pytest.mark.cluster
 
@@ -91,6 +91,49 @@ def test_ctrl_c_ends_everything(runs: Path) -> None:
     wait_until(
         lambda: processes_of(runs), accept=lambda left: not left, within_s=5, awaiting="every process to end"
     )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_series_interrupted_while_spark_starts_leaves_nothing(number: signal.Signals, runs: Path) -> None:
+    """Neither clusters nor the JVM whose start it had begun: exit 130, one sentence."""
+    stderr = _interrupted_while_spark_starts(number, runs, "run", "no-fault", "--repeat", "2", "--runs", runs)
+    assert "interrupted after 0 of 2 runs" in _one_sentence(stderr)
+
+
+def test_a_check_interrupted_while_spark_starts_leaves_nothing(runs: Path) -> None:
+    """Where no command has anything to add, there is one sentence all the same."""
+    runs.mkdir()
+    (runs / "run.json").write_text(json.dumps({"status": "running", "schema_version": 1}))
+    (runs / "claims.json").write_text(json.dumps({"claims": [], "expected": []}))
+    stderr = _interrupted_while_spark_starts(signal.SIGINT, runs, "check", runs)
+    assert "interrupted" in _one_sentence(stderr)
+
+
+def _interrupted_while_spark_starts(number: signal.Signals, mark: Path, *words: str | Path) -> str:
+    """What `acked WORDS` says on stderr; nothing that it started, each with a mark, may be left."""
+    run = subprocess.Popen(
+        [sys.executable, "-m", "harness.cli.main", *map(str, words)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "MARK": str(mark)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    wait_until(
+        lambda: any("SparkSubmit" in line for line in commands_in(f"MARK={mark}").values()),
+        within_s=60,
+        awaiting="Spark's JVM to start",
+        poll_s=0.02,
+    )
+    run.send_signal(number)
+    _, stderr = run.communicate(timeout=60)
+    assert run.returncode == 130, stderr
+    wait_until(
+        lambda: commands_in(f"MARK={mark}"),
+        accept=lambda left: not left,
+        within_s=5,
+        awaiting="every process to end",
+    )
+    return str(stderr)
 
 
 def test_a_broker_that_dies_by_itself_is_reported_with_its_log(runs: Path) -> None:

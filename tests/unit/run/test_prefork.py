@@ -25,18 +25,20 @@ def prefork() -> Iterator[Prefork]:
     one.close()
 
 
-def run_folder(tmp_path: Path) -> str:
-    (tmp_path / "run.json").write_text("{}")
-    return str(tmp_path)
+def run_folder(folder: Path) -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / "run.json").write_text("{}")
+    return str(folder)
 
 
 def test_a_fork_does_what_the_command_does(prefork: Prefork, tmp_path: Path) -> None:
     """Its exit status comes back, and the reason stands in its run folder."""
-    children = [prefork.begin([*UNKNOWN, run_folder(tmp_path)], tmp_path / "run.log") for _ in range(3)]
-    for child in children:
+    folders = [tmp_path / str(number) for number in range(3)]
+    children = [prefork.begin([*UNKNOWN, run_folder(one)], tmp_path / "run.log") for one in folders]
+    for child, folder in zip(children, folders, strict=True):
         child.wait(60)
-    assert [child.status for child in children] == [EXIT_USAGE] * 3
-    assert "There is no scenario 'no-such-scenario'" in (tmp_path / "run.json").read_text()
+        assert child.status == EXIT_USAGE
+        assert "There is no scenario 'no-such-scenario'" in (folder / "run.json").read_text()
 
 
 def test_what_a_fork_says_goes_to_its_log(prefork: Prefork, tmp_path: Path) -> None:
