@@ -123,6 +123,7 @@ def start_session(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
     from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
 
     chosen = {"spark.master": master, **_SETTINGS, **(_LOCAL if local else {})}
     if local:
@@ -134,7 +135,9 @@ def start_session(
     # interpreter waits for that thread, and the JVM ends with the pipe between them.
     starting = ThreadPoolExecutor(1, thread_name_prefix="spark")
     try:
-        session = starting.submit(_begin, {**chosen, **(settings or {})}).result()
+        wanted = {**chosen, **(settings or {})}
+        starting.submit(_begin, wanted).result()
+        session = SparkSession.builder.config(map=dict(wanted)).getOrCreate()  # the active one of this thread
         if warm:
             from checkers.warm import warm_up
 
@@ -149,23 +152,19 @@ def start_session(
         starting.shutdown(wait=False)
 
 
-def _begin(settings: Mapping[str, str]) -> Any:
-    """Start the JVM, unless there is one, and a session in it."""
+def _begin(settings: Mapping[str, str]) -> None:
+    """Start the JVM, unless there is one, and Spark in it."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
-    from pyspark.sql import SparkSession
 
+    conf = SparkConf().setAll(list(settings.items()))
     if SparkContext._gateway is None:
-        conf = SparkConf().setAll(list(settings.items()))
         # What the JVM and Spark's launcher announce is no news to a user; what goes wrong later comes back
         # as exceptions.
         with tempfile.TemporaryFile() as aside:
             gateway = launch_gateway(conf, {"stderr": aside})  # type: ignore[no-untyped-call]
             SparkContext._ensure_initialized(gateway=gateway)
-    builder = SparkSession.builder
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    SparkContext.getOrCreate(conf)
 
 
 @contextmanager

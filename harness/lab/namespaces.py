@@ -16,6 +16,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from harness.errors import EXIT_CRASHED, UnfitError
 
@@ -105,17 +106,26 @@ def _fork(work: Callable[[], int]) -> int:
     """Run ``work`` in a child that dies with this process; returns its exit status."""
     alive_read, alive_write = os.pipe()
     child = os.fork()
-    if child:
-        os.close(alive_read)
-        status = _wait_for(child)
-        os.close(alive_write)
-        return status
+    if not child:
+
+        def begin() -> int:
+            os.close(alive_write)
+            os.set_blocking(alive_read, False)
+            _parent_pipe.append(alive_read)
+            die_with_parent()
+            return work()
+
+        leave_with(begin)
+    os.close(alive_read)
+    status = _wait_for(child)
+    os.close(alive_write)
+    return status
+
+
+def leave_with(work: Callable[[], int]) -> NoReturn:
+    """Do what a forked process is for and end with its status: no frame above it may run twice."""
     status = EXIT_CRASHED
     try:
-        os.close(alive_write)
-        os.set_blocking(alive_read, False)
-        _parent_pipe.append(alive_read)
-        die_with_parent()
         status = work()
     except UnfitError as error:
         sys.stderr.write(f"acked: {error.message}\n")

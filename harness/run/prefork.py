@@ -16,12 +16,10 @@ import signal
 import subprocess
 import sys
 import threading
-import traceback
 from pathlib import Path
 from typing import IO, Any
 
-from harness.errors import EXIT_CRASHED
-from harness.lab.namespaces import die_with_parent
+from harness.lab.namespaces import die_with_parent, leave_with
 
 _NEEDED = ("harness.run.runner", "harness.cluster.kraft", "harness.run.catalogue")
 _END_S = 10.0
@@ -163,8 +161,8 @@ class _Server:
         if child:
             self._numbers[child] = order["begin"]
             return
-        status = EXIT_CRASHED
-        try:
+
+        def begin() -> int:
             die_with_parent()
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -176,15 +174,9 @@ class _Server:
             os.closerange(3, max(nothing, log, self._wake) + 1)
             from harness.run.cell import main
 
-            status = main(order["arguments"])
-        except SystemExit as stop:
-            status = stop.code if isinstance(stop.code, int) else EXIT_CRASHED
-        except BaseException:  # noqa: BLE001 - the last frame of this process: show it and leave
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
+            return main(order["arguments"])
+
+        leave_with(begin)
 
     def _signal(self, number: int, wanted: int) -> None:
         for child, known in self._numbers.items():

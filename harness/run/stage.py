@@ -46,7 +46,7 @@ class Stage:
     journal: Journal
     progress: Progress
     dialect: Dialect
-    topics: Sequence[Topic] = ()
+    topics: Sequence[Topic]
     """All topics of the run, that of the background stream too."""
     streams: dict[str, Stream] = field(default_factory=dict)
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))

@@ -16,7 +16,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from checkers.judge import judge_import
-from checkers.places import exists, inside, read_json
+from checkers.places import inside, read_json
 from harness.artifacts.cache import cache_dir
 from harness.artifacts.ivy import fetch
 from harness.artifacts.java import find_java
@@ -128,6 +128,13 @@ def put(spark: Any, here: Path, there: str) -> None:
     wait_until(copied, within_s=120, awaiting="HDFS to take files", ignoring=(Py4JJavaError,))
 
 
+def names(spark: Any, folder: str) -> list[str]:
+    """What a folder in HDFS holds."""
+    path = spark._jvm.org.apache.hadoop.fs.Path(folder)
+    system = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    return [status.getPath().getName() for status in system.listStatus(path)]
+
+
 def history() -> History:
     found = History()
     for seq in range(50):
@@ -152,7 +159,9 @@ def test_judged_where_it_lies(spark: Any, servers: Path, tmp_path: Path) -> None
         assert read_json(inside(there, "judgement.json"))["fates"] == {"kept": 45, "lost": 5}
         assert spark.read.parquet(inside(there, "life.parquet")).count() == 50
         assert spark.read.parquet(inside(there, "findings.parquet")).count() == 5
-        assert not exists(inside(there, ".acked-judge"))
+        assert sorted(names(spark, there)) == sorted(
+            [*(file.name for file in here.iterdir()), "life.parquet", "findings.parquet", "judgement.json"]
+        ), "what was written in between is gone"
         local = judge_import(spark, here)
     assert local.fates == judgement.fates
     assert pq.read_table(here / "findings.parquet").num_rows == 5
