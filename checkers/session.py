@@ -74,6 +74,7 @@ def java_flags(cache: Path) -> str:
         "-XX:ReservedCodeCacheSize=192m",
         *_SILENT,
         "-Djava.net.preferIPv4Stack=true",
+        f"-Djava.io.tmpdir={tempfile.gettempdir()}",
     ]
     try:
         cache.mkdir(parents=True, exist_ok=True)

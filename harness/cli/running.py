@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from pathlib import Path
 from typing import Annotated
@@ -60,7 +61,12 @@ def run(
     def work() -> int:
         return run_and_judge(speaking(scenario, options.version), options, folder, progress, as_json=as_json)
 
-    raise typer.Exit(run_inside(work) if lab == "embedded" else work())
+    if lab != "embedded":
+        raise typer.Exit(work())
+    # What runs inside is killed with its namespaces, Spark's JVM too, and cannot tidy up behind itself.
+    with tempfile.TemporaryDirectory(prefix="acked-run-") as tempfile.tempdir:
+        status = run_inside(work)
+    raise typer.Exit(status)
 
 
 def _many(

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,14 @@ class Finished:
 
 
 def acked(*arguments: str | Path, timeout_s: float = 240) -> Finished:
-    """Run `acked` as a user would, and prove that it left no process behind."""
+    """Run `acked` as a user would, and prove that it left no temporary files behind."""
     command = [sys.executable, "-m", "harness.cli.main", *(str(word) for word in arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    with tempfile.TemporaryDirectory() as folder:
+        here = {**os.environ, "TMPDIR": folder}
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout_s, check=False, env=here
+        )
+        assert list(Path(folder).iterdir()) == []
     return Finished(done.returncode, done.stdout, done.stderr)
 
 
