@@ -18,6 +18,7 @@ import struct
 import sys
 import termios
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from nemesis.syn import Looks
@@ -188,7 +189,7 @@ def serve(held: _Held, request: dict[str, Any]) -> dict[str, Any]:
             return {"error": f"unknown operation {other!r}"}
 
 
-def main() -> None:
+def main(_arguments: Sequence[str] = ()) -> None:
     """Serve requests until standard input ends."""
     held = _Held()
     sys.stdout.write('{"ready": true}\n')

@@ -71,9 +71,8 @@ class Prober:
         missing = [name for name in wanted if name not in self._agents or self._ended(name)]
         if not missing:
             return
-        argv = [*self._lab.python(), "-m", "nemesis.probe"]
         with ThreadPoolExecutor(max_workers=len(missing)) as pool:
-            pipes = list(pool.map(lambda name: self._lab.open_pipe(name, argv), missing))
+            pipes = list(pool.map(lambda name: self._lab.open_module(name, "nemesis.probe", ()), missing))
         for name, pipe in zip(missing, pipes, strict=True):
             self._agents[name] = _Agent(name, pipe)
 

@@ -36,7 +36,7 @@ class Client:
         journal_path.parent.mkdir(parents=True, exist_ok=True)
         journal_inside = lab.inside(host, journal_path)
         arguments = ["--host", host, "--az", lab.topology.host(host).az, "--journal", journal_inside]
-        pipe = lab.open_pipe(host, [*lab.python(), "-m", "workloads.agent", *arguments])
+        pipe = lab.open_module(host, "workloads.agent", arguments)
         self._link = AgentLink(pipe, host, journal_path.with_suffix(".err"))
         try:
             self._link.call("ping", start_within_s)

@@ -100,6 +100,8 @@ class AgentLink:
                 self._settle(json.loads(line))
         except (OSError, ValueError):
             pass  # a torn last line, or a closed pipe: the agent is gone
+        with contextlib.suppress(WaitTimeoutError, OSError):
+            self._pipe.wait(1.0)  # its status is known a moment after its last word
         with self._lock:
             self._ended = True
             orphans, self._waiting = self._waiting, {}

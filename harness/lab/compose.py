@@ -177,6 +177,10 @@ class ComposeLab:
         errors = self.data_dir(host) / "helper.log"
         return DockerPipe(self._api(), self._container(host), host, argv, self._user, errors)
 
+    def open_module(self, host: str, module: str, arguments: Sequence[str]) -> Pipe:
+        """Start a module of this project as a helper process in the host."""
+        return self.open_pipe(host, [*self.python(), "-m", module, *arguments])
+
     def python(self) -> tuple[str, ...]:
         """The image's interpreter, which finds the mounted sources by PYTHONPATH."""
         return ("python3",)

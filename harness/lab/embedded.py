@@ -17,12 +17,42 @@ from pathlib import Path
 from typing import IO
 
 from harness.errors import LabError, UsageError, WaitTimeoutError
+from harness.forks import Forks
 from harness.lab.model import MainProcess, Pipe, Result, Topology
 from harness.lab.namespaces import NAMESPACE_DIR
 from harness.waiting import wait_until
 
 _LAN = "lan"
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class _ForkedHelper:
+    """A fork spoken to through pipes; satisfies `Pipe`."""
+
+    def __init__(self, forks: Forks, module: str, arguments: Sequence[str], network: Path, log: Path) -> None:
+        """Fork it; its stderr goes to ``log``."""
+        its_input, ours = os.pipe()
+        our_output, its = os.pipe()
+        errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._fork = forks.begin(module, arguments, (its_input, its, errors), network)
+        for given in (its_input, its, errors):
+            os.close(given)
+        self.stdin: IO[str] = os.fdopen(ours, "w")
+        self.stdout: IO[str] = os.fdopen(our_output)
+
+    def poll(self) -> int | None:
+        return self._fork.status
+
+    def kill(self) -> None:
+        self._fork.signal(signal.SIGKILL)
+
+    def wait(self, timeout_s: float) -> int:
+        try:
+            self._fork.wait(timeout_s)
+        except TimeoutError:
+            raise _endless(timeout_s) from None
+        assert self._fork.status is not None
+        return self._fork.status
 
 
 @dataclass(frozen=True)
@@ -51,9 +81,11 @@ class _HelperProcess:
         try:
             return self.popen.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            raise WaitTimeoutError(
-                f"Waited {timeout_s:.1f} s for a helper process to end, in vain."
-            ) from None
+            raise _endless(timeout_s) from None
+
+
+def _endless(timeout_s: float) -> WaitTimeoutError:
+    return WaitTimeoutError(f"Waited {timeout_s:.1f} s for a helper process to end, in vain.")
 
 
 class EmbeddedLab:
@@ -67,10 +99,12 @@ class EmbeddedLab:
         self.run_dir = run_dir
         self._main: dict[str, subprocess.Popen[bytes]] = {}
         self._callbacks: list[Callable[[str], None]] = []
+        self._forks: Forks | None = None
         self._up = False
 
     def up(self) -> None:
         """Make a namespace, a link to the bridge and an address for every host."""
+        self._forks = Forks.of_this_process()  # first of all, while there is one thread
         names = [host.name for host in self.topology.hosts]
         observer = self.topology.observer_address
         _ip("".join(f"netns add {name}\n" for name in [_LAN, *names]))
@@ -105,6 +139,9 @@ class EmbeddedLab:
         for process in self._main.values():
             process.wait()
         self._main.clear()
+        if self._forks is not None:
+            self._forks.close()
+            self._forks = None
         if self._up:
             self._up = False
             names = [_LAN, *(host.name for host in self.topology.hosts)]
@@ -224,6 +261,13 @@ class EmbeddedLab:
                     start_new_session=True,
                 )
             )
+
+    def open_module(self, host: str, module: str, arguments: Sequence[str]) -> Pipe:
+        """A fork in the host's network; its stderr goes to `data_dir/helper.log`."""
+        if self._forks is None:
+            raise LabError(f"{host} is not up, so that {module} cannot be started in it.")
+        network = NAMESPACE_DIR / self.topology.host(host).name
+        return _ForkedHelper(self._forks, module, arguments, network, self.data_dir(host) / "helper.log")
 
     def python(self) -> tuple[str, ...]:
         """This very interpreter."""

@@ -163,10 +163,13 @@ class Lab(Protocol):
         """Run one command (argv, stdin) in each of several hosts at the same time."""
 
     def open_pipe(self, host: str, argv: Sequence[str]) -> Pipe:
-        """Start a long-running helper process (a client's agent) inside the host's network."""
+        """Start a long-running helper process inside the host's network."""
+
+    def open_module(self, host: str, module: str, arguments: Sequence[str]) -> Pipe:
+        """Start a module of this project (its function `main`) as a helper process in the host's network."""
 
     def python(self) -> tuple[str, ...]:
-        """Command prefix that runs this project's Python inside a host (`python -m workloads.agent` ...)."""
+        """Command prefix that runs this project's Python inside a host."""
 
     def on_start(self, callback: Callable[[str], None]) -> None:
         """Have ``callback(host)`` called after each `start`, so that cuts in force can be re-applied."""

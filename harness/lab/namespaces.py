@@ -151,6 +151,15 @@ def die_with_parent() -> None:
         os._exit(EXIT_CRASHED)
 
 
+def enter_network(namespace: Path) -> None:
+    """Have this process live in a network namespace from now on. Raises OSError."""
+    opened = os.open(namespace, os.O_RDONLY)
+    try:
+        _call("setns", _libc.setns(opened, CLONE_NEWNET))
+    finally:
+        os.close(opened)
+
+
 def run_inside(harness: Callable[[], int]) -> int:
     """Run ``harness`` inside fresh namespaces and return its exit status (3 where the kernel refuses them).
 

@@ -13,11 +13,16 @@ from harness.scenario import Scenario
 
 
 @cache
+def modules() -> list[str]:
+    """Names of the modules below `scenarios/`."""
+    return [f"scenarios.{found.name}" for found in pkgutil.iter_modules(scenarios.__path__)]
+
+
 def all_scenarios() -> dict[str, Scenario]:
     """Every scenario by name, in order of article and section."""
     found: list[Scenario] = []
-    for module_info in pkgutil.iter_modules(scenarios.__path__):
-        module = importlib.import_module(f"scenarios.{module_info.name}")
+    for name in modules():
+        module = importlib.import_module(name)
         one = getattr(module, "SCENARIO", None)
         found += [one] if one is not None else list(getattr(module, "SCENARIOS", ()))
     found.sort(key=lambda scenario: (scenario.article, scenario.section, scenario.name))

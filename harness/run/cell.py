@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -15,10 +16,10 @@ from types import FrameType, TracebackType
 
 from harness.console import Progress
 from harness.errors import EXIT_AS_DECLARED, EXIT_INTERRUPTED, AckedError
+from harness.forks import Fork, Forks
 from harness.kafka.versions import KafkaVersion, kafka_version
 from harness.lab.namespaces import die_with_parent, run_inside
 from harness.run.folder import RunFolder
-from harness.run.prefork import Child, Prefork
 from harness.scenario import Scenario
 
 LIMIT_S = 420.0
@@ -26,6 +27,12 @@ LIMIT_S = 420.0
 END_S = 30.0
 """A run that is told to end takes its hosts down first."""
 LOG = "run.log"
+NEEDED = (
+    *("harness.run.runner", "harness.cluster.kraft", "nemesis.probe"),
+    *("workloads.agent", "workloads.raw", "workloads.stream", "workloads.scripted", "workloads.reader"),
+    "pandas",  # which PyArrow imports with the first array
+)
+"""What a run imports sooner or later; imported once, before runs are forked."""
 PROTOCOL = "inter.broker.protocol.version"
 
 
@@ -55,17 +62,19 @@ class Running:
 
     def __init__(self) -> None:
         """None yet; use it as a context, in which there is a process that forks them."""
-        self._children: set[Child] = set()
+        self._children: set[Fork] = set()
         self._ended = False
         self._lock = threading.Lock()
-        self._prefork: Prefork | None = None
+        self._forks: Forks | None = None
 
-    def begin(self, arguments: list[str], log: Path) -> Child:
+    def begin(self, arguments: list[str], log: Path) -> Fork:
         """Start a run; all that it says goes to ``log``. Raises KeyboardInterrupt like `check`."""
         with self._lock:
             self.check()
-            assert self._prefork is not None
-            child = self._prefork.begin(arguments, log)
+            assert self._forks is not None
+            with Path(os.devnull).open("rb") as nothing, log.open("ab") as said:
+                streams = nothing.fileno(), said.fileno(), said.fileno()
+                child = self._forks.begin("harness.run.cell", arguments, streams)
             self._children.add(child)
             return child
 
@@ -74,7 +83,7 @@ class Running:
         if self._ended:
             raise KeyboardInterrupt
 
-    def forget(self, child: Child) -> None:
+    def forget(self, child: Fork) -> None:
         """It has ended."""
         with self._lock:
             self._children.discard(child)
@@ -87,14 +96,16 @@ class Running:
                 child.signal(signal.SIGTERM)
 
     def __enter__(self) -> Running:
-        self._prefork = Prefork()
+        from harness.run.catalogue import modules
+
+        self._forks = Forks.anew((*NEEDED, *modules()))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._prefork is not None:
-            self._prefork.close()
+        if self._forks is not None:
+            self._forks.close()
 
 
 def run_cell(cell: Cell, runs: Path, lab: str = "embedded", running: Running | None = None) -> Ran:
@@ -124,7 +135,7 @@ def run_cell(cell: Cell, runs: Path, lab: str = "embedded", running: Running | N
     return Ran(cell, folder.path, time.monotonic() - began)
 
 
-def _end(child: Child) -> None:
+def _end(child: Fork) -> None:
     child.signal(signal.SIGTERM)  # its namespaces go with it, and everything in them
     try:
         child.wait(END_S)

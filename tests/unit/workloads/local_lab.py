@@ -56,6 +56,9 @@ class LocalLab:
     def python(self) -> tuple[str, ...]:
         return (sys.executable,)
 
+    def open_module(self, host: str, module: str, arguments: Sequence[str]) -> LocalPipe:
+        return self.open_pipe(host, [*self.python(), "-m", module, *arguments])
+
     def open_pipe(self, host: str, argv: Sequence[str]) -> LocalPipe:
         return LocalPipe(
             subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
