@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.errors import EXIT_USAGE, AckedError, BadDataError
 from harness.kafka.versions import version_key
 from harness.run.catalogue import all_scenarios
-from harness.run.rows import NOT_JUDGED, Row, by_key, read_rows, same_claims, span, verdicts
+from harness.run.rows import NOT_JUDGED, Row, alike_at_the_end, by_key, read_rows, same_claims, span, verdicts
 
 DOCS = Path(__file__).parent.parent / "docs"
 CATALOGUE, VERSIONS = DOCS / "repeats.md", DOCS / "repeats-kraft.md"
@@ -26,6 +26,7 @@ _HEADINGS = (
     "mode",
     "runs",
     "verdicts",
+    "last alike",
     "same claims",
     "confirmed / refuted",
     "lost",
@@ -73,7 +74,7 @@ def _line(key: tuple[str, str, str], rows: Sequence[Row]) -> str:
             span(row.moved for row in judged),
             span(round(row.seconds) for row in judged),
         ]
-    return f"| {' | '.join((*key, str(len(rows)), verdicts(rows, len(rows)), *told))} |"
+    return f"| {' | '.join((*key, str(len(rows)), verdicts(rows, len(rows)), str(alike_at_the_end(rows)), *told))} |"
 
 
 def _flickering(rows: Sequence[Row]) -> list[str]:

@@ -160,6 +160,13 @@ def same_claims(rows: Iterable[Row]) -> bool:
     return len({tuple(sorted(row.claims.items())) for row in rows if row.verdict not in NOT_JUDGED}) <= 1
 
 
+def alike_at_the_end(rows: Iterable[Row]) -> int:
+    """How many of the last runs had the verdict and the claims of the very last."""
+    last_first = sorted(rows, key=lambda row: row.ended, reverse=True)
+    outcomes = [(row.verdict, dict(row.claims)) for row in last_first]
+    return next((n for n, outcome in enumerate(outcomes) if outcome != outcomes[0]), len(outcomes))
+
+
 def span(values: Iterable[int]) -> str:
     """Least and most, or the one number that they all are."""
     low, *_, high = sorted(values) * 2

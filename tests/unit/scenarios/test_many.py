@@ -129,9 +129,9 @@ def test_rows_of_several_rounds_add_up(tmp_path: Path) -> None:
     assert len(found) == 3
     text = repeats.table(found)
     assert "3 runs, 2026-01-02; 3 of them as declared." in text
-    assert "| no-fault | 2.7.1 | zookeeper | 3 | 3/3 as declared | no: b | 2 / 1; 3 / 0 | 0–4 |" in text
+    assert "| no-fault | 2.7.1 | zookeeper | 3 | 3/3 as declared | 2 | no: b | 2 / 1; 3 / 0 | 0–4 |" in text
     crashed = replace(GOOD, verdict="crashed", folder="4", claims={})
-    assert "| 1 | crashed | – |" in repeats.table([crashed])
+    assert "| 1 | crashed | 1 | – |" in repeats.table([crashed])
     first.write_text("{}\n")
     with pytest.raises(BadDataError, match="line 1 is no row"):
         rows.read_rows([first])
