@@ -61,13 +61,8 @@ def report_error(error: AckedError, console: Console | None = None) -> None:
         console.print(escape(error.detail), style="dim", soft_wrap=True)
 
 
-_interrupts: list[int] = []
-"""Signals by which this process was asked to end early."""
-
-
-def _interrupt(number: int, _frame: FrameType | None) -> None:
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
     logging.disable()  # the library that talks to Spark's JVM would show where it was interrupted
-    _interrupts.append(number)
     raise KeyboardInterrupt
 
 
@@ -85,7 +80,7 @@ def main() -> None:
         if str(error):  # without any argument the help has been shown, and all is said
             report_error(UsageError(str(error)))
         sys.exit(EXIT_USAGE)
-    if status == EXIT_INTERRUPTED and _interrupts:  # which Typer only turns into a status
+    if status == EXIT_INTERRUPTED:  # all that Typer, or a process in namespaces, makes of it
         report_error(StoppedError("interrupted; everything that was started has been ended."))
     sys.exit(status if isinstance(status, int) else 0)
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from harness.errors import EXIT_CRASHED, UnfitError
+from harness.errors import EXIT_CRASHED, EXIT_INTERRUPTED, UnfitError
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
@@ -130,6 +130,8 @@ def leave_with(work: Callable[[], int]) -> NoReturn:
     except UnfitError as error:
         sys.stderr.write(f"acked: {error.message}\n")
         status = error.exit_code
+    except KeyboardInterrupt:
+        status = EXIT_INTERRUPTED  # which whoever waits for it puts into words
     except SystemExit as stop:
         status = stop.code if isinstance(stop.code, int) else EXIT_CRASHED
     except BaseException:  # noqa: BLE001 - the last frame of this process: show it and leave

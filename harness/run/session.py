@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import signal
 import threading
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from harness.console import Progress
-from harness.errors import EXIT_CRASHED, EXIT_INTERRUPTED, AckedError, UnfitError
+from harness.errors import EXIT_CRASHED, AckedError, UnfitError
 from harness.kafka.versions import kafka_version
 from harness.run.folder import CLAIMS, RunFolder
 from harness.run.runner import RunOptions, RunResult, run_scenario
@@ -53,10 +51,12 @@ def prepare(
 def run_and_judge(
     scenario: Scenario, options: RunOptions, folder: RunFolder, progress: Progress, *, as_json: bool
 ) -> int:
-    """Run, judge, report; returns the exit code. Errors are reported here: nothing above us is left."""
+    """Run, judge, report; returns the exit code. Errors are reported here: nothing above us is left.
+
+    Raises KeyboardInterrupt, with everything ended that it had started.
+    """
     from harness.cli.main import report_error
 
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
         spark = _Spark(folder)
         result = run_scenario(scenario, options, folder, progress, lab_is_up=spark.start)
@@ -64,9 +64,6 @@ def run_and_judge(
     except AckedError as error:
         report_error(error, progress.console)
         return error.exit_code
-    except KeyboardInterrupt:
-        progress.console.print("acked: interrupted; everything that was started has been ended.")
-        return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - nothing above could tell the user more
         report = folder.path / "crash.txt"
         report.write_text(traceback.format_exc())
@@ -79,10 +76,6 @@ def run_and_judge(
             progress.console,
         )
         return EXIT_CRASHED
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 class _Spark:
