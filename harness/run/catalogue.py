@@ -12,12 +12,12 @@ from harness.errors import UsageError
 from harness.scenario import Scenario
 
 
-@cache
 def modules() -> list[str]:
     """Names of the modules below `scenarios/`."""
     return [f"scenarios.{found.name}" for found in pkgutil.iter_modules(scenarios.__path__)]
 
 
+@cache
 def all_scenarios() -> dict[str, Scenario]:
     """Every scenario by name, in order of article and section."""
     found: list[Scenario] = []
