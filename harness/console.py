@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,9 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 
 
-def _own_stderr() -> Console:
-    """A console on a descriptor of its own: Spark's start puts another file in stderr's place for a while."""
-    return Console(file=os.fdopen(os.dup(2), "w", buffering=1), highlight=False)
+def _on_stderr() -> Console:
+    return Console(stderr=True, highlight=False)
 
 
 @dataclass
@@ -25,7 +23,7 @@ class Progress:
     """
 
     quiet: bool = False
-    console: Console = field(default_factory=_own_stderr)
+    console: Console = field(default_factory=_on_stderr)
     started: float = field(default_factory=time.monotonic)
     durations: dict[str, float] = field(default_factory=dict)
 

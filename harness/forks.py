@@ -99,7 +99,8 @@ class Forks:
                 os.setsid()
                 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                     signal.signal(number, signal.SIG_DFL)
-                return _serve(theirs)
+                die_with_parent()
+                return _Server(theirs).serve()
 
             leave_with(work)
         theirs.close()
@@ -181,8 +182,8 @@ class _Server:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
 
-    def serve(self) -> None:
-        """Until the other side is closed."""
+    def serve(self) -> int:
+        """Until the other side is closed; returns the exit status."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._connection, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)
@@ -192,7 +193,7 @@ class _Server:
                         os.read(self._woken, 1 << 16)
                         self._reap()
                     elif not self._obey():
-                        return
+                        return 0
 
     def _obey(self) -> bool:
         try:
@@ -249,12 +250,6 @@ def _work(order: dict[str, Any], streams: list[int]) -> int:
     return importlib.import_module(order["module"]).main(order["arguments"]) or 0
 
 
-def _serve(connection: socket.socket) -> int:
-    die_with_parent()
-    _Server(connection).serve()
-    return 0
-
-
 def main(argv: Sequence[str]) -> NoReturn:
     """Arguments: the descriptor of the socket, then the modules to import before anything is forked."""
     descriptor, *modules = argv
@@ -263,7 +258,7 @@ def main(argv: Sequence[str]) -> NoReturn:
         die_with_parent()
         for name in modules:
             importlib.import_module(name)
-        return _serve(socket.socket(fileno=int(descriptor)))
+        return _Server(socket.socket(fileno=int(descriptor))).serve()
 
     leave_with(work)
 

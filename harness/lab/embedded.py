@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -26,11 +25,13 @@ _LAN = "lan"
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-class _ForkedHelper:
+class Helper:
     """A fork spoken to through pipes; satisfies `Pipe`."""
 
-    def __init__(self, forks: Forks, module: str, arguments: Sequence[str], network: Path, log: Path) -> None:
-        """Fork it; its stderr goes to ``log``."""
+    def __init__(
+        self, forks: Forks, module: str, arguments: Sequence[str], log: Path, network: Path | None = None
+    ) -> None:
+        """Fork it, in ``network`` or in ours; its stderr goes to ``log``."""
         its_input, ours = os.pipe()
         our_output, its = os.pipe()
         errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -50,42 +51,11 @@ class _ForkedHelper:
         try:
             self._fork.wait(timeout_s)
         except TimeoutError:
-            raise _endless(timeout_s) from None
+            raise WaitTimeoutError(
+                f"Waited {timeout_s:.1f} s for a helper process to end, in vain."
+            ) from None
         assert self._fork.status is not None
         return self._fork.status
-
-
-@dataclass(frozen=True)
-class _HelperProcess:
-    """A process spoken to through pipes; satisfies `Pipe`."""
-
-    popen: subprocess.Popen[str]
-
-    @property
-    def stdin(self) -> IO[str]:
-        assert self.popen.stdin is not None
-        return self.popen.stdin
-
-    @property
-    def stdout(self) -> IO[str]:
-        assert self.popen.stdout is not None
-        return self.popen.stdout
-
-    def poll(self) -> int | None:
-        return self.popen.poll()
-
-    def kill(self) -> None:
-        self.popen.kill()
-
-    def wait(self, timeout_s: float) -> int:
-        try:
-            return self.popen.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            raise _endless(timeout_s) from None
-
-
-def _endless(timeout_s: float) -> WaitTimeoutError:
-    return WaitTimeoutError(f"Waited {timeout_s:.1f} s for a helper process to end, in vain.")
 
 
 class EmbeddedLab:
@@ -248,26 +218,12 @@ class EmbeddedLab:
             results[host] = Result(process.returncode, out, err)
         return results
 
-    def open_pipe(self, host: str, argv: Sequence[str]) -> Pipe:
-        """Start a helper process in the host's network; its stderr goes to `data_dir/helper.log`."""
-        with (self.data_dir(host) / "helper.log").open("ab") as errors:
-            return _HelperProcess(
-                subprocess.Popen(
-                    self._inside(host, argv),
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=errors,
-                    text=True,
-                    start_new_session=True,
-                )
-            )
-
     def open_module(self, host: str, module: str, arguments: Sequence[str]) -> Pipe:
         """A fork in the host's network; its stderr goes to `data_dir/helper.log`."""
         if self._forks is None:
             raise LabError(f"{host} is not up, so that {module} cannot be started in it.")
         network = NAMESPACE_DIR / self.topology.host(host).name
-        return _ForkedHelper(self._forks, module, arguments, network, self.data_dir(host) / "helper.log")
+        return Helper(self._forks, module, arguments, self.data_dir(host) / "helper.log", network)
 
     def python(self) -> tuple[str, ...]:
         """This very interpreter."""

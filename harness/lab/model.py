@@ -162,9 +162,6 @@ class Lab(Protocol):
     ) -> dict[str, Result]:
         """Run one command (argv, stdin) in each of several hosts at the same time."""
 
-    def open_pipe(self, host: str, argv: Sequence[str]) -> Pipe:
-        """Start a long-running helper process inside the host's network."""
-
     def open_module(self, host: str, module: str, arguments: Sequence[str]) -> Pipe:
         """Start a module of this project (its function `main`) as a helper process in the host's network."""
 

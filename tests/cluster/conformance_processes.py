@@ -71,6 +71,6 @@ def rolling_restart(bench: Bench) -> None:
 
 @case
 def client_killed(bench: Bench) -> None:
-    pipe = bench.lab.open_pipe("client1", (*bench.lab.python(), "-c", "input()"))
+    pipe = bench.lab.open_module("client1", "nemesis.probe", ())
     bench.nemesis.kill_client("client1", pipe.kill, lambda: pipe.poll() is None)
     assert pipe.wait(5.0) != 0

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import subprocess
+from pathlib import Path
 
 import pytest
 
 from harness.errors import WaitTimeoutError
-from harness.lab.embedded import _HelperProcess
+from harness.forks import Forks
+from harness.lab.embedded import Helper
 
 
-def test_one_that_does_not_end_is_a_timeout_and_can_be_killed() -> None:
+def test_one_that_does_not_end_is_a_timeout_and_can_be_killed(tmp_path: Path) -> None:
     """Whoever closes a client kills it then; it must not end the run (a busy machine takes seconds)."""
-    popen = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    helper = _HelperProcess(popen)
+    forks = Forks.of_this_process()
+    helper = Helper(forks, "nemesis.probe", (), tmp_path / "helper.log")
     with pytest.raises(WaitTimeoutError, match="a helper process to end"):
         helper.wait(0.05)
+    assert helper.poll() is None
     helper.kill()
     assert helper.wait(10) == -9
+    forks.close()
