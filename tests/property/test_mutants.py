@@ -26,7 +26,7 @@ from checkers.keys import KeyIndex
 from harness.errors import BadDataError
 from tests.histories import together
 from tests.property.test_checker import SETTINGS, Damaged, damaged, fast_findings
-from tests.spark.test_findings import CASES, LISTED
+from tests.spark.anomalies import CASES, LISTED
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pytest
 from checkers.judge import Judgement, judge, judge_import
 from harness.errors import BadDataError, UnfitError, UsageError
 from tests.histories import History, together
-from tests.spark.test_findings import CASES, FOUR, LISTED, kept
+from tests.spark.anomalies import CASES, FOUR, LISTED, kept
 
 pytestmark = pytest.mark.spark
 

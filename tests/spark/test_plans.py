@@ -16,7 +16,7 @@ from checkers.health import CLASSES
 from checkers.judge import judge_import
 from tests.histories import together
 from tests.oracles import Finding, duckdb_findings
-from tests.spark.test_findings import CASES, LISTED
+from tests.spark.anomalies import CASES, LISTED
 
 pytestmark = pytest.mark.spark
 COLUMNS = ["class", "topic", "partition", "offset", "writer", "seq"]

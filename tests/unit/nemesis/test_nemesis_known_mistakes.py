@@ -1,7 +1,7 @@
 """Mistakes that other harnesses made, each as a test of ours.
 
 Two more are where their subject is: a misspelt configuration key in `unit/run/test_configs.py`, an empty
-history that passes in `spark/test_findings.py`.
+history that passes in `spark/anomalies.py`.
 """
 
 from __future__ import annotations
