@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from harness.errors import UnfitError
 
@@ -23,9 +24,8 @@ def writable(folder: Path) -> Path:
     """Make ``folder`` and return it. Raises UnfitError where it cannot be made or written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".write-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
+        with TemporaryFile(dir=folder):
+            pass
     except OSError as error:
         raise UnfitError(
             f"The cache folder {folder} cannot be written ({error.strerror}); "

@@ -18,6 +18,7 @@ from harness.kafka.wire.logs import Fetched, fetch_own_log
 from harness.lab.model import Lab
 from harness.observer.files import own_log_of
 from harness.observer.observer import Observer
+from harness.observer.views import View
 from harness.run.writers import BoundWriter
 from harness.scenario import Setup, Topic
 from harness.waiting import wait_until
@@ -301,24 +302,29 @@ class Stage:
         return state
 
     def _wait_recorded(self, topic: str, partition: int, state: PartitionState) -> None:
-        """The history must know it before the next mark is set: claims look back from marks."""
+        """The history must know it before the next mark is set: claims look back from marks.
+
+        One node lags behind another, and its late word of an earlier state must not come last.
+        """
         kind = "zookeeper" if self.cluster.mode == "zookeeper" else "broker"
         views = self.observer.views
 
-        def recorded(enough: Callable[[Iterable[bool]], bool]) -> bool:
+        def told(said: Iterable[View | None]) -> bool:
             newest = self.cluster.partition(topic, partition) or state
             known = {(one.leader, one.epoch, frozenset(one.isr)) for one in (state, newest)}
-            return enough(
-                (view.leader, view.epoch, frozenset(view.isr or ())) in known
-                for view in views.select(kind, "partition", topic, partition)
-                if kind == "broker" or views.of(view.source).reachable()
+            return all(
+                view is not None and (view.leader, view.epoch, frozenset(view.isr or ())) in known
+                for view in said
             )
 
         if kind == "zookeeper":
-            # One node lags behind another, and its late word of an earlier state must not come last.
             try:
                 wait_until(
-                    lambda: recorded(all),
+                    lambda: told(
+                        view
+                        for view in views.select(kind, "partition", topic, partition)
+                        if views.of(view.source).reachable()
+                    ),
                     within_s=2,
                     poll_s=0.02,
                     awaiting=f"all nodes that answer to show the new state of {topic}/{partition}",
@@ -326,7 +332,7 @@ class Stage:
             except WaitTimeoutError:
                 self.progress.say(f"not every node shows the new state of {topic}/{partition} yet")
         wait_until(
-            lambda: recorded(any),
+            lambda: told([views.of(kind).partition(topic, partition)]),
             within_s=5,
             poll_s=0.02,
             awaiting=f"the observer to see leader {state.leader}, epoch {state.epoch}, ISR {state.isr} of "

@@ -1,0 +1,50 @@
+"""What a scenario waited for is the history's last word when the wait ends: claims look back from marks."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+from harness.cluster.model import PartitionState
+from harness.history.journal import Journal
+from harness.observer.views import View, Views
+from harness.run.stage import Stage
+
+
+def shows(source: str, *isr: int) -> View:
+    return View(source, "partition", "t", 0, leader=2, epoch=1, isr=isr)
+
+
+def test_the_late_word_of_a_lagging_broker_does_not_come_last(tmp_path: Path) -> None:
+    """On KRaft a broker that catches up tells the ISR of before after another has told the new one."""
+    views = Views(Journal(tmp_path / "views.jsonl"))
+    views.say([shows("broker2", 1, 2, 3)])
+    views.say([shows("broker1", 2, 3)])
+    asked = itertools.count()
+
+    def partition(_topic: str, _partition: int) -> PartitionState:
+        """The lagging broker catches up while the third question is asked."""
+        if next(asked) == 2:
+            views.say([shows("broker1", 1, 2, 3)])
+        return PartitionState(leader=2, epoch=1, isr=(1, 2, 3))
+
+    cluster = SimpleNamespace(mode="kraft", partition=partition, check_alive=lambda: None)
+    stage = Stage(
+        setup=Mock(),
+        lab=Mock(),
+        cluster=cluster,  # type: ignore[arg-type]
+        processes=Mock(),
+        observer=SimpleNamespace(views=views),  # type: ignore[arg-type]
+        nemesis=Mock(),
+        clients={},
+        journal=Mock(),
+        progress=Mock(),
+        dialect=Mock(),
+        topics=(),
+    )
+    stage.wait_for_isr("t", 1, 2, 3)
+    newest = views.of("broker").partition("t")
+    assert newest is not None
+    assert newest.isr == (1, 2, 3)
