@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 
 from kazoo.client import KazooClient
 
-from harness.cluster.model import Cluster, PartitionState
+from harness.cluster.model import Cluster, PartitionState, told
 from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.kafka.wire.admin import (
     Outcome,
@@ -150,7 +150,7 @@ class Operator:
 
     def _controller(self) -> tuple[str, int]:
         """Whom to ask: the broker that is controller, or where quorum nodes are, any broker that runs."""
-        number = self._cluster.controller()
+        number = told(self._cluster.controller, "a controller")
         if number is None:
             raise InvalidRunError("There is no controller now that could be asked for anything.")
         brokers = [b for b in self._roster.topology.role("broker") if self._roster.lab.alive(b.name)]

@@ -10,7 +10,9 @@ from scenarios.steps import elect_preferred, seed
 TOPIC = "t"
 _AZ1_ACKS1 = "az = 'az1' AND acks = 1 AND role = 'scripted'"
 _AFTER_CUT = f"sent_ns >= {mark('cut')}"
-_EPOCH_RISE = f"({truth('epoch', TOPIC, until=mark('split'))} - {truth('epoch', TOPIC, until=mark('cut'))})"
+_EPOCH_RISE = (
+    f"({truth('epoch', TOPIC, until=mark('split'))} - {truth('epoch', TOPIC, until=mark('seeded'))})"
+)
 
 
 def body(stage: Stage) -> None:

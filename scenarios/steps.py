@@ -50,7 +50,7 @@ def seed(stage: Stage, *topics: str, leader: str = "broker1", labels: Iterable[s
             writer.must_send(topic, label)
     for topic in topics:
         stage.wait_replicated(topic)
-        state = stage.cluster.partition(topic)
+        state = stage.state(topic)
         assigned = next(spec.replicas for spec in stage.setup.topics if spec.name == topic)
         require(state is not None and set(state.isr) == set(assigned), f"all replicas of {topic} are in sync")
     stage.mark("seeded", f"messages {', '.join(labels)} are on every replica")
@@ -58,8 +58,8 @@ def seed(stage: Stage, *topics: str, leader: str = "broker1", labels: Iterable[s
 
 def require_controller(stage: Stage, host: str) -> None:
     """The controller is where the case needs it."""
-    actual = stage.cluster.controller()
-    require(actual == stage.lab.topology.host(host).node_id, f"{host} is controller (broker{actual} is)")
+    actual = stage.active_controller()
+    require(actual == host, f"{host} is controller ({actual} is)")
 
 
 def wait_for_controller(stage: Stage, *, not_on: str, within_s: float = SESSION_S) -> int:

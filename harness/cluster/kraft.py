@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.cluster.kraft_quorum import QuorumProbe
 from harness.cluster.kraft_storage import cast_vote, clone, formatted
-from harness.cluster.model import PartitionState
+from harness.cluster.model import PartitionState, told
 from harness.cluster.processes import Processes
 from harness.errors import InvalidRunError
 from harness.kafka.config import KRaftNode, kraft_properties
@@ -91,7 +91,7 @@ class KRaftCluster:
             self._wait(lambda: self.registered() == wanted, f"brokers {sorted(wanted)} to register")
             for broker in self._brokers:
                 self._wait(partial(self.quorum.knows_itself, broker), f"{broker.name} to serve")
-            if self.controller() == self._wanted.node_id:
+            if told(self.controller, "a controller") == self._wanted.node_id:
                 break
         for host in self._nodes():
             self._processes.ready(host.name)
@@ -148,8 +148,8 @@ class KRaftCluster:
 
     def operator_host(self) -> str:
         """A broker that passes operator requests on to the quorum's leader of now."""
-        informed = self.quorum.informed()
-        if not informed:
+        informed = told(lambda: self.quorum.informed() or None, "its best informed broker")
+        if informed is None:
             raise InvalidRunError("The controllers have no leader, so no broker can take a request.")
         return informed[0].name
 
@@ -201,7 +201,7 @@ class KRaftCluster:
         still instead. Nobody votes for a candidate with a shorter log.
         """
         for _ in range(_STEER_ATTEMPTS):
-            active = self.controller()
+            active = told(self.controller, "a controller")
             if active == self._wanted.node_id:
                 return
             winner = next((host for host in self._voters if host.node_id == active), None)
@@ -232,10 +232,11 @@ class KRaftCluster:
         return ends.get(self._wanted.node_id, -1) > ends.get(late.node_id, -1) + _APPENDS_AHEAD
 
     def _assert_role(self) -> None:
-        if self.controller() != self._wanted.node_id:
+        active = told(self.controller, "a controller")
+        if active != self._wanted.node_id:
             raise InvalidRunError(
                 f"The scenario needs {self._wanted.name} as active controller, but node "
-                f"{self.controller()} took the role; the run would judge another situation."
+                f"{active} took the role; the run would judge another situation."
             )
 
     def _role_of(self, host: Host, active: int | None) -> str:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from harness.errors import WaitTimeoutError
 from harness.scenario import Topic
+from harness.waiting import wait_until
+
+T = TypeVar("T")
+_ANSWER_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -17,6 +22,22 @@ class PartitionState:
     leader: int
     epoch: int
     isr: tuple[int, ...]
+
+
+def told(ask: Callable[[], T | None], what: str) -> T | None:
+    """Ask the metadata store until it answers; None if it has not within some seconds.
+
+    On KRaft a question is a probe of one second, which a busy machine may miss once or twice.
+    """
+    try:
+        return wait_until(
+            ask,
+            accept=lambda said: said is not None,
+            within_s=_ANSWER_S,
+            awaiting=f"the metadata store to name {what}",
+        )
+    except WaitTimeoutError:
+        return None
 
 
 class Distribution(Protocol):

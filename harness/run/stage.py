@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from harness.clock import now_ns
-from harness.cluster.model import Cluster, PartitionState
+from harness.cluster.model import Cluster, PartitionState, told
 from harness.cluster.processes import Processes
 from harness.console import Progress
 from harness.errors import InvalidRunError, WaitTimeoutError
@@ -144,16 +144,20 @@ class Stage:
     def _all_brokers(self) -> tuple[str, ...]:
         return tuple(f"broker{number}" for number in self.setup.brokers)
 
+    def state(self, topic: str, partition: int = 0) -> PartitionState | None:
+        """What the metadata store says about a partition; None where it does not answer for some seconds."""
+        return told(lambda: self.cluster.partition(topic, partition), f"{topic}/{partition}")
+
     def leader(self, topic: str, partition: int = 0) -> str:
         """Host that leads the partition, as the metadata store says. Raises InvalidRunError for none."""
-        state = self.cluster.partition(topic, partition)
+        state = self.state(topic, partition)
         if state is None or state.leader < 0:
             raise InvalidRunError(f"{topic}/{partition} has no leader, but the scenario needs one here.")
         return f"broker{state.leader}"
 
     def active_controller(self) -> str:
         """Host of the active controller: a broker, or with KRaft the node that leads the quorum."""
-        number = self.cluster.controller()
+        number = told(self.cluster.controller, "a controller")
         for host in self.lab.topology.hosts:
             if host.node_id == number and host.role in ("broker", "controller"):
                 return host.name

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
-from harness.cluster.model import Cluster
+from harness.cluster.model import Cluster, told
 from harness.history.journal import Journal
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.metadata import PartitionView
@@ -57,9 +58,12 @@ class Watch:
 
     def _truth(self) -> dict[tuple[str, int], PartitionView]:
         found = {}
+        answers = True
         for topic in self._topics:
             for number, replicas in enumerate(topic.assignment):
-                state = self._cluster.partition(topic.name, number)
+                ask = partial(self._cluster.partition, topic.name, number)
+                state = told(ask, f"{topic.name}/{number}") if answers else ask()
+                answers = state is not None
                 if state is not None:
                     found[(topic.name, number)] = PartitionView(
                         topic.name, number, state.leader, state.epoch, state.isr, replicas
