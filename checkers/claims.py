@@ -47,18 +47,18 @@ def ask(session: Any, queries: Mapping[str, str]) -> dict[str, Answer]:
     """Run the queries together. Raises BadDataError naming the claim whose SQL cannot be understood."""
     if not queries:
         return {}
+    from pyspark.errors import AnalysisException, PySparkException
+
     queries = _with_marks(session, queries)
-    frames = [_frame(session, name, query) for name, query in queries.items()]
-    union = frames[0]
-    for frame in frames[1:]:
-        union = union.unionAll(frame)
-    rows = _collect(union)
-    if isinstance(rows, str):
+    rows = _collect(session, " UNION ALL ".join(_select(name, query) for name, query in queries.items()))
+    if isinstance(rows, PySparkException):
         rows = []
-        for (name, _), frame in zip(queries.items(), frames, strict=True):
-            alone = _collect(frame)
-            if isinstance(alone, str):
-                raise BadDataError(f"The SQL of claim {name!r} fails when run: {alone}")
+        for name, query in queries.items():
+            alone = _collect(session, _select(name, query))
+            if isinstance(alone, AnalysisException):
+                raise BadDataError(f"The SQL of claim {name!r} cannot be understood: {_short(alone)}")
+            if isinstance(alone, PySparkException):
+                raise BadDataError(f"The SQL of claim {name!r} fails when run: {_short(alone)}")
             rows += alone
     answers: dict[str, Answer] = {}
     for row in rows:
@@ -91,28 +91,22 @@ def _with_marks(session: Any, queries: Mapping[str, str]) -> dict[str, str]:
     return {name: _MARK.sub(literal, query) for name, query in queries.items()}
 
 
-def _frame(session: Any, name: str, query: str) -> Any:
-    from pyspark.errors import PySparkException
-    from pyspark.sql import functions as f
-
-    try:
-        frame = session.sql(query)
-        return frame.select(
-            f.lit(name).alias("claim"),
-            f.col("holds").cast("boolean").alias("holds"),
-            f.col("observed").cast("string").alias("observed"),
-        )
-    except PySparkException as error:
-        raise BadDataError(f"The SQL of claim {name!r} cannot be understood: {_short(error)}") from error
+def _select(name: str, query: str) -> str:
+    # The line ends keep a comment at the end of a query from swallowing the bracket.
+    return (
+        f"SELECT '{name.replace(chr(39), chr(39) * 2)}' AS claim, CAST(holds AS BOOLEAN) AS holds, "
+        f"CAST(observed AS STRING) AS observed FROM (\n{query.rstrip().rstrip(';')}\n)"
+    )
 
 
-def _collect(frame: Any) -> Any:
+def _collect(session: Any, query: str) -> Any:
+    """All in one text: planned once, whereas a data frame for each claim is planned for each again."""
     from pyspark.errors import PySparkException
 
     try:
-        return frame.collect()
+        return session.sql(query).collect()
     except PySparkException as error:
-        return _short(error)
+        return error
 
 
 def _short(error: Exception) -> str:

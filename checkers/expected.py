@@ -20,17 +20,23 @@ _KEEP_WHOLE = 300_000
 
 
 def mark_expected(
-    session: Any, life: Path, findings: Path, expected: Sequence[Mapping[str, Any]]
+    session: Any,
+    life: Path,
+    findings: Path,
+    expected: Sequence[Mapping[str, Any]],
+    *,
+    little: bool = False,
 ) -> dict[str, int]:
     """Fill the column `expected` of the findings' files; returns expected findings by class.
 
+    With ``little`` Spark gets the rows instead of the files.
     Raises BadDataError naming the condition that cannot be understood.
     """
     parts = sorted(str(path) for path in findings.glob("*.parquet"))
     if not expected or not parts:
         return {}
-    found = output_frame(session, "findings", parts)
-    lives = output_frame(session, "life", sorted(str(path) for path in life.glob("*.parquet")))
+    found = output_frame(session, "findings", parts, little=little)
+    lives = output_frame(session, "life", sorted(str(path) for path in life.glob("*.parquet")), little=little)
     return _rewrite(session, marked_frame(found, lives, expected), findings, parts)
 
 

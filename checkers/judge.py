@@ -22,10 +22,10 @@ from checkers.health import check_health
 from checkers.judge_general import choose_plan, judge_generally
 from checkers.piece import Job
 from checkers.places import exists, inside, is_folder, is_uri, read_json, write_text
-from checkers.session import failing_in_words, planned_at_once
+from checkers.session import asked_of_little, failing_in_words
 from checkers.source import open_source
 from checkers.strays import settle_strays
-from checkers.views import output_frame, register
+from checkers.views import LITTLE, output_frame, register
 from harness.errors import (
     EXIT_AS_DECLARED,
     EXIT_CRASHED,
@@ -35,8 +35,6 @@ from harness.errors import (
 )
 
 SAMPLE = 200
-_LITTLE = 100_000
-"""Up to so many rows claims are judged without adaptive query execution."""
 VERDICTS: Mapping[str, int] = {
     "crashed": EXIT_CRASHED,
     "invalid": EXIT_UNKNOWN,
@@ -138,10 +136,10 @@ def judge_history(
         found = judge_generally(session, source, evidence, None if out is None else str(out), declared, clock)
         return _sum_up(evidence, *found, clock.laps)
     assert not is_uri(source.folder)
-    little = source.rows("sends") + source.rows("copies") <= _LITTLE
+    little = source.rows("sends") + source.rows("copies") <= LITTLE
     with (
         tempfile.TemporaryDirectory(prefix="acked-judge-") as scratch,
-        planned_at_once(session, little),
+        asked_of_little(session, little),
     ):
         life, findings = Path(scratch) / "life.parquet", Path(scratch) / "findings.parquet"
         life.mkdir()
@@ -151,11 +149,12 @@ def judge_history(
         tallies = settle_strays(session, source, life, findings, tallies)
         tallies = check_health(evidence, findings, tallies)
         claims, expected = declared.get("claims", []), declared.get("expected", [])
-        register(session, source, [*queries_of(claims).values(), *(entry["where"] for entry in expected)])
-        marked = mark_expected(session, life, findings, expected)
+        queries = [*queries_of(claims).values(), *(entry["where"] for entry in expected)]
+        register(session, source, queries, little=little)
+        marked = mark_expected(session, life, findings, expected, little=little)
         clock.lap("findings")
         for name, place in (("life", life), ("findings", findings)):
-            output_frame(session, name, _parts(place)).createOrReplaceTempView(name)
+            output_frame(session, name, _parts(place), little=little).createOrReplaceTempView(name)
         results = judge_claims(session, claims)
         clock.lap("claims")
         sample = sample_findings(findings, SAMPLE, evidence.start_ns)

@@ -38,6 +38,14 @@ _LOCAL: Mapping[str, str] = {
     "spark.shuffle.compress": "false",
 }
 
+_FOR_LITTLE: Mapping[str, str] = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.shuffle.partitions": "1",
+}
+
 _QUIET = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -96,9 +104,13 @@ def archive_path(cache: Path) -> Path:
 
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "java")
+    build = ""
     with suppress(OSError):
         java = java.resolve(strict=True)
-    key = hashlib.sha256(f"{pyspark.__file__} {java}".encode()).hexdigest()[:12]
+        build = str(
+            java.stat().st_mtime_ns
+        )  # an upgrade in place leaves the name, and fits no archive of before
+    key = hashlib.sha256(f"{pyspark.__file__} {java} {build}".encode()).hexdigest()[:12]
     return cache / f"classes-{pyspark.__version__}-{key}.jsa"
 
 
@@ -169,16 +181,19 @@ def _begin(settings: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def planned_at_once(session: Any, wanted: bool) -> Iterator[None]:
-    """Plan queries before they run and not again between their stages: on little data that takes longer."""
-    key = "spark.sql.adaptive.enabled"
-    before = session.conf.get(key)
-    if wanted:
-        session.conf.set(key, "false")
+def asked_of_little(session: Any, wanted: bool) -> Iterator[None]:
+    """Queries of little data: one task a stage, planned once, interpreted; to compile them takes longer."""
+    before = {key: session.conf.get(key, None) for key in _FOR_LITTLE}
     try:
+        for key, value in _FOR_LITTLE.items() if wanted else ():
+            session.conf.set(key, value)
         yield
     finally:
-        session.conf.set(key, before)
+        for key, value in before.items():
+            if value is None:
+                session.conf.unset(key)
+            else:
+                session.conf.set(key, value)
 
 
 @contextmanager

@@ -369,7 +369,7 @@ def numbers(table: Any, column: str, null: int = -1) -> Any:
 
 
 def read_small(source: Source, table: str) -> Any:
-    """A table that does not grow with the number of messages, whole, with every column of the schema."""
+    """A whole table with every column of the schema: one of few rows, as it is held in memory."""
     schema = TABLES[table].arrow()
     parts = []
     for piece in source.files.get(table, ()):
