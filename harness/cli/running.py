@@ -88,6 +88,7 @@ def _many(
     from harness.run.catalogue import find
     from harness.run.matrix import SIDE_BY_SIDE
     from harness.run.session import prepare
+    from harness.run.shared import groups
 
     if name and (everything or pattern):
         raise UsageError(f"Either {name!r} or --all; --filter takes a glob for a part of the catalogue.")
@@ -100,7 +101,9 @@ def _many(
         prepare(example, lab=lab, say=progress.say)
     series = many.Series.begin(runs, "all", resume)
     left = rows.remaining(planned, series.rows)
-    progress.say(f"{len(left)} runs, {side_by_side} side by side; a line for each in {series.file}")
+    clusters = len(groups(left))
+    shared = f" on {clusters} clusters" if clusters < len(left) else ""
+    progress.say(f"{len(left)} runs{shared}, {side_by_side} side by side; a line for each in {series.file}")
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=160)

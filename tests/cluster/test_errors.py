@@ -82,7 +82,13 @@ def test_ctrl_c_ends_everything(lab: str, runs: Path) -> None:
     """SIGINT to the foreground group while the cluster is up: exit 130, one sentence, nothing left."""
     words = ("run", "leader-az-isolated", "--lab", lab, "--runs", str(runs))
     command = [sys.executable, "-m", "harness.cli.main", *words]
-    run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    run = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a shell may ignore it
+    )
     log = runs / "leader-az-isolated" / "latest" / "nodes" / "broker1" / "server.log"
     wait_until(log.exists, within_s=60, awaiting="broker1 to write its log")
     os.killpg(run.pid, signal.SIGINT)
