@@ -36,6 +36,8 @@ _APPENDS_AHEAD = 3
 class KRaftCluster:
     """Three controllers and three brokers (`kraft`), or three nodes that are both (`kraft-combined`)."""
 
+    look_s = 0.2
+
     def __init__(
         self,
         processes: Processes,
@@ -246,7 +248,7 @@ class KRaftCluster:
         return "down" if follows is None else f"follows node {follows}" if follows >= 0 else "no leader"
 
     def _wait(self, observe: Callable[[], object], awaiting: str, within_s: float = BOOT_S) -> None:
-        wait_until(observe, within_s=within_s, awaiting=awaiting, abort=self.check_alive)
+        wait_until(observe, within_s=within_s, awaiting=awaiting, poll_s=self.look_s, abort=self.check_alive)
 
 
 def _knows(probe: QuorumProbe, topics: list[str], leaders: Mapping[tuple[str, int], int]) -> bool:

@@ -58,6 +58,8 @@ class Cluster(Protocol):
     """A Kafka cluster in a lab."""
 
     mode: str
+    look_s: float
+    """How long to wait between two questions to the metadata store: on KRaft each opens new connections."""
 
     def boot(self) -> None:
         """Start everything with the roles that the set-up asks for; returns when all is registered."""

@@ -34,6 +34,7 @@ class ZooKeeperCluster:
     """Three ZooKeeper nodes and the brokers of a set-up."""
 
     mode = "zookeeper"
+    look_s = 0.05
 
     def __init__(self, processes: Processes, setup: Setup, unsupported: frozenset[str] = frozenset()) -> None:
         """``unsupported`` names broker keys of the base configuration that this version does not know."""

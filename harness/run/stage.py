@@ -245,7 +245,7 @@ class Stage:
             accept=lambda disagreement: disagreement == "",
             within_s=within_s,
             awaiting=f"the replicas of {topic}/{partition} to converge",
-            poll_s=0.1,
+            poll_s=max(0.1, self.cluster.look_s),
             abort=self.cluster.check_alive,
         )
         state = self.cluster.partition(topic, partition)
@@ -299,6 +299,7 @@ class Stage:
             accept=fits,
             within_s=within_s,
             awaiting=awaiting,
+            poll_s=self.cluster.look_s,
             abort=self.cluster.check_alive,
         )
         assert state is not None
@@ -313,7 +314,7 @@ class Stage:
         kind = "zookeeper" if self.cluster.mode == "zookeeper" else "broker"
         views = self.observer.views
 
-        def told(said: Iterable[View | None]) -> bool:
+        def shown(said: Iterable[View | None]) -> bool:
             newest = self.cluster.partition(topic, partition) or state
             known = {(one.leader, one.epoch, frozenset(one.isr)) for one in (state, newest)}
             return all(
@@ -324,7 +325,7 @@ class Stage:
         if kind == "zookeeper":
             try:
                 wait_until(
-                    lambda: told(
+                    lambda: shown(
                         view
                         for view in views.select(kind, "partition", topic, partition)
                         if views.of(view.source).reachable()
@@ -336,9 +337,9 @@ class Stage:
             except WaitTimeoutError:
                 self.progress.say(f"not every node shows the new state of {topic}/{partition} yet")
         wait_until(
-            lambda: told([views.of(kind).partition(topic, partition)]),
+            lambda: shown([views.of(kind).partition(topic, partition)]),
             within_s=5,
-            poll_s=0.02,
+            poll_s=self.cluster.look_s / 2,
             awaiting=f"the observer to see leader {state.leader}, epoch {state.epoch}, ISR {state.isr} of "
             f"{topic}/{partition}",
         )

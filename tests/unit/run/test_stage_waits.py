@@ -30,7 +30,7 @@ def test_the_late_word_of_a_lagging_broker_does_not_come_last(tmp_path: Path) ->
             views.say([shows("broker1", 1, 2, 3)])
         return PartitionState(leader=2, epoch=1, isr=(1, 2, 3))
 
-    cluster = SimpleNamespace(mode="kraft", partition=partition, check_alive=lambda: None)
+    cluster = SimpleNamespace(mode="kraft", look_s=0.01, partition=partition, check_alive=lambda: None)
     stage = Stage(
         setup=Mock(),
         lab=Mock(),
