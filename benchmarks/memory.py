@@ -13,7 +13,6 @@ from harness.errors import UnfitError
 from harness.lab import docker_engine
 
 _EVERY_S = 1.0
-_AGENTS = ("-m nemesis.probe", "-m workloads.agent")
 _ENGINE = ("dockerd", "containerd", "containerd-shim")
 
 
@@ -34,10 +33,14 @@ class Memory:
 
 
 def in_embedded_hosts(folder: str) -> Memory:
-    """Of processes in the hosts of the run below ``folder``; they share a PID namespace with its harness."""
+    """Of processes in the hosts of the run below ``folder``; they share a PID namespace with its harness.
+
+    A host is a network of its own, and the harness is where the first process of the PID namespace is.
+    """
     runs = {_namespace(pid, "pid") for pid in _pids() if _is_cluster(pid) and folder in _command(pid)}
     members = [pid for pid in _pids() if _namespace(pid, "pid") in runs - {_namespace(1, "pid")}]
-    return _sum(pid for pid in members if _is_cluster(pid) or any(word in _command(pid) for word in _AGENTS))
+    own = {_namespace(pid, "net") for pid in members if _is_first(pid)}
+    return _sum(pid for pid in members if _namespace(pid, "net") not in own)
 
 
 def in_containers(folder: str) -> Memory:
@@ -103,6 +106,11 @@ def _sum(pids: Iterable[int]) -> Memory:
 
 def _is_cluster(pid: int) -> bool:
     return _command(pid).startswith("java ") and "server.properties" in _command(pid)
+
+
+def _is_first(pid: int) -> bool:
+    numbers = [line.split() for line in _read(pid, "status").splitlines() if line.startswith(b"NSpid:")]
+    return any(line[-1] == b"1" for line in numbers)
 
 
 def _pids() -> list[int]:
