@@ -21,7 +21,7 @@ _KEEP_WHOLE = 300_000
 
 def mark_expected(
     session: Any,
-    life: Path,
+    lives: Any,
     findings: Path,
     expected: Sequence[Mapping[str, Any]],
     *,
@@ -29,14 +29,13 @@ def mark_expected(
 ) -> dict[str, int]:
     """Fill the column `expected` of the findings' files; returns expected findings by class.
 
-    With ``little`` Spark gets the rows instead of the files.
+    ``lives`` is life as a DataFrame. With ``little`` Spark gets rows instead of the findings' files.
     Raises BadDataError naming the condition that cannot be understood.
     """
     parts = sorted(str(path) for path in findings.glob("*.parquet"))
     if not expected or not parts:
         return {}
     found = output_frame(session, "findings", parts, little=little)
-    lives = output_frame(session, "life", sorted(str(path) for path in life.glob("*.parquet")), little=little)
     return _rewrite(session, marked_frame(found, lives, expected), findings, parts)
 
 

@@ -151,10 +151,11 @@ def judge_history(
         claims, expected = declared.get("claims", []), declared.get("expected", [])
         queries = [*queries_of(claims).values(), *(entry["where"] for entry in expected)]
         register(session, source, queries, little=little)
-        marked = mark_expected(session, life, findings, expected, little=little)
+        lives = output_frame(session, "life", _parts(life), little=little)
+        marked = mark_expected(session, lives, findings, expected, little=little)
         clock.lap("findings")
-        for name, place in (("life", life), ("findings", findings)):
-            output_frame(session, name, _parts(place), little=little).createOrReplaceTempView(name)
+        lives.createOrReplaceTempView("life")
+        output_frame(session, "findings", _parts(findings), little=little).createOrReplaceTempView("findings")
         results = judge_claims(session, claims)
         clock.lap("claims")
         sample = sample_findings(findings, SAMPLE, evidence.start_ns)
