@@ -107,9 +107,8 @@ def archive_path(cache: Path) -> Path:
     build = ""
     with suppress(OSError):
         java = java.resolve(strict=True)
-        build = str(
-            java.stat().st_mtime_ns
-        )  # an upgrade in place leaves the name, and fits no archive of before
+        # An upgrade in place leaves the name, and fits no archive of before.
+        build = str(java.stat().st_mtime_ns)
     key = hashlib.sha256(f"{pyspark.__file__} {java} {build}".encode()).hexdigest()[:12]
     return cache / f"classes-{pyspark.__version__}-{key}.jsa"
 
@@ -183,9 +182,10 @@ def _begin(settings: Mapping[str, str]) -> None:
 @contextmanager
 def asked_of_little(session: Any, wanted: bool) -> Iterator[None]:
     """Queries of little data: one task a stage, planned once, interpreted; to compile them takes longer."""
-    before = {key: session.conf.get(key, None) for key in _FOR_LITTLE}
+    chosen = _FOR_LITTLE if wanted else {}
+    before = {key: session.conf.get(key, None) for key in chosen}
     try:
-        for key, value in _FOR_LITTLE.items() if wanted else ():
+        for key, value in chosen.items():
             session.conf.set(key, value)
         yield
     finally:
