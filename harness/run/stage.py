@@ -248,7 +248,7 @@ class Stage:
             poll_s=max(0.1, self.cluster.look_s),
             abort=self.cluster.check_alive,
         )
-        state = self.cluster.partition(topic, partition)
+        state = self.state(topic, partition)
         if state is not None:
             self._wait_recorded(topic, partition, state)
 
