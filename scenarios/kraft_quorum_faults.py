@@ -13,6 +13,7 @@ from scenarios.steps import require_controller
 TOPIC = "t"
 LATE = "asked-without-quorum"
 CUT_S = 12.0
+UNANSWERED_S = 3.0
 
 
 def _follower_returns(stage: Stage) -> None:
@@ -68,10 +69,12 @@ def _quorum_lost(stage: Stage) -> None:
         writer.send(TOPIC, f"during{number}")
     address = (stage.lab.topology.host("broker1").address, 9092)
     try:
-        answer = create_topics(address, [NewTopic(LATE, ((1, 2, 3),), {})], wait_ms=4000, timeout_s=5.0)
+        answer = create_topics(
+            address, [NewTopic(LATE, ((1, 2, 3),), {})], wait_ms=2000, timeout_s=UNANSWERED_S
+        )
         stage.mark("answered", f"broker1 answered 'create {LATE}' with error {answer[LATE].error}")
     except NoAnswerError:
-        stage.mark("unanswered", f"broker1 gave no answer to 'create {LATE}' in 5 s")
+        stage.mark("unanswered", f"broker1 gave no answer to 'create {LATE}' in {UNANSWERED_S:g} s")
     stage.nemesis.kill("broker3")
     wait_until(
         lambda: stage.observer.view("broker3").reachable(),
@@ -79,7 +82,8 @@ def _quorum_lost(stage: Stage) -> None:
         within_s=5,
         awaiting="broker3 to be seen dead",
     )
-    lone = [writer.send(TOPIC, f"short{number}") for number in range(3)]
+    waiting = [writer.send_later(TOPIC, f"short{number}") for number in range(3)]
+    lone = [sent.result(timeout=30) for sent in waiting]
     stage.mark("standing", f"broker3 died; acks=all then gave errors {sorted({r.error for r in lone})}")
     stage.restart("controller3")
     wait_until(

@@ -28,9 +28,9 @@ END_S = 30.0
 """A run that is told to end takes its hosts down first."""
 LOG = "run.log"
 NEEDED = (
-    *("harness.run.runner", "harness.cluster.kraft", "nemesis.probe"),
+    *("harness.run.runner", "harness.cluster.kraft", "harness.observer.broker_log", "nemesis.probe"),
     *("workloads.agent", "workloads.raw", "workloads.stream", "workloads.scripted", "workloads.reader"),
-    "pandas",  # which PyArrow imports with the first array
+    *("pandas", "pyarrow.dataset"),  # which PyArrow imports with the first array, and to read a Parquet file
 )
 """What a run imports sooner or later; imported once, before runs are forked."""
 PROTOCOL = "inter.broker.protocol.version"
