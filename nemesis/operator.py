@@ -26,6 +26,7 @@ from nemesis.roster import Roster
 
 T = TypeVar("T")
 _EFFECT_WITHIN_S = 15.0
+_64_BITS = (1 << 64) - 1
 _CONTROLLER_TRIES = 25
 _ELECTION_NOT_NEEDED = 84
 
@@ -112,7 +113,7 @@ class Operator:
         def race() -> None:
             for _ in range(_CONTROLLER_TRIES):
                 epoch = _controller_epoch(client)
-                self._wait_for_watches("/controller")
+                self._wait_for_watches(client, "/controller")
                 delete_controller(client)
                 wait_until(
                     lambda epoch=epoch: _controller_epoch(client) > epoch,  # type: ignore[misc]
@@ -133,16 +134,16 @@ class Operator:
             lambda seen: seen[0] > first and seen[1] is not None and wanted in (None, seen[1]),
         )
 
-    def _wait_for_watches(self, path: str) -> None:
+    def _wait_for_watches(self, client: KazooClient, path: str) -> None:
         """Wait until every registered broker watches a znode: a deletion that nobody sees is never mended.
 
         A broker that was told of a znode's creation watches it again only when it has dealt with that, and
-        the new controller only when it has taken over.
+        the new controller only when it has taken over. The harness's own sessions watch too.
         """
         nodes = [node.address for node in self._roster.topology.role("zookeeper")]
         wait_until(
-            lambda: len(frozenset().union(*(watchers(node, path) for node in nodes))),
-            accept=lambda watching: watching >= len(self._cluster.registered()),
+            lambda: frozenset().union(*(watchers(node, path) for node in nodes)),
+            accept=lambda watching: _sessions(client) <= watching,
             within_s=_EFFECT_WITHIN_S,
             awaiting=f"every registered broker to watch {path}",
             poll_s=0.05,
@@ -172,6 +173,12 @@ class Operator:
 
 def _controller_epoch(client: KazooClient) -> int:
     return int(client.get("/controller_epoch")[0])
+
+
+def _sessions(client: KazooClient) -> frozenset[str]:
+    """Sessions (hexadecimal) of the registered brokers: each owns its registration."""
+    found = (client.exists(f"/brokers/ids/{name}") for name in client.get_children("/brokers/ids"))
+    return frozenset(f"0x{stat.ephemeralOwner & _64_BITS:x}" for stat in found if stat is not None)
 
 
 def _ignore(_: object) -> None:

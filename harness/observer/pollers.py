@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -14,6 +15,8 @@ from harness.observer.views import View, Views
 from harness.zookeeper.znodes import FAILURES, Znodes, ZooKeeperNode
 
 ANSWER_WITHIN_S = 1.0
+QUIET_S = 0.3
+"""A ZooKeeper node is asked so often at least, though none of its watches tells of anything."""
 
 Topics = Callable[[], tuple[str, ...] | None]
 """The topics to watch right now; None: all but internal ones."""
@@ -77,7 +80,10 @@ class BrokerPoller:
 
 
 class ZooKeeperPoller:
-    """What one ZooKeeper node shows; all is read again only when its transaction number has moved."""
+    """What one ZooKeeper node shows; all is read again when a watch tells of a change.
+
+    Where a znode is absent, which cannot be watched, a new transaction number tells.
+    """
 
     def __init__(self, node: Node, views: Views, topics: Topics) -> None:
         """Opens a session with this node alone."""
@@ -87,18 +93,23 @@ class ZooKeeperPoller:
         self._topics = topics
         self._node = ZooKeeperNode(node.address)
         self._seen: tuple[int, tuple[str, ...] | None] = (-1, None)
+        self._due = 0.0
 
     def look(self) -> None:
-        """Ask for the transaction number, and for the znodes if it moved."""
+        """Read the znodes if something has changed; else ask now and then whether the node is still there."""
         if not self._node.connected:
             self._views.say([View(self.name, "reachable", error="no session: down, or outside of a quorum")])
             return
+        moved, topics, now = self._node.moved, self._topics(), time.monotonic()
+        if not moved and topics == self._seen[1] and self._node.watched and now < self._due:
+            return
+        self._due = now + QUIET_S
         try:
-            at = (self._node.zxid(), self._topics())
-            if at == self._seen:
+            at = (self._node.zxid(), topics)
+            if at == self._seen and not moved:
                 self._views.say([View(self.name, "reachable")])
                 return
-            znodes = self._node.read(at[1])
+            znodes = self._node.read(topics)
         except FAILURES as error:
             self._views.say([View(self.name, "reachable", error=_why(error))])
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.interfaces import IAsyncResult
+from kazoo.protocol.states import WatchedEvent
 from kazoo.retry import KazooRetry
 
 logging.getLogger("kazoo").setLevel(logging.CRITICAL)
@@ -51,6 +54,9 @@ class ZooKeeperNode:
     def __init__(self, address: tuple[str, int], timeout_s: float = 1.0) -> None:
         """``timeout_s`` bounds each read."""
         self._timeout_s = timeout_s
+        self._moved = threading.Event()
+        self._moved.set()
+        self._absent = False
         retry = KazooRetry(max_tries=-1, delay=0.1, backoff=1, max_delay=0.2, max_jitter=0.2)
         self.client = KazooClient(
             hosts=f"{address[0]}:{address[1]}", timeout=6.0, connection_retry=retry, read_only=False
@@ -62,20 +68,39 @@ class ZooKeeperNode:
         """There is a session with this node right now."""
         return bool(self.client.connected)
 
+    @property
+    def moved(self) -> bool:
+        """Something that was read may have changed since, or has not been read yet in this session."""
+        return self._moved.is_set()
+
+    @property
+    def watched(self) -> bool:
+        """Whatever changes of what was read, `moved` will tell; ZooKeeper watches no znode that is absent."""
+        return not self._absent
+
     def zxid(self) -> int:
         """The last transaction that this node has applied. One cheap request. Raises FAILURES."""
         self.client.exists_async("/controller").get(timeout=self._timeout_s)
         return int(self.client.last_zxid)
 
     def read(self, topics: Iterable[str] | None) -> Znodes:
-        """Kafka's znodes with the partitions of ``topics`` (None: all but internal ones). Raises FAILURES."""
-        asked = {
-            "controller": self.client.get_async("/controller"),
-            "epoch": self.client.get_async("/controller_epoch"),
-        }
-        listing = self.client.get_children_async("/brokers/ids", include_data=True)
+        """Kafka's znodes with the partitions of ``topics`` (None: all but internal ones). Raises FAILURES.
+
+        Leaves a watch on each of them; see `moved`.
+        """
+        self._moved.clear()
+        self._absent = False
+        try:
+            return self._read(topics)
+        except FAILURES:
+            self._moved.set()
+            raise
+
+    def _read(self, topics: Iterable[str] | None) -> Znodes:
+        asked = {"controller": self._get("/controller"), "epoch": self._get("/controller_epoch")}
+        listing = self.client.get_children_async("/brokers/ids", watch=self._tell, include_data=True)
         names = self._topics() if topics is None else list(topics)
-        topic_nodes = {name: self.client.get_async(f"/brokers/topics/{name}") for name in names}
+        topic_nodes = {name: self._get(f"/brokers/topics/{name}") for name in names}
         controller, controller_zxid = self._json(asked["controller"])
         epoch, epoch_zxid = self._json(asked["epoch"])
         brokers, brokers_zxid = self._children(listing)
@@ -84,10 +109,7 @@ class ZooKeeperNode:
             value, _ = self._json(node)
             for number, members in (value or {}).get("partitions", {}).items():
                 replicas[(name, int(number))] = tuple(members)
-        states = {
-            key: self.client.get_async(f"/brokers/topics/{key[0]}/partitions/{key[1]}/state")
-            for key in replicas
-        }
+        states = {key: self._get(f"/brokers/topics/{key[0]}/partitions/{key[1]}/state") for key in replicas}
         partitions = {}
         for key, node in states.items():
             value, zxid = self._json(node)
@@ -106,24 +128,34 @@ class ZooKeeperNode:
             replicas,
         )
 
+    def _tell(self, _: WatchedEvent) -> None:
+        self._moved.set()
+
+    def _get(self, path: str) -> IAsyncResult:
+        return self.client.get_async(path, watch=self._tell)
+
     def _topics(self) -> list[str]:
+        asked = self.client.get_children_async("/brokers/topics", watch=self._tell)
         try:
-            found = self.client.get_children_async("/brokers/topics").get(timeout=self._timeout_s)
+            found = asked.get(timeout=self._timeout_s)
         except NoNodeError:
+            self._absent = True
             return []
         return [name for name in found if not name.startswith("__")]
 
-    def _json(self, asked: Any) -> tuple[Any, int]:
+    def _json(self, asked: IAsyncResult) -> tuple[Any, int]:
         try:
             value, stat = asked.get(timeout=self._timeout_s)
         except NoNodeError:
+            self._absent = True
             return None, int(self.client.last_zxid)
         return json.loads(value), int(stat.mzxid)
 
-    def _children(self, asked: Any) -> tuple[tuple[int, ...], int]:
+    def _children(self, asked: IAsyncResult) -> tuple[tuple[int, ...], int]:
         try:
             names, stat = asked.get(timeout=self._timeout_s)
         except NoNodeError:
+            self._absent = True
             return (), 0
         return tuple(sorted(int(name) for name in names)), int(stat.pzxid)
 
