@@ -55,9 +55,8 @@ MUTANTS = {
 }
 
 
-def main(name: str, runs: str) -> int:
-    """Run one mutant and say where."""
-    scenario = MUTANTS[name]
+def run(scenario: Scenario, runs: str) -> int:
+    """Run a scenario that is not in the catalogue, and say where."""
     version = kafka_version(scenario.kafka)
     artifacts.resolve(version.version)
     folder = RunFolder.create(Path(runs), scenario.name)
@@ -72,4 +71,4 @@ def main(name: str, runs: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(run(MUTANTS[sys.argv[1]], sys.argv[2]))

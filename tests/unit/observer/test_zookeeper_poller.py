@@ -1,0 +1,124 @@
+"""When a ZooKeeper node is asked: at once after a watch has told of a change, else now and then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.history.journal import Journal
+from harness.observer import pollers
+from harness.observer.pollers import ZooKeeperPoller
+from harness.observer.targets import Node
+from harness.observer.views import Views
+from harness.zookeeper.znodes import PartitionState, Znodes
+
+
+class Ensemble:
+    """Stands for a node and its session; counts what it is asked."""
+
+    def __init__(self, _address: tuple[str, int]) -> None:
+        self.connected = self.moved = self.watched = True
+        self.last, self.leader = 1, 1
+        self.asked = self.read_whole = 0
+
+    def zxid(self) -> int:
+        self.asked += 1
+        return self.last
+
+    def read(self, _topics: object) -> Znodes:
+        self.read_whole += 1
+        self.moved = False
+        state = PartitionState(self.leader, 0, (1, 2, 3), 1, self.last)
+        return Znodes(1, 1, 1, (1, 2, 3), 1, {("t", 0): state}, {("t", 0): (1, 2, 3)})
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class Clock:
+    """Stands for the monotonic clock, in seconds."""
+
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def views(tmp_path: Path) -> Views:
+    return Views(Journal(tmp_path / "j.jsonl"))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    stand_in = Clock()
+    monkeypatch.setattr(pollers, "ZooKeeperNode", Ensemble)
+    monkeypatch.setattr(pollers, "time", stand_in)
+    return stand_in
+
+
+def test_a_quiet_node_is_asked_only_now_and_then(views: Views, clock: Clock) -> None:
+    poller, node = _poller(views)
+    for _ in range(10):
+        poller.look()
+    assert (node.asked, node.read_whole) == (1, 1)
+    clock.now += pollers.QUIET_S + 0.01
+    for _ in range(10):
+        poller.look()
+    assert (node.asked, node.read_whole) == (2, 1)
+
+
+def test_a_change_is_read_when_a_watch_tells_of_it(views: Views, clock: Clock) -> None:
+    poller, node = _poller(views)
+    poller.look()
+    node.moved, node.last, node.leader = True, 2, 3
+    poller.look()
+    assert views.of("zookeeper1").leader("t") == 3
+
+
+def test_a_session_that_lost_its_watches_gets_new_ones(views: Views, clock: Clock) -> None:
+    poller, node = _poller(views)
+    poller.look()
+    node.moved = True  # the connection was lost, and nothing has changed meanwhile
+    poller.look()
+    assert (node.read_whole, node.moved) == (2, False)
+
+
+def test_an_absent_znode_is_asked_for_all_the_time(views: Views, clock: Clock) -> None:
+    poller, node = _poller(views)
+    node.watched = False
+    poller.look()
+    node.last, node.leader = 2, 3
+    poller.look()
+    assert views.of("zookeeper1").leader("t") == 3
+    assert node.read_whole == 2
+
+
+def test_a_change_that_no_watch_tells_of_is_found_later(views: Views, clock: Clock) -> None:
+    poller, node = _poller(views)
+    poller.look()
+    node.last, node.leader = 2, 3
+    poller.look()
+    assert views.of("zookeeper1").leader("t") == 1
+    clock.now += pollers.QUIET_S + 0.01
+    poller.look()
+    assert views.of("zookeeper1").leader("t") == 3
+
+
+def test_other_topics_are_read_at_once(views: Views, clock: Clock) -> None:
+    topics: list[tuple[str, ...]] = [("t",)]
+    poller = ZooKeeperPoller(Node("zookeeper1", 1, ("127.0.0.1", 1)), views, lambda: topics[-1])
+    node = poller._node
+    poller.look()
+    topics.append(("t", "u"))
+    poller.look()
+    assert isinstance(node, Ensemble)
+    assert node.read_whole == 2
+
+
+def _poller(views: Views) -> tuple[ZooKeeperPoller, Ensemble]:
+    poller = ZooKeeperPoller(Node("zookeeper1", 1, ("127.0.0.1", 1)), views, lambda: ("t",))
+    node = poller._node
+    assert isinstance(node, Ensemble)
+    return poller, node
