@@ -18,8 +18,10 @@ from scenarios.steps import (
     CONVERGE_S,
     elect_preferred,
     high_watermark,
+    log_length,
     require,
     settle,
+    wait_length,
     wait_log,
     wait_unregistered,
     wait_view,
@@ -120,7 +122,7 @@ def _two_messages(stage: Stage, leader: str, *followers: str) -> None:
             writer.must_send(topic, label)
     for topic in TOPICS:
         for broker in (leader, *followers):
-            _wait_length(stage, broker, topic, 2)
+            wait_length(stage, topic, 2, broker)
     stage.mark("written", "m1 and m2 are acknowledged by every replica")
 
 
@@ -133,20 +135,6 @@ def _write(stage: Stage, writer: BoundWriter, label: str) -> None:
 def _rejoin(stage: Stage, *members: int) -> None:
     for topic in TOPICS:
         stage.wait_for_isr(topic, *members, within_s=CONVERGE_S)
-
-
-def _length(stage: Stage, broker: str, topic: str) -> int:
-    return stage.own_log(broker, topic).parsed.next_offset or 0
-
-
-def _wait_length(stage: Stage, broker: str, topic: str, length: int) -> None:
-    wait_until(
-        lambda: _length(stage, broker, topic),
-        accept=lambda seen: seen == length,
-        within_s=15,
-        awaiting=f"{broker} to hold {length} messages of {topic}",
-        abort=stage.cluster.check_alive,
-    )
 
 
 def _wait_written_down(stage: Stage, broker: str, topic: str, watermark: int) -> int:
@@ -165,7 +153,7 @@ def _wait_written_down(stage: Stage, broker: str, topic: str, watermark: int) ->
 def _wait_equal_lengths(stage: Stage, *brokers: int) -> None:
     for topic in TOPICS:
         wait_until(
-            lambda topic=topic: {_length(stage, f"broker{number}", topic) for number in brokers},  # type: ignore[misc]
+            lambda topic=topic: {log_length(stage, f"broker{number}", topic) for number in brokers},  # type: ignore[misc]
             accept=lambda lengths: len(lengths) == 1,
             within_s=15,
             awaiting=f"the replicas of {topic} to be equally long",

@@ -178,6 +178,22 @@ def high_watermark(stage: Stage, broker: str, topic: str) -> int:
     return stage.own_log(broker, topic).high_watermark
 
 
+def log_length(stage: Stage, broker: str, topic: str) -> int:
+    """How many messages a replica holds."""
+    return stage.own_log(broker, topic).parsed.next_offset or 0
+
+
+def wait_length(stage: Stage, topic: str, length: int, *brokers: str) -> None:
+    """Wait until each of these replicas holds so many messages."""
+    wait_until(
+        lambda: [log_length(stage, broker, topic) for broker in brokers],
+        accept=lambda lengths: set(lengths) == {length},
+        within_s=15,
+        awaiting=f"{', '.join(brokers)} to hold {length} messages of {topic}",
+        abort=stage.cluster.check_alive,
+    )
+
+
 def try_create_topic(stage: Stage, broker: str, topic: str, replicas: tuple[int, ...], mark: str) -> None:
     """Ask one broker, as if it were the controller, for a new topic; a mark says what came of it."""
     address = stage.lab.topology.host(broker).address

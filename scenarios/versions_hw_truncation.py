@@ -14,7 +14,7 @@ from harness.errors import WaitTimeoutError
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
 from harness.waiting import wait_until
-from scenarios.steps import CONVERGE_S, require, require_controller, wait_view
+from scenarios.steps import CONVERGE_S, log_length, require, require_controller, wait_length, wait_view
 
 TOPIC = "t"
 FIRST, SECOND, LATE = "broker1", "broker2", "broker3"
@@ -37,7 +37,7 @@ def body(stage: Stage) -> None:
     writer = stage.writer("az1", "az1-acks-all", FIRST, acks=-1)
     for message in ("m1", "m2"):
         writer.must_send(TOPIC, message)
-    _wait_length(stage, 2, FIRST, SECOND, LATE)
+    wait_length(stage, TOPIC, 2, FIRST, SECOND, LATE)
     _note_window(stage)
 
     with stage.nemesis.cut(f"{LATE} -> {SECOND}:kafka", action="reject"):
@@ -45,10 +45,10 @@ def body(stage: Stage) -> None:
         stage.kill(FIRST)
         stage.wait_for_leader(TOPIC, on=SECOND)
         wait_view(stage, LATE, TOPIC, leader=2)
-        stage.mark("second-leads", f"{SECOND} leads; {LATE} holds {_length(stage, LATE)} messages")
+        stage.mark("second-leads", f"{SECOND} leads; {LATE} holds {log_length(stage, LATE, TOPIC)} messages")
         stage.kill(SECOND)
         stage.wait_for_leader(TOPIC, on=LATE)
-        stage.mark("late-leads", f"{LATE} leads with {_length(stage, LATE)} messages")
+        stage.mark("late-leads", f"{LATE} leads with {log_length(stage, LATE, TOPIC)} messages")
 
     last = stage.writer("az3", "az3-acks1", LATE, acks=1)
     stage.clients["az3"].wait_writable(TOPIC, last.spec, label="m3", within_s=15)
@@ -59,24 +59,9 @@ def body(stage: Stage) -> None:
     stage.wait_for_isr(TOPIC, 1, 2, 3, within_s=CONVERGE_S)
     after = stage.writer("az3", "az3-acks-all", LATE, acks=-1)
     after.must_send(TOPIC, "m4")
-    lengths = {broker: _length(stage, broker) for broker in (FIRST, SECOND, LATE)}
-    _wait_length(stage, max(lengths.values()), FIRST, SECOND, LATE)
+    lengths = {broker: log_length(stage, broker, TOPIC) for broker in (FIRST, SECOND, LATE)}
+    wait_length(stage, TOPIC, max(lengths.values()), FIRST, SECOND, LATE)
     stage.mark("rejoined", "all three are in sync again, as the metadata store sees it")
-
-
-def _length(stage: Stage, broker: str) -> int:
-    found = stage.own_log(broker, TOPIC)
-    return found.parsed.next_offset or 0
-
-
-def _wait_length(stage: Stage, length: int, *brokers: str) -> None:
-    wait_until(
-        lambda: [_length(stage, broker) for broker in brokers],
-        accept=lambda lengths: set(lengths) == {length},
-        within_s=15,
-        awaiting=f"{', '.join(brokers)} to hold {length} messages of {TOPIC}",
-        abort=stage.cluster.check_alive,
-    )
 
 
 def _note_window(stage: Stage) -> None:
