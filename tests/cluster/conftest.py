@@ -43,6 +43,14 @@ def acked(*arguments: str | Path, timeout_s: float = 240) -> Finished:
     return Finished(done.returncode, done.stdout, done.stderr)
 
 
+def run_by(worker: str, *arguments: str | Path, timeout_s: float = 240) -> Path:
+    """Have `tests.cluster.<worker>` run a scenario that is not in the catalogue; returns the run folder."""
+    command = [sys.executable, "-m", f"tests.cluster.{worker}", *(str(word) for word in arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip().splitlines()[-1])
+
+
 def commands_with(*words: str) -> dict[int, str]:
     """Command lines, by pid, of all processes but this one that mention every one of ``words``."""
     found = {}

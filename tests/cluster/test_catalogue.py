@@ -13,7 +13,7 @@ import pytest
 
 from harness.run.rows import read_rows
 from harness.waiting import wait_until
-from tests.cluster.conftest import acked, processes_of
+from tests.cluster.conftest import acked, processes_of, run_by
 
 pytestmark = pytest.mark.cluster
 
@@ -39,14 +39,8 @@ def test_without_a_fault_nothing_is_found(runs: Path) -> None:
 )
 def test_without_its_mechanism_a_claim_falls(mutant: str, fallen: set[str], runs: Path) -> None:
     """The same run with one setting changed must end as violated, by the claims that hang on it."""
-    worker = subprocess.run(
-        [sys.executable, "-m", "tests.cluster.mutant_worker", mutant, str(runs)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert worker.returncode == 0, worker.stderr
-    judged = acked("check", worker.stdout.strip().splitlines()[-1], "--json").json()
+    folder = run_by("mutant_worker", mutant, runs)
+    judged = acked("check", folder, "--json").json()
     assert judged["verdict"] == "violated", judged["reasons"]
     wrong = {claim["name"] for claim in judged["claims"] if not claim["as_declared"]}
     assert fallen <= wrong

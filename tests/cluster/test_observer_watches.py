@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from harness.history.tables import read_table
+from tests.cluster.conftest import run_by
 
 
 @pytest.mark.cluster
 @pytest.mark.timeout(180)
 def test_a_node_that_was_away_tells_of_changes_again(runs: Path) -> None:
-    worker = subprocess.run(
-        [sys.executable, "-m", "tests.cluster.observed_worker", str(runs)],
-        capture_output=True,
-        text=True,
-        timeout=150,
-    )
-    assert worker.returncode == 0, worker.stderr
-    folder = Path(worker.stdout.strip().splitlines()[-1])
+    folder = run_by("observed_worker", runs, timeout_s=150)
     marks = {row["name"]: row["ns"] for row in read_table(folder, "marks").to_pylist()}
     said = [row for row in read_table(folder, "views").to_pylist() if row["source"] == "zookeeper1"]
     away = [bool(row["error"]) for row in said if row["subject"] == "reachable"]
