@@ -22,11 +22,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers import fast
 from checkers.evidence import gather
-from checkers.piece import Job
-from checkers.session import start_session
-from checkers.source import open_source
+from checkers.fast import plan as fast
+from checkers.fast.task import Job
+from checkers.spark.session import start_session
+from checkers.tables.source import open_source
 from harness.history.schema import TABLES
 
 WRITERS = 3
@@ -232,7 +232,7 @@ PHASES = {
     "findings": ("of_messages", "stray_rows", "difference_rows", "content_rows", "sequence_rows"),
     "write": ("write",),
 }
-"""Where the pipeline's time goes: functions that `checkers.piece` calls, by phase."""
+"""Where the pipeline's time goes: functions that `checkers.fast.task` calls, by phase."""
 
 
 def where_time_goes(job: Job, piece_messages: int) -> tuple[float, dict[str, float]]:

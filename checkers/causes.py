@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.evidence import Evidence, FaultSpan, Sightings, hosts_in
-from checkers.kernel import FATE, INFO, OK, Context, Sends
+from checkers.partition.fates import FATE, INFO, OK, Context, Sends
 
 LOSS = ("lost", "lost_after_read", "overwritten", "diverged")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.source import Source, numbers, read_small
+from checkers.tables.source import Source, numbers, read_small
 
 SMALL = (
     "writers",

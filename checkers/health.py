@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.columns import FINDING, TALLY, build
 from checkers.evidence import Evidence
 from checkers.known_errors import KNOWN
+from checkers.tables.output import FINDING, TALLY, build
 
 CLASSES = ("process_exit", "server_error", "not_converged", "config_mismatch")
 """Findings about the run as such, not about messages."""

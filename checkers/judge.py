@@ -13,19 +13,19 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from checkers import fast
-from checkers.claims import ClaimResult, judge_claims, queries_of
-from checkers.columns import FATES, FINDING, LIFE
+from checkers.claims.evaluate import ClaimResult, judge_claims, queries_of
+from checkers.claims.expected import mark_expected, sample_findings
 from checkers.evidence import Evidence, gather
-from checkers.expected import mark_expected, sample_findings
+from checkers.fast import plan as fast
+from checkers.fast.strays import settle_strays
+from checkers.fast.task import Job
+from checkers.general.run import choose_plan, judge_generally
 from checkers.health import check_health
-from checkers.judge_general import choose_plan, judge_generally
-from checkers.piece import Job
-from checkers.places import exists, inside, is_folder, is_uri, read_json, write_text
-from checkers.session import asked_of_little, failing_in_words
-from checkers.source import open_source
-from checkers.strays import settle_strays
-from checkers.views import LITTLE, output_frame, register
+from checkers.spark.session import asked_of_little, failing_in_words
+from checkers.spark.views import LITTLE, output_frame, register
+from checkers.tables.output import FATES, FINDING, LIFE
+from checkers.tables.paths import exists, inside, is_folder, is_uri, read_json, write_text
+from checkers.tables.source import open_source
 from harness.errors import (
     EXIT_AS_DECLARED,
     EXIT_CRASHED,

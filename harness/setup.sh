@@ -71,5 +71,5 @@ if [ -t 2 ]; then "${pip[@]}" >&2; else "${pip[@]}" --quiet >"$log" 2>&1; fi ||
 say "resolving Kafka into ${ACKED_CACHE:-~/.cache/acked}"
 .venv/bin/python -m harness.artifacts
 say "laying down the classes that Spark loads, so that it starts in a third of the time"
-.venv/bin/python -m checkers.class_data
+.venv/bin/python -m checkers.spark.class_data
 echo "$key" >"$stamp"

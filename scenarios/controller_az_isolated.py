@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.claims import (
+from checkers.claims.builders import (
     by,
     condition,
     controller,

@@ -5,7 +5,7 @@ Three topics with three settings suffer the same faults in one cluster.
 
 from __future__ import annotations
 
-from harness.claims import (
+from checkers.claims.builders import (
     after,
     by,
     errors,

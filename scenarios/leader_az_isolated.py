@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from harness.claims import condition, controller, equals, fates, mark, none_lost, outcomes, truth, view
+from checkers.claims.builders import (
+    condition,
+    controller,
+    equals,
+    fates,
+    mark,
+    none_lost,
+    outcomes,
+    truth,
+    view,
+)
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
 from scenarios.steps import elect_preferred, seed

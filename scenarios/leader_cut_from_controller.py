@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from harness.claims import by, copies_in, errors, fates, mark, none_lost, outcomes, readable, state, unchanged
+from checkers.claims.builders import (
+    by,
+    copies_in,
+    errors,
+    fates,
+    mark,
+    none_lost,
+    outcomes,
+    readable,
+    state,
+    unchanged,
+)
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Scenario, Setup, Topic
 from scenarios.steps import seed, settle, wait_log

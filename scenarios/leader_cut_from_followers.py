@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.claims import (
+from checkers.claims.builders import (
     by,
     errors,
     fates,

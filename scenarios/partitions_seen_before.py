@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.claims import (
+from checkers.claims.builders import (
     after,
     by,
     condition,

@@ -9,9 +9,9 @@ from typing import Any
 
 import duckdb
 
-from checkers import whole
 from checkers.evidence import Evidence
-from checkers.general import BASE, STEPS
+from checkers.general import life as whole
+from checkers.general.steps import BASE, STEPS
 from harness.history.schema import TABLES
 
 Finding = tuple[str, str, int, int | None, int | None, int | None]
@@ -58,7 +58,7 @@ def fates_of(db: Any) -> list[tuple[Any, ...]]:
 
 
 def life_of(db: Any, evidence: Evidence) -> list[dict[str, Any]]:
-    """Whole rows of life, with causes, by DuckDB and `checkers.whole` (inside a plan of whole rows)."""
+    """Whole rows of life, with causes, by DuckDB and `checkers.general.life` (inside such a plan)."""
     table = db.table("life_all").to_arrow_table()
     found: list[dict[str, Any]] = whole.attribute(evidence, table).drop_columns(["further"]).to_pylist()
     return found

@@ -34,7 +34,7 @@ def bisect(
 
     The claim's own words are judged, not its erratum. Exit code: 0 found, 2 the same at both ends.
     """
-    from checkers.session import start_session
+    from checkers.spark.session import start_session
     from harness.run.session import prepare
 
     scenario = find(name)

@@ -30,8 +30,8 @@ def export(
         raise UsageError(f"{to} ends in {to.suffix or 'nothing'!r}; exports are .edn or .json files.")
     if not run.is_dir():
         raise BadDataError(f"{run} does not exist, so there is nothing to export; `ls runs` shows the runs.")
-    from checkers.export import export as write
-    from checkers.session import start_session
+    from checkers.ask.jepsen_export import export as write
+    from checkers.spark.session import start_session
 
     done = write(start_session(warm=False), run, to, final_log=final_log)
     if as_json:

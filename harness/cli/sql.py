@@ -50,9 +50,9 @@ def ask(query: str, folders: Sequence[Path], limit: int | None) -> tuple[list[st
     """Column names and rows of a query. Raises UsageError when the SQL cannot be run."""
     from pyspark.errors import PySparkException
 
-    from checkers.questions import register_questions
-    from checkers.session import start_session
-    from checkers.sql import register_runs
+    from checkers.ask.questions import register_questions
+    from checkers.ask.sql import register_runs
+    from checkers.spark.session import start_session
 
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # we say it in one sentence
     session = start_session(warm=False)

@@ -20,8 +20,8 @@ def story(
 
     acked story c runs/leader-az-isolated/latest
     """
-    from checkers.session import start_session
-    from checkers.story import story as told
+    from checkers.ask.story import story as told
+    from checkers.spark.session import start_session
 
     lines = told(start_session(warm=False), RunFolder.open(run).path, message)
     typer.echo(json.dumps(lines, indent=2) if as_json else "\n".join(lines))

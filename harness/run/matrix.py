@@ -93,7 +93,7 @@ def run_cells(
 
     Cells that are one case (`harness.run.shared`) are judged on one run.
     """
-    from checkers.session import start_session
+    from checkers.spark.session import start_session
 
     room = threading.Semaphore(parallel + _UNJUDGED)
 

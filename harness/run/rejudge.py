@@ -26,7 +26,7 @@ def judge_folders(
     folders; without one they are judged here.
     """
     from checkers.judge import judge
-    from checkers.session import start_session
+    from checkers.spark.session import start_session
 
     folders: list[Path | str] = []
     for place in places:
@@ -52,7 +52,7 @@ def judge_folders(
 def judge_imported(place: Path | str, *, as_json: bool, master: str = "", plan: str = "auto") -> int:
     """Judge a history that another program laid down, by path or URI; returns the exit code."""
     from checkers.judge import judge_import
-    from checkers.session import start_session
+    from checkers.spark.session import start_session
 
     judgement: Judgement
     if isinstance(place, str) and "://" not in place:
@@ -72,7 +72,7 @@ def judge_imported(place: Path | str, *, as_json: bool, master: str = "", plan: 
 def _judged_elsewhere(
     judge: Callable[..., Any], places: Sequence[Path | str], master: str, plan: str
 ) -> Iterator[Any]:
-    from checkers.cluster import cluster_session, scratch_beside
+    from checkers.spark.cluster import cluster_session, scratch_beside
 
     with cluster_session(master) as session:
         for place in places:

@@ -105,8 +105,8 @@ class _Spark:
             self._session.set_exception(error)
 
     def _start(self) -> SparkSession:
-        from checkers.session import start_session
-        from checkers.warm import warm_up
+        from checkers.spark.session import start_session
+        from checkers.spark.warm import warm_up
 
         session: SparkSession = start_session(warm=False)
         declared = json.loads((self._folder.path / CLAIMS).read_text())

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from checkers.columns import FINDING, LIFE, TALLY
 from checkers.evidence import gather
-from checkers.fast import judge_all
-from checkers.piece import Job
-from checkers.source import open_source
-from checkers.strays import settle_rows
+from checkers.fast.plan import judge_all
+from checkers.fast.strays import settle_rows
+from checkers.fast.task import Job
+from checkers.tables.output import FINDING, LIFE, TALLY
+from checkers.tables.source import open_source
 from tests.histories import History
 from tests.oracles import duckdb_plan, fates_of, findings_of, life_of, model_findings
 

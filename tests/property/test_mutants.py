@@ -20,9 +20,14 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 
-from checkers import arrays, compare, kernel, pieces, reading, rows, strays
+from checkers.fast import cut as pieces
+from checkers.fast import rows, strays
 from checkers.health import CLASSES
-from checkers.keys import KeyIndex
+from checkers.partition import consumers as reading
+from checkers.partition import fates as kernel
+from checkers.partition import replicas as compare
+from checkers.partition.keys import KeyIndex
+from checkers.tables import arrays
 from harness.errors import BadDataError
 from tests.histories import together
 from tests.property.test_checker import SETTINGS, Damaged, damaged, fast_findings

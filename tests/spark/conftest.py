@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from checkers.session import start_session
+from checkers.spark.session import start_session
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from checkers.columns import FINDING, LIFE, ddl
+from checkers.tables.output import FINDING, LIFE, ddl
 from harness.history.schema import TABLES, VIEWS
 from harness.run.catalogue import all_scenarios
 from harness.scenario import Scenario

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import checkers.session
+import checkers.spark.session
 from checkers.judge import judge
 from harness.cli.main import app
 from harness.errors import BadDataError, UsageError
@@ -40,7 +40,7 @@ def run(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def acked(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a command in the session that the tests share; its standard output, when it went well."""
-    monkeypatch.setattr(checkers.session, "start_session", lambda **_: spark)
+    monkeypatch.setattr(checkers.spark.session, "start_session", lambda **_: spark)
 
     def call(*arguments: object) -> str:
         done = CliRunner().invoke(app, [str(argument) for argument in arguments])

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import checkers.session
+import checkers.spark.session
 from harness.errors import EXIT_BAD_DATA, EXIT_VIOLATED, BadDataError
 from harness.history import example
 from harness.run.rejudge import judge_imported
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def shared(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The command joins the tests' session instead of starting one."""
-    monkeypatch.setattr(checkers.session, "start_session", lambda **_: spark)
+    monkeypatch.setattr(checkers.spark.session, "start_session", lambda **_: spark)
     return spark
 
 

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
-from checkers.cluster import pack_project
+from checkers.spark.cluster import pack_project
 from harness.errors import EXIT_VIOLATED
 from harness.waiting import wait_until
 from tests.histories import History

@@ -11,9 +11,9 @@ import pytest
 
 from checkers.causes import NO_EVIDENCE
 from checkers.evidence import gather
-from checkers.fast import judge_all
-from checkers.piece import Job
-from checkers.source import open_source
+from checkers.fast.plan import judge_all
+from checkers.fast.task import Job
+from checkers.tables.source import open_source
 from tests.histories import History
 
 PLACE = {"topic": "t", "partition": 0}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from checkers.columns import FATES, FINDINGS, LIFE
+from checkers.tables.output import FATES, FINDINGS, LIFE
 
 DOCS = Path(__file__).parents[3] / "docs"
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from checkers.columns import FINDINGS, TALLY
 from checkers.evidence import gather
 from checkers.health import check_health
-from checkers.source import open_source
+from checkers.tables.output import FINDINGS, TALLY
+from checkers.tables.source import open_source
 from harness.history.schema import TABLES
 
 FAULT = [

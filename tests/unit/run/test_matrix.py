@@ -180,7 +180,7 @@ def test_runs_wait_for_spark_to_keep_up(tmp_path: Path, monkeypatch: pytest.Monk
         return CellResult(ran.cell, ran.folder, "as declared")
 
     judged: list[CellResult] = []
-    monkeypatch.setattr("checkers.session.start_session", lambda **_: None)
+    monkeypatch.setattr("checkers.spark.session.start_session", lambda **_: None)
     monkeypatch.setattr(matrix, "run_cell", run)
     monkeypatch.setattr(matrix, "judge_cell", judge)
     monkeypatch.setattr(signal, "signal", lambda *_: None)

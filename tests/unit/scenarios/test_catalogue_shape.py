@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from checkers.columns import FATES, FINDINGS
+from checkers.tables.output import FATES, FINDINGS
 from harness.run.catalogue import all_scenarios
 from harness.scenario import Scenario
 from scenarios import document

@@ -1,7 +1,7 @@
 """The general plan's life and findings, as whole rows: causes are attributed by the code of the fast path.
 
-The steps that `checkers.general` leaves out, in the same SQL, and the last one, which is no SQL: batches of
-any partitions go through `checkers.rows.attributed`, wherever they lie.
+The SQL steps that `checkers.general.steps` leaves out, and the last step, which is no SQL: batches of
+any partitions go through `checkers.fast.rows.attributed`, wherever they lie.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.arrays import outcome_codes
-from checkers.columns import FINDING, LIFE, ddl
 from checkers.evidence import Evidence, Sightings
-from checkers.kernel import FATE, Context, Fates, Sends
-from checkers.rows import attributed
-from checkers.source import numbers
+from checkers.fast.rows import attributed
+from checkers.partition.fates import FATE, Context, Fates, Sends
+from checkers.tables.arrays import outcome_codes
+from checkers.tables.output import FINDING, LIFE, ddl
+from checkers.tables.source import numbers
 
 BASE: Mapping[str, tuple[str, str]] = {
     "sx": (

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from checkers.keys import KeyIndex
+from checkers.partition.keys import KeyIndex
 from harness.errors import BadDataError
 
 OK, FAIL, INFO = 0, 1, 2

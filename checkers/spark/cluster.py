@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import checkers
-from checkers.session import start_session
+from checkers.spark.session import start_session
 from harness.errors import UsageError
 
 SHIPPED = (

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from checkers.kernel import FATE, OK, Context, Fates, Log, Sends, empty_log
+from checkers.partition.fates import FATE, OK, Context, Fates, Log, Sends, empty_log
 
 CONTENT, EPOCH, MISSING, EXTRA, LENGTH, BEGIN = 0, 1, 2, 3, 4, 5
 KINDS = (

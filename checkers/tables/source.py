@@ -67,7 +67,7 @@ def line_of(error: Exception) -> str:
 def file_system(path: str) -> tuple[Any, str]:
     """The file system of a path or URI, as Arrow sees it, and the path inside it."""
     if "://" in path:
-        from checkers.hadoop import hadoop_system
+        from checkers.tables.hadoop import hadoop_system
 
         return hadoop_system(path), path
     return pafs.LocalFileSystem(), path

@@ -16,16 +16,17 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers import general, whole
-from checkers.claims import judge_claims, queries_of
-from checkers.columns import FINDING, TALLY, ddl
+from checkers.claims.evaluate import judge_claims, queries_of
+from checkers.claims.expected import marked_frame, told
 from checkers.evidence import Evidence
-from checkers.expected import marked_frame, told
+from checkers.general import life as whole
+from checkers.general import steps as general
 from checkers.health import check_health
-from checkers.kernel import MOST_REPLICAS
-from checkers.places import inside, is_folder, is_uri, put
-from checkers.source import Source, remove
-from checkers.views import register, table_frame
+from checkers.partition.fates import MOST_REPLICAS
+from checkers.spark.views import register, table_frame
+from checkers.tables.output import FINDING, TALLY, ddl
+from checkers.tables.paths import inside, is_folder, is_uri, put
+from checkers.tables.source import Source, remove
 from harness.errors import BadDataError, UsageError
 from harness.history.schema import TABLES
 

@@ -39,7 +39,7 @@ QUESTIONS: Mapping[str, str] = MappingProxyType(
 
 
 def register_questions(session: Any) -> list[str]:
-    """Register the views in a session that has the runs' tables (`checkers.sql.register_runs`)."""
+    """Register the views in a session that has the runs' tables (`checkers.ask.sql.register_runs`)."""
     for name, text in QUESTIONS.items():
         session.sql(text).createOrReplaceTempView(name)
     return sorted(QUESTIONS)

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.columns import FINDING, LIFE, ddl
-from checkers.source import batches
-from checkers.views import output_frame
+from checkers.spark.views import output_frame
+from checkers.tables.output import FINDING, LIFE, ddl
+from checkers.tables.source import batches
 from harness.errors import BadDataError
 
 _KEEP_WHOLE = 300_000

@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from checkers.arrays import make_context
-from checkers.columns import FINDING
-from checkers.compare import KINDS, LENGTH
-from checkers.piece import Job, Piece
-from checkers.source import Source, TopicPartition, file_system, only
-from checkers.split import part_name
+from checkers.fast.regroup import part_name
+from checkers.fast.task import Job, Piece
+from checkers.partition.replicas import KINDS, LENGTH
+from checkers.tables.arrays import make_context
+from checkers.tables.output import FINDING
+from checkers.tables.source import Source, TopicPartition, file_system, only
 
 PIECE_MESSAGES = 1_000_000
 """A partition with more sends is judged in pieces of about so many."""

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from checkers import whole
-from checkers.source import Source
-from checkers.views import table_frame
+from checkers.general import life as whole
+from checkers.spark.views import table_frame
+from checkers.tables.source import Source
 
 BASE: Mapping[str, tuple[str, str]] = {
     "s": (
@@ -300,7 +300,7 @@ SHARED = ("k", "ref", "l", "life_core", "stray", "homes", "unmatched", "steps", 
 def plan(session: Any, source: Source, *, whole_rows: bool = False) -> Iterator[None]:
     """Register the working tables and all steps as temporary views, for as long as the context lasts.
 
-    With ``whole_rows`` also those of `checkers.whole`, so that life and findings have all their columns.
+    ``whole_rows`` adds the steps of `checkers.general.life`, so that life and findings have all columns.
     """
     base = {**BASE, **(whole.BASE if whole_rows else {})}
     steps = {**STEPS, **(whole.STEPS if whole_rows else {})}

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.evidence import Evidence
-from checkers.kernel import Context, Replica, Sends, choose_reference
-from checkers.source import Source, TopicPartition, file_system, numbers
+from checkers.partition.fates import Context, Replica, Sends, choose_reference
+from checkers.tables.source import Source, TopicPartition, file_system, numbers
 from harness.errors import BadDataError
 from harness.history.schema import OUTCOMES
 

@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.columns import TALLY, build, ddl
-from checkers.piece import Job, Piece, judge_piece
-from checkers.pieces import PIECE_MESSAGES, crossings, cut, joints, settle_pieces, with_strays
-from checkers.source import TopicPartition, partitions, remove
-from checkers.split import SPLIT_ROWS, chunks, laid_out, split_chunk
+from checkers.fast.cut import PIECE_MESSAGES, crossings, cut, joints, settle_pieces, with_strays
+from checkers.fast.regroup import SPLIT_ROWS, chunks, laid_out, split_chunk
+from checkers.fast.task import Job, Piece, judge_piece
+from checkers.tables.output import TALLY, build, ddl
+from checkers.tables.source import TopicPartition, partitions, remove
 from harness.errors import BadDataError
 
 PACK_ROWS = 400_000

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.columns import FINDING, build
 from checkers.evidence import Evidence
-from checkers.kernel import FATE, Context, Fates, Log, Sends
-from checkers.source import numbers
+from checkers.partition.fates import FATE, Context, Fates, Log, Sends
+from checkers.tables.output import FINDING, build
+from checkers.tables.source import numbers
 
 _SETTLED = [FATE[name] for name in ("kept", "unknown_kept", "duplicated", "moved", "phantom")]
 

@@ -2,7 +2,7 @@
 
 A partition that fits is judged whole. A large one is judged in pieces of two kinds: by sequence (the fate of
 every message sent in that range) and by offset (replicas against each other). What two pieces say about the
-same record is put right afterwards (`checkers.pieces`).
+same record is put right afterwards (`checkers.fast.cut`).
 """
 
 from __future__ import annotations
@@ -16,16 +16,31 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.arrays import context_of, copy_arrays, send_arrays, write
-from checkers.columns import FINDING, TALLY, build
-from checkers.compare import Edge as OrderEdge
-from checkers.compare import differences, out_of_order
 from checkers.evidence import Evidence, Sightings, sightings_of
-from checkers.kernel import FATE_NAMES, OK, Context, Fates, Log, Sends, decide, split_logs
-from checkers.keys import KeyIndex
-from checkers.reading import Edge, content_rows, read_arrays, read_edges, reads_of_edges, sequence_rows
-from checkers.rows import difference_rows, flagged, life_table, of_messages, stray_rows, undetermined_row
-from checkers.source import Source, TopicPartition, Window, numbers, read_findings, read_rows, row_groups
+from checkers.fast.rows import difference_rows, flagged, life_table, of_messages, stray_rows, undetermined_row
+from checkers.partition.consumers import (
+    Edge,
+    content_rows,
+    read_arrays,
+    read_edges,
+    reads_of_edges,
+    sequence_rows,
+)
+from checkers.partition.fates import FATE_NAMES, OK, Context, Fates, Log, Sends, decide, split_logs
+from checkers.partition.keys import KeyIndex
+from checkers.partition.replicas import Edge as OrderEdge
+from checkers.partition.replicas import differences, out_of_order
+from checkers.tables.arrays import context_of, copy_arrays, send_arrays, write
+from checkers.tables.output import FINDING, TALLY, build
+from checkers.tables.source import (
+    Source,
+    TopicPartition,
+    Window,
+    numbers,
+    read_findings,
+    read_rows,
+    row_groups,
+)
 from harness.history.schema import OUTCOMES
 
 SEND_COLUMNS = (

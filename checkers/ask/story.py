@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from checkers.ask.sql import history_of
 from checkers.evidence import Evidence, gather
-from checkers.source import open_source
-from checkers.sql import history_of
-from checkers.views import table_frame
+from checkers.spark.views import table_frame
+from checkers.tables.source import open_source
 from harness.errors import BadDataError, UsageError
 
 
@@ -48,7 +48,7 @@ def _rows(frame: Any) -> list[dict[str, Any]]:
 def _find(session: Any, folder: Path, message: str) -> dict[str, Any]:
     from pyspark.sql import functions as f
 
-    from checkers.columns import LIFE, ddl
+    from checkers.tables.output import LIFE, ddl
 
     path = folder / "life.parquet"
     if not path.exists():

@@ -16,10 +16,10 @@ from typing import Any, TextIO
 
 import pyarrow.parquet as pq
 
-from checkers.jepsen import Exported, Op, edn, operations
-from checkers.source import Source, open_source, partitions
-from checkers.sql import history_of
-from checkers.views import table_frame
+from checkers.ask.jepsen_operations import Exported, Op, edn, operations
+from checkers.ask.sql import history_of
+from checkers.spark.views import table_frame
+from checkers.tables.source import Source, open_source, partitions
 from harness.errors import UsageError
 
 WRITER_STEP = 10**12

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from checkers.columns import FINDING, LIFE, ddl
-from checkers.source import Source, read_small
+from checkers.tables.output import FINDING, LIFE, ddl
+from checkers.tables.source import Source, read_small
 from harness.history.schema import SPARK, TABLES, VIEWS
 
 DERIVED = {"life": LIFE, "findings": FINDING}

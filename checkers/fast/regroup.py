@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from checkers.columns import TALLY, build
-from checkers.source import SPLIT, Piece, Source, TopicPartition, file_system, line_of, refuse_nulls
+from checkers.tables.output import TALLY, build
+from checkers.tables.source import SPLIT, Piece, Source, TopicPartition, file_system, line_of, refuse_nulls
 from harness.errors import BadDataError
 from harness.history.schema import TABLES
 

@@ -9,8 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.causes import duplicate_causes, loss_causes
-from checkers.columns import BENIGN, FINDING, LIFE, build
-from checkers.compare import KINDS, Difference
 from checkers.evidence import (
     Evidence,
     Sightings,
@@ -21,8 +19,10 @@ from checkers.evidence import (
     own_epoch_at,
     writer_columns,
 )
-from checkers.kernel import FATE, FATE_NAMES, OK, Context, Fates, Log, Sends
-from checkers.source import numbers
+from checkers.partition.fates import FATE, FATE_NAMES, OK, Context, Fates, Log, Sends
+from checkers.partition.replicas import KINDS, Difference
+from checkers.tables.output import BENIGN, FINDING, LIFE, build
+from checkers.tables.source import numbers
 
 
 def nullable(values: Any, kind: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.fs as pafs
 
-from checkers.source import file_system
+from checkers.tables.source import file_system
 from harness.errors import BadDataError
 
 

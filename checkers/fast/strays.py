@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers.columns import FINDING, LIFE, TALLY, build
-from checkers.source import Source
-from checkers.views import output_frame, table_frame
+from checkers.spark.views import output_frame, table_frame
+from checkers.tables.output import FINDING, LIFE, TALLY, build
+from checkers.tables.source import Source
 
 _STRAY = ("foreign", "misrouted")
 _OVERWRITTEN = "overwritten"

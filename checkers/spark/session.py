@@ -99,7 +99,7 @@ def java_flags(cache: Path) -> str:
 
 
 def archive_path(cache: Path) -> Path:
-    """Where the class-data archive of this PySpark and this Java is to lie (`checkers.class_data`)."""
+    """Where the class-data archive of this PySpark and this Java is to lie (`checkers.spark.class_data`)."""
     import pyspark
 
     home = os.environ.get("JAVA_HOME")
@@ -151,7 +151,7 @@ def start_session(
         starting.submit(_begin, wanted).result()
         session = SparkSession.builder.config(map=dict(wanted)).getOrCreate()  # the active one of this thread
         if warm:
-            from checkers.warm import warm_up
+            from checkers.spark.warm import warm_up
 
             warm_up(session)
         return session

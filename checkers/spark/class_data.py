@@ -1,6 +1,6 @@
 """Spark's class-data archive: the classes that a judgement loads, laid down once, halve a session's start.
 
-    python -m checkers.class_data        # makes it when it is missing; `make setup` does
+    python -m checkers.spark.class_data        # makes it when it is missing; `make setup` does
 
 It fits one Java and one PySpark in one place; Java ignores one that does not fit.
 """
@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from checkers.session import archive_path, cache_dir, java_flags, start_session
+from checkers.spark.session import archive_path, cache_dir, java_flags, start_session
 from harness.errors import AckedError
 
 END_WITHIN_S = 120.0

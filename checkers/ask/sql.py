@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from checkers.columns import FINDING, LIFE, ddl
-from checkers.source import open_source
-from checkers.views import table_frame
+from checkers.spark.views import table_frame
+from checkers.tables.output import FINDING, LIFE, ddl
+from checkers.tables.source import open_source
 from harness.errors import BadDataError
 from harness.history.schema import TABLES, VIEWS
 
