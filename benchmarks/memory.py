@@ -10,7 +10,7 @@ from pathlib import Path
 from docker.errors import DockerException
 
 from harness.errors import UnfitError
-from harness.lab import docker_engine
+from harness.lab.docker import engine as docker_engine
 
 _EVERY_S = 1.0
 _ENGINE = ("dockerd", "containerd", "containerd-shim")

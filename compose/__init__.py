@@ -1,1 +1,1 @@
-"""Docker Compose files and the image's recipe; data only, read by `harness.lab.compose`."""
+"""Docker Compose files and the image's recipe; data only, read by `harness.lab.docker.lab`."""

@@ -3,7 +3,7 @@
 #
 #   eval "$(compose/engine.sh start)"     # prints `export DOCKER_HOST=...`; a second start finds the first
 #   compose/base-image.sh                 # only where no image registry can be reached
-#   python -m harness.lab.docker_image    # builds the hosts' image, or says that it is there
+#   python -m harness.lab.docker.image    # builds the hosts' image, or says that it is there
 #   compose/engine.sh stop                # ends the engine, removes its chains and docker0; keeps images
 #   compose/engine.sh purge               # the same, and forgets the images
 #

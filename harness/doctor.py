@@ -15,8 +15,8 @@ from pathlib import Path
 from harness.artifacts.cache import cache_dir, writable
 from harness.artifacts.java import INSTALL, MIN_JAVA, find_java
 from harness.errors import UnfitError
-from harness.lab import docker_engine
-from harness.probes import PROBES
+from harness.kernel_probes import PROBES
+from harness.lab.docker import engine as docker_engine
 
 GIB = 1 << 30
 MIN_DISK_BYTES, MIN_MEMORY_BYTES = 3 * GIB, 2 * GIB
@@ -108,7 +108,7 @@ def _inside(names: list[str]) -> dict[str, _Found]:
     """Everything that is tried in namespaces of its own, in one process."""
     if not names:
         return {}
-    command = [sys.executable, "-m", "harness.probes", *names]
+    command = [sys.executable, "-m", "harness.kernel_probes", *names]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except subprocess.TimeoutExpired:

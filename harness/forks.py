@@ -2,10 +2,10 @@
 
 The process that forks has one thread, forks when it is told to, and tells who has ended. It ends with whoever
 started it, and its forks with it. Both sides talk JSON through a socket that keeps messages apart:
-``{"begin": 1, "module": "harness.run.cell", "arguments": [...], "network": "/run/netns/client1"}``, with the
-descriptors of its standard streams, has a fork do what `python -m MODULE ARGUMENTS` would do (the function
-`main` of that module), in that network where one is named; ``{"signal": 15, "to": 1}`` signals it, and
-``{"ended": 1, "status": 0}`` is the answer.
+``{"begin": 1, "module": "harness.series.cell", "arguments": [...], "network": "/run/netns/client1"}``, with
+the descriptors of its standard streams, has a fork do what `python -m MODULE ARGUMENTS` would do (the
+function `main` of that module), in that network where one is named; ``{"signal": 15, "to": 1}`` signals it,
+and ``{"ended": 1, "status": 0}`` is the answer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from harness.lab.namespaces import die_with_parent, enter_network, leave_with
+from harness.lab.embedded.namespaces import die_with_parent, enter_network, leave_with
 
 _END_S = 10.0
 _LONGEST = 1 << 20

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from harness.errors import InvalidRunError
 from harness.lab.model import Lab
-from nemesis.chains import Chains
-from nemesis.links import Link
-from nemesis.matrix import Call, Look, blocked, calls, still_alive, wrongly_dead
-from nemesis.prober import Prober
-from nemesis.rules import Ruleset, normalised
+from nemesis.network.chains import Chains
+from nemesis.network.links import Link
+from nemesis.network.rules import Ruleset, normalised
+from nemesis.proof.prober import Prober
+from nemesis.proof.reachability import Call, Look, blocked, calls, still_alive, wrongly_dead
 
 LOOK_WITHIN_S = 0.3
 """How long a silent link is waited for; a live one answers within a millisecond or two."""

@@ -26,20 +26,20 @@ from harness.history.journal import Journal
 from harness.kafka.wire.dialect import MODERN, Dialect
 from harness.lab.model import Lab
 from harness.waiting import wait_until
-from nemesis import links
-from nemesis.chains import Chains
-from nemesis.cut import Cut, Flapping
-from nemesis.degrade import Degrade
-from nemesis.disconnect import Disconnected
 from nemesis.fault import Action, Evidence, Fault, Injection
 from nemesis.ground import Ground
-from nemesis.links import Link
+from nemesis.network import links
+from nemesis.network.chains import Chains
+from nemesis.network.cut import Cut, Flapping
+from nemesis.network.degrade import Degrade
+from nemesis.network.disconnect import Disconnected
+from nemesis.network.links import Link
+from nemesis.network.rules import CutAction, normalised
 from nemesis.operator import Operator
-from nemesis.pausing import Paused
-from nemesis.prober import Prober
-from nemesis.processes import Ending, Restart, RollingRestart
+from nemesis.processes.killing import Ending, Restart, RollingRestart
+from nemesis.processes.pausing import Paused
+from nemesis.proof.prober import Prober
 from nemesis.roster import Roster
-from nemesis.rules import CutAction, normalised
 from nemesis.storage.disks import Disks
 from nemesis.storage.faults import Storage
 
@@ -113,7 +113,7 @@ class Nemesis:
         return self.cut_links(f"bridge {left} | {over} | {right}", found, action=action)
 
     def ring(self, *groups: str, calls_only: bool = True, action: CutAction = "drop") -> Injection:
-        """Each group reaches only its neighbours; see `nemesis.links.ring`."""
+        """Each group reaches only its neighbours; see `nemesis.network.links.ring`."""
         found = links.ring(self._topology, *groups, calls_only=calls_only)
         return self.cut_links(f"ring {', '.join(groups)}", found, action=action)
 

@@ -10,8 +10,8 @@ from harness.history.journal import Journal
 from harness.lab.model import Host, Lab, Topology
 from nemesis.fault import Fault, Injection
 from nemesis.ground import Ground
-from nemesis.processes import Ended, Ending, Restart, running
-from nemesis.rules import chain_name
+from nemesis.network.rules import chain_name
+from nemesis.processes.killing import Ended, Ending, Restart, running
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Roster:
         return injection
 
     def running(self, patterns: Sequence[str]) -> tuple[Host, ...]:
-        """Hosts meant by ``patterns`` whose process runs; see `nemesis.processes.running`."""
+        """Hosts meant by ``patterns`` whose process runs; see `nemesis.processes.killing.running`."""
         return running(self.lab, self.topology, patterns)
 
     def ended(self, hosts: Sequence[Host], ending: Ending, restart: Restart | None) -> Ended:

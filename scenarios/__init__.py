@@ -1,1 +1,4 @@
-"""The catalogue: one module per case, each with a `SCENARIO` (or a tuple `SCENARIOS`)."""
+"""The catalogue: one module per case, each with a `SCENARIO` (or a tuple `SCENARIOS`), in a folder per article.
+
+A scenario's body runs in the harness's process; its claims are data that the checker evaluates later.
+"""

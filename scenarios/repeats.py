@@ -14,7 +14,16 @@ from pathlib import Path
 from harness.errors import EXIT_USAGE, AckedError, BadDataError
 from harness.kafka.versions import version_key
 from harness.run.catalogue import all_scenarios
-from harness.run.rows import NOT_JUDGED, Row, alike_at_the_end, by_key, read_rows, same_claims, span, verdicts
+from harness.series.rows import (
+    NOT_JUDGED,
+    Row,
+    alike_at_the_end,
+    by_key,
+    read_rows,
+    same_claims,
+    span,
+    verdicts,
+)
 
 DOCS = Path(__file__).parent.parent / "docs"
 CATALOGUE, VERSIONS = DOCS / "repeats.md", DOCS / "repeats-kraft.md"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 from harness import doctor
-from harness.lab import docker_engine
+from harness.lab.docker import engine as docker_engine
 
 settings.register_profile("acked", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("explore", deadline=None, max_examples=1000)

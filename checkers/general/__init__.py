@@ -1,0 +1,5 @@
+"""The general plan: the same fates and findings by relational operations alone, wherever the files lie.
+
+Runs in Spark's driver, except that causes are attributed in the workers by the code of the fast plan. Slower
+than the fast plan, since it shuffles; in tests it is that plan's oracle.
+"""

@@ -28,7 +28,7 @@ from harness.kafka.java import (
     write_log_config,
     write_properties,
 )
-from harness.lab.namespaces import run_inside
+from harness.lab.embedded.namespaces import run_inside
 from harness.waiting import wait_until
 
 START_S = 60.0

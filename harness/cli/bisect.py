@@ -11,10 +11,10 @@ import typer
 
 from harness.console import Progress
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN
-from harness.run.bisect import candidates, search
 from harness.run.catalogue import find
-from harness.run.cell import Cell, run_cell
-from harness.run.matrix import CellResult, judge_cell, versions_of
+from harness.series.bisect import candidates, search
+from harness.series.cell import Cell, run_cell
+from harness.series.pool import CellResult, judge_cell, versions_of
 
 
 def bisect(

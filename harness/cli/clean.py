@@ -8,7 +8,8 @@ import typer
 from rich.console import Console
 
 from harness.errors import UnfitError
-from harness.lab import docker_engine, docker_sweep
+from harness.lab.docker import engine as docker_engine
+from harness.lab.docker import sweep as docker_sweep
 
 
 def clean(

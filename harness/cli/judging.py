@@ -32,7 +32,7 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print the judgement as JSON.")] = False,
 ) -> None:
     """Judge one or many stored runs by Spark alone. The worst verdict gives the exit code."""
-    from harness.run.rejudge import judge_folders, judge_imported
+    from harness.series.rejudge import judge_folders, judge_imported
 
     if imported is not None:
         raise typer.Exit(judge_imported(imported, as_json=as_json, master=master, plan=plan))

@@ -15,10 +15,10 @@ from rich.table import Table
 from harness.console import Progress
 from harness.errors import UsageError
 from harness.run.catalogue import all_scenarios
-from harness.run.many import Series, run_series
-from harness.run.matrix import SIDE_BY_SIDE, column_key, plan, versions_of
-from harness.run.rows import NOT_JUDGED, Row, by_key, remaining, span, verdicts, worst
 from harness.scenario import Scenario
+from harness.series.pool import SIDE_BY_SIDE, column_key, plan, versions_of
+from harness.series.rows import NOT_JUDGED, Row, by_key, remaining, span, verdicts, worst
+from harness.series.series import Series, run_series
 
 _STYLES = {"as declared": "green", "violated": "red", "unknown": "yellow"}
 _SIGNS = {"as declared": "✓", "violated": "✗", "unknown": "?"}

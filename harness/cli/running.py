@@ -11,7 +11,7 @@ import typer
 
 from harness.console import Progress
 from harness.errors import UsageError
-from harness.lab.namespaces import run_inside
+from harness.lab.embedded.namespaces import run_inside
 
 LABS = ("embedded", "compose")
 
@@ -41,9 +41,9 @@ def run(
     Exit code: 0 as declared, 1 violated, 2 unknown or invalid, 3 this machine cannot, 254 usage, 255 crash.
     """
     from harness.run.catalogue import find
-    from harness.run.cell import speaking
     from harness.run.folder import RunFolder
     from harness.run.session import prepare, run_and_judge
+    from harness.series.cell import speaking
 
     if lab not in LABS:
         raise UsageError(f"There is no lab {lab!r}; say {' or '.join(LABS)}.")
@@ -84,11 +84,12 @@ def _many(
     from rich.console import Console
 
     from checkers.judge import VERDICTS
-    from harness.run import many, rows
     from harness.run.catalogue import find
-    from harness.run.matrix import SIDE_BY_SIDE
     from harness.run.session import prepare
-    from harness.run.shared import groups
+    from harness.series import rows
+    from harness.series import series as many
+    from harness.series.pool import SIDE_BY_SIDE
+    from harness.series.shared import groups
 
     if name and (everything or pattern):
         raise UsageError(f"Either {name!r} or --all; --filter takes a glob for a part of the catalogue.")

@@ -22,9 +22,11 @@ from harness.history.journal import Journal
 from harness.kafka.config import KRaftNode, broker_properties, kraft_properties, zookeeper_properties
 from harness.kafka.java import BROKER, ZOOKEEPER
 from harness.kafka.versions import KafkaVersion, kafka_version
-from harness.lab import docker_engine, docker_image, docker_sweep
-from harness.lab.compose import ComposeLab
-from harness.lab.docker_project import compose_file, rebased, variables, write_command
+from harness.lab.docker import engine as docker_engine
+from harness.lab.docker import image as docker_image
+from harness.lab.docker import sweep as docker_sweep
+from harness.lab.docker.lab import ComposeLab
+from harness.lab.docker.project import compose_file, rebased, variables, write_command
 from harness.lab.model import Host, MainProcess
 from harness.lab.topology import ROLES_BY_MODE, three_azs
 

@@ -13,8 +13,9 @@ from harness.scenario import Scenario
 
 
 def modules() -> list[str]:
-    """Names of the modules below `scenarios/`."""
-    return [f"scenarios.{found.name}" for found in pkgutil.iter_modules(scenarios.__path__)]
+    """Names of the modules below `scenarios/`, those in its folders included."""
+    found = pkgutil.walk_packages(scenarios.__path__, f"{scenarios.__name__}.")
+    return [module.name for module in found if not module.ispkg]
 
 
 @cache

@@ -23,18 +23,18 @@ from harness.history.journal import Journal
 from harness.history.schema import SCHEMA_VERSION
 from harness.kafka.versions import KafkaVersion
 from harness.kafka.wire.dialect import dialect
-from harness.lab.embedded import EmbeddedLab
+from harness.lab.embedded.lab import EmbeddedLab
 from harness.lab.model import Lab
 from harness.lab.topology import three_azs
 from harness.run.configs import record_broker_configs, record_topic_configs
 from harness.run.folder import CLAIMS, RunFolder, write_json
 from harness.run.stage import Stage
-from harness.run.watching import Watch
+from harness.run.watch import Watch
 from harness.scenario import Scenario, Setup, Topic
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
 from nemesis.storage.disks import Disks
-from workloads.client import Client
+from workloads.client.client import Client
 
 _CATCH_UP_S = 15.0
 STREAM_PARTITIONS = 3
@@ -274,7 +274,7 @@ def make_lab(options: RunOptions, run_dir: Path) -> Lab:
     """The lab that the options name, not up yet."""
     topology = three_azs(options.mode)
     if options.lab == "compose":
-        from harness.lab.compose import ComposeLab
+        from harness.lab.docker.lab import ComposeLab
 
         return ComposeLab(topology, run_dir)
     return EmbeddedLab(topology, run_dir)

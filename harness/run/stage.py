@@ -23,8 +23,8 @@ from harness.run.writers import BoundWriter
 from harness.scenario import Setup, Topic
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
-from workloads.client import Client, Stream
-from workloads.spec import Load, Reader, ReadResult, Via, Writer
+from workloads.client.client import Client, Stream
+from workloads.protocol.spec import Load, Reader, ReadResult, Via, Writer
 
 _CALM = {"batch.num.messages": 4}
 """An idempotent librdkafka producer polls without pause, on a core of its own, as long as five messages of a

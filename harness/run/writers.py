@@ -6,8 +6,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from harness.errors import InvalidRunError, WaitTimeoutError
-from workloads.client import Client, ZombieWrites
-from workloads.spec import SendResult, Writer, ZombieResult
+from workloads.client.client import Client, ZombieWrites
+from workloads.protocol.spec import SendResult, Writer, ZombieResult
 
 
 @dataclass(frozen=True)

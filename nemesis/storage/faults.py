@@ -9,7 +9,7 @@ from typing import Literal
 from harness.errors import InvalidRunError, UnfitError, UsageError
 from harness.lab.model import Host
 from nemesis.fault import Action, Evidence, Injection
-from nemesis.processes import Restart
+from nemesis.processes.killing import Restart
 from nemesis.roster import Roster
 from nemesis.storage import logs
 from nemesis.storage.disk import Disk

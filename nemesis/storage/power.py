@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.errors import InvalidRunError
 from nemesis.fault import Evidence, Kind
-from nemesis.processes import Ended
+from nemesis.processes.killing import Ended
 from nemesis.storage import logs
 from nemesis.storage.disk import Disk
 from nemesis.storage.logs import TopicPartition

@@ -12,9 +12,9 @@ from harness.history.journal import Journal
 from harness.lab.model import Lab, MainProcess
 from harness.waiting import wait_until
 from nemesis.fault import Injection
-from nemesis.matrix import Call, Look, calls
 from nemesis.nemesis import Nemesis
-from nemesis.rules import CHAIN_PREFIX, normalised
+from nemesis.network.rules import CHAIN_PREFIX, normalised
+from nemesis.proof.reachability import Call, Look, calls
 from nemesis.storage.disk import DiskKind
 from nemesis.storage.disks import Disks
 

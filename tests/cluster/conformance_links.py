@@ -8,8 +8,8 @@ from conformance_bench import Bench, az, case, expect_dead, recorded, refused_to
 
 from harness.errors import UnfitError
 from harness.waiting import wait_until
-from nemesis.matrix import Call
-from nemesis.prober import Prober
+from nemesis.proof.prober import Prober
+from nemesis.proof.reachability import Call
 
 
 @case

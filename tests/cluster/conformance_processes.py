@@ -5,7 +5,7 @@ from __future__ import annotations
 from conformance_bench import FOUR, Bench, case, refused_to
 
 from harness.errors import InvalidRunError
-from nemesis.matrix import Call
+from nemesis.proof.reachability import Call
 
 
 @case
@@ -71,6 +71,6 @@ def rolling_restart(bench: Bench) -> None:
 
 @case
 def client_killed(bench: Bench) -> None:
-    pipe = bench.lab.open_module("client1", "nemesis.probe", ())
+    pipe = bench.lab.open_module("client1", "nemesis.proof.agent", ())
     bench.nemesis.kill_client("client1", pipe.kill, lambda: pipe.poll() is None)
     assert pipe.wait(5.0) != 0

@@ -9,9 +9,9 @@ from conformance_bench import FOUR, Bench, case, recorded, refused_to
 
 from harness.errors import AckedError, InvalidRunError, UsageError
 from harness.waiting import wait_until
-from nemesis.matrix import Call
 from nemesis.nemesis import Nemesis
-from nemesis.rules import CHAIN_PREFIX, normalised
+from nemesis.network.rules import CHAIN_PREFIX, normalised
+from nemesis.proof.reachability import Call
 
 
 @case

@@ -20,9 +20,9 @@ import conformance_storage
 from conformance_bench import CASES, Bench
 
 from harness.errors import AckedError
-from harness.lab.embedded import EmbeddedLab
+from harness.lab.embedded.lab import EmbeddedLab
+from harness.lab.embedded.namespaces import run_inside
 from harness.lab.model import Lab
-from harness.lab.namespaces import run_inside
 from harness.lab.topology import three_azs
 from nemesis.storage.disks import Disks
 
@@ -65,7 +65,7 @@ def main() -> int:
     kind, run_dir, names = sys.argv[1], Path(sys.argv[2]), sys.argv[3:] or list(CASES)
     topology = three_azs("zookeeper")
     if kind == "compose":
-        from harness.lab.compose import ComposeLab
+        from harness.lab.docker.lab import ComposeLab
 
         return run_cases(ComposeLab(topology, run_dir), names)
     return run_inside(lambda: run_cases(EmbeddedLab(topology, run_dir), names))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from harness.lab.namespaces import NAMESPACE_DIR
+from harness.lab.embedded.namespaces import NAMESPACE_DIR
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,13 @@ from pathlib import Path
 from harness import artifacts
 from harness.console import Progress
 from harness.kafka.versions import kafka_version
-from harness.lab.namespaces import run_inside
+from harness.lab.embedded.namespaces import run_inside
 from harness.run.folder import RunFolder
 from harness.run.runner import RunOptions, run_scenario
 from harness.scenario import Scenario
-from scenarios import hw_truncation, isr_change_stuck, power_cut, unclean_election
+from scenarios.article000 import isr_change_stuck, unclean_election
+from scenarios.article001 import power_cut
+from scenarios.article002 import hw_truncation
 
 
 def _broker_config(scenario: Scenario, **config: str) -> Scenario:

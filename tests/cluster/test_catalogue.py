@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.run.rows import read_rows
+from harness.series.rows import read_rows
 from harness.waiting import wait_until
 from tests.cluster.conftest import acked, processes_of, run_by
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.lab import docker_engine, docker_sweep
+from harness.lab.docker import engine as docker_engine
+from harness.lab.docker import sweep as docker_sweep
 from harness.waiting import wait_until
 
 pytestmark = [pytest.mark.compose, pytest.mark.long]

@@ -26,8 +26,10 @@ from harness.cluster.zookeeper_mode import ZooKeeperCluster
 from harness.errors import LabError, UsageError
 from harness.history.journal import Journal
 from harness.kafka.versions import kafka_version
-from harness.lab import docker_engine, docker_image, docker_sweep
-from harness.lab.compose import ComposeLab
+from harness.lab.docker import engine as docker_engine
+from harness.lab.docker import image as docker_image
+from harness.lab.docker import sweep as docker_sweep
+from harness.lab.docker.lab import ComposeLab
 from harness.lab.model import MainProcess
 from harness.lab.topology import three_azs
 from harness.scenario import Setup, Topic
@@ -38,7 +40,7 @@ pytestmark = pytest.mark.compose
 _HARNESS = """
 import sys
 from pathlib import Path
-from harness.lab.compose import ComposeLab
+from harness.lab.docker.lab import ComposeLab
 from harness.lab.topology import three_azs
 lab = ComposeLab(three_azs("zookeeper"), Path(sys.argv[1]))
 lab.up()

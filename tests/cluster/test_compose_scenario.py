@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.lab import docker_engine, docker_sweep
+from harness.lab.docker import engine as docker_engine
+from harness.lab.docker import sweep as docker_sweep
 from tests.cluster.conftest import acked
 
 pytestmark = pytest.mark.compose

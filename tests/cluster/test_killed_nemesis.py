@@ -14,7 +14,8 @@ import pytest
 from conformance_worker import CASES
 
 from harness.cli.clean import clean
-from harness.lab import docker_engine, docker_sweep
+from harness.lab.docker import engine as docker_engine
+from harness.lab.docker import sweep as docker_sweep
 from harness.waiting import wait_until
 from tests.cluster.conftest import left_on_machine, processes_of
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.lab.topology import three_azs
-from nemesis.links import Link, isolate, parse
-from nemesis.matrix import blocked, calls
-from nemesis.rules import chain_name, cut_rules
+from nemesis.network.links import Link, isolate, parse
+from nemesis.network.rules import chain_name, cut_rules
+from nemesis.proof.reachability import blocked, calls
 
 TOPOLOGY = three_azs("zookeeper")
 NAMES = [host.name for host in TOPOLOGY.hosts]

@@ -16,7 +16,7 @@ import pytest
 import checkers.spark.session
 from harness.errors import EXIT_BAD_DATA, EXIT_VIOLATED, BadDataError
 from harness.history import example
-from harness.run.rejudge import judge_imported
+from harness.series.rejudge import judge_imported
 
 pytestmark = pytest.mark.spark
 

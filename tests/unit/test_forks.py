@@ -16,7 +16,7 @@ from harness.forks import Fork, Forks
 from harness.waiting import wait_until
 
 UNKNOWN = ["no-such-scenario", "2.7.1", "zookeeper", "embedded"]
-CELL = "harness.run.cell"
+CELL = "harness.series.cell"
 
 
 def anew() -> Forks:
@@ -65,7 +65,7 @@ def test_a_fork_is_spoken_to_through_pipes(forks: Forks, tmp_path: Path) -> None
     reading, asking = os.pipe()
     answering, telling = os.pipe()
     with (tmp_path / "errors").open("ab") as errors:
-        fork = forks.begin("nemesis.probe", [], (reading, telling, errors.fileno()))
+        fork = forks.begin("nemesis.proof.agent", [], (reading, telling, errors.fileno()))
     os.close(reading)
     os.close(telling)
     with os.fdopen(asking, "w") as to, os.fdopen(answering) as of:
@@ -84,7 +84,7 @@ def test_a_fork_is_spoken_to_through_pipes(forks: Forks, tmp_path: Path) -> None
 def test_a_network_that_is_not_there_ends_the_fork(forks: Forks, tmp_path: Path) -> None:
     with Path(os.devnull).open("rb") as nothing, (tmp_path / "log").open("ab") as log:
         streams = nothing.fileno(), log.fileno(), log.fileno()
-        fork = forks.begin("nemesis.probe", [], streams, tmp_path / "nowhere")
+        fork = forks.begin("nemesis.proof.agent", [], streams, tmp_path / "nowhere")
     fork.wait(30)
     assert fork.status == 255
     assert "nowhere" in (tmp_path / "log").read_text()
@@ -100,7 +100,7 @@ class Waiting:
     def __init__(self, forks: Forks) -> None:
         reading, self.held = os.pipe()
         nothing = os.open(os.devnull, os.O_WRONLY)
-        self.fork = forks.begin("nemesis.probe", [], (reading, nothing, nothing))
+        self.fork = forks.begin("nemesis.proof.agent", [], (reading, nothing, nothing))
         os.close(reading)
         os.close(nothing)
         wait_until(lambda: forks_of(forks.pid), within_s=60, awaiting="the fork to begin")
@@ -140,7 +140,7 @@ def test_nothing_outlives_a_killed_harness(start: str, tmp_path: Path) -> None:
     program = (
         "import os, sys; from harness.forks import Forks\n"
         f"one = Forks.{start}; reading, _ = os.pipe()\n"
-        "one.begin('nemesis.probe', [], (reading, 2, 2))\n"
+        "one.begin('nemesis.proof.agent', [], (reading, 2, 2))\n"
         "print(one.pid, flush=True); sys.stdin.read()"
     )
     starter = subprocess.Popen(

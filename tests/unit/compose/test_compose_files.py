@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.lab.docker_image import COMPOSE_DIR
-from harness.lab.docker_project import compose_file, rebased, variables
+from harness.lab.docker.image import COMPOSE_DIR
+from harness.lab.docker.project import compose_file, rebased, variables
 from harness.lab.topology import three_azs
 
 _COMMANDS = {"docker-compose": ["docker-compose"], "docker compose": ["docker", "compose"]}

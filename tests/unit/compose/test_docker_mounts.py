@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.lab import docker_mounts
+from harness.lab.docker import mounts as docker_mounts
 
 _TABLE = r"""
 22 27 0:21 / /proc rw,relatime - proc proc rw

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from harness.errors import LabError, UnfitError, UsageError
-from harness.lab import docker_engine, docker_image, docker_sweep
-from harness.lab.compose import ComposeLab
-from harness.lab.docker_project import compose_file, rebased
+from harness.lab.docker import engine as docker_engine
+from harness.lab.docker import image as docker_image
+from harness.lab.docker import sweep as docker_sweep
+from harness.lab.docker.lab import ComposeLab
+from harness.lab.docker.project import compose_file, rebased
 from harness.lab.topology import three_azs
 
 

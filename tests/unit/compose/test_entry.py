@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.lab.docker_image import COMPOSE_DIR
-from harness.lab.docker_project import write_command
+from harness.lab.docker.image import COMPOSE_DIR
+from harness.lab.docker.project import write_command
 from harness.lab.model import MainProcess
 from harness.waiting import wait_until
 

@@ -14,11 +14,11 @@ from nemesis_fakes import TOPOLOGY, Remembering, Rows, crowded
 
 import nemesis
 from harness.errors import InvalidRunError, UsageError
-from nemesis import links
 from nemesis.fault import Injection
-from nemesis.links import Link
-from nemesis.matrix import Call, Look, calls, still_alive
-from nemesis.rules import cut_rules
+from nemesis.network import links
+from nemesis.network.links import Link
+from nemesis.network.rules import cut_rules
+from nemesis.proof.reachability import Call, Look, calls, still_alive
 
 SOURCES = sorted(Path(nemesis.__file__).parent.rglob("*.py"))
 ROOT = Path(nemesis.__file__).parents[1]
@@ -29,8 +29,8 @@ TELL_THE_DATE = {
     "harness/clock.py",
     "harness/kafka/wire/produce.py",
     "harness/run/folder.py",
-    "harness/run/many.py",
-    "harness/run/rows.py",
+    "harness/series/series.py",
+    "harness/series/rows.py",
 }
 """Where the wall clock is meant: it says when something was, and no duration is taken from it."""
 

@@ -6,8 +6,8 @@ import pytest
 from nemesis_fakes import TOPOLOGY, crowded
 
 from harness.errors import UsageError
-from nemesis import links
-from nemesis.links import Link
+from nemesis.network import links
+from nemesis.network.links import Link
 
 
 def _text(found: tuple[Link, ...]) -> set[str]:

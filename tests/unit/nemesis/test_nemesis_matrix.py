@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nemesis_fakes import TOPOLOGY
 
-from nemesis.links import Link, parse
-from nemesis.matrix import CLOSED_PORT, Call, Look, calls, may_hold, still_alive, wrongly_dead
+from nemesis.network.links import Link, parse
+from nemesis.proof.reachability import CLOSED_PORT, Call, Look, calls, may_hold, still_alive, wrongly_dead
 
 CUT = (Link("broker1", "broker2", 9092),)
 CALL = Call("broker1", "broker2", 9092)

@@ -6,9 +6,9 @@ import pytest
 from nemesis_fakes import TOPOLOGY
 
 from harness.errors import UsageError
-from nemesis import links
-from nemesis.links import Link
-from nemesis.rules import chain_name, cut_rules, foreign, loss_rules, normalised
+from nemesis.network import links
+from nemesis.network.links import Link
+from nemesis.network.rules import chain_name, cut_rules, foreign, loss_rules, normalised
 
 ONE = (Link("broker1", "broker2"),)
 BROKER_1, BROKER_2 = (TOPOLOGY.host(name).address for name in ("broker1", "broker2"))

@@ -10,12 +10,12 @@ import pytest
 
 from harness.errors import InvalidRunError, UsageError
 from harness.kafka.versions import kafka_version
-from harness.run import matrix
-from harness.run.bisect import candidates, search
-from harness.run.cell import Cell, Ran, Running, run_cell, speaking
 from harness.run.folder import RunFolder
-from harness.run.matrix import CellResult, plan, summary, versions_of
 from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, speaks_of
+from harness.series import pool as matrix
+from harness.series.bisect import candidates, search
+from harness.series.cell import Cell, Ran, Running, run_cell, speaking
+from harness.series.pool import CellResult, plan, summary, versions_of
 from harness.waiting import wait_until
 
 

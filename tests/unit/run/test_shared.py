@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from harness.run.cell import Cell, Ran
 from harness.run.folder import RunFolder
-from harness.run.many import cells, select
-from harness.run.shared import groups, hand_over
+from harness.series.cell import Cell, Ran
+from harness.series.series import cells, select
+from harness.series.shared import groups, hand_over
 
 ISOLATED = Cell("leader-az-isolated", "2.7.1", "zookeeper")
 AGAIN = Cell("partition-6-leader-isolated", "2.7.1", "zookeeper")

@@ -13,7 +13,7 @@ from checkers.tables.output import FATES, FINDINGS
 from harness.run.catalogue import all_scenarios
 from harness.scenario import Scenario
 from scenarios import document
-from scenarios.configuration_matrix import KINDS, PRODUCERS, SCENARIO, fate_of
+from scenarios.beyond.configuration_matrix import KINDS, PRODUCERS, SCENARIO, fate_of
 
 EVERY = sorted(all_scenarios().values(), key=lambda scenario: scenario.name)
 _MARK = re.compile(r"FROM marks WHERE name = '([^']+)'")

@@ -10,11 +10,12 @@ import pytest
 from rich.console import Console
 
 from harness.errors import BadDataError, UsageError
-from harness.run import many, rows
 from harness.run.catalogue import all_scenarios
-from harness.run.cell import Cell
-from harness.run.matrix import CellResult
-from harness.run.rows import Row
+from harness.series import rows
+from harness.series import series as many
+from harness.series.cell import Cell
+from harness.series.pool import CellResult
+from harness.series.rows import Row
 from scenarios import repeats
 
 CLAIMS = {"a": "confirmed", "b": "confirmed", "c": "confirmed"}

@@ -9,7 +9,7 @@ import pytest
 from fake_broker import FakeBroker
 from local_lab import LocalLab
 
-from workloads.client import Client
+from workloads.client.client import Client
 
 Rows = Callable[[str], list[dict[str, Any]]]
 

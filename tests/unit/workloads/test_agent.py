@@ -12,8 +12,8 @@ from fake_broker import FakeBroker
 from local_lab import LocalLab
 
 from harness.errors import LabError, ProcessDiedError
-from workloads.client import Client
-from workloads.link import AgentLink
+from workloads.client.client import Client
+from workloads.client.link import AgentLink
 
 
 def test_it_starts_quickly(tmp_path: Path) -> None:
@@ -25,8 +25,9 @@ def test_it_starts_quickly(tmp_path: Path) -> None:
 
 def test_it_imports_nothing_heavy() -> None:
     code = (
-        "import sys, workloads.agent, workloads.raw, workloads.zombie, workloads.scripted, workloads.stream, "
-        "workloads.reader, workloads.member, workloads.transactions\n"
+        "import sys, workloads.agent.main\n"
+        "from workloads.agent.producers import pinned_series, raw, scripted, stream, transactions\n"
+        "from workloads.agent.consumers import assigned, group_member\n"
         "print(sorted({m.split('.')[0] for m in sys.modules} & {'pyarrow', 'pyspark', 'pandas', 'numpy'}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -34,14 +35,16 @@ def test_it_imports_nothing_heavy() -> None:
 
 
 def test_the_command_line_part_needs_no_client_library() -> None:
-    code = "import sys, workloads.agent; print('confluent_kafka' in sys.modules or 'kafka' in sys.modules)"
+    code = (
+        "import sys, workloads.agent.main; print('confluent_kafka' in sys.modules or 'kafka' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 
 def test_the_end_of_its_input_ends_it(tmp_path: Path) -> None:
     lab = LocalLab(tmp_path)
-    argv = [*lab.python(), "-m", "workloads.agent", "--host", "client1", "--az", "az1"]
+    argv = [*lab.python(), "-m", "workloads.agent.main", "--host", "client1", "--az", "az1"]
     pipe = lab.open_pipe("client1", [*argv, "--journal", str(tmp_path / "j.jsonl")])
     pipe.stdin.close()
     assert pipe.wait(10) == 0

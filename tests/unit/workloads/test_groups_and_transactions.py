@@ -10,8 +10,8 @@ from confluent_kafka import Producer
 
 from harness.errors import LabError
 from harness.waiting import wait_until
-from workloads.client import Client
-from workloads.spec import Reader, Writer
+from workloads.client.client import Client
+from workloads.protocol.spec import Reader, Writer
 
 Rows = Callable[[str], list[dict[str, Any]]]
 

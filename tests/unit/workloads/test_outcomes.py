@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workloads.outcomes import RULES, classify
+from workloads.agent.outcomes import RULES, classify
 
 ONE_ATTEMPT = [
     (0, -1, "ok", "all replicas in sync have it"),

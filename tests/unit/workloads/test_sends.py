@@ -11,8 +11,8 @@ from fake_broker import NODE, Act, FakeBroker
 
 from harness.errors import LabError
 from harness.history.identity import decode
-from workloads.client import Client
-from workloads.spec import Writer
+from workloads.client.client import Client
+from workloads.protocol.spec import Writer
 
 Rows = Callable[[str], list[dict[str, Any]]]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.errors import UsageError
-from workloads.spec import (
+from workloads.protocol.spec import (
     Load,
     Reader,
     Writer,

@@ -13,8 +13,8 @@ from fake_broker import Act, FakeBroker
 from harness.errors import ProcessDiedError
 from harness.history.identity import decode
 from harness.waiting import wait_until
-from workloads.client import Client
-from workloads.spec import Load, Reader, Writer
+from workloads.client.client import Client
+from workloads.protocol.spec import Load, Reader, Writer
 
 Rows = Callable[[str], list[dict[str, Any]]]
 

@@ -1,0 +1,133 @@
+"""The image of every host: built once, found again by a hash of all that goes into it.
+
+    python -m harness.lab.docker.image      # build it now, or say that it is there
+
+Base: ACKED_BASE_IMAGE where set, else the one `compose/base-image.sh` made, else the public slim image.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from os import environ
+from pathlib import Path
+
+import docker
+from docker.errors import BuildError, ImageNotFound
+
+from harness.errors import AckedError, LabError, UnfitError
+from harness.lab.docker.engine import connect
+
+COMPOSE_DIR = Path(__file__).resolve().parents[3] / "compose"
+LOCAL_BASE = "acked/base:bookworm"
+PUBLIC_BASE = "debian:bookworm-slim"
+LABEL_CONTENT = "acked.content"
+_LIBRARIES = frozenset({"confluent-kafka", "kafka-python", "aiokafka", "kazoo", "tenacity"})
+_PYTHON = "3.11"
+"""Python of Debian bookworm, whatever version runs the harness."""
+
+
+def ensure(client: docker.DockerClient, say: Callable[[str], None] = lambda _text: None) -> str:
+    """Tag of the image, built now where it is not there yet. Raises LabError with the build's last words."""
+    base = base_image(client)
+    machine = str(client.info()["Architecture"])
+    digest = _content(base, machine)
+    tag = f"acked/node:{digest}"
+    try:
+        client.images.get(tag)
+    except ImageNotFound:
+        say(f"building the hosts' image {tag} on {base} (once; about half a minute)")
+        _build(client, tag, base, machine, digest)
+    return tag
+
+
+def base_image(client: docker.DockerClient) -> str:
+    """The base to build on."""
+    chosen = environ.get("ACKED_BASE_IMAGE")
+    if chosen:
+        return chosen
+    try:
+        client.images.get(LOCAL_BASE)
+    except ImageNotFound:
+        return PUBLIC_BASE
+    return LOCAL_BASE
+
+
+def requirements() -> list[str]:
+    """The client libraries of the image, at the versions that this project pins."""
+    asked = importlib.metadata.requires("acked") or []
+    plain = [line.split(";")[0].strip() for line in asked if "extra ==" not in line]
+    return sorted(line for line in plain if re.split(r"[=<>~! ]", line)[0] in _LIBRARIES)
+
+
+def _content(base: str, machine: str) -> str:
+    parts = [base, machine, *requirements()]
+    parts += [(COMPOSE_DIR / name).read_text() for name in ("Dockerfile", "entry.sh")]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+def _build(client: docker.DockerClient, tag: str, base: str, machine: str, digest: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="acked-image-") as folder:
+        context = Path(folder)
+        for name in ("Dockerfile", "entry.sh"):
+            shutil.copy(COMPOSE_DIR / name, context / name)
+        (context / "entry.sh").chmod(0o755)
+        _install_libraries(context / "site", machine)
+        try:
+            client.images.build(
+                path=folder,
+                tag=tag,
+                rm=True,
+                forcerm=True,
+                buildargs={"BASE_IMAGE": base},
+                labels={LABEL_CONTENT: digest},
+            )
+        except BuildError as error:
+            lines = [str(entry.get("stream") or entry.get("error") or "") for entry in error.build_log]
+            said = "".join(lines).strip().splitlines()[-12:]
+            raise LabError(
+                f"Building {tag} on {base} failed: {error.msg}; where no registry can be reached, make a "
+                f"base with compose/base-image.sh, or name one in ACKED_BASE_IMAGE.",
+                detail="\n".join(said),
+            ) from error
+
+
+def _install_libraries(target: Path, machine: str) -> None:
+    """Put wheels for the image's Python into ``target``; nothing of the host's own interpreter goes in."""
+    platforms = [f"manylinux_2_{minor}_{machine}" for minor in (36, 34, 28, 17)] + [
+        f"manylinux2014_{machine}"
+    ]
+    command = [
+        *(sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target)),
+        *("--only-binary", ":all:", "--implementation", "cp", "--python-version", _PYTHON),
+        *(word for name in platforms for word in ("--platform", name)),
+        *requirements(),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        raise UnfitError(
+            "The client libraries of the image could not be fetched with pip; see below.",
+            detail="\n".join(done.stderr.strip().splitlines()[-8:]),
+        )
+    shutil.rmtree(target / "bin", ignore_errors=True)
+
+
+def main() -> int:
+    """Build the image, or say that it is there."""
+    try:
+        tag = ensure(connect(), lambda text: print(text, file=sys.stderr))  # noqa: T201
+    except AckedError as error:
+        sys.stderr.write(f"acked: {error.message}\n{error.detail}\n")
+        return error.exit_code
+    sys.stdout.write(f"{tag}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

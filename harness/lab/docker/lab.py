@@ -1,0 +1,223 @@
+"""The Compose lab: every host a container on an internal network, driven with the Docker SDK.
+
+The Compose file gives the topology (`up --no-start`); everything after that goes through the engine. Each
+container is held by its entry script, and its main process is started inside it, so that a killed broker
+leaves a host which keeps its address and its rules, just like an embedded one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import docker
+from docker.errors import APIError
+
+from harness.artifacts.cache import cache_dir
+from harness.errors import LabError, UsageError
+from harness.lab.docker import engine as docker_engine
+from harness.lab.docker import image as docker_image
+from harness.lab.docker import mounts as docker_mounts
+from harness.lab.docker import network as docker_network
+from harness.lab.docker import project as docker_project
+from harness.lab.docker import sweep as docker_sweep
+from harness.lab.docker.exec import Exec, run, start_main
+from harness.lab.docker.pipe import DockerPipe
+from harness.lab.model import MainProcess, Pipe, Result, Topology
+from harness.waiting import wait_until
+
+T = TypeVar("T")
+_NETWORK = "lan"
+"""What the Compose files call it."""
+
+
+class ComposeLab:
+    """Hosts as containers of one Compose project."""
+
+    kind = "compose"
+
+    def __init__(self, topology: Topology, run_dir: Path) -> None:
+        """``topology`` gives the hosts; `up` moves their addresses to a subnet of this run's own."""
+        self.topology = topology
+        self.run_dir = run_dir.absolute()
+        self.project = f"acked-{os.getpid()}-{secrets.token_hex(3)}"
+        """Compose project, and value of the `acked.run` label."""
+        self._client: docker.DockerClient | None = None
+        self._containers: dict[str, str] = {}
+        self._main: dict[str, Exec] = {}
+        self._callbacks: list[Callable[[str], None]] = []
+        self._user = f"{os.getuid()}:{os.getgid()}"
+
+    def up(self) -> None:
+        """Build the image where it is missing, make network and containers, and start them on hold."""
+        self._client = client = docker_engine.connect()
+        docker_engine.compose_command()
+        with contextlib.suppress(LabError):  # two starts may sweep at once; `acked clean` says what stays
+            docker_sweep.remove(client, lambda thing: not thing.alive)
+        image = docker_image.ensure(client)
+        docker_engine.guard_route()
+        for host in self.topology.hosts:
+            self.data_dir(host.name).mkdir(parents=True, exist_ok=True)
+        self.topology = docker_project.create(client, self.project, self.topology, self.run_dir, image)
+        docker_engine.guard_route()  # another run may have ended, and taken it back, in between
+        label = f"{docker_engine.LABEL_RUN}={self.project}"
+        for entry in client.api.containers(all=True, filters={"label": label}):
+            self._containers[entry["Labels"]["com.docker.compose.service"]] = entry["Id"]
+        self._each(self._containers, lambda host: client.api.start(self._containers[host]))
+        docker_engine.require_on_bridge(self.topology.observer_address)
+
+    def down(self) -> None:
+        """Remove containers, network and volumes of this run; the run folder stays.
+
+        It also stays a mount while disks are mounted in it; a further call lets go of it then.
+        """
+        client, self._client = self._client, None
+        self._main.clear()
+        self._containers.clear()
+        try:
+            if client is not None:
+                docker_sweep.remove(client, lambda thing: thing.kind != "mount", run=self.project)
+                if all(thing.kind == "mount" for thing in docker_sweep.leftovers(client)):
+                    docker_engine.drop_guard_route()
+        finally:
+            if client is not None:
+                client.close()
+            docker_mounts.release(self.run_dir)
+
+    def data_dir(self, host: str) -> Path:
+        """The host's own folder; `/data` inside."""
+        return self.run_dir / "nodes" / host
+
+    def inside(self, host: str, path: Path) -> str:
+        """`/data/...` for the host's own folder; the artifact cache has the same path inside and outside."""
+        path = path.absolute()
+        if path.is_relative_to(self.data_dir(host)):
+            return str(Path("/data") / path.relative_to(self.data_dir(host)))
+        if path.is_relative_to(cache_dir()):
+            return str(path)
+        raise UsageError(
+            f"{host} does not see {path}: only {self.data_dir(host)} and {cache_dir()} are mounted there."
+        )
+
+    def start(self, host: str, process: MainProcess) -> int:
+        """Start the main process; a host whose container was stopped is started first."""
+        running = self._main.get(host)
+        if running is not None and running.poll() is None:
+            raise UsageError(f"{host} already runs (pid {running.pid()}); end it before it is started again.")
+        docker_project.write_command(self.data_dir(host), process)
+        api, container = self._api(), self._container(host)
+        try:
+            if not api.inspect_container(container)["State"]["Running"]:
+                api.start(container)
+            self._main[host] = start_main(api, container, self._user)
+        except APIError as error:
+            raise LabError(
+                f"The main process of {host} did not start: {docker_engine.explain(error)}"
+            ) from error
+        pid = self._main[host].pid()
+        for callback in self._callbacks:
+            callback(host)
+        return pid
+
+    def signal(self, host: str, signal_number: int) -> None:
+        """Send a signal to the main process; one that has already ended is left alone."""
+        self._process(host).signal(signal_number)
+
+    def wait_exit(self, host: str, within_s: float) -> int:
+        """Exit status of the main process, waited for (-9 for SIGKILL)."""
+        status = wait_until(
+            self._process(host).poll,
+            within_s=within_s,
+            awaiting=f"the main process of {host} to end",
+            accept=lambda seen: seen is not None,
+            poll_s=0.02,
+        )
+        assert status is not None
+        return status
+
+    def alive(self, host: str) -> bool:
+        """The main process was started and has not ended."""
+        process = self._main.get(host)
+        return process is not None and process.poll() is None
+
+    def pid(self, host: str) -> int | None:
+        """Pid of the main process on the engine's machine, which is this one, while it runs."""
+        process = self._main.get(host)
+        return process.pid() if process is not None and process.poll() is None else None
+
+    def exit_status(self, host: str) -> int | None:
+        """Exit status of a main process that has ended."""
+        process = self._main.get(host)
+        return None if process is None else process.poll()
+
+    def execute(self, host: str, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 10.0) -> Result:
+        """Run a short command in the host."""
+        return run(self._api(), self._container(host), host, argv, stdin, timeout_s)
+
+    def execute_all(
+        self, commands: Mapping[str, tuple[Sequence[str], str]], *, timeout_s: float = 10.0
+    ) -> dict[str, Result]:
+        """Run one command in each of several hosts at the same time."""
+
+        def one(host: str) -> Result:
+            argv, text = commands[host]
+            return self.execute(host, argv, stdin=text, timeout_s=timeout_s)
+
+        return self._each(commands, one)
+
+    def open_pipe(self, host: str, argv: Sequence[str]) -> Pipe:
+        """Start a helper process in the host; its stderr goes to `data_dir/helper.log`."""
+        errors = self.data_dir(host) / "helper.log"
+        return DockerPipe(self._api(), self._container(host), host, argv, self._user, errors)
+
+    def open_module(self, host: str, module: str, arguments: Sequence[str]) -> Pipe:
+        """Start a module of this project as a helper process in the host."""
+        return self.open_pipe(host, [*self.python(), "-m", module, *arguments])
+
+    def python(self) -> tuple[str, ...]:
+        """The image's interpreter, which finds the mounted sources by PYTHONPATH."""
+        return ("python3",)
+
+    def on_start(self, callback: Callable[[str], None]) -> None:
+        """Call ``callback(host)`` after each start of a main process."""
+        self._callbacks.append(callback)
+
+    def container(self, host: str) -> str:
+        """Id of a host's container, for faults of the container itself (pause, stop, disconnect)."""
+        return self._container(host)
+
+    def disconnect(self, host: str) -> None:
+        """Take the host's interface away, with its address; a second call changes nothing."""
+        docker_network.disconnect(self._api(), self._container(host), f"{self.project}_{_NETWORK}")
+
+    def reconnect(self, host: str) -> None:
+        """Give the host an interface with the same address again; a second call changes nothing."""
+        found, network = self.topology.host(host), f"{self.project}_{_NETWORK}"
+        docker_network.connect(self._api(), self._container(host), network, found)
+
+    def _api(self) -> docker.APIClient:
+        if self._client is None:
+            raise LabError("The lab is not up, so nothing can be run in its hosts.")
+        return self._client.api
+
+    def _container(self, host: str) -> str:
+        name = self.topology.host(host).name
+        if name not in self._containers:
+            raise LabError(f"There is no container of {host}: the lab is not up.")
+        return self._containers[name]
+
+    def _process(self, host: str) -> Exec:
+        process = self._main.get(self.topology.host(host).name)
+        if process is None:
+            raise UsageError(f"{host} was never started, so it cannot be signalled or waited for.")
+        return process
+
+    def _each(self, hosts: Mapping[str, object], act: Callable[[str], T]) -> dict[str, T]:
+        names = list(hosts)
+        with ThreadPoolExecutor(max_workers=max(1, len(names))) as pool:
+            return dict(zip(names, pool.map(act, names), strict=True))

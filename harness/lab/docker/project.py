@@ -1,0 +1,96 @@
+"""The Compose project of a run: its file, its variables, and `up --no-start`."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import docker
+
+from harness.artifacts.cache import cache_dir
+from harness.errors import LabError
+from harness.lab.docker import engine as docker_engine
+from harness.lab.docker import mounts as docker_mounts
+from harness.lab.docker import sweep as docker_sweep
+from harness.lab.docker.image import COMPOSE_DIR
+from harness.lab.model import MainProcess, Topology
+
+_SUBNET_TRIES = 5
+_SELDOM_S = 30
+"""The harness asks brokers and logs, never health checks; nine of them every two seconds cost CPU."""
+
+
+def create(
+    client: docker.DockerClient, project: str, topology: Topology, run_dir: Path, image: str
+) -> Topology:
+    """Make network and containers on a subnet that is free; returns the hosts with their addresses there.
+
+    Raises LabError with what Compose said.
+    """
+    said, owner = "", docker_sweep.owner()
+    propagation = docker_mounts.share(run_dir, project, owner)
+    for subnet in docker_engine.free_subnets(client)[:_SUBNET_TRIES]:
+        moved = rebased(topology, subnet)
+        chosen = variables(moved, run_dir, image, run=project, owner=owner, entry="hold", health_s=_SELDOM_S)
+        chosen["ACKED_PROPAGATION"] = propagation
+        command = [*docker_engine.compose_command(), "-p", project, "-f", str(compose_file(topology))]
+        command += ["up", "--no-start", *(host.name for host in topology.hosts)]
+        done = subprocess.run(
+            command,
+            env={**docker_engine.environment(), **chosen},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode == 0:
+            return moved
+        docker_sweep.remove(client, lambda thing: thing.kind != "mount", run=project)
+        said = done.stderr
+        if "overlap" not in said:  # else another run took the subnet in between
+            break
+    raise LabError(
+        f"`{' '.join(command)}` failed; its last words are below.",
+        detail="\n".join(said.strip().splitlines()[-8:]),
+    )
+
+
+def variables(
+    topology: Topology, run_dir: Path, image: str, *, run: str, owner: str, entry: str, health_s: int
+) -> dict[str, str]:
+    """The variables of the Compose files, which say there what each means."""
+    return {
+        "ACKED_IMAGE": image,
+        "ACKED_SUBNET": topology.observer_address.rpartition(".")[0],
+        "ACKED_RUN": run,
+        "ACKED_OWNER": owner,
+        "ACKED_RUN_DIR": str(run_dir),
+        "ACKED_CACHE": str(cache_dir()),
+        "ACKED_SOURCES": str(COMPOSE_DIR.parent),
+        "ACKED_ENTRY": entry,
+        "ACKED_HEALTH_S": f"{health_s}s",
+    }
+
+
+def write_command(folder: Path, process: MainProcess) -> None:
+    """Write what the entry script execs as the host's main process."""
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in process.env.items()]
+    lines = ["export HOME=/data", *lines, f"exec {shlex.join(process.argv)}"]
+    (folder / "command").write_text("\n".join(lines) + "\n")
+
+
+def compose_file(topology: Topology) -> Path:
+    """The Compose file that has these hosts."""
+    name = "zookeeper.yaml" if any(host.role == "zookeeper" for host in topology.hosts) else "kraft.yaml"
+    return COMPOSE_DIR / name
+
+
+def rebased(topology: Topology, subnet: str) -> Topology:
+    """The same hosts with the same last octets in another /24 (``subnet`` is its first three octets)."""
+
+    def moved(address: str) -> str:
+        return f"{subnet}.{address.rpartition('.')[2]}"
+
+    hosts = tuple(replace(host, address=moved(host.address)) for host in topology.hosts)
+    return Topology(hosts, moved(topology.observer_address))

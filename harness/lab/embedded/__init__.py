@@ -1,0 +1,4 @@
+"""The embedded lab: every host is a network namespace; it needs no daemon and no root.
+
+`namespaces` enters the fresh namespaces in which the harness's process itself then runs.
+"""

@@ -1,0 +1,105 @@
+"""Rule sets into hosts and out again: one command per host, all hosts at once, with a time-to-live.
+
+Each host that gets rules also gets a watchdog, detached from everything: after the time-to-live it removes
+the chain itself, so that rules do not outlive a harness that was killed. It counts monotonic time.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+
+from harness.errors import LabError
+from harness.lab.model import Lab, Result
+from nemesis.network import watchdog
+from nemesis.network.rules import CHAIN_PREFIX, Ruleset, foreign, normalised
+
+_RESTORE = "iptables-restore -w 5 --noflush"
+_LOAD = f"{_RESTORE} || exit 1; {watchdog.START}"
+_HEAL = f"{_RESTORE}; status=$?; {watchdog.END}; exit $status"
+# Only when the exact removal fails: take away whatever of this one chain is there.
+_SCRAPE = """chain=$1; shift
+for hook in INPUT OUTPUT; do while iptables -w 5 -D $hook "$@" 2>/dev/null; do :; done; done
+iptables -w 5 -F $chain 2>/dev/null; iptables -w 5 -X $chain 2>/dev/null; exit 0"""
+_LIST = ("iptables-save", "-c", "-t", "filter")
+
+
+class Chains:
+    """The rule sets that are in force, and the watchdogs that guard them."""
+
+    def __init__(self, lab: Lab, ttl_s: float) -> None:
+        """``ttl_s``: seconds after which rules of a harness that is gone remove themselves."""
+        self._lab = lab
+        self.ttl_s = ttl_s
+        self._watchdogs: dict[tuple[str, str], str] = {}
+
+    def load(self, rules: Ruleset, hosts: Iterable[str] | None = None) -> None:
+        """Put ``rules`` in force in all their hosts (or only in ``hosts``)."""
+        heal = watchdog.undo_text(_RESTORE, rules.heal_text())
+        wanted = rules.hosts if hosts is None else tuple(hosts)
+        commands = {
+            host: (("sh", "-c", _LOAD, "load", rules.chain, f"{self.ttl_s:g}", heal), rules.load_text(host))
+            for host in wanted
+        }
+        for host, result in self._lab.execute_all(commands).items():
+            if result.status != 0:
+                raise LabError(
+                    f"iptables in {host} refused the rules of {rules.chain} (status {result.status}).",
+                    detail=result.stderr.strip(),
+                )
+            self._watchdogs[host, rules.chain] = result.stdout.strip()
+
+    def remove(self, rules: Ruleset) -> tuple[str, ...]:
+        """Take ``rules`` away. Returns the hosts where they were not there any more, or not whole."""
+        heal = rules.heal_text()
+        guarded = [host for host in rules.hosts if (host, rules.chain) in self._watchdogs]
+        commands = {
+            host: (("sh", "-c", _HEAL, "heal", rules.chain, self._watchdogs[host, rules.chain]), heal)
+            for host in guarded
+        }
+        missing = [host for host, result in self._lab.execute_all(commands).items() if result.status != 0]
+        self.scrape(rules, missing)
+        for host in guarded:
+            del self._watchdogs[host, rules.chain]
+        return tuple(missing)
+
+    def reload(self, rules: Ruleset, host: str) -> None:
+        """Put ``rules`` in force again in a host that lost some or all of them."""
+        pid = self._watchdogs.pop((host, rules.chain), "")
+        self._lab.execute(host, ("sh", "-c", watchdog.END, "end", rules.chain, pid))
+        self.scrape(rules, [host])
+        self.load(rules, [host])
+
+    def scrape(self, rules: Ruleset, hosts: Iterable[str]) -> None:
+        """Remove whatever of this chain exists in ``hosts``, none of it, half or twice."""
+        argv = ("sh", "-c", _SCRAPE, "scrape", rules.chain, *rules.hook_words())
+        self._lab.execute_all({host: (argv, "") for host in hosts})
+
+    def listings(self, hosts: Iterable[str] | None = None) -> dict[str, str]:
+        """The filter table with counters, per host."""
+        wanted = [host.name for host in self._lab.topology.hosts] if hosts is None else list(hosts)
+        results: Mapping[str, Result] = self._lab.execute_all({host: (_LIST, "") for host in wanted})
+        for host, result in results.items():
+            if result.status != 0:
+                raise LabError(
+                    f"`{shlex.join(_LIST)}` failed in {host} (status {result.status}).",
+                    detail=result.stderr.strip(),
+                )
+        return {host: result.stdout for host, result in results.items()}
+
+    def sweep(self) -> dict[str, tuple[str, ...]]:
+        """Remove chains that an earlier run left behind, and return the listings without them."""
+        found = {host: normalised(listing) for host, listing in self.listings().items()}
+        for host, lines in found.items():
+            left = [line for line in lines if CHAIN_PREFIX in line]
+            if left:
+                self._lab.execute(host, ("sh", "-c", _unhook(left)))
+        return {host: foreign(lines) for host, lines in found.items()}
+
+
+def _unhook(lines: list[str]) -> str:
+    hooks = [line.removeprefix("-A ") for line in lines if line.startswith(("-A INPUT", "-A OUTPUT"))]
+    chains = [line[1:].split()[0] for line in lines if line.startswith(":")]
+    steps = [f"iptables -w 5 -D {hook}" for hook in hooks]
+    steps += [f"iptables -w 5 -F {chain}; iptables -w 5 -X {chain}" for chain in chains]
+    return "; ".join(steps)

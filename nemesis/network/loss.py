@@ -1,0 +1,101 @@
+"""A share of the packets of some links is lost: a firewall rule per link, at its destination."""
+
+from __future__ import annotations
+
+import math
+
+from harness.errors import InvalidRunError, UsageError
+from nemesis.fault import Evidence, Kind
+from nemesis.ground import Ground
+from nemesis.network.links import Link
+from nemesis.network.rules import loss_rules
+from nemesis.proof.reachability import CLOSED_PORT
+
+_FLOOD_BYTES = 64
+_SIGMAS = 5.0
+
+
+class Loss:
+    """A share of the packets of some links is lost."""
+
+    kind: Kind = "degrade"
+    undoable = True
+    ends_processes = False
+
+    def __init__(
+        self, ground: Ground, number: int, chain: str, name: str, links: tuple[Link, ...], percent: float
+    ) -> None:
+        """``percent`` of the packets, each link by itself. Raises UsageError outside of 0.1 to 99."""
+        if not 0.1 <= percent <= 99:
+            raise UsageError(f"A loss of {percent:g} % is not offered; say 0.1 to 99, or cut the link.")
+        if any(link.port is not None for link in links):
+            raise UsageError("Loss concerns a link as a whole: leave the service out of it.")
+        self.name = name
+        self._ground, self._number, self._links = ground, number, links
+        self._probability = percent / 100
+        self._rules = loss_rules(ground.lab.topology, chain, links, self._probability)
+        self._vanished: tuple[str, ...] = ()
+
+    def targets(self) -> object:
+        """The links and the percentage."""
+        return {"links": [str(link) for link in self._links], "percent": self._probability * 100}
+
+    def inject(self) -> None:
+        """Load the rules where the packets arrive."""
+        with self._ground.lock:
+            self._ground.lossy[self._number] = (self._rules, self._links)
+            self._ground.chains.load(self._rules)
+
+    def verify(self) -> Evidence:
+        """Send enough packets over every link to see the share that arrives."""
+        ground = self._ground
+        # Enough for the share to lie within a tenth of what was asked, or 200 packets where that is more.
+        count = min(20_000, max(200, math.ceil(100 * (1 - self._probability) / self._probability)))
+        with ground.lock:
+            for link in self._links:
+                target = ground.lab.topology.host(link.destination).address
+                flood = {
+                    "op": "flood",
+                    "address": target,
+                    "port": CLOSED_PORT,
+                    "count": count,
+                    "size_bytes": _FLOOD_BYTES,
+                }
+                ground.prober.ask({link.source: flood})
+            listings = ground.chains.listings(self._rules.hosts)
+        shares: dict[str, float] = {}
+        for host, rules in self._rules.rules.items():
+            packets = self._rules.packets(listings[host])
+            for position in range(1, len(packets), 2):
+                label, seen, lost = str(rules[position].link), packets[position - 1], packets[position]
+                shares[label] = self._judge(label, seen, lost)
+        return {"lost_share": shares, "sent_per_link": count}
+
+    def heal(self) -> None:
+        """Remove the rules."""
+        with self._ground.lock:
+            if self._number in self._ground.lossy:
+                self._vanished = self._ground.chains.remove(self._rules)
+                del self._ground.lossy[self._number]
+
+    def verify_healed(self) -> Evidence:
+        """No line of the chain is left."""
+        if self._vanished:
+            raise InvalidRunError(
+                f"The rules of {self.name!r} were gone from {', '.join(self._vanished)} before it was healed."
+            )
+        with self._ground.lock:
+            self._ground.check_gone(self.name, self._rules)
+        return {}
+
+    def _judge(self, link: str, seen: int, lost: int) -> float:
+        if seen == 0:
+            raise InvalidRunError(f"{self.name!r} did not bite: no packet of {link} arrived to be dropped.")
+        p = self._probability
+        tolerance = _SIGMAS * math.sqrt(p * (1 - p) / seen)
+        if abs(lost / seen - p) > tolerance:
+            raise InvalidRunError(
+                f"{self.name!r} loses {lost} of {seen} packets on {link}, which is not {p:.1%} "
+                f"(± {tolerance:.1%})."
+            )
+        return round(lost / seen, 4)

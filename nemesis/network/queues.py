@@ -1,0 +1,167 @@
+"""Queueing disciplines: a rate limit or a delay for all that a host sends.
+
+They belong to a host's one interface, not to a link. A discipline that the kernel has not is *unfit*, never
+silently nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.clock import now_ns
+from harness.errors import InvalidRunError, LabError, UnfitError, UsageError
+from harness.lab.model import Host
+from nemesis.fault import Evidence, Kind
+from nemesis.ground import Ground
+from nemesis.network import watchdog
+from nemesis.proof.reachability import CLOSED_PORT
+
+_BURST_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True)
+class Discipline:
+    """A queueing discipline, as the words of `tc`, and what it is meant to do to a host."""
+
+    words: tuple[str, ...]
+    rate_kbit: float = 0.0
+    delay_ms: float = 0.0
+
+
+def throttle(rate_kbit: float) -> Discipline:
+    """At most ``rate_kbit`` kilobits a second, by a token bucket."""
+    if rate_kbit < 8:
+        raise UsageError(f"A rate of {rate_kbit:g} kbit/s is not offered; say 8 or more, or cut the link.")
+    words = ("tbf", "rate", f"{rate_kbit:g}kbit", "burst", str(_BURST_BYTES), "latency", "2s")
+    return Discipline(words, rate_kbit=rate_kbit)
+
+
+def delay(delay_ms: float, jitter_ms: float = 0.0) -> Discipline:
+    """Every packet leaves ``delay_ms`` later; needs the kernel's netem."""
+    if not 1 <= delay_ms <= 10_000:
+        raise UsageError(f"A delay of {delay_ms:g} ms is not offered; say 1 to 10000.")
+    jitter = (f"{jitter_ms:g}ms",) if jitter_ms else ()
+    return Discipline(("netem", "delay", f"{delay_ms:g}ms", *jitter), delay_ms=delay_ms - jitter_ms)
+
+
+class Queue:
+    """Hosts whose outgoing packets pass a queueing discipline."""
+
+    kind: Kind = "degrade"
+    undoable = True
+    ends_processes = False
+
+    def __init__(
+        self, ground: Ground, number: int, name: str, hosts: Sequence[Host], discipline: Discipline
+    ) -> None:
+        """``number`` becomes part of the discipline's handle, by which it is removed again."""
+        self.name = name
+        self._ground, self._hosts, self._discipline = ground, tuple(hosts), discipline
+        self._handle = f"ac{number:02x}:"
+        self._tag = f"acked-queue-{number}"
+        self._on: dict[str, tuple[str, str]] = {}
+
+    def targets(self) -> object:
+        """The hosts, and the discipline."""
+        words = " ".join(self._discipline.words)
+        return {"hosts": [host.name for host in self._hosts], "discipline": words}
+
+    def inject(self) -> None:
+        """Add the discipline to every host's interface. Raises UnfitError where the kernel has it not."""
+        with self._ground.lock:
+            for host in self._hosts:
+                self._add(host)
+
+    def verify(self) -> Evidence:
+        """Measured: bytes that pass in a while, or the time a connection takes."""
+        with self._ground.lock:
+            check = self._measure_rate if self._discipline.rate_kbit else self._measure_delay
+            return {host.name: check(host) for host in self._hosts}
+
+    def heal(self) -> None:
+        """Remove exactly this discipline."""
+        with self._ground.lock:
+            for host, (device, pid) in list(self._on.items()):
+                script = f"tc qdisc del dev {device} root handle {self._handle}; {watchdog.END}"
+                self._ground.lab.execute(host, ("sh", "-c", script, "heal", self._tag, pid))
+                del self._on[host]
+
+    def verify_healed(self) -> Evidence:
+        """No host has it any more."""
+        for host in self._hosts:
+            if any(self._handle == entry["handle"] for entry in self._disciplines(host.name)):
+                raise InvalidRunError(f"Healing {self.name!r} left a queueing discipline in {host.name}.")
+        return {}
+
+    def _add(self, host: Host) -> None:
+        lab = self._ground.lab
+        device = self._device(host)
+        words = " ".join(self._discipline.words)
+        add = f"tc qdisc add dev {device} root handle {self._handle} {words} || exit 1; {watchdog.START}"
+        undo = f"tc qdisc del dev {device} root handle {self._handle}"
+        ttl = f"{self._ground.chains.ttl_s:g}"
+        result = lab.execute(host.name, ("sh", "-c", add, "add", self._tag, ttl, undo))
+        if result.status != 0:
+            said = (result.stderr.strip().splitlines() or ["no reason given"])[0]
+            if "unknown" in said or "No such file" in said:
+                raise UnfitError(
+                    f"{self.name!r} needs the kernel's {self._discipline.words[0]}, which is not there "
+                    f"({said}): load sch_{self._discipline.words[0]} or use another kernel, or leave this "
+                    f"fault out."
+                )
+            raise LabError(f"tc in {host.name} refused {words!r}: {said}")
+        self._on[host.name] = (device, result.stdout.strip())
+
+    def _device(self, host: Host) -> str:
+        result = self._ground.lab.execute(host.name, ("ip", "-j", "addr"))
+        for device in json.loads(result.stdout or "[]"):
+            if any(address.get("local") == host.address for address in device.get("addr_info", [])):
+                return str(device["ifname"])
+        raise LabError(f"No interface of {host.name} has the address {host.address}: {result.stdout[:200]}")
+
+    def _disciplines(self, host: str) -> list[dict[str, object]]:
+        result = self._ground.lab.execute(host, ("tc", "-s", "-j", "qdisc", "show"))
+        found: list[dict[str, object]] = json.loads(result.stdout or "[]")
+        return found
+
+    def _statistics(self, host: str) -> tuple[int, int]:
+        for entry in self._disciplines(host):
+            if entry["handle"] == self._handle:
+                return int(str(entry["bytes"])), int(str(entry["overlimits"]))
+        raise InvalidRunError(f"{self.name!r} is not in force in {host}: its discipline is gone.")
+
+    def _other(self, host: Host) -> Host:
+        return next(other for other in self._ground.lab.topology.hosts if other.az != host.az)
+
+    def _measure_rate(self, host: Host) -> Evidence:
+        began_ns = now_ns()
+        sent_before, over_before = self._statistics(host.name)
+        flood = {
+            "op": "flood",
+            "address": self._other(host).address,
+            "port": CLOSED_PORT,
+            "count": 4 * _BURST_BYTES // 1024,
+            "size_bytes": 1024,
+        }
+        self._ground.prober.ask({host.name: flood})
+        sent, over = self._statistics(host.name)
+        took_s = (now_ns() - began_ns) / 1e9
+        most = _BURST_BYTES + self._discipline.rate_kbit * 125 * took_s + 2048
+        if sent - sent_before > most or over == over_before:
+            raise InvalidRunError(
+                f"{self.name!r} did not bite: {sent - sent_before} bytes left {host.name} in {took_s:.2f} s, "
+                f"and {over - over_before} packets had to wait."
+            )
+        return {"bytes": sent - sent_before, "seconds": round(took_s, 3), "waited": over - over_before}
+
+    def _measure_delay(self, host: Host) -> Evidence:
+        target = self._other(host).address
+        ask = {"op": "round_trips", "address": target, "port": CLOSED_PORT, "count": 3}
+        taken = self._ground.prober.ask({host.name: ask})[host.name]["ms"]
+        if min(taken) < self._discipline.delay_ms * 0.9:
+            raise InvalidRunError(
+                f"{self.name!r} did not bite: a connection from {host.name} took only {min(taken):.1f} ms."
+            )
+        return {"round_trips_ms": [round(ms, 1) for ms in taken]}

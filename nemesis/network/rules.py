@@ -1,0 +1,172 @@
+"""Links to firewall rules, as text: nothing here touches a kernel.
+
+Every fault has a chain of its own on each host it concerns, first in INPUT and OUTPUT, so that established
+connections are hit too, several faults compose, and healing one never takes a rule of another, of the
+container engine or of anybody else. A cut stands at both of its ends: a host that is started again with an
+empty table is still cut off by the other side.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from harness.errors import UsageError
+from harness.lab.model import Topology
+from nemesis.network.links import Link
+
+CHAIN_PREFIX = "ACKED-"
+_CHAIN_LENGTH_LIMIT = 28
+_LOOPBACK = ("-i lo -j RETURN", "-o lo -j RETURN")
+"""First in every chain: the reset that REJECT makes for a local sender travels over lo, and the rule for
+the other direction would eat it."""
+CutAction = Literal["drop", "reject"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One line of the chain; ``link`` if packets of a probe of that link must be counted by it."""
+
+    text: str
+    link: Link | None = None
+
+
+@dataclass(frozen=True)
+class Ruleset:
+    """What one fault puts into each host: rules by host name, in the order of the chain."""
+
+    chain: str
+    title: str
+    rules: Mapping[str, tuple[Rule, ...]]
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Hosts that get rules."""
+        return tuple(self.rules)
+
+    def load_text(self, host: str) -> str:
+        """Input of `iptables-restore --noflush` that puts the fault in force in ``host``, atomically."""
+        hook = self.hook
+        lines = [f":{self.chain} - [0:0]", f"-I INPUT 1 {hook}", f"-I OUTPUT 1 {hook}"]
+        lines += [f"-A {self.chain} {text}" for text in _LOOPBACK]
+        lines += [f"-A {self.chain} {rule.text}" for rule in self.rules[host]]
+        return _restore(lines)
+
+    def heal_text(self) -> str:
+        """Input of `iptables-restore --noflush` that removes exactly what `load_text` added."""
+        hook = self.hook
+        return _restore(
+            [f"-D INPUT {hook}", f"-D OUTPUT {hook}", f"-F {self.chain}", f"-X {self.chain}"],
+        )
+
+    def hook_words(self) -> tuple[str, ...]:
+        """The jump into the chain, as arguments of `iptables`."""
+        return ("-m", "comment", "--comment", self.title, "-j", self.chain)
+
+    def packets(self, listing: str) -> list[int]:
+        """Packets counted by each rule, in order, from `iptables-save -c`; empty without the chain."""
+        lines = [line for line in listing.splitlines() if f" -A {self.chain} " in line]
+        return [int(line[1 : line.index(":")]) for line in lines[len(_LOOPBACK) :]]
+
+    def counts(self, host: str, listing: str) -> dict[Link, int]:
+        """Packets counted per probed link."""
+        found: dict[Link, int] = {}
+        for rule, packets in zip(self.rules[host], self.packets(listing), strict=False):
+            if rule.link is not None:
+                found[rule.link] = found.get(rule.link, 0) + packets
+        return found
+
+    @property
+    def hook(self) -> str:
+        """The jump into the chain, as `iptables-save` prints it."""
+        return f'-m comment --comment "{self.title}" -j {self.chain}'
+
+
+def chain_name(run: str, number: int) -> str:
+    """Name of the chain of fault ``number``; ``run`` tells runs apart."""
+    name = f"{CHAIN_PREFIX}{run}-{number}"
+    if len(name) > _CHAIN_LENGTH_LIMIT or not re.fullmatch(r"[A-Za-z0-9-]+", name):
+        raise UsageError(
+            f"{name!r} cannot name an iptables chain: at most {_CHAIN_LENGTH_LIMIT} letters, digits and "
+            f"dashes; use a shorter run name than {run!r}."
+        )
+    return name
+
+
+def cut_rules(topology: Topology, chain: str, links: Iterable[Link], action: CutAction = "drop") -> Ruleset:
+    """Rules that cut ``links`` at both of their ends."""
+    if action not in get_args(CutAction):
+        known = " or ".join(get_args(CutAction))
+        raise UsageError(f"A link cannot be cut by {action!r}; say {known}.")
+    rules: dict[str, list[Rule]] = {}
+    for link in links:
+        source, destination = topology.host(link.source), topology.host(link.destination)
+        lines = _link_rules(link, source.address, destination.address, action)
+        for end in (link.source, link.destination):
+            rules.setdefault(end, []).extend(lines)
+    return Ruleset(chain, _title(chain), {host: tuple(lines) for host, lines in rules.items()})
+
+
+def loss_rules(topology: Topology, chain: str, links: Iterable[Link], probability: float) -> Ruleset:
+    """Rules that drop a share of the packets of ``links`` where they arrive.
+
+    Only at the destination: at both ends the loss would be applied twice, and a drop in the sender's own
+    stack is noticed by its TCP, unlike one on the way. The first rule of each pair only counts.
+    """
+    rules: dict[str, list[Rule]] = {}
+    for link in links:
+        source, destination = topology.host(link.source), topology.host(link.destination)
+        match = _match(source.address, destination.address, link.port, "dport")
+        rules.setdefault(link.destination, []).extend(
+            (
+                Rule(match),
+                Rule(f"{match} -m statistic --mode random --probability {probability:.6f} -j DROP", link),
+            )
+        )
+    return Ruleset(chain, _title(chain), {host: tuple(lines) for host, lines in rules.items()})
+
+
+def normalised(listing: str) -> tuple[str, ...]:
+    """An `iptables-save` listing without what changes by itself, so that two can be compared.
+
+    Left out: comments, counters, and built-in chains that accept (they appear at the first use).
+    """
+    lines = []
+    for line in listing.splitlines():
+        text = re.sub(r"^\[\d+:\d+\] ", "", line.strip())
+        text = re.sub(r" \[\d+:\d+\]$", "", text)
+        if text.startswith(("#", "*", "COMMIT")) or re.fullmatch(r":[A-Z]+ ACCEPT", text) or not text:
+            continue
+        lines.append(text)
+    return tuple(lines)
+
+
+def foreign(listing: Sequence[str]) -> tuple[str, ...]:
+    """The lines of a normalised listing that no fault of ours made."""
+    return tuple(line for line in listing if CHAIN_PREFIX not in line)
+
+
+def _title(chain: str) -> str:
+    return f"acked fault {chain}"
+
+
+def _link_rules(link: Link, source: str, destination: str, action: CutAction) -> tuple[Rule, ...]:
+    forward = _match(source, destination, link.port, "dport")
+    target = "-j REJECT --reject-with tcp-reset" if action == "reject" else "-j DROP"
+    if link.port is not None:
+        answer = _match(destination, source, link.port, "sport")
+        return Rule(f"{forward} {target}", link), Rule(f"{answer} {target}")
+    if action == "reject":
+        return Rule(f"{forward} -p tcp -m tcp {target}", link), Rule(f"{forward} -j DROP")
+    return (Rule(f"{forward} {target}", link),)
+
+
+def _match(source: str, destination: str, port: int | None, side: str) -> str:
+    text = f"-s {source}/32 -d {destination}/32"
+    return text if port is None else f"{text} -p tcp -m tcp --{side} {port}"
+
+
+def _restore(lines: list[str]) -> str:
+    return "\n".join(["*filter", *lines, "COMMIT", ""])

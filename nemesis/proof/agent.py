@@ -1,0 +1,203 @@
+"""The agent that looks at links from inside a host: one JSON request per line in, one answer out.
+
+Standard library only and started once per host (`python -m nemesis.proof.agent`), so that looking costs a few
+milliseconds. It ends when its standard input does, and holds nothing but sockets.
+
+A connection is `open`, `refused` (a reset came back: the network works), `silent` (nothing came back) or
+`unreachable`. A held connection is `alive` when the peer's kernel acknowledged a byte, `reset`, or `silent`.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import select
+import socket
+import struct
+import sys
+import termios
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from nemesis.proof.syn import Looks
+
+_UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
+_RESET = (errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN)
+
+
+class _Held:
+    """Connections kept open from before a fault until after it, by key of the harness's choosing."""
+
+    def __init__(self) -> None:
+        self.sockets: dict[str, socket.socket] = {}
+
+    def send(self, keys: list[str]) -> dict[str, str]:
+        """Send a byte on each; those that fail at once are told here."""
+        found: dict[str, str] = {}
+        for key in keys:
+            held = self.sockets.get(key)
+            if held is None:
+                found[key] = "gone"
+                continue
+            try:
+                held.send(b"\0")
+            except OSError as error:
+                found[key] = "reset" if error.errno in _RESET else "silent"
+        return found
+
+    def answers(self, keys: list[str], deadline: float) -> dict[str, str]:
+        """What became of the bytes sent, waiting for the missing ones until ``deadline``."""
+        found: dict[str, str] = {}
+        while True:
+            for key in keys:
+                if key not in found and (state := _acknowledged(self.sockets[key])) is not None:
+                    found[key] = state
+            if len(found) == len(keys) or time.monotonic() >= deadline:
+                break
+            select.select([], [], [], 0.005)
+        return {key: found.get(key, "silent") for key in keys}
+
+    def close(self) -> None:
+        for held in self.sockets.values():
+            held.close()
+        self.sockets.clear()
+
+
+def _acknowledged(held: socket.socket) -> str | None:
+    if held.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+        return "reset"
+    try:
+        if held.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b"":
+            return "reset"
+    except BlockingIOError:
+        pass
+    except OSError:
+        return "reset"
+    unacknowledged = struct.unpack("i", fcntl.ioctl(held, termios.TIOCOUTQ, b"\0\0\0\0"))[0]
+    return "alive" if unacknowledged == 0 else None
+
+
+def _connect(targets: list[list[Any]], deadline: float) -> tuple[dict[str, str], dict[str, socket.socket]]:
+    found: dict[str, str] = {}
+    pending: dict[int, tuple[str, socket.socket]] = {}
+    opened: dict[str, socket.socket] = {}
+    poller = select.poll()
+    for key, address, port in targets:
+        sock = socket.socket()
+        sock.setblocking(False)
+        number = sock.connect_ex((address, port))
+        if number not in (0, errno.EINPROGRESS):
+            found[key] = _named(number)
+            sock.close()
+            continue
+        pending[sock.fileno()] = (key, sock)
+        poller.register(sock, select.POLLOUT)
+    while pending:
+        left_ms = (deadline - time.monotonic()) * 1000
+        events = poller.poll(max(left_ms, 0))
+        for number, _event in events:
+            key, sock = pending.pop(number)
+            poller.unregister(number)
+            found[key] = _named(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+            if found[key] == "open":
+                opened[key] = sock
+            else:
+                sock.close()
+        if not events and left_ms <= 0:
+            break
+    for key, sock in pending.values():
+        found[key] = "silent"
+        sock.close()
+    return found, opened
+
+
+def _quietly(targets: list[list[Any]]) -> tuple[Looks | None, list[list[Any]]]:
+    """Half-open looks under way, and the targets that need an ordinary connection instead."""
+    if not targets:
+        return None, []
+    try:
+        looks = Looks()
+    except PermissionError:
+        return None, targets
+    for key, address, port in targets:
+        looks.send(key, address, port)
+    return looks, []
+
+
+def _named(number: int) -> str:
+    if number == 0:
+        return "open"
+    if number == errno.ECONNREFUSED:
+        return "refused"
+    return "unreachable" if number in _UNREACHABLE else "silent"
+
+
+def _flood(address: str, port: int, count: int, size_bytes: int) -> int:
+    sent = 0
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setblocking(False)
+        for _ in range(count):
+            try:
+                sent += sock.sendto(b"\0" * size_bytes, (address, port)) > 0
+            except OSError as error:  # a full queue is what a rate limit looks like
+                if error.errno not in (errno.EPERM, errno.ENOBUFS, errno.ECONNREFUSED, errno.EAGAIN):
+                    raise
+    return sent
+
+
+def _round_trips_ms(address: str, port: int, count: int, within_s: float) -> list[float]:
+    taken = []
+    for _ in range(count):
+        began = time.monotonic()
+        _, opened = _connect([["x", address, port]], began + within_s)
+        taken.append((time.monotonic() - began) * 1000)
+        for sock in opened.values():
+            sock.close()
+    return taken
+
+
+def serve(held: _Held, request: dict[str, Any]) -> dict[str, Any]:
+    """Answer one request; see the module's functions for what each operation does."""
+    deadline = time.monotonic() + request.get("within_s", 0.3)
+    match request["op"]:
+        case "connect":
+            kept = held.send(request.get("check", []))  # these bytes travel while the connects below wait
+            quiet, loud = _quietly(request.get("quiet", []))
+            states, opened = _connect(request["targets"] + loud, deadline)
+            if quiet is not None:
+                states |= quiet.answers(deadline)
+                quiet.close()
+            keep = set(request.get("keep", ()))
+            for key, sock in opened.items():
+                if key in keep:
+                    held.sockets[key] = sock
+                else:
+                    sock.close()
+            kept |= held.answers([key for key in request.get("check", []) if key not in kept], deadline)
+            return {"new": states, "held": kept}
+        case "release":
+            held.close()
+            return {}
+        case "flood":
+            where = request["address"], request["port"]
+            return {"sent": _flood(*where, request["count"], request["size_bytes"])}
+        case "round_trips":
+            return {"ms": _round_trips_ms(request["address"], request["port"], request["count"], 5.0)}
+        case other:
+            return {"error": f"unknown operation {other!r}"}
+
+
+def main(_arguments: Sequence[str] = ()) -> None:
+    """Serve requests until standard input ends."""
+    held = _Held()
+    sys.stdout.write('{"ready": true}\n')
+    sys.stdout.flush()
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(serve(held, json.loads(line))) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""The reachability matrix: which links to look at, and what each look must show while links are cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from harness.lab.model import SERVICES, Host, Topology
+from nemesis.network.links import Link
+
+CLOSED_PORT = 7
+"""Stands for a host that listens nowhere: its kernel refuses, and a refusal is an answer too."""
+
+_CALLED_BY = {
+    "kafka": ("broker", "client"),
+    "controller": ("broker", "controller"),
+    "zookeeper": ("broker", "zookeeper", "client"),
+    "zookeeper-peer": ("zookeeper",),
+}
+FRAGILE_PORTS = SERVICES["zookeeper-peer"]
+"""A ZooKeeper node reads from these blockingly and logs an error for each connection that says nothing: they
+are looked at half-open, and no connection is kept there."""
+
+NEW_ALIVE = ("open", "refused")
+
+
+@dataclass(frozen=True, order=True)
+class Call:
+    """A connection attempt that is looked at: the matrix has one row per call."""
+
+    caller: str
+    callee: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.caller} -> {self.callee}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one look at the matrix showed, per call: new connections, and held ones where there were any."""
+
+    new: Mapping[Call, str]
+    held: Mapping[Call, str]
+
+    def alive(self) -> set[Call]:
+        """Calls whose new connection got any answer."""
+        return {call for call, state in self.new.items() if state in NEW_ALIVE}
+
+
+def calls(topology: Topology, named: Iterable[Link] = ()) -> tuple[Call, ...]:
+    """Every pair of hosts at least once, every service that one calls of the other, and ``named`` links."""
+    found: set[Call] = set()
+    for caller in topology.hosts:
+        for callee in topology.hosts:
+            if caller.name != callee.name:
+                ports = [p for p in callee.ports if _calls(caller, p)] or [CLOSED_PORT]
+                found.update(Call(caller.name, callee.name, port) for port in ports)
+    for link in named:
+        ports = [link.port] if link.port else [*topology.host(link.destination).ports] or [CLOSED_PORT]
+        found.update(Call(link.source, link.destination, port) for port in ports)
+    return tuple(sorted(found))
+
+
+def may_hold(call: Call, fragile: tuple[int, ...] = FRAGILE_PORTS) -> bool:
+    """A connection of this call may be kept open for a while without harm."""
+    return call.port not in (*fragile, CLOSED_PORT)
+
+
+def blocked(links: Iterable[Link], call: Call) -> bool:
+    """The call cannot work while ``links`` are cut."""
+    return any(link.blocks(call.caller, call.callee, call.port) for link in links)
+
+
+def still_alive(look: Look, links: Iterable[Link], *, refused: bool = False) -> list[str]:
+    """Calls that ``links`` should have killed and did not, each as a phrase; empty when the cut bit.
+
+    ``refused``: links were cut with a reset, so that silence is wrong where a reset must come.
+    """
+    cut = tuple(links)
+    tried = {(call.caller, call.callee) for call in look.new}
+    problems = [f"{link} was never tried" for link in cut if (link.source, link.destination) not in tried]
+    for call, state in sorted(look.new.items()):
+        if not blocked(cut, call):
+            continue
+        direct = any((link.source, link.destination) == (call.caller, call.callee) for link in cut)
+        if refused and direct and state == "silent":
+            problems.append(f"{call} times out instead of being refused (is lo up there?)")
+        elif state == "open" or (state == "refused" and not refused):
+            problems.append(f"{call} still answers ({state})")
+    for call, state in sorted(look.held.items()):
+        if blocked(cut, call) and state == "alive":
+            problems.append(f"the connection {call} that stood before the cut still carries data")
+    return problems
+
+
+def wrongly_dead(before: set[Call], look: Look, links: Iterable[Link]) -> list[Call]:
+    """Calls that lived before, are cut by none of ``links``, and get no answer now."""
+    cut = tuple(links)
+    alive = look.alive()
+    return sorted(call for call in before & look.new.keys() if call not in alive and not blocked(cut, call))
+
+
+def _calls(caller: Host, port: int) -> bool:
+    return any(caller.role in roles and port in SERVICES[name] for name, roles in _CALLED_BY.items())

@@ -1,0 +1,1 @@
+"""Articles 002 and 004: truncation to the high watermark, and leader epochs as its cure."""

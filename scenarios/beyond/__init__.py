@@ -1,0 +1,1 @@
+"""Cases that no article tells: controls, operators, clients, other kinds of faults."""

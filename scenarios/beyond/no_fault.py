@@ -1,0 +1,73 @@
+"""Control: no fault at all. Whatever is found here is a fault of the harness, or of Kafka."""
+
+from __future__ import annotations
+
+from checkers.claims.builders import mark, none_of, outcomes, state, unchanged
+from harness.run.stage import Stage
+from harness.scenario import Claim, Scenario, Setup, Topic
+from harness.waiting import wait_until
+from scenarios.steps import seed, settle
+from workloads.protocol.spec import Via
+
+TOPIC = "t"
+
+
+def body(stage: Stage) -> None:
+    """Write with all three settings of acks, read, and leave."""
+    seed(stage, TOPIC)
+    for acks, name in ((0, "zero"), (1, "one"), (-1, "all")):
+        # Of raw writes each has a connection of its own: without answers nothing keeps their order.
+        via: Via = "librdkafka" if acks == 0 else "raw"
+        writer = stage.writer("az1", f"az1-acks-{name}", "broker1", acks=acks, via=via)
+        for number in range(20):
+            writer.send(TOPIC, f"{name}{number}")
+    wait_until(
+        lambda: sum(stream.counts().ok for stream in stage.streams.values()),
+        accept=lambda count: count >= 100 or not stage.streams,
+        within_s=20,
+        awaiting="the background streams to have a hundred messages acknowledged",
+    )
+    settle(stage)
+    stage.read("az3", TOPIC)
+    stage.mark("read")
+
+
+SCENARIO = Scenario(
+    name="no-fault",
+    title="No fault at all: nothing may be lost, doubled or moved",
+    article="beyond",
+    section="control",
+    body=body,
+    setup=Setup(topics=(Topic(TOPIC, (1, 2, 3)),), controller="broker2", zookeeper_leader="zookeeper2"),
+    claims=(
+        Claim(
+            name="all-acknowledged",
+            section="control",
+            says="Every message is acknowledged.",
+            holds=outcomes("role = 'scripted' AND acks != 0", "ok", at_least=42),
+        ),
+        Claim(
+            name="nothing-amiss",
+            section="control",
+            says="Each is in the log once, where it was said to be.",
+            holds=none_of(
+                "true",
+                "lost",
+                "lost_after_read",
+                "overwritten",
+                "duplicated",
+                "moved",
+                "corrupt",
+                at_least=100,
+            ),
+        ),
+        Claim(
+            name="nothing-changes",
+            section="control",
+            says="Leader, epoch and ISR stay as they are.",
+            holds=unchanged(TOPIC, since=mark("seeded"), until=mark("read"), columns="leader, epoch, isr"),
+            given=state(TOPIC, leader=1, isr=(1, 2, 3), epoch=0),
+        ),
+    ),
+    outcome="nothing happens, and nothing is found",
+)

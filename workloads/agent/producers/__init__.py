@@ -1,0 +1,1 @@
+"""Producers: raw requests, librdkafka, the background stream, transactions. Run in an agent."""
