@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.evidence import Evidence, FaultSpan, Sightings, hosts_in
+from checkers.partition.fate import LOSSES
 from checkers.partition.fates import FATE, INFO, OK, Context, Sends
-
-LOSS = ("lost", "lost_after_read", "overwritten", "diverged")
 
 NO_EVIDENCE = "not known: no election, truncation or fault in the history explains it"
 
@@ -74,7 +73,7 @@ def loss_causes(
     seen: Sightings,
 ) -> Any:
     """A cause for every message whose fate is a loss; null for the others."""
-    rows = np.flatnonzero(np.isin(fate, [FATE[name] for name in LOSS]))
+    rows = np.flatnonzero(np.isin(fate, [FATE[name] for name in LOSSES]))
     if not len(rows):
         return pa.nulls(len(fate), pa.string())
     cuts, elections = partition_events(evidence, context.topic, context.partition)

@@ -26,23 +26,10 @@ from checkers.spark.views import LITTLE, output_frame, register
 from checkers.tables.output import FATES, FINDING, LIFE
 from checkers.tables.paths import exists, inside, is_folder, is_uri, read_json, write_text
 from checkers.tables.source import open_source
-from harness.errors import (
-    EXIT_AS_DECLARED,
-    EXIT_CRASHED,
-    EXIT_UNKNOWN,
-    EXIT_VIOLATED,
-    BadDataError,
-)
+from checkers.verdict import VERDICTS
+from harness.errors import EXIT_UNKNOWN, BadDataError
 
 SAMPLE = 200
-VERDICTS: Mapping[str, int] = {
-    "crashed": EXIT_CRASHED,
-    "invalid": EXIT_UNKNOWN,
-    "violated": EXIT_VIOLATED,
-    "unknown": EXIT_UNKNOWN,
-    "as declared": EXIT_AS_DECLARED,
-}
-"""Verdicts, worst first, with their exit codes."""
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from checkers.verdict import NOT_JUDGED
 from harness.errors import EXIT_USAGE, AckedError, BadDataError
 from harness.kafka.versions import version_key
 from harness.run.catalogue import all_scenarios
 from harness.series.rows import (
-    NOT_JUDGED,
     Row,
     alike_at_the_end,
     by_key,

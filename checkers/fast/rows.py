@@ -19,9 +19,10 @@ from checkers.evidence import (
     own_epoch_at,
     writer_columns,
 )
+from checkers.partition.fate import BENIGN
 from checkers.partition.fates import FATE, FATE_NAMES, OK, Context, Fates, Log, Sends
 from checkers.partition.replicas import KINDS, Difference
-from checkers.tables.output import BENIGN, FINDING, LIFE, build
+from checkers.tables.output import FINDING, LIFE, build
 from checkers.tables.source import numbers
 
 

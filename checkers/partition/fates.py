@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from checkers.partition.fate import CODE
 from checkers.partition.keys import KeyIndex
 from harness.errors import BadDataError
 
@@ -19,24 +20,8 @@ OK, FAIL, INFO = 0, 1, 2
 MOST_REPLICAS = 62
 """The holders of a message are bits of one number."""
 
-FATE_NAMES = (
-    "kept",
-    "lost",
-    "lost_after_read",
-    "duplicated",
-    "moved",
-    "overwritten",
-    "diverged",
-    "corrupt",
-    "misrouted",
-    "phantom",
-    "failed",
-    "unknown_kept",
-    "unknown_dropped",
-    "retired",
-    "undetermined",
-)
-FATE = {name: code for code, name in enumerate(FATE_NAMES)}
+FATE_NAMES = tuple(CODE)
+FATE = CODE
 
 
 @dataclass(frozen=True)

@@ -8,29 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-FATES: Mapping[str, str] = MappingProxyType(
-    {
-        "kept": "acknowledged, and in the final log where it was said to be",
-        "lost": "acknowledged, and on no replica of the final log",
-        "lost_after_read": "acknowledged, handed to a reader, and on no replica of the final log",
-        "duplicated": "at more than one offset of the final log",
-        "moved": "acknowledged at one offset, found at another",
-        "overwritten": "acknowledged, gone, and at its offset stands a record that nobody sent",
-        "diverged": "on a follower, but not in the leader's final log",
-        "corrupt": "its bytes in the final log are damaged",
-        "misrouted": "found in another partition than the one it was sent to",
-        "phantom": "reported as definitely failed, yet in the final log",
-        "failed": "definitely failed, and absent",
-        "unknown_kept": "outcome unknown; it is in the final log",
-        "unknown_dropped": "outcome unknown; it is not in the final log",
-        "retired": "acknowledged and absent, as retention or compaction of its topic explains",
-        "undetermined": "the final read did not reach the log's end, so its absence proves nothing",
-    }
-)
-"""What became of a message; every message has exactly one fate."""
+from checkers.partition.fate import BENIGN
+from checkers.partition.fate import FATES as EVERY_FATE
 
-BENIGN = ("kept", "failed", "unknown_kept", "unknown_dropped", "retired")
-"""Fates that are no finding."""
+FATES: Mapping[str, str] = MappingProxyType({fate.name: fate.meaning for fate in EVERY_FATE})
+"""What became of a message; every message has exactly one fate."""
 
 FINDINGS: Mapping[str, str] = MappingProxyType(
     {

@@ -26,9 +26,8 @@ SPLIT = ("sends", "copies", "reads", "sightings")
 CODED = ("home", "outcome")
 """Columns of few texts, which are read as codes: it takes a fraction of the time."""
 
-_CODED_TEXT = pa.dictionary(pa.int32(), pa.string())
-
 TopicPartition = tuple[str, int]
+_CODED_TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True)

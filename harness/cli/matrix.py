@@ -12,12 +12,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from checkers.verdict import NOT_JUDGED
 from harness.console import Progress
 from harness.errors import UsageError
 from harness.run.catalogue import all_scenarios
 from harness.scenario import Scenario
 from harness.series.pool import SIDE_BY_SIDE, column_key, plan, versions_of
-from harness.series.rows import NOT_JUDGED, Row, by_key, remaining, span, verdicts, worst
+from harness.series.rows import Row, by_key, remaining, span, verdicts, worst
 from harness.series.series import Series, run_series
 
 _STYLES = {"as declared": "green", "violated": "red", "unknown": "yellow"}
@@ -55,7 +56,7 @@ def matrix(
     The table is also kept as Markdown and JSON in the folder `matrix` of the run folders, with a line per
     run in `runs.jsonl`, also if it is interrupted. Exit code: that of the worst cell.
     """
-    from checkers.judge import VERDICTS
+    from checkers.verdict import VERDICTS
     from harness.run.session import prepare
 
     wanted = tuple(mode.strip() for mode in modes.split(",") if mode.strip())

@@ -83,7 +83,7 @@ def _many(
     """Several runs side by side; the worst verdict gives the exit code."""
     from rich.console import Console
 
-    from checkers.judge import VERDICTS
+    from checkers.verdict import VERDICTS
     from harness.run.catalogue import find
     from harness.run.session import prepare
     from harness.series import rows

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from checkers.partition.fate import LOSSES
 from harness.errors import AckedError, UsageError
 from harness.kafka.versions import KafkaVersion, kafka_version, version_key
 from harness.scenario import Scenario
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from checkers.judge import Judgement
 
 Say = Callable[[str], None]
-LOSSES = ("lost", "lost_after_read", "overwritten", "diverged")
-WORST_FIRST = ("crashed", "invalid", "violated", "unknown", "as declared")
 
 
 @dataclass(frozen=True)

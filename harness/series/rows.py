@@ -11,13 +11,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from checkers.partition.fate import LOSSES
+from checkers.verdict import NOT_JUDGED
+from checkers.verdict import worst as worst_verdict
 from harness.errors import BadDataError
 from harness.run.folder import read_json
 from harness.series.cell import Cell
-from harness.series.pool import LOSSES, WORST_FIRST, CellResult
+from harness.series.pool import CellResult
 
 FILE = "runs.jsonl"
-NOT_JUDGED = ("crashed", "invalid")
 Key = tuple[str, str, str]
 
 
@@ -146,7 +148,7 @@ def by_key(rows: Iterable[Row]) -> dict[Key, list[Row]]:
 
 def worst(rows: Iterable[Row]) -> str:
     """The verdict that decides the exit code."""
-    return min((row.verdict for row in rows), key=WORST_FIRST.index, default="unknown")
+    return worst_verdict(row.verdict for row in rows)
 
 
 def verdicts(rows: Sequence[Row], planned: int) -> str:

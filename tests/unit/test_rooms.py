@@ -46,11 +46,12 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
         *("workloads.agent", "workloads.protocol", "harness.history.journal", "harness.history.identity"),
         *("harness.kafka.wire", *HARNESS_BASE),
     ),
-    "checkers": ("checkers", "harness.history.schema", "harness.errors"),
+    "checkers": ("checkers", "harness.history.schema", "harness.kafka.model", "harness.errors"),
     "checkers/partition": ("checkers.partition", "harness.errors"),
     "checkers/claims/builders.py": (),
     "scenarios": ("scenarios", "harness", "nemesis", "workloads", "checkers.claims"),
     "scenarios/document.py": ("scenarios", "harness", "checkers"),
+    "scenarios/repeats.py": ("scenarios", "harness", "checkers"),
     "report": ("report", "harness.errors"),
     "compose": ("compose",),
 }

@@ -1,0 +1,49 @@
+"""The fates of a message: one list, from which codes, SQL and documents come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What became of a message: whether it is a finding, and whether an acknowledged message is gone."""
+
+    name: str
+    meaning: str
+    finding: bool = False
+    loss: bool = False
+
+
+FATES = (
+    Fate("kept", "acknowledged, and in the final log at the offset that was acknowledged"),
+    Fate("lost", "acknowledged, and on no replica of the final log", finding=True, loss=True),
+    Fate(
+        "lost_after_read",
+        "acknowledged, handed to a reader, and on no replica of the final log",
+        finding=True,
+        loss=True,
+    ),
+    Fate("duplicated", "at more than one offset of the final log", finding=True),
+    Fate("moved", "acknowledged at one offset, found at another", finding=True),
+    Fate(
+        "overwritten",
+        "acknowledged, gone, and at its offset stands a record that nobody sent",
+        finding=True,
+        loss=True,
+    ),
+    Fate("diverged", "on a follower, but not in the leader's final log", finding=True, loss=True),
+    Fate("corrupt", "its bytes in the final log are damaged", finding=True),
+    Fate("misrouted", "found in another partition than the one it was sent to", finding=True),
+    Fate("phantom", "reported as definitely failed, yet in the final log", finding=True),
+    Fate("failed", "definitely failed, and absent"),
+    Fate("unknown_kept", "outcome unknown; it is in the final log"),
+    Fate("unknown_dropped", "outcome unknown; it is not in the final log"),
+    Fate("retired", "absent because retention or compaction removed it"),
+    Fate("undetermined", "absent as far as was read, but the read did not reach the log's end", finding=True),
+)
+"""Every message has exactly one fate; a fate's code is its place in this tuple."""
+
+CODE = {fate.name: code for code, fate in enumerate(FATES)}
+LOSSES = tuple(fate.name for fate in FATES if fate.loss)
+BENIGN = tuple(fate.name for fate in FATES if not fate.finding)
