@@ -34,8 +34,9 @@ _REMEDIES = {
     "iptables-statistic": _KERNEL.format("NETFILTER_XT_MATCH_STATISTIC", "xt_statistic"),
     "tbf": _KERNEL.format("NET_SCH_TBF", "sch_tbf"),
     "netem": _KERNEL.format("NET_SCH_NETEM", "sch_netem, sudo modprobe sch_netem"),
-    "power-cut": "run as root where loop devices and e2fsprogs are; FUSE or an emulation serve else",
-    "fuse": "run as root, or sudo chmod 666 /dev/fuse",
+    "fuse": f"{_APT} mount fuse3; then run as root, or sudo chmod 666 /dev/fuse",
+    "ext4": f"{_APT} mount e2fsprogs; then run as root where the kernel has loop devices",
+    "xfs": f"{_APT} mount xfsprogs; then run as root where the kernel has loop devices and xfs",
 }
 _NEEDED = {
     "python": "everything",
@@ -50,8 +51,9 @@ _NEEDED = {
     "iptables-statistic": "the fault that loses packets by percentage",
     "tbf": "the fault that limits a link's rate",
     "netem": "the fault that delays a link",
-    "power-cut": "real power cuts of a replica's disk",
-    "fuse": "power cuts without a disk of their own",
+    "fuse": "power cuts; without any of these three they are emulated",
+    "ext4": "power cuts of a real file system",
+    "xfs": "power cuts of a real file system",
     "docker-engine": "the compose lab",
     "docker-compose": "the compose lab",
 }

@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 from typing import Literal, Protocol
 
-from harness.errors import LabError
+from harness import tools
+from harness.errors import LabError, UnfitError
 
 DiskKind = Literal["fuse", "ext4", "xfs"]
 
@@ -42,8 +43,14 @@ def copy_tree(source: Path, target: Path) -> None:
 
 
 def run(*argv: str) -> str:
-    """Run a command as the harness; returns what it printed. Raises LabError with what it said."""
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    """Run a command as the harness; returns what it printed.
+
+    Raises LabError with what it said, and UnfitError where it is not installed.
+    """
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise UnfitError(f"{tools.not_installed(argv[0])}.") from None
     if done.returncode != 0:
         raise LabError(f"`{' '.join(argv)}` failed: {done.stderr.strip() or done.returncode}")
     return done.stdout

@@ -47,4 +47,4 @@ def delay(bench: Bench) -> Any:
     except UnfitError as error:
         assert "netem" in error.message
         assert bench.moments(injection) == ["injecting", "failed"]
-        return {"unfit": error.message}
+        return {"unfit": error.message, "needs": "netem"}

@@ -15,7 +15,12 @@ from harness.errors import UnfitError
 
 def _state() -> tuple[str, ...]:
     """What probes could leave behind on this machine."""
-    commands = (("ip", "-br", "link"), ("ip", "netns", "list"), ("losetup", "--all"))
+    commands = (
+        ("ip", "-br", "link"),
+        ("ip", "netns", "list"),
+        ("losetup", "--all"),
+        ("cat", "/proc/self/mounts"),
+    )
     path = {**os.environ, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
     return tuple(
         subprocess.run(command, capture_output=True, text=True, env=path, check=False).stdout
@@ -36,7 +41,7 @@ def test_probes_leave_nothing_behind() -> None:
     # Loop devices and interfaces of tests beside this one may come and go: one quiet moment is proof enough.
     for _ in range(5):
         before = _state()
-        doctor.diagnose(("namespaces", "iproute2", "iptables", "tbf", "power-cut"))
+        doctor.diagnose(("namespaces", "iproute2", "iptables", "tbf", "fuse", "ext4", "xfs"))
         if _state() == before:
             return
     assert _state() == before
