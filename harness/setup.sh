@@ -36,23 +36,53 @@ java_major() { # prints nothing where there is no Java that answers
     "$java" -version 2>&1 | sed -nE 's/.*version "(1\.)?([0-9]+).*/\2/p' | head -n 1 || true
 }
 
-missing=()
+# Required: without one of these the embedded lab does not run, so setup ends here.
+# Optional: what makes disks whose power a fault can cut. Without them setup goes on: `acked doctor` names what
+# is missing, power cuts are emulated, and tests of the missing kind of disk are skipped with the reason.
+required=() optional=()
 export PATH="$PATH:/usr/sbin:/sbin"
-command -v iptables >/dev/null || missing+=(iptables)
-command -v ip >/dev/null || missing+=(iproute2)
-"$python" -c 'import venv, ensurepip' 2>/dev/null || missing+=("python$found-venv")
-[ -n "$(java_major)" ] || [ -n "${JAVA_HOME:-}" ] || missing+=(openjdk-17-jre-headless)
+has() { command -v "$1" >/dev/null; }
+has iptables || required+=(iptables)
+{ has ip && has tc; } || required+=(iproute2)
+"$python" -c 'import venv, ensurepip' 2>/dev/null || required+=("python$found-venv")
+[ -n "$(java_major)" ] || [ -n "${JAVA_HOME:-}" ] || required+=(openjdk-17-jre-headless)
+{ has mount && has losetup; } || optional+=(mount)
+has mkfs.ext4 || optional+=(e2fsprogs)
+has mkfs.xfs || optional+=(xfsprogs)
+libfuse='import sys; from ctypes.util import find_library as find; sys.exit(not (find("fuse") or find("fuse3")))'
+"$python" -c "$libfuse" 2>/dev/null || optional+=(fuse3)
 
-if [ ${#missing[@]} -gt 0 ]; then
-    install="apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
-    command -v apt-get >/dev/null || unfit "Not installed: ${missing[*]}. Install them with this system's package manager, then run make again."
-    if [ "$(id -u)" = 0 ]; then as_root=()
-    elif sudo -n true 2>/dev/null; then as_root=(sudo -n)
-    else unfit "Not installed: ${missing[*]}. Install them with: sudo sh -c '$install'"
+as_root=()
+may_install() {
+    has apt-get || return
+    [ "$(id -u)" = 0 ] || { sudo -n true 2>/dev/null && as_root=(sudo -n); }
+}
+apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "$@" >"$log" 2>&1 </dev/null; }
+install="apt-get update && apt-get install -y --no-install-recommends"
+remedy() {
+    if has apt-get; then echo "Install them with: sudo sh -c '$install $*'"
+    else echo "Install them with this system's package manager, then run make again."
     fi
-    say "installing ${missing[*]}"
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive sh -c "$install" >"$log" 2>&1 </dev/null ||
-        failed "Installing ${missing[*]} failed; the command was: $install"
+}
+
+lacking=("${required[@]}" "${optional[@]}")
+if [ ${#lacking[@]} -eq 0 ]; then :
+elif may_install; then
+    say "installing ${lacking[*]}"
+    updated=yes
+    apt update || updated=
+    if [ ${#required[@]} -gt 0 ]; then
+        { [ -n "$updated" ] && apt install -y --no-install-recommends "${required[@]}"; } ||
+            failed "Installing ${required[*]} failed; the command was: $install ${required[*]}"
+    fi
+    for package in "${optional[@]}"; do # one by one: what a release does not have keeps nothing else away
+        { [ -n "$updated" ] && apt install -y --no-install-recommends "$package"; } ||
+            say "going on without the optional package $package: $(tail -n 1 "$log")"
+    done
+elif [ ${#required[@]} -gt 0 ]; then
+    unfit "Not installed: ${lacking[*]}. $(remedy "${lacking[@]}")"
+else
+    say "Going on without the optional ${optional[*]}: some power cuts will be emulated. $(remedy "${optional[@]}")"
 fi
 
 major=$(java_major)
