@@ -78,7 +78,7 @@ def _loop_disk(kind: str, size_mb: int, *options: str) -> Callable[[], None]:
     """A file system in a file that can be shut down as if the power failed."""
 
     def cut() -> None:
-        _need(f"mkfs.{kind}", "mount", "umount", "losetup")
+        _need(f"mkfs.{kind}", "mount", "umount")
         if not Path("/dev/loop-control").exists():
             raise _Refused("there is no /dev/loop-control")
         _run("mount", "-t", "tmpfs", "tmpfs", "/mnt")

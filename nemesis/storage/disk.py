@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 from harness import tools
 from harness.errors import LabError, UnfitError
+from harness.lab.docker_mounts import mount_points
 
 DiskKind = Literal["fuse", "ext4", "xfs"]
 
@@ -17,6 +18,8 @@ class Disk(Protocol):
 
     kind: DiskKind
     mount: Path
+    powered: bool
+    """False from `cut` to `reattach`, while nothing on it can be read."""
 
     def attach(self) -> None:
         """Make it if need be, and mount it."""
@@ -34,23 +37,31 @@ class Disk(Protocol):
         """There is room again. Safe to call twice."""
 
     def detach(self) -> None:
-        """Unmount, and remove what is behind it. Safe to call twice."""
+        """Unmount, and remove what is behind it; with the power on or off. Safe to call twice."""
 
 
-def copy_tree(source: Path, target: Path) -> None:
-    """Copy a folder; index files are sparse and stay so."""
+def copy(source: Path, target: Path) -> None:
+    """Copy a folder or a file; what is sparse stays so."""
     run("cp", "-a", "--sparse=always", str(source), str(target))
+
+
+def mounted(mount: Path) -> bool:
+    """Whether something is mounted there; asks the kernel's table, for a dead disk answers nothing."""
+    table = Path("/proc/self/mountinfo").read_text()
+    return mount.parent.resolve() / mount.name in mount_points(table)
 
 
 def run(*argv: str) -> str:
     """Run a command as the harness; returns what it printed.
 
-    Raises LabError with what it said, and UnfitError where it is not installed.
+    Raises LabError with the first thing that it said (all of it in the detail), and UnfitError where the
+    program is not installed.
     """
     try:
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise UnfitError(f"{tools.not_installed(argv[0])}.") from None
     if done.returncode != 0:
-        raise LabError(f"`{' '.join(argv)}` failed: {done.stderr.strip() or done.returncode}")
+        said = done.stderr.strip() or f"exit status {done.returncode}"
+        raise LabError(f"`{' '.join(argv)}` failed: {said.splitlines()[0]}", detail=said)
     return done.stdout

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from harness import tools
-from harness.errors import LabError, UnfitError, UsageError
+from harness.errors import AckedError, LabError, UnfitError, UsageError
 from harness.lab.model import Lab
-from nemesis.storage.disk import Disk, DiskKind, copy_tree
+from nemesis.storage.disk import Disk, DiskKind, copy
 from nemesis.storage.fuse import FuseDisk
 from nemesis.storage.loop import MKFS, LoopDisk
 
@@ -90,16 +90,32 @@ class Disks:
         return self._disks.get(host)
 
     def close(self) -> None:
-        """Leave plain copies of the data behind, and unmount everything."""
+        """Leave plain copies of the data behind, and unmount everything.
+
+        Where a run broke off during a power cut, the power comes back first.
+        """
+        failed: AckedError | None = None
         for host, disk in self._disks.items():
-            data = self._lab.data_dir(host) / "data"
-            if data.is_symlink() and disk.mount.is_mount():
-                data.unlink()
-                copy_tree(disk.mount / "d", data)
-            disk.detach()
-            disk.mount.rmdir()
+            try:
+                self._close(self._lab.data_dir(host) / "data", disk)
+            except AckedError as error:
+                failed = failed or error
         self._disks.clear()
         self._lab.down()  # again: what it could not unmount while disks were in it, it can now
+        if failed is not None:
+            raise failed
+
+    def _close(self, data: Path, disk: Disk) -> None:
+        try:
+            if not disk.powered:
+                disk.reattach()
+            kept = data.with_name("data.kept")
+            copy(disk.mount / "d", kept)
+            data.unlink()
+            kept.rename(data)
+        finally:
+            disk.detach()
+            disk.mount.rmdir()
 
 
 def misfit(kind: DiskKind) -> str:
@@ -110,7 +126,7 @@ def misfit(kind: DiskKind) -> str:
     if kind == "fuse":
         device, missing = "/dev/fuse", tools.missing("libfuse", "umount")
     else:
-        device, missing = "/dev/loop-control", tools.missing(MKFS[kind][0], "mount", "umount", "losetup")
+        device, missing = "/dev/loop-control", tools.missing(MKFS[kind][0], "mount", "umount")
     closed = "" if os.access(device, os.R_OK | os.W_OK) else f"{device} cannot be opened"
     return "; ".join(reason for reason in (closed, missing) if reason)
 

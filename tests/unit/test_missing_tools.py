@@ -27,7 +27,7 @@ namespaces._SBIN = ""  # the folder on the path is all there is
 from harness.probes import main
 sys.exit(main(sys.argv[1:]))
 """
-LOOP = ("mount", "umount", "losetup")
+LOOP = ("mount", "umount")
 
 
 def _path_without(folder: Path, missing: str) -> dict[str, str]:
