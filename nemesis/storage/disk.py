@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from harness import tools
 from harness.errors import LabError, UnfitError
-from harness.lab.docker_mounts import mount_points
+from harness.lab.docker.mounts import mount_points
 
 DiskKind = Literal["fuse", "ext4", "xfs"]
 
