@@ -13,7 +13,7 @@ import pytest
 
 from harness import tools
 from harness.errors import UnfitError
-from harness.lab.embedded import EmbeddedLab
+from harness.lab.embedded.lab import EmbeddedLab
 from harness.lab.topology import three_azs
 from nemesis.storage import disk
 from nemesis.storage.disk import DiskKind
@@ -22,9 +22,9 @@ from nemesis.storage.disks import KINDS, Disks, misfit
 ALL = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 PROBE = """
 import sys
-from harness.lab import namespaces
+from harness.lab.embedded import namespaces
 namespaces._SBIN = ""  # the folder on the path is all there is
-from harness.probes import main
+from harness.kernel_probes import main
 sys.exit(main(sys.argv[1:]))
 """
 LOOP = ("mount", "umount")
