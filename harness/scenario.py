@@ -11,10 +11,11 @@ Queries may name every table of `harness.history.schema`, and `life` (see `docs/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.cluster.setup import Setup
 from harness.kafka.bugs import bugs_of
 from harness.kafka.versions import version_key
 
@@ -71,51 +72,6 @@ class Expected:
     """First Kafka version that shows it; empty for all."""
     before: str = ""
     """First Kafka version that no longer shows it."""
-
-
-@dataclass(frozen=True)
-class Topic:
-    """A topic; ``replicas`` are the broker numbers of its partitions, preferred leader first.
-
-    With ``spread`` each further partition rotates them, so that every broker leads some.
-    """
-
-    name: str
-    replicas: tuple[int, ...]
-    partitions: int = 1
-    config: Mapping[str, str] = field(default_factory=dict)
-    spread: bool = False
-
-    @property
-    def assignment(self) -> tuple[tuple[int, ...], ...]:
-        """Replicas of each partition, in order of partition."""
-        if not self.spread:
-            return (self.replicas,) * self.partitions
-        size = len(self.replicas)
-        turned = (number % size for number in range(self.partitions))
-        return tuple(self.replicas[turn:] + self.replicas[:turn] for turn in turned)
-
-
-@dataclass(frozen=True)
-class Setup:
-    """Cluster and roles that must hold before the first fault; the harness forces and asserts them."""
-
-    topics: tuple[Topic, ...]
-    controller: str = "broker2"
-    zookeeper_leader: str = "zookeeper2"
-    broker_config: Mapping[str, str] = field(default_factory=dict)
-    brokers: tuple[int, ...] = (1, 2, 3)
-    zookeeper_pins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Brokers that may connect only to these ZooKeeper nodes: healthy ones stay off the AZ to be cut."""
-    format_features: Mapping[str, str] = field(default_factory=dict)
-    """KRaft features that are set when the data folders are formatted, by name and level."""
-    volatile_disks: tuple[str, ...] = ()
-    """Brokers that get a disk of their own whose power can be cut (emulated where the machine cannot)."""
-    stream_rate: float = 20.0
-    """Background messages a second in each AZ; 0 for none."""
-    stream_topic: str = "stream"
-    read_back: bool = True
-    """A consumer reads every topic from start to end once all is over (rows of `reads`)."""
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from harness.errors import InvalidRunError, WaitTimeoutError
-from harness.kafka.wire.admin import NewTopic, create_topics
+from harness.kafka.model import Topic
+from harness.kafka.wire.admin import create_topics
 from harness.run.stage import Stage
-from harness.scenario import Topic
 from harness.waiting import wait_until
 
 SESSION_S = 15.0
@@ -85,7 +85,7 @@ def wait_unregistered(stage: Stage, *hosts: str, within_s: float = SESSION_S) ->
     """Wait until the metadata store has forgotten brokers (their session ended)."""
     numbers = {stage.lab.topology.host(host).node_id for host in hosts}
     wait_until(
-        lambda: not numbers & stage.cluster.registered(),
+        lambda: (known := stage.cluster.registered()) is not None and not numbers & known,
         within_s=within_s,
         awaiting=f"{', '.join(hosts)} to lose their registration",
         abort=stage.cluster.check_alive,
@@ -96,7 +96,7 @@ def wait_registered(stage: Stage, *hosts: str, within_s: float = SESSION_S) -> N
     """Wait until the metadata store knows brokers (again)."""
     numbers = {stage.lab.topology.host(host).node_id for host in hosts}
     wait_until(
-        lambda: numbers <= stage.cluster.registered(),
+        lambda: numbers <= (stage.cluster.registered() or frozenset()),
         within_s=within_s,
         awaiting=f"{', '.join(hosts)} to be registered",
         abort=stage.cluster.check_alive,
@@ -120,7 +120,7 @@ def wait_view(
 
     def believes() -> bool:
         said = views.partition(topic)
-        return said is not None and said.leader == leader and epoch in (None, said.epoch)
+        return said is not None and said.leader == leader and epoch in (None, said.leader_epoch)
 
     wait_until(believes, within_s=within_s, awaiting=f"{broker} to believe that broker{leader} leads {topic}")
 
@@ -178,28 +178,28 @@ def high_watermark(stage: Stage, broker: str, topic: str) -> int:
     return stage.own_log(broker, topic).high_watermark
 
 
-def log_length(stage: Stage, broker: str, topic: str) -> int:
-    """How many messages a replica holds."""
-    return stage.own_log(broker, topic).parsed.next_offset or 0
+def log_end_offset(stage: Stage, broker: str, topic: str) -> int:
+    """A replica's log end offset (LEO)."""
+    return stage.own_log(broker, topic).log_end_offset
 
 
-def wait_length(stage: Stage, topic: str, length: int, *brokers: str) -> None:
-    """Wait until each of these replicas holds so many messages."""
+def wait_log_end_offset(stage: Stage, topic: str, offset: int, *brokers: str) -> None:
+    """Wait until the log end offset of each of these replicas is ``offset``."""
     wait_until(
-        lambda: [log_length(stage, broker, topic) for broker in brokers],
-        accept=lambda lengths: set(lengths) == {length},
+        lambda: [log_end_offset(stage, broker, topic) for broker in brokers],
+        accept=lambda offsets: set(offsets) == {offset},
         within_s=15,
-        awaiting=f"{', '.join(brokers)} to hold {length} messages of {topic}",
+        awaiting=f"the log end offset of {topic} on {', '.join(brokers)} to be {offset}",
         abort=stage.cluster.check_alive,
     )
 
 
 def try_create_topic(stage: Stage, broker: str, topic: str, replicas: tuple[int, ...], mark: str) -> None:
     """Ask one broker, as if it were the controller, for a new topic; a mark says what came of it."""
-    address = stage.lab.topology.host(broker).address
-    new = NewTopic(topic, (replicas,), {})
+    address = stage.lab.topology.host(broker).broker_address
+    new = Topic(topic, replicas)
     try:
-        answer = create_topics((address, 9092), [new], wait_ms=1500, dialect=stage.dialect, timeout_s=2.5)
+        answer = create_topics(address, [new], wait_ms=1500, dialect=stage.dialect, timeout_s=2.5)
         said = f"answered with error {answer[topic].error}"
     except OSError:
         said = "no answer"

@@ -1,8 +1,8 @@
 """The lab protocol: hosts in three AZs, processes in hosts. Both substrates (embedded, compose) speak it.
 
 A host has an address of its own and runs one main process (a ZooKeeper node, a broker, a controller, or a
-client's agent). Short commands run inside a host's network with `execute`; that is how rules are loaded and
-links are probed. Nothing here knows Kafka.
+client's agent). Short commands run inside a host's network with `execute`: firewall rules are loaded and
+links are probed that way. Of Kafka, a lab knows only which ports belong to which service.
 """
 
 from __future__ import annotations
@@ -14,21 +14,28 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from harness.errors import UsageError
+from harness.kafka.model import (
+    BROKER_PORT,
+    CONTROLLER_PORT,
+    ZOOKEEPER_PEER_PORTS,
+    ZOOKEEPER_PORT,
+    Address,
+)
 
 AZS = ("az1", "az2", "az3")
 ROLES = ("zookeeper", "controller", "broker", "client")
 SERVICES: Mapping[str, tuple[int, ...]] = {
-    "kafka": (9092,),
-    "controller": (9093,),
-    "zookeeper": (2181,),
-    "zookeeper-peer": (2888, 3888),
+    "kafka": (BROKER_PORT,),
+    "controller": (CONTROLLER_PORT,),
+    "zookeeper": (ZOOKEEPER_PORT,),
+    "zookeeper-peer": ZOOKEEPER_PEER_PORTS,
 }
-"""TCP ports by service name; `9093` is the KRaft controller listener."""
+"""TCP ports by service name, as faults name them (`broker1 -> broker2:kafka`)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Host:
-    """One host: ``name`` is role + number (`broker1`), ``node_id`` the number used inside Kafka."""
+    """One host. ``name`` is role and number (`broker1`); ``node_id`` is its id in Kafka or ZooKeeper."""
 
     name: str
     role: str
@@ -37,6 +44,21 @@ class Host:
     node_id: int
     ports: tuple[int, ...] = ()
     """TCP ports its main process listens on."""
+
+    @property
+    def broker_address(self) -> Address:
+        """Where a broker in this host listens."""
+        return self.address, BROKER_PORT
+
+    @property
+    def controller_address(self) -> Address:
+        """Where a KRaft controller in this host listens."""
+        return self.address, CONTROLLER_PORT
+
+    @property
+    def zookeeper_address(self) -> Address:
+        """Where a ZooKeeper node in this host serves clients."""
+        return self.address, ZOOKEEPER_PORT
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 from harness.errors import InvalidRunError
 from harness.history.journal import Journal
+from harness.kafka.model import Address, Topic, broker_name
 from harness.kafka.wire.admin import describe_configs
-from harness.kafka.wire.connection import Address
 from harness.kafka.wire.dialect import Dialect
 from harness.lab.model import Topology
-from harness.scenario import Topic
 from harness.waiting import wait_until
 
 ANSWER_WITHIN_S = 15.0
@@ -33,7 +32,7 @@ def record_broker_configs(
     for host, wanted in asked.items():
         node = topology.host(host)
         effective = describe_configs(
-            (node.address, 9092), "broker", str(node.node_id), dialect=dialect, timeout_s=ANSWER_WITHIN_S
+            node.broker_address, "broker", str(node.node_id), dialect=dialect, timeout_s=ANSWER_WITHIN_S
         )
         _write(journal, "broker", host, effective, wanted)
         _compare(host, effective, wanted)
@@ -47,7 +46,8 @@ def record_topic_configs(
         _record_unread({topic.name: topic.config for topic in topics}, journal, "topic")
         return
     for topic in topics:
-        effective = _when_known((topology.host(f"broker{topic.replicas[0]}").address, 9092), topic, dialect)
+        leader = topology.host(broker_name(topic.replicas[0]))
+        effective = _when_known(leader.broker_address, topic, dialect)
         _write(journal, "topic", topic.name, effective, topic.config)
         _compare(f"topic {topic.name}", effective, topic.config)
 

@@ -15,12 +15,14 @@ from harness import artifacts
 from harness.clock import Anchor
 from harness.cluster.model import Cluster
 from harness.cluster.processes import Processes
+from harness.cluster.setup import Setup
 from harness.cluster.zookeeper_mode import ZooKeeperCluster
 from harness.console import Progress
 from harness.errors import AckedError, InvalidRunError, LabError, UnfitError, WaitTimeoutError
 from harness.history.assemble import assemble
 from harness.history.journal import Journal
 from harness.history.schema import SCHEMA_VERSION
+from harness.kafka.model import Topic
 from harness.kafka.versions import KafkaVersion
 from harness.kafka.wire.dialect import dialect
 from harness.lab.embedded.lab import EmbeddedLab
@@ -30,7 +32,7 @@ from harness.run.configs import record_broker_configs, record_topic_configs
 from harness.run.folder import CLAIMS, RunFolder, write_json
 from harness.run.stage import Stage
 from harness.run.watch import Watch
-from harness.scenario import Scenario, Setup, Topic
+from harness.scenario import Scenario
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
 from nemesis.storage.disks import Disks
@@ -206,7 +208,6 @@ class _Run:
                 accept=lambda incomplete: not incomplete,
                 within_s=_CATCH_UP_S,
                 awaiting="all replicas to be in sync again",
-                ignoring=(KazooException,),
             )
         except WaitTimeoutError as error:
             self.progress.say(error.message)
@@ -214,8 +215,8 @@ class _Run:
     def _read_back(self, stage: Stage) -> None:
         if not self.setup.read_back:
             return
-        places = [(topic.name, number) for topic in self.topics for number in range(topic.partitions)]
-        result = stage.read_all("az2", places)
+        partitions = [key for topic in self.topics for key in topic.topic_partitions]
+        result = stage.read_all("az2", partitions)
         if not result.complete:
             self.progress.say(f"the final reader did not reach the end: {result.errors or 'out of time'}")
 

@@ -18,8 +18,10 @@ from checkers.claims.builders import (
     unchanged,
     view,
 )
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Scenario, Setup, Topic
+from harness.scenario import Claim, Scenario
 from scenarios.steps import seed, settle, wait_view
 
 TOPIC = "t"

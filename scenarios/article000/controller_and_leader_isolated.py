@@ -17,8 +17,10 @@ from checkers.claims.builders import (
     state,
     truth,
 )
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Expected, Scenario
 from scenarios.article000.controller_az_isolated import CONTROLLER_VIEW
 from scenarios.steps import elect_preferred, pins, seed, settle, wait_for_controller
 

@@ -16,8 +16,10 @@ from checkers.claims.builders import (
     unacknowledged,
     unchanged,
 )
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Scenario, Setup, Topic
+from harness.scenario import Claim, Scenario
 from scenarios.steps import pins, seed, settle, try_create_topic, wait_for_controller
 
 TOPIC = "t"

@@ -15,8 +15,10 @@ from checkers.claims.builders import (
     state,
     unchanged,
 )
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Expected, Scenario
 from scenarios.steps import SESSION_S, pins, seed, settle
 
 RETRIED, IDEMPOTENT = "t", "i"

@@ -13,8 +13,10 @@ from checkers.claims.builders import (
     outcomes,
     state,
 )
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Erratum, Expected, Scenario
 from scenarios.steps import seed, settle, wait_elected
 
 CLEAN, UNCLEAN = "t", "u"

@@ -15,8 +15,10 @@ from checkers.claims.builders import (
     noted,
     state,
 )
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Erratum, Expected, Scenario
 from scenarios.article000.controller_az_isolated import CONTROLLER_VIEW
 from scenarios.steps import seed, settle, try_create_topic, wait_for_controller
 

@@ -14,8 +14,10 @@ from checkers.claims.builders import (
     truth,
     unchanged,
 )
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Scenario, Setup, Topic
+from harness.scenario import Claim, Erratum, Scenario
 from scenarios.steps import seed, settle, wait_log
 
 TOPIC = "t"

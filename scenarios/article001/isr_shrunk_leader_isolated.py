@@ -16,8 +16,10 @@ from checkers.claims.builders import (
     outcomes,
     state,
 )
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
 from scenarios.steps import SHRINK_S, pins, seed, settle, wait_isr_committed
 

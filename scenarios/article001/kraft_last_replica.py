@@ -10,10 +10,12 @@ from collections.abc import Callable
 from typing import Literal
 
 from checkers.claims.builders import fates, mark, none_lost, outcomes
+from harness.cluster.setup import Setup
 from harness.errors import InvalidRunError, WaitTimeoutError
+from harness.kafka.model import Topic, TopicPartition
 from harness.kafka.wire.metadata import describe_topic_partitions
 from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
 from nemesis.fault import Action, Evidence
 from scenarios.steps import CONVERGE_S, require, seed
@@ -56,12 +58,12 @@ def _body(how: How) -> Callable[[Stage], None]:
 
 def _note_eligible(stage: Stage, broker: str, name: str) -> None:
     """Write down who may lead, as the broker that is up says it (Kafka 3.9 and later)."""
-    address = (stage.lab.topology.host(broker).address, 9092)
-    seen = describe_topic_partitions(address, [TOPIC], timeout_s=2.0)[(TOPIC, 0)]
+    address = stage.lab.topology.host(broker).broker_address
+    seen = describe_topic_partitions(address, [TOPIC], timeout_s=2.0)[TopicPartition(TOPIC, 0)]
     stage.mark(
         name,
-        f"leader {seen.leader}, ISR {list(seen.isr)}, eligible {list(seen.eligible or ())}, "
-        f"last known {list(seen.last_known_eligible or ())}",
+        f"leader {seen.state.leader}, ISR {list(seen.state.isr)}, eligible {list(seen.eligible)}, "
+        f"last known {list(seen.last_known_eligible)}",
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from checkers.claims.builders import by, fates, logged, mark, outcomes, state
+from harness.cluster.setup import Setup
 from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario, Setup
+from harness.scenario import Claim, Expected, Scenario
 from scenarios.steps import one_or_two_in_sync, seed, settle, wait_unregistered
 
 ONE, TWO = "t", "m"

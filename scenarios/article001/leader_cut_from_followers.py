@@ -18,8 +18,9 @@ from checkers.claims.builders import (
     state,
     unchanged,
 )
+from harness.cluster.setup import Setup
 from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Scenario, Setup
+from harness.scenario import Claim, Erratum, Scenario
 from scenarios.steps import SHRINK_S, one_or_two_in_sync, seed, settle, wait_isr_committed, wait_log
 
 ONE, TWO = "t", "m"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from checkers.claims.builders import after, by, fates, logged, mark, none_lost, rise, state
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Expected, Scenario
 from scenarios.steps import seed, settle
 
 TOPIC = "t"

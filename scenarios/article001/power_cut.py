@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from checkers.claims.builders import fates, mark, outcomes, state
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Expected, Scenario
 from scenarios.steps import require, seed, settle, wait_unregistered
 
 TOPIC = "t"

@@ -9,20 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from checkers.claims.builders import condition, fates, logged, mark, state
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic, TopicPartition
 from harness.kafka.segments import high_watermarks
 from harness.run.stage import Stage
 from harness.run.writers import BoundWriter
-from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
 from scenarios.steps import (
     CONVERGE_S,
     elect_preferred,
     high_watermark,
-    log_length,
+    log_end_offset,
     require,
     settle,
-    wait_length,
     wait_log,
+    wait_log_end_offset,
     wait_unregistered,
     wait_view,
 )
@@ -122,7 +124,7 @@ def _two_messages(stage: Stage, leader: str, *followers: str) -> None:
             writer.must_send(topic, label)
     for topic in TOPICS:
         for broker in (leader, *followers):
-            wait_length(stage, topic, 2, broker)
+            wait_log_end_offset(stage, topic, 2, broker)
     stage.mark("written", "m1 and m2 are acknowledged by every replica")
 
 
@@ -141,7 +143,7 @@ def _wait_written_down(stage: Stage, broker: str, topic: str, watermark: int) ->
     """Wait for a high watermark on disk: a broker that is killed starts again, and truncates, from that."""
     data = stage.lab.data_dir(broker) / "data"
     found = wait_until(
-        lambda: high_watermarks(data).get((topic, 0)),
+        lambda: high_watermarks(data).get(TopicPartition(topic, 0)),
         accept=lambda written: written is not None and written >= watermark,
         within_s=10,
         awaiting=f"{broker} to write down high watermark {watermark} of {topic}",
@@ -153,7 +155,7 @@ def _wait_written_down(stage: Stage, broker: str, topic: str, watermark: int) ->
 def _wait_equal_lengths(stage: Stage, *brokers: int) -> None:
     for topic in TOPICS:
         wait_until(
-            lambda topic=topic: {log_length(stage, f"broker{number}", topic) for number in brokers},  # type: ignore[misc]
+            lambda topic=topic: {log_end_offset(stage, f"broker{number}", topic) for number in brokers},  # type: ignore[misc]
             accept=lambda lengths: len(lengths) == 1,
             within_s=15,
             awaiting=f"the replicas of {topic} to be equally long",

@@ -10,11 +10,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from checkers.claims.builders import condition, fates
+from harness.cluster.setup import Setup
 from harness.errors import WaitTimeoutError
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
-from scenarios.steps import CONVERGE_S, log_length, require, require_controller, wait_length, wait_view
+from scenarios.steps import (
+    CONVERGE_S,
+    log_end_offset,
+    require,
+    require_controller,
+    wait_log_end_offset,
+    wait_view,
+)
 
 TOPIC = "t"
 FIRST, SECOND, LATE = "broker1", "broker2", "broker3"
@@ -37,7 +46,7 @@ def body(stage: Stage) -> None:
     writer = stage.writer("az1", "az1-acks-all", FIRST, acks=-1)
     for message in ("m1", "m2"):
         writer.must_send(TOPIC, message)
-    wait_length(stage, TOPIC, 2, FIRST, SECOND, LATE)
+    wait_log_end_offset(stage, TOPIC, 2, FIRST, SECOND, LATE)
     _note_window(stage)
 
     with stage.nemesis.cut(f"{LATE} -> {SECOND}:kafka", action="reject"):
@@ -45,10 +54,12 @@ def body(stage: Stage) -> None:
         stage.kill(FIRST)
         stage.wait_for_leader(TOPIC, on=SECOND)
         wait_view(stage, LATE, TOPIC, leader=2)
-        stage.mark("second-leads", f"{SECOND} leads; {LATE} holds {log_length(stage, LATE, TOPIC)} messages")
+        stage.mark(
+            "second-leads", f"{SECOND} leads; {LATE} has log end offset {log_end_offset(stage, LATE, TOPIC)}"
+        )
         stage.kill(SECOND)
         stage.wait_for_leader(TOPIC, on=LATE)
-        stage.mark("late-leads", f"{LATE} leads with {log_length(stage, LATE, TOPIC)} messages")
+        stage.mark("late-leads", f"{LATE} leads with log end offset {log_end_offset(stage, LATE, TOPIC)}")
 
     last = stage.writer("az3", "az3-acks1", LATE, acks=1)
     stage.clients["az3"].wait_writable(TOPIC, last.spec, label="m3", within_s=15)
@@ -59,8 +70,8 @@ def body(stage: Stage) -> None:
     stage.wait_for_isr(TOPIC, 1, 2, 3, within_s=CONVERGE_S)
     after = stage.writer("az3", "az3-acks-all", LATE, acks=-1)
     after.must_send(TOPIC, "m4")
-    lengths = {broker: log_length(stage, broker, TOPIC) for broker in (FIRST, SECOND, LATE)}
-    wait_length(stage, TOPIC, max(lengths.values()), FIRST, SECOND, LATE)
+    lengths = {broker: log_end_offset(stage, broker, TOPIC) for broker in (FIRST, SECOND, LATE)}
+    wait_log_end_offset(stage, TOPIC, max(lengths.values()), FIRST, SECOND, LATE)
     stage.mark("rejoined", "all three are in sync again, as the metadata store sees it")
 
 

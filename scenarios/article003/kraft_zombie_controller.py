@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from checkers.claims.builders import condition, mark
+from harness.cluster.setup import Setup
 from harness.errors import WaitTimeoutError
-from harness.kafka.wire.admin import NewTopic, create_topics
+from harness.kafka.model import Topic
+from harness.kafka.wire.admin import create_topics
 from harness.kafka.wire.connection import NoAnswerError
 from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
 from scenarios.steps import require_controller
 
@@ -73,8 +75,8 @@ def _other_controller(stage: Stage) -> str:
 
 def _create(stage: Stage, broker: str, topic: str, patience_s: float, name: str) -> None:
     """Ask one broker to create a topic, as an operator would who reaches no other; mark what came of it."""
-    address = (stage.lab.topology.host(broker).address, 9092)
-    wanted = [NewTopic(topic, ((1, 2, 3),), {})]
+    address = stage.lab.topology.host(broker).broker_address
+    wanted = [Topic(topic, (1, 2, 3))]
     try:
         answer = create_topics(address, wanted, wait_ms=int(patience_s * 1000), timeout_s=patience_s)[topic]
     except NoAnswerError:

@@ -6,8 +6,10 @@ byte on one replica's disk.
 
 from __future__ import annotations
 
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Expected, Scenario
 
 TOPIC = "t"
 

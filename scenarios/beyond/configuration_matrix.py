@@ -10,9 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from checkers.claims.builders import after, by, fates, mark, none_lost, state
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.run.writers import BoundWriter
-from harness.scenario import Claim, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Expected, Scenario
 from scenarios.steps import SHRINK_S, pins, seed, settle, wait_isr_committed
 
 SITUATIONS = ("full", "shrunk")

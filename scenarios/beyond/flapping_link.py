@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from checkers.claims.builders import by, condition, fates, mark, none_lost, state, truth, unchanged
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Scenario, Setup, Topic
+from harness.scenario import Claim, Scenario
 from scenarios.steps import pins, seed, settle
 
 TOPIC = "t"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from checkers.claims.builders import mark
 from harness.errors import WaitTimeoutError
+from harness.kafka.model import TopicPartition
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario
 from harness.waiting import wait_until
@@ -32,7 +33,7 @@ def body(stage: Stage) -> None:
         stage.mark("not-stuck", "this time every request met the new controller, and each ISR is full")
 
 
-def _stuck(stage: Stage) -> list[tuple[str, int]]:
+def _stuck(stage: Stage) -> list[TopicPartition]:
     """Partitions whose ISR stays incomplete although all brokers run and all links are back."""
     try:
         return wait_until(

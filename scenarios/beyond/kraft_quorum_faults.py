@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from checkers.claims.builders import condition, fates, mark
-from harness.kafka.wire.admin import NewTopic, create_topics
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
+from harness.kafka.wire.admin import create_topics
 from harness.kafka.wire.connection import NoAnswerError
 from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Scenario, Setup, Topic
+from harness.scenario import Claim, Erratum, Scenario
 from harness.waiting import wait_until
 from scenarios.steps import require_controller
 
@@ -67,11 +69,9 @@ def _quorum_lost(stage: Stage) -> None:
     )
     for number in range(10):
         writer.send(TOPIC, f"during{number}")
-    address = (stage.lab.topology.host("broker1").address, 9092)
+    address = stage.lab.topology.host("broker1").broker_address
     try:
-        answer = create_topics(
-            address, [NewTopic(LATE, ((1, 2, 3),), {})], wait_ms=2000, timeout_s=UNANSWERED_S
-        )
+        answer = create_topics(address, [Topic(LATE, (1, 2, 3))], wait_ms=2000, timeout_s=UNANSWERED_S)
         stage.mark("answered", f"broker1 answered 'create {LATE}' with error {answer[LATE].error}")
     except NoAnswerError:
         stage.mark("unanswered", f"broker1 gave no answer to 'create {LATE}' in {UNANSWERED_S:g} s")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from checkers.claims.builders import by, copies_in, errors, mark, none_lost, outcomes, state
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Scenario, Setup, Topic
+from harness.scenario import Claim, Scenario
 from scenarios.steps import SHRINK_S, pins, seed, settle, wait_isr_committed
 
 TOPIC = "t"

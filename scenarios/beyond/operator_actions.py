@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from checkers.claims.builders import by, condition, fates, mark, truth
+from harness.cluster.setup import Setup
 from harness.cluster.zookeeper_mode import ZooKeeperCluster
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Expected, Scenario
 from scenarios.steps import require, seed
 
 MOVED, FORCED = "t", "u"

@@ -8,8 +8,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Scenario, Setup, Topic
+from harness.scenario import Scenario
 from harness.waiting import wait_until
 from scenarios.steps import pins, seed
 from tests.cluster.mutant_worker import run

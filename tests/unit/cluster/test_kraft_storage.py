@@ -70,7 +70,7 @@ def test_every_voter_starts_as_one_that_has_voted(tmp_path: Path) -> None:
 )
 def test_listeners_follow_the_roles(roles: tuple[str, ...], listeners: str) -> None:
     """All nodes name the same voters and share the quorum's timings."""
-    node = KRaftNode(1, roles, "az1", "198.18.0.21", "/data", VOTERS)
+    node = KRaftNode(node_id=1, roles=roles, az="az1", address="198.18.0.21", data_dir="/data", voters=VOTERS)
     found = kraft_properties(node, {})
     assert found["listeners"] == listeners
     assert found["controller.quorum.voters"] == ("1@198.18.0.21:9093,2@198.18.0.22:9093,3@198.18.0.23:9093")
@@ -80,7 +80,9 @@ def test_listeners_follow_the_roles(roles: tuple[str, ...], listeners: str) -> N
 
 def test_a_controller_hears_of_what_decides_elections() -> None:
     """`unclean.leader.election.enable` must reach the controller, which elects; fetch sizes need not."""
-    node = KRaftNode(11, ("controller",), "az1", "198.18.0.41", "/data", VOTERS)
+    node = KRaftNode(
+        node_id=11, roles=("controller",), az="az1", address="198.18.0.41", data_dir="/data", voters=VOTERS
+    )
     asked = {"unclean.leader.election.enable": "true", "replica.fetch.wait.max.ms": "20000"}
     found = kraft_properties(node, asked)
     assert found["unclean.leader.election.enable"] == "true"
@@ -89,6 +91,8 @@ def test_a_controller_hears_of_what_decides_elections() -> None:
 
 def test_keys_that_a_version_does_not_know_are_left_out() -> None:
     """They would only fill the log with warnings, and look as if they took effect."""
-    node = KRaftNode(1, ("broker",), "az1", "198.18.0.21", "/data", VOTERS)
+    node = KRaftNode(
+        node_id=1, roles=("broker",), az="az1", address="198.18.0.21", data_dir="/data", voters=VOTERS
+    )
     found = kraft_properties(node, {}, frozenset({"controller.socket.timeout.ms"}))
     assert "controller.socket.timeout.ms" not in found

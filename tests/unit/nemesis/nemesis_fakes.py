@@ -18,7 +18,15 @@ TOPOLOGY = three_azs("zookeeper")
 def crowded() -> Topology:
     """Names of which one is the beginning of another."""
     hosts = tuple(
-        Host(f"broker{n}", "broker", f"az{n}", f"198.18.0.{n + 100}", n, (9092,)) for n in (1, 10, 11, 2)
+        Host(
+            name=f"broker{n}",
+            role="broker",
+            az=f"az{n}",
+            address=f"198.18.0.{n + 100}",
+            node_id=n,
+            ports=(9092,),
+        )
+        for n in (1, 10, 11, 2)
     )
     return Topology(hosts, "198.18.0.99")
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.cluster.setup import Setup
 from harness.errors import InvalidRunError, UsageError
 from harness.kafka.versions import kafka_version
 from harness.run.folder import RunFolder
-from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, speaks_of
+from harness.scenario import Claim, Erratum, Expected, Scenario, speaks_of
 from harness.series import pool as matrix
 from harness.series.bisect import candidates, search
 from harness.series.cell import Cell, Ran, Running, run_cell, speaking

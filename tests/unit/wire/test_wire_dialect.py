@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import UnfitError, UsageError
-from harness.kafka.wire import dialect, end_offsets, fetch_own_log, offsets_for_leader_epoch
+from harness.kafka.wire.dialect import dialect
+from harness.kafka.wire.logs import fetch_own_log
+from harness.kafka.wire.offsets import end_offsets, offsets_for_leader_epoch
 
 NOWHERE = ("127.0.0.1", 9)
 

@@ -44,8 +44,8 @@ class LocalLab:
     kind: str = "local"
     topology: Topology = Topology(
         (
-            Host("client1", "client", "az1", "127.0.0.1", 1),
-            Host("broker1", "broker", "az1", "127.0.0.1", 1, (9092,)),
+            Host(name="client1", role="client", az="az1", address="127.0.0.1", node_id=1),
+            Host(name="broker1", role="broker", az="az1", address="127.0.0.1", node_id=1, ports=(9092,)),
         ),
         "127.0.0.1",
     )

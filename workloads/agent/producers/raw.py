@@ -44,7 +44,7 @@ def raw_send(
     )
     done_ns = now_ns()
     error = error_code(produced)
-    left = produced.told != "unsent"
+    left = produced.status != "unsent"
     attempts = 1 if left else 0
     broker = writer.node if left else None
     outcome = classify(error, acks=writer.acks, attempts=attempts)
@@ -76,8 +76,8 @@ def raw_send(
 
 def error_code(produced: Produced) -> int:
     """Kafka's error code, or librdkafka's (negative) for what befell the connection."""
-    if produced.told == "unsent":
+    if produced.status == "unsent":
         return NOT_CONNECTED
-    if produced.told == "silent":
+    if produced.status == "silent":
         return TIMED_OUT if "timed out" in produced.detail else NO_ANSWER
     return produced.error or 0
