@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.errors import UsageError
-from workloads.agent.connections import HeldConnections, probe_all
 from workloads.agent.recorder import Recorder
 from workloads.protocol.spec import Writer, as_json, load_from_json, reader_from_json, writer_from_json
 
@@ -34,7 +33,6 @@ class Commands:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._held = HeldConnections()
         self._scripted: dict[int, ScriptedProducer] = {}
         self._transactional: dict[int, TransactionalProducer] = {}
         self._streams: dict[int, Stream] = {}
@@ -153,21 +151,6 @@ class Commands:
         producer = _find(self._transactional, args["number"], "transactional writer")
         return lambda: producer.finish(args["commit"], args["within_s"])
 
-    def probe(self, args: Args, _: Reply) -> Work:
-        """Connection attempts."""
-        targets = [(address, port, timeout_s) for address, port, timeout_s in args["targets"]]
-        return lambda: [as_json(result) for result in probe_all(targets)]
-
-    def hold(self, args: Args, _: Reply) -> Work:
-        """Make a connection and keep it."""
-        return lambda: self._held.hold(
-            args["name"], args["address"], args["port"], args["protocol"], args["timeout_s"]
-        )
-
-    def check_held(self, args: Args, _: Reply) -> Work:
-        """Try a kept connection."""
-        return lambda: self._held.check(args["name"], args["timeout_s"])
-
     def close(self) -> None:
         """End everything; unanswered messages end as `info`."""
         for stream in self._streams.values():
@@ -180,7 +163,6 @@ class Commands:
             producer.close()
         for transactional in self._transactional.values():
             transactional.scripted.close()
-        self._held.close()
 
     def _scripted_of(self, writer: Writer) -> ScriptedProducer:
         from workloads.agent.producers.scripted import ScriptedProducer

@@ -13,8 +13,8 @@ from harness.lab.model import Lab
 from harness.waiting import wait_until
 from workloads.client.handles import Follower, Stream, ZombieWrites, read_result
 from workloads.client.link import AgentLink
-from workloads.protocol.results import ProbeResult, ReadResult, SendResult
-from workloads.protocol.spec import Heartbeat, Load, Reader, Writer, as_json
+from workloads.protocol.results import ReadResult, SendResult
+from workloads.protocol.spec import Load, Reader, Writer, as_json
 
 __all__ = ["NOT_YET_LEADER", "Client", "Follower", "Stream", "ZombieWrites"]
 
@@ -148,32 +148,6 @@ class Client:
         )
         return str(answer[0]), int(answer[1])
 
-    def probe(self, targets: Sequence[tuple[str, int, float]]) -> list[ProbeResult]:
-        """Attempt connections to (host name or address, port, timeout_s), all at the same time."""
-        resolved = [(self._address(name), port, timeout_s) for name, port, timeout_s in targets]
-        wait_s = max((timeout_s for _, _, timeout_s in targets), default=0.0) + _SLACK_S
-        return [ProbeResult(**result) for result in self._link.call("probe", wait_s, targets=resolved)]
-
-    def hold(
-        self, name: str, host: str, port: int, *, protocol: Heartbeat = "kafka", timeout_s: float = 2.0
-    ) -> None:
-        """Connect and keep the connection as ``name``. Raises LabError when it cannot be made."""
-        address = self._address(host)
-        self._link.call(
-            "hold",
-            timeout_s + _SLACK_S,
-            name=name,
-            address=address,
-            port=port,
-            protocol=protocol,
-            timeout_s=timeout_s,
-        )
-
-    def check_held(self, name: str, *, timeout_s: float = 2.0) -> str:
-        """What a request on a kept connection meets: `answer`, `timeout`, `closed`, `reset`, `unheld`."""
-        answer: str = self._link.call("check_held", timeout_s + _SLACK_S, name=name, timeout_s=timeout_s)
-        return answer
-
     def kill(self) -> None:
         """SIGKILL the client, as a fault would: outcomes it was not told yet stay unknown."""
         self._link.kill()
@@ -189,10 +163,6 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _address(self, name: str) -> str:
-        known = [host.address for host in self._topology.hosts if host.name == name]
-        return known[0] if known else name
 
     def _broker(self, name: str) -> str:
         if ":" in name:

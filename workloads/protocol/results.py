@@ -82,13 +82,3 @@ class ReadResult:
     def complete(self) -> bool:
         """Every partition was read to its end."""
         return bool(self.partitions) and all(part.complete for part in self.partitions)
-
-
-@dataclass(frozen=True)
-class ProbeResult:
-    """One connection attempt: `open`, `refused`, `timeout`, `reset` or `unreachable`."""
-
-    address: str
-    port: int
-    result: str
-    latency_s: float

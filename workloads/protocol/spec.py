@@ -9,7 +9,6 @@ from typing import Any, Literal
 from harness.errors import UsageError
 from workloads.protocol.results import (
     PartitionRead,
-    ProbeResult,
     ReadResult,
     SendResult,
     StreamCounts,
@@ -19,7 +18,6 @@ from workloads.protocol.results import (
 __all__ = [
     "Load",
     "PartitionRead",
-    "ProbeResult",
     "ReadResult",
     "Reader",
     "SendResult",
@@ -34,8 +32,6 @@ __all__ = [
 ]
 
 Via = Literal["raw", "librdkafka"]
-Heartbeat = Literal["kafka", "zookeeper"]
-"""The harmless request that shows whether a held connection still works: ApiVersions, or `srvr`."""
 
 
 @dataclass(frozen=True)

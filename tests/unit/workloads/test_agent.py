@@ -1,4 +1,4 @@
-"""The agent process itself: its start, its pipe, its probes."""
+"""The agent process itself: its start and its pipe."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from fake_broker import FakeBroker
 from local_lab import LocalLab
 
 from harness.errors import LabError, ProcessDiedError
@@ -80,22 +79,3 @@ def test_closing_twice_and_after_a_kill_is_harmless(client: Client) -> None:
     client.kill()
     client.close()
     client.close()
-
-
-def test_probes_tell_open_from_refused(client: Client, broker: FakeBroker) -> None:
-    results = client.probe([("127.0.0.1", broker.port, 1.0), ("127.0.0.1", 1, 1.0)])
-    assert [result.result for result in results] == ["open", "refused"]
-    assert all(result.latency_s < 1.0 for result in results)
-    assert client.probe([]) == []
-
-
-def test_a_kept_connection_answers_until_it_is_gone(client: Client, broker: FakeBroker) -> None:
-    client.hold("link", "127.0.0.1", broker.port)
-    assert client.check_held("link") == "answer"
-    assert client.check_held("link") == "answer"
-    assert client.check_held("other") == "unheld"
-
-
-def test_holding_a_closed_port_is_an_error(client: Client) -> None:
-    with pytest.raises(LabError, match="refused"):
-        client.hold("link", "127.0.0.1", 1)
