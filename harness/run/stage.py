@@ -13,6 +13,7 @@ from harness.cluster.processes import Processes
 from harness.console import Progress
 from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.history.journal import Journal
+from harness.kafka.model import TopicPartition
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import Fetched, fetch_own_log
 from harness.lab.model import Lab
@@ -24,7 +25,8 @@ from harness.scenario import Setup, Topic
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
 from workloads.client.client import Client, Stream
-from workloads.protocol.spec import Load, Reader, ReadResult, Via, Writer
+from workloads.protocol.results import ReadResult
+from workloads.protocol.spec import ConsumerSpec, ProducerSpec, StreamLoad, Via
 
 _CALM = {"batch.num.messages": 4}
 """An idempotent librdkafka producer polls without pause, on a core of its own, as long as five messages of a
@@ -75,8 +77,8 @@ class Stage:
         ``raw`` sends one ProduceRequest per message to exactly one broker, whoever leads; ``librdkafka``
         finds the leader from the bootstrap list.
         """
-        spec = Writer(
-            number=next(self._numbers),
+        spec = ProducerSpec(
+            writer=next(self._numbers),
             name=name,
             brokers=to or self._all_brokers(),
             via=via,
@@ -93,8 +95,8 @@ class Stage:
     def start_streams(self, rate: float, topic: str, partitions: int) -> None:
         """Start the background stream of every AZ: idempotent, acks=all, over all brokers it can reach."""
         for az, client in self.clients.items():
-            spec = Writer(
-                number=next(self._numbers),
+            spec = ProducerSpec(
+                writer=next(self._numbers),
                 name=f"{az}-stream",
                 brokers=self._all_brokers(),
                 via="librdkafka",
@@ -109,7 +111,7 @@ class Stage:
                 delivery_timeout_s=120.0,
                 config={"max.in.flight.requests.per.connection": 1, **(_CALM if rate <= _CALM_RATE else {})},
             )
-            load = Load(topic=topic, partitions=tuple(range(partitions)), rate=rate)
+            load = StreamLoad(topic=topic, partitions=tuple(range(partitions)), rate=rate)
             self.streams[az] = client.start_stream(spec, load)
 
     def stop_streams(self, flush_s: float = 5.0) -> None:
@@ -126,20 +128,24 @@ class Stage:
 
         With one broker named it asks that one alone, whoever leads; otherwise it finds the leader.
         """
-        number = next(self._numbers)
-        reader = Reader(
-            number,
-            f"{az}-reader",
-            brokers or self._all_brokers(),
-            ((topic, partition),),
+        consumer = ConsumerSpec(
+            reader=next(self._numbers),
+            name=f"{az}-reader",
+            brokers=brokers or self._all_brokers(),
+            partitions=(TopicPartition(topic, partition),),
             pinned=len(brokers) == 1,
         )
-        return self.clients[az].read(reader, within_s)
+        return self.clients[az].read(consumer, within_s)
 
     def read_all(self, az: str, places: Sequence[tuple[str, int]], within_s: float = 10.0) -> ReadResult:
         """A consumer in one AZ reads (topic, partition) places from start to end, from their leaders."""
-        reader = Reader(next(self._numbers), f"{az}-final-reader", self._all_brokers(), tuple(places))
-        return self.clients[az].read(reader, within_s)
+        consumer = ConsumerSpec(
+            reader=next(self._numbers),
+            name=f"{az}-final-reader",
+            brokers=self._all_brokers(),
+            partitions=tuple(TopicPartition(*place) for place in places),
+        )
+        return self.clients[az].read(consumer, within_s)
 
     def _all_brokers(self) -> tuple[str, ...]:
         return tuple(f"broker{number}" for number in self.setup.brokers)
