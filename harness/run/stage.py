@@ -24,7 +24,8 @@ from harness.run.writers import BoundWriter
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
 from workloads.client.client import Client, Stream
-from workloads.protocol.spec import Load, Reader, ReadResult, Via, Writer
+from workloads.protocol.results import ReadResult
+from workloads.protocol.spec import ConsumerSpec, ProducerSpec, StreamLoad, Via
 
 _SMALL_BATCHES = {"batch.num.messages": 4}
 """An idempotent librdkafka producer polls without pause, and takes a whole core, while five messages of a
@@ -75,8 +76,8 @@ class Stage:
         ``raw`` sends one ProduceRequest per message to exactly one broker, whether it leads or not;
         ``librdkafka`` finds the leader from the bootstrap list.
         """
-        spec = Writer(
-            number=next(self._numbers),
+        spec = ProducerSpec(
+            writer=next(self._numbers),
             name=name,
             brokers=to or self._all_brokers(),
             via=via,
@@ -94,8 +95,8 @@ class Stage:
         """Start the background stream of every AZ: idempotent, acks=all, through all brokers it can reach."""
         small_batches = _SMALL_BATCHES if rate <= _SMALL_BATCHES_RATE else {}
         for az, client in self.clients.items():
-            spec = Writer(
-                number=next(self._numbers),
+            spec = ProducerSpec(
+                writer=next(self._numbers),
                 name=f"{az}-stream",
                 brokers=self._all_brokers(),
                 via="librdkafka",
@@ -110,7 +111,7 @@ class Stage:
                 delivery_timeout_s=120.0,
                 config={"max.in.flight.requests.per.connection": 1, **small_batches},
             )
-            load = Load(topic=topic, partitions=tuple(range(partitions)), rate=rate)
+            load = StreamLoad(topic=topic, partitions=tuple(range(partitions)), rate=rate)
             self.streams[az] = client.start_stream(spec, load)
 
     def stop_streams(self, flush_s: float = 5.0) -> None:
@@ -128,20 +129,24 @@ class Stage:
         With one broker named it fetches from that one alone, whether it leads or not; otherwise from the
         leader.
         """
-        number = next(self._numbers)
-        reader = Reader(
-            number,
-            f"{az}-reader",
-            brokers or self._all_brokers(),
-            ((topic, partition),),
+        consumer = ConsumerSpec(
+            reader=next(self._numbers),
+            name=f"{az}-reader",
+            brokers=brokers or self._all_brokers(),
+            partitions=(TopicPartition(topic, partition),),
             pinned=len(brokers) == 1,
         )
-        return self.clients[az].read(reader, within_s)
+        return self.clients[az].read(consumer, within_s)
 
     def read_all(self, az: str, partitions: Sequence[TopicPartition], within_s: float = 10.0) -> ReadResult:
         """A consumer in one AZ reads partitions from start to end, from their leaders."""
-        reader = Reader(next(self._numbers), f"{az}-final-reader", self._all_brokers(), tuple(partitions))
-        return self.clients[az].read(reader, within_s)
+        consumer = ConsumerSpec(
+            reader=next(self._numbers),
+            name=f"{az}-final-reader",
+            brokers=self._all_brokers(),
+            partitions=tuple(partitions),
+        )
+        return self.clients[az].read(consumer, within_s)
 
     def _all_brokers(self) -> tuple[str, ...]:
         return tuple(broker_name(number) for number in self.setup.brokers)
