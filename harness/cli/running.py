@@ -89,7 +89,6 @@ def _many(
     from harness.series import rows
     from harness.series import series as many
     from harness.series.pool import SIDE_BY_SIDE
-    from harness.series.shared import groups
 
     if name and (everything or pattern):
         raise UsageError(f"Either {name!r} or --all; --filter takes a glob for a part of the catalogue.")
@@ -102,9 +101,7 @@ def _many(
         prepare(example, lab=lab, say=progress.say)
     series = many.Series.begin(runs, "all", resume)
     left = rows.remaining(planned, series.rows)
-    clusters = len(groups(left))
-    shared = f" on {clusters} clusters" if clusters < len(left) else ""
-    progress.say(f"{len(left)} runs{shared}, {side_by_side} side by side; a line for each in {series.file}")
+    progress.say(f"{len(left)} runs, {side_by_side} side by side; a line for each in {series.file}")
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=160)

@@ -14,7 +14,6 @@ from harness.errors import AckedError, UsageError
 from harness.kafka.versions import KafkaVersion, kafka_version, version_key
 from harness.scenario import Scenario
 from harness.series.cell import Cell, Ran, Running, run_cell
-from harness.series.shared import groups, hand_over
 
 if TYPE_CHECKING:
     from checkers.judge import Judgement
@@ -88,10 +87,7 @@ _UNJUDGED = 2
 def run_cells(
     cells: Sequence[Cell], runs: Path, *, parallel: int, lab: str = "embedded", say: Say
 ) -> Generator[CellResult]:
-    """Run cells side by side and judge each as it ends, in one Spark session that starts meanwhile.
-
-    Cells that are one case (`harness.series.shared`) are judged on one run.
-    """
+    """Run cells side by side and judge each as it ends, in one Spark session that starts meanwhile."""
     from checkers.spark.session import start_session
 
     room = threading.Semaphore(parallel + _UNJUDGED)
@@ -101,7 +97,7 @@ def run_cells(
         return run_cell(cell, runs, lab, running)
 
     with Running() as running, ThreadPoolExecutor(parallel, thread_name_prefix="cell") as pool:
-        waiting = {pool.submit(run_when_there_is_room, group[0]): group for group in groups(cells)}
+        waiting = [pool.submit(run_when_there_is_room, cell) for cell in cells]
         try:
             session = start_session(warm=False)
             for done in as_completed(waiting):
@@ -110,10 +106,6 @@ def run_cells(
                 room.release()
                 say(f"{ran.cell}: {summary(result)} ({ran.seconds:.0f} s)")
                 yield result
-                for cell in waiting[done][1:]:
-                    result = judge_cell(session, hand_over(ran, cell, runs))
-                    say(f"{cell}: {summary(result)} (the same run)")
-                    yield result
         finally:
             for future in waiting:
                 future.cancel()
