@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.series.rows import read_rows
+from harness.series.summary import read_summaries
 from harness.waiting import wait_until
 from tests.cluster.conftest import acked, processes_of, run_by
 
@@ -97,5 +97,5 @@ def test_an_interrupted_series_tells_what_it_has(runs: Path, tmp_path: Path) -> 
     assert "interrupted after 1 of 2 runs" in text, text
     assert "Traceback" not in text
     (file,) = runs.glob("all/*/runs.jsonl")
-    assert [row.verdict for row in read_rows([file])] == ["as declared"]
+    assert [row.verdict for row in read_summaries([file])] == ["as declared"]
     assert processes_of(runs) == []
