@@ -68,10 +68,10 @@ def main() -> None:
         show_error(error)
         sys.exit(error.exit_code)
     except TyperException as error:
-        if str(error):  # without any argument the help has been shown, and all is said
-            show_error(UsageError(str(error)))
+        if str(error):  # empty where the command line was: then the help has been shown
+            show_error(UsageError(error.format_message()))
         sys.exit(EXIT_USAGE)
-    if status == EXIT_INTERRUPTED:  # all that Typer, or a process in namespaces, makes of it
+    if status == EXIT_INTERRUPTED:  # which is all that Typer, or a process in namespaces, reports
         show_error(StoppedError("interrupted; everything that was started has been ended."))
     sys.exit(status if isinstance(status, int) else 0)
 

@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from harness.cli.options import LAB, RUNS, Force, Lab, Parallel, Repeat, Runs
-from harness.cli.series import SIDE_BY_SIDE, interrupted, open_folder, run_series
+from harness.cli.series import interrupted, open_series, run_series
 from harness.console import Progress
 from harness.run.catalogue import all_scenarios
-from harness.series.plan import parse_modes, parse_versions, plan, remaining, select
+from harness.series.plan import parse_modes, parse_versions, plan, select
 from harness.series.summary import grid
 from report import series as report
 
@@ -61,18 +61,11 @@ def matrix(
     progress = Progress(quiet=as_json)
     for example in {cell.version: cell for cell in reversed(cells)}.values():
         prepare(scenarios[example.scenario], lab=lab, kafka=example.version, mode=example.mode, force=force)
-    folder = open_folder(runs, "matrix", resume)
-    left = remaining(cells, [run.cell for run in folder.runs])
-    side_by_side = parallel or SIDE_BY_SIDE
-    progress.say(f"{len(left)} runs, {side_by_side} side by side; {folder.file} gets a line for each")
-    stopped = run_series(
-        left,
-        folder,
-        runs=runs,
-        lab=lab,
-        parallel=side_by_side,
-        ended=lambda run: progress.say(report.ended(run)),
+    series = open_series(
+        "matrix", cells, runs=runs, resume=resume, parallel=parallel, lab=lab, progress=progress
     )
+    folder = series.folder
+    stopped = run_series(series, lambda run: progress.say(report.ended(run)))
     done = folder.runs
     document = json.dumps([asdict(run) for run in done], indent=2)
     if done:

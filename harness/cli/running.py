@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import LAB, RUNS, Force, Lab, Parallel, Repeat, Runs
+from harness.cli.options import LAB, RUNS, Force, Lab, Parallel, Rate, Repeat, Runs
 from harness.console import Progress
 from harness.errors import UsageError
 from harness.lab.embedded.namespaces import run_inside
@@ -25,10 +25,7 @@ def run(
         str | None, typer.Option(help="zookeeper, kraft or kraft-combined. Default: the scenario's own.")
     ] = None,
     force: Force = False,
-    rate: Annotated[
-        float | None,
-        typer.Option(help="Background messages per second in each AZ; 0: none. Default: the scenario's own."),
-    ] = None,
+    rate: Rate = None,
     runs: Runs = RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the judgement as JSON.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Run the whole catalogue.")] = False,
@@ -86,6 +83,7 @@ def _run_one(
 ) -> int:
     from harness.run.catalogue import find
     from harness.run.folder import RunFolder
+    from harness.run.scratch import scratch_folder
     from harness.run.session import Outcome, prepare, run_and_judge
     from report import terminal
 
@@ -110,7 +108,8 @@ def _run_one(
     if lab != "embedded":
         return work()
     # Spark's JVM runs inside the namespaces and is killed with them, so it cannot remove its temporary files.
-    with tempfile.TemporaryDirectory(prefix="acked-run-") as tempfile.tempdir:
+    with scratch_folder() as scratch:
+        tempfile.tempdir = str(scratch)
         return run_inside(work)
 
 
@@ -125,21 +124,21 @@ def _run_many(
     as_json: bool,
 ) -> int:
     from checkers.verdict import VERDICTS, worst
-    from harness.cli.series import SIDE_BY_SIDE, interrupted, open_folder, run_series
+    from harness.cli.series import interrupted, open_series, run_series
     from harness.run.session import prepare
-    from harness.series.plan import own_cells, remaining, select
+    from harness.series.plan import own_cells, select
     from harness.series.summary import RunSummary, add_up, by_scenario
     from report import series as report
 
     scenarios = select(globs)
-    side_by_side = parallel or SIDE_BY_SIDE
     progress = Progress(quiet=as_json)
     planned = own_cells(scenarios, repeat)
     for example in {(one.kafka, one.mode): one for one in scenarios}.values():
         prepare(example, lab=lab, say=progress.say)
-    folder = open_folder(runs, "all", resume)
-    left = remaining(planned, [run.cell for run in folder.runs])
-    progress.say(f"{len(left)} runs, {side_by_side} side by side; {folder.file} gets a line for each")
+    series = open_series(
+        "all", planned, runs=runs, resume=resume, parallel=parallel, lab=lab, progress=progress
+    )
+    folder = series.folder
     console = report.wide_console()
 
     def lines() -> list[report.Line]:
@@ -155,12 +154,12 @@ def _run_many(
             if not console.is_terminal:
                 progress.say(report.ended(run))
 
-        stopped = run_series(left, folder, runs=runs, lab=lab, parallel=side_by_side, ended=ended)
+        stopped = run_series(series, ended)
     done = folder.runs
     verdict = worst(run.verdict for run in done)
     if done:
         facts = {
-            "parallel": side_by_side,
+            "parallel": series.clusters,
             "repeat": repeat,
             "interrupted": stopped,
             "seconds": round(time.monotonic() - progress.started, 1),

@@ -4,39 +4,65 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
+from harness.console import Progress
 from harness.errors import StoppedError
+from harness.series.capacity import Machine, choose
 from harness.series.folder import SeriesFolder, seconds_of_earlier_runs
-from harness.series.plan import Cell, longest_first
+from harness.series.plan import Cell, longest_first, remaining
 from harness.series.pool import run_cells
 from harness.series.summary import RunSummary
 
-SIDE_BY_SIDE = 3
-"""A scenario mostly waits for sessions and lags to end, so that two cores carry three clusters."""
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """A series that is about to start, or to be resumed."""
+
+    folder: SeriesFolder
+    left: Sequence[Cell]
+    """What has not been run yet."""
+    clusters: int
+    """How many to run side by side."""
+    runs: Path
+    lab: str
 
 
-def open_folder(runs: Path, kind: str, resume: Path | None) -> SeriesFolder:
-    """A new folder for a series, or the one to resume. Raises UsageError, BadDataError."""
-    return SeriesFolder.create(runs, kind) if resume is None else SeriesFolder.resume(resume)
-
-
-def run_series(
-    cells: Sequence[Cell],
-    folder: SeriesFolder,
+def open_series(
+    kind: str,
+    planned: Sequence[Cell],
     *,
     runs: Path,
-    lab: str,
+    resume: Path | None,
     parallel: int,
-    ended: Callable[[RunSummary], None],
-) -> bool:
-    """Run and judge the cells; each run is recorded in ``folder`` and passed to ``ended``.
+    lab: str,
+    progress: Progress,
+) -> Series:
+    """Make the folder of a series, or read the one to resume, and say what will be run.
+
+    Raises UsageError, UnfitError, BadDataError.
+    """
+    old = None if resume is None else SeriesFolder.resume(resume)
+    left = planned if old is None else remaining(planned, [run.cell for run in old.runs])
+    choice = choose(parallel, len(left), Machine.here())
+    folder = old or SeriesFolder.create(runs, kind)
+    if choice.warning:
+        progress.say(choice.warning)
+    count = f"{len(left)} run{'' if len(left) == 1 else 's'}"
+    progress.say(f"{count}, {choice.clusters} side by side; {folder.file} gets a line for each")
+    return Series(folder=folder, left=left, clusters=choice.clusters, runs=runs, lab=lab)
+
+
+def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
+    """Run and judge what is left; each run is recorded in the folder and passed to ``ended``.
 
     Returns whether Ctrl-C ended the series early.
     """
-    ordered = longest_first(cells, seconds_of_earlier_runs(runs))
+    folder = series.folder
+    ordered = longest_first(series.left, seconds_of_earlier_runs(series.runs))
     try:
-        with closing(run_cells(ordered, runs, parallel=parallel, lab=lab)) as summaries:
+        with closing(run_cells(ordered, series.runs, parallel=series.clusters, lab=series.lab)) as summaries:
             for summary in summaries:
                 folder.add(summary)
                 ended(summary)

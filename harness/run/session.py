@@ -66,11 +66,30 @@ def prepare(
     if lab not in doctor.LABS:
         raise UsageError(f"There is no lab {lab!r}; use {' or '.join(doctor.LABS)}.")
     version = kafka_version(kafka or scenario.kafka, force=force)
-    wanted_mode = mode or (scenario.mode if scenario.mode in version.modes else version.default_mode)
-    version.require_mode(wanted_mode)
+    wanted_mode = choose_mode(scenario, version, mode)
     doctor.require(doctor.LABS[lab])
     artifacts.resolve(version, say=say)
     return RunOptions(version, wanted_mode, lab, rate)
+
+
+def choose_mode(scenario: Scenario, version: KafkaVersion, asked: str = "") -> str:
+    """The metadata mode asked for, else the scenario's own, else another one that both support.
+
+    Raises UsageError.
+    """
+    supported = " or ".join(scenario.supported_modes)
+    if asked:
+        if asked not in scenario.supported_modes:
+            raise UsageError(f"{scenario.name} runs in mode {supported}, not {asked!r}.")
+        version.require_mode(asked)
+        return asked
+    fitting = [mode for mode in (scenario.mode, *scenario.supported_modes) if mode in version.modes]
+    if not fitting:
+        raise UsageError(
+            f"{scenario.name} runs in mode {supported}, and Kafka {version.label} runs here in mode "
+            f"{' or '.join(version.modes)}; use another Kafka version."
+        )
+    return fitting[0]
 
 
 def with_protocol(scenario: Scenario, version: KafkaVersion) -> Scenario:

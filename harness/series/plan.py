@@ -9,9 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.errors import UsageError
-from harness.kafka.versions import KafkaVersion, kafka_version, version_key
+from harness.kafka.versions import KRAFT, ZOOKEEPER, KafkaVersion, kafka_version, version_key
 from harness.run.catalogue import all_scenarios
 from harness.scenario import Scenario
+
+MODES = (*ZOOKEEPER, *KRAFT)
 
 
 @dataclass(frozen=True)
@@ -42,14 +44,31 @@ def select(globs: Sequence[str]) -> list[Scenario]:
 
 
 def parse_versions(text: str, *, force: bool = False) -> tuple[KafkaVersion, ...]:
-    """Versions from a comma-separated list, oldest first. Raises UsageError for one that is not known."""
-    names = sorted({name.strip() for name in text.split(",") if name.strip()}, key=version_order)
+    """Versions from a comma-separated list, oldest first.
+
+    Raises UsageError for a version that is not known, and for an empty list.
+    """
+    names = sorted(set(_names(text, "Kafka version")), key=version_order)
     return tuple(kafka_version(name, force=force) for name in names)
 
 
 def parse_modes(text: str) -> tuple[str, ...]:
-    """Metadata modes from a comma-separated list."""
-    return tuple(mode.strip() for mode in text.split(",") if mode.strip())
+    """Metadata modes from a comma-separated list.
+
+    Raises UsageError for a mode that does not exist, and for an empty list.
+    """
+    modes = _names(text, "metadata mode")
+    for mode in modes:
+        if mode not in MODES:
+            raise UsageError(f"{mode!r} is not a metadata mode; use {', '.join(MODES[:-1])} or {MODES[-1]}.")
+    return modes
+
+
+def _names(text: str, what: str) -> tuple[str, ...]:
+    found = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not found:
+        raise UsageError(f"{text!r} names no {what}; name one or more, or leave the option out.")
+    return found
 
 
 def version_order(label: str) -> tuple[tuple[int, ...], str]:
@@ -75,16 +94,19 @@ def plan(
     """
     cells: list[Cell] = []
     tried: dict[str, None] = {}
+    scenarios = list(scenarios)
     for scenario in scenarios:
         wanted = versions or tuple(kafka_version(name) for name in scenario.versions or (scenario.kafka,))
         for version in wanted:
-            for mode in modes or scenario.modes or (scenario.mode,):
+            for mode in modes or scenario.supported_modes:
                 tried[f"{version.label} {mode}"] = None
-                if mode in version.modes:
+                if mode in version.modes and mode in scenario.supported_modes:
                     cells.append(Cell(scenario.name, version.label, mode))
     if not cells:
+        supported = [f"{one.name} runs in mode {' or '.join(one.supported_modes)}" for one in scenarios[:3]]
         raise UsageError(
-            f"None of these can be run here: {', '.join(tried)}; `acked versions` shows what each can do."
+            f"None of these can be run: {', '.join(tried)}; {', '.join(supported)}; `acked versions` shows "
+            f"the modes of each Kafka version."
         )
     return cells * repeat
 

@@ -71,11 +71,13 @@ def test_a_scenario_brings_its_own_versions_and_modes() -> None:
 
 
 def test_impossible_combinations_give_no_cell() -> None:
-    """2.7.1 knows no KRaft here; 3.9.1 is not run with ZooKeeper."""
+    """2.7.1 is not run in KRaft mode here, nor 3.9.1 with ZooKeeper; the scenario is one for KRaft."""
     asked = parse_versions("3.9.1, 2.7.1")
-    cells = plan([ZOMBIE], asked, ("kraft", "zookeeper"))
+    both = replace(ZOMBIE, modes=("zookeeper", "kraft"))
+    cells = plan([both], asked, ("kraft", "zookeeper"))
     assert [(cell.version, cell.mode) for cell in cells] == [("2.7.1", "zookeeper"), ("3.9.1", "kraft")]
-    with pytest.raises(UsageError, match=r"None of these can be run here: 2\.7\.1 kraft"):
+    assert plan([ZOMBIE, both], parse_versions("2.7.1"), ("zookeeper",)) == cells[:1]
+    with pytest.raises(UsageError, match=r"be run: 2\.7\.1 kraft; example runs in mode kraft"):
         plan([ZOMBIE], parse_versions("2.7.1"))
 
 
@@ -91,7 +93,7 @@ def test_an_older_protocol_is_a_column_of_its_own() -> None:
     assert [v.label for v in parse_versions("2.7.1@2.6,2.7.1")] == ["2.7.1", "2.7.1@2.6"]
     older = kafka_version("2.7.1@2.6")
     assert (older.version, older.protocol, older.alter_isr) == ("2.7.1", "2.6", False)
-    (cell,) = plan([replace(ZOMBIE, mode="zookeeper")], (older,))
+    (cell,) = plan([replace(ZOMBIE, modes=("zookeeper",))], (older,))
     assert str(cell) == "example on 2.7.1@2.6 zookeeper"
     config = with_protocol(ZOMBIE, older).setup.broker_config
     assert config == {"inter.broker.protocol.version": "2.6"}
