@@ -96,6 +96,11 @@ class Scenario:
     modes: tuple[str, ...] = ()
     """Metadata modes it makes sense in; none: its own alone."""
 
+    @property
+    def supported_modes(self) -> tuple[str, ...]:
+        """Metadata modes it can be run in."""
+        return self.modes or (self.mode,)
+
     def declared(self, version: str = "") -> dict[str, Any]:
         """Claims and expected findings of a Kafka version as stored in the run folder (`claims.json`).
 

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from harness.errors import AckedError
+
 _STATUS_STYLE = {
     "confirmed": "green",
     "refuted": "magenta",
@@ -45,6 +47,14 @@ def _short(path: str) -> str:
     """Relative to where we are, if it lies below."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
+
+
+def show_error(error: AckedError, console: Console | None = None) -> None:
+    """Print an error to stderr: its sentence, with the detail below."""
+    out = console or Console(stderr=True, highlight=False)
+    out.print(f"[bold red]acked:[/] {escape(error.message)}", soft_wrap=True)
+    if error.detail:
+        out.print(escape(error.detail), style="dim", soft_wrap=True)
 
 
 def show_durations(durations: Mapping[str, float], console: Console | None = None) -> None:

@@ -8,8 +8,6 @@ import sys
 from types import FrameType
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from typer.exceptions import TyperException
 
 from harness.cli import (
@@ -26,6 +24,7 @@ from harness.cli import (
     versions,
 )
 from harness.errors import EXIT_INTERRUPTED, EXIT_USAGE, AckedError, StoppedError, UsageError
+from report.terminal import show_error
 
 app = typer.Typer(
     name="acked",
@@ -53,14 +52,6 @@ app.command("sql")(sql.sql)
 app.command("export")(export.export)
 
 
-def report_error(error: AckedError, console: Console | None = None) -> None:
-    """Print an error as one sentence, with its detail below."""
-    console = console or Console(stderr=True, highlight=False)
-    console.print(f"[bold red]acked:[/] {escape(error.message)}", soft_wrap=True)
-    if error.detail:
-        console.print(escape(error.detail), style="dim", soft_wrap=True)
-
-
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
     logging.disable()  # the library that talks to Spark's JVM would show where it was interrupted
     raise KeyboardInterrupt
@@ -74,14 +65,14 @@ def main() -> None:
     try:
         status = app(standalone_mode=False)
     except AckedError as error:
-        report_error(error)
+        show_error(error)
         sys.exit(error.exit_code)
     except TyperException as error:
-        if str(error):  # without any argument the help has been shown, and all is said
-            report_error(UsageError(str(error)))
+        if str(error):  # empty where the command line was: then the help has been shown
+            show_error(UsageError(error.format_message()))
         sys.exit(EXIT_USAGE)
-    if status == EXIT_INTERRUPTED:  # all that Typer, or a process in namespaces, makes of it
-        report_error(StoppedError("interrupted; everything that was started has been ended."))
+    if status == EXIT_INTERRUPTED:  # which is all that Typer, or a process in namespaces, reports
+        show_error(StoppedError("interrupted; everything that was started has been ended."))
     sys.exit(status if isinstance(status, int) else 0)
 
 

@@ -29,8 +29,8 @@ TELL_THE_DATE = {
     "harness/clock.py",
     "harness/kafka/wire/produce.py",
     "harness/run/folder.py",
-    "harness/series/series.py",
-    "harness/series/rows.py",
+    "harness/series/folder.py",
+    "harness/series/pool.py",
 }
 """Where the wall clock is meant: it says when something was, and no duration is taken from it."""
 

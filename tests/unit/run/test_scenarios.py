@@ -1,0 +1,66 @@
+"""Scenarios: each of the catalogue is complete, a wrong name is answered, and versions select claims."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.cluster.setup import Setup
+from harness.errors import UsageError
+from harness.run.catalogue import all_scenarios, find
+from harness.scenario import Claim, Erratum, Expected, Scenario, speaks_of
+
+
+def test_every_scenario_says_what_it_is() -> None:
+    """Name, title, faults and outcome for `acked list`; claims with distinct names."""
+    for scenario in all_scenarios().values():
+        assert scenario.title, scenario.name
+        assert scenario.outcome, scenario.name
+        for version in scenario.versions or (scenario.kafka,):
+            names = [claim["name"] for claim in scenario.declared(version)["claims"]]
+            assert len(set(names)) == len(names), (scenario.name, version)
+
+
+def test_the_nearest_name_is_offered() -> None:
+    """A slip of the finger."""
+    with pytest.raises(UsageError, match="did you mean 'leader-az-isolated'"):
+        find("leader-az-isolatd")
+
+
+def scenario(**changes: object) -> Scenario:
+    """A scenario whose claim is cured in 3.7.0."""
+    cured = Erratum("it does not", "a fix", "SELECT false AS holds", since="3.7.0")
+    values: dict[str, object] = {
+        "name": "example",
+        "title": "",
+        "article": "",
+        "section": "",
+        "body": lambda _stage: None,
+        "setup": Setup(topics=()),
+        "claims": (
+            Claim("loses", "it loses", "1", "SELECT true AS holds", erratum=cured),
+            Claim("early", "only then", "1", "SELECT true AS holds", before="3.9.0"),
+        ),
+        "expected": (Expected("lost", "true", "", before="3.7.0"),),
+        "kafka": "3.9.1",
+        "mode": "kraft",
+        "versions": ("3.6.2", "3.9.1", "4.3.1"),
+    }
+    return Scenario(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_an_erratum_is_told_only_of_its_versions() -> None:
+    """What is stored in a run folder speaks of the version that ran, so that judging needs no versions."""
+    old, new = scenario().declared("3.6.2"), scenario().declared("3.9.1")
+    assert [claim["erratum"] is None for claim in old["claims"]] == [True, True]
+    assert [claim["name"] for claim in new["claims"]] == ["loses"]
+    assert new["claims"][0]["erratum"]["says"] == "it does not"
+    assert "since" not in new["claims"][0]["erratum"]
+    assert (len(old["expected"]), len(new["expected"])) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("version", "speaks"), [("3.6.2", False), ("3.7.0", True), ("3.10.0", True), ("4.0.0", False)]
+)
+def test_bounds_compare_numbers_not_text(version: str, speaks: bool) -> None:
+    """3.10 comes after 3.9; the upper bound itself is out."""
+    assert speaks_of(Expected("lost", "", "", since="3.7.0", before="4.0.0"), version) is speaks
