@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable
 from typing import Literal
 
-from checkers.claims.builders import fates, mark, none_lost, outcomes
+from checkers.claims.former import fates, mark, none_lost, outcomes
 from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.kafka.wire.metadata import describe_topic_partitions
 from harness.run.stage import Stage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from checkers.claims.builders import fates, mark, outcomes, state
+from checkers.claims.former import fates, mark, outcomes, state
 from harness.run.stage import Stage
 from harness.scenario import Claim, Expected, Scenario, Setup, Topic
 from scenarios.steps import require, seed, settle, wait_unregistered

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import condition, mark
+from checkers.claims.former import condition, mark
 from harness.errors import WaitTimeoutError
 from harness.kafka.wire.admin import NewTopic, create_topics
 from harness.kafka.wire.connection import NoAnswerError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import by, mark, none_lost, outcomes, state, unchanged
+from checkers.claims.former import by, mark, none_lost, outcomes, state, unchanged
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario, Setup, Topic
 from scenarios.steps import pins, seed, settle

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import condition, fates, mark
+from checkers.claims.former import condition, fates, mark
 from harness.kafka.wire.admin import NewTopic, create_topics
 from harness.kafka.wire.connection import NoAnswerError
 from harness.run.stage import Stage

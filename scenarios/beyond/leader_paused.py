@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import after, by, fates, logged, mark, none_lost, outcomes, state
+from checkers.claims.former import after, by, fates, logged, mark, none_lost, outcomes, state
 from harness.run.stage import Stage
 from harness.scenario import Claim, Expected, Scenario, Setup, Topic
 from scenarios.steps import seed, settle

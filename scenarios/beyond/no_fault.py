@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import mark, none_of, outcomes, state, unchanged
+from checkers.claims.former import mark, none_of, outcomes, state, unchanged
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario, Setup, Topic
 from harness.waiting import wait_until

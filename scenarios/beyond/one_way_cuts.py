@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from checkers.claims.builders import by, copies_in, errors, mark, none_lost, outcomes, state
+from checkers.claims.former import by, copies_in, errors, mark, none_lost, outcomes, state
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario, Setup, Topic
 from scenarios.steps import SHRINK_S, pins, seed, settle, wait_isr_committed
