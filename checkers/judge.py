@@ -13,8 +13,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from checkers.claims.evaluate import ClaimResult, judge_claims, queries_of
+from checkers.claims.evaluate import ClaimResult, judge_claims, texts_of
 from checkers.claims.expected import mark_expected, sample_findings
+from checkers.claims.moments import read_moments
 from checkers.evidence import Evidence, gather
 from checkers.fast import plan as fast
 from checkers.fast.strays import settle_strays
@@ -136,14 +137,15 @@ def judge_history(
         tallies = settle_strays(session, source, life, findings, tallies)
         tallies = check_health(evidence, findings, tallies)
         claims, expected = declared.get("claims", []), declared.get("expected", [])
-        queries = [*queries_of(claims).values(), *(entry["where"] for entry in expected)]
-        register(session, source, queries, little=little)
+        texts = texts_of(declared)
+        moments = read_moments(source, texts)
+        register(session, source, texts, little=little)
         lives = output_frame(session, "life", _parts(life), little=little)
-        marked = mark_expected(session, lives, findings, expected, little=little)
+        marked = mark_expected(session, lives, findings, expected, moments, little=little)
         clock.lap("findings")
         lives.createOrReplaceTempView("life")
         output_frame(session, "findings", _parts(findings), little=little).createOrReplaceTempView("findings")
-        results = judge_claims(session, claims)
+        results = judge_claims(session, claims, moments)
         clock.lap("claims")
         sample = sample_findings(findings, SAMPLE, evidence.start_ns)
         if out is not None:
@@ -213,7 +215,9 @@ def _verdict(
     open_ends = surplus.pop("undetermined", 0)
     violated = [f"{count} {name} that nothing declared" for name, count in surplus.items() if count > 0]
     violated += [
-        f"claim {c.name!r} is refuted" for c in claims if c.status == "refuted" and not c.as_declared
+        f"claim {c.name!r} is {c.status}{', but declared to be wrong' if c.status == 'confirmed' else ''}"
+        for c in claims
+        if c.status in ("refuted", "confirmed") and not c.as_declared
     ]
     unknown = [f"claim {c.name!r} is {c.status}" for c in claims if c.status in ("unknown", "not reproduced")]
     if messages == 0:

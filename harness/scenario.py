@@ -6,7 +6,8 @@ a stored run can be judged again without the scenario's module. Each claim's que
 * ``holds`` (boolean; null means the evidence does not decide it), and
 * ``observed`` (text: what was seen, in the units of the claim).
 
-Queries may name every table of `harness.history.schema`, and `life` (see `docs/findings.md`).
+Queries may name every table of `harness.history.schema`, `life` and `findings` (see `docs/findings.md`), and
+the times of the scenario's marks as `{mark:NAME}`. `checkers.claims.builders` writes the common ones.
 """
 
 from __future__ import annotations
@@ -37,24 +38,44 @@ class Erratum:
 
 
 @dataclass(frozen=True)
+class Either:
+    """The other outcome of a claim where Kafka really does the one or the other, and what decides it."""
+
+    says: str
+    because: str
+    holds: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Claim:
     """One sentence of an article, and the query that decides it.
 
-    As declared means: the article's query holds; or, where an erratum is given, it does not hold and the
-    erratum's query does. ``given`` is a query of the same shape for the situation the claim speaks of: if
-    that never arose, the claim is *not reproduced* instead of refuted.
+    As declared means: the article's query holds. Where an erratum is given, the article's query must not hold
+    and the erratum's must. Where another outcome is given (``either``), one of the two must hold, and the
+    judgement says which one did. ``given`` is a query of the same shape for the situation that the claim
+    speaks of: if that did not arise, the claim is *not reproduced* instead of refuted.
     """
 
     name: str
     says: str
+    """Our sentence, in English."""
     section: str
     holds: str
+    quote: str = ""
+    """The article's own sentence, in its language."""
     given: str = ""
     erratum: Erratum | None = None
+    either: Either | None = None
+    precondition: bool = False
+    """It only establishes the situation: it must hold (else it is *not reproduced*), and is not a claim."""
     since: str = ""
     """First Kafka version that the claim is asked of; empty for all."""
     before: str = ""
     """First Kafka version that it is no longer asked of."""
+
+    def __post_init__(self) -> None:
+        if self.erratum and self.either:
+            raise ValueError(f"Claim {self.name!r} has both an erratum and another outcome; it may have one.")
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.claims.evaluate import judge_claims, queries_of
+from checkers.claims.evaluate import judge_claims, texts_of
 from checkers.claims.expected import marked_frame, told
+from checkers.claims.moments import read_moments
 from checkers.evidence import Evidence
 from checkers.general import life as whole
 from checkers.general import steps as general
@@ -81,13 +82,15 @@ def judge_generally(
         lives = session.read.parquet(life)
         found = session.read.schema(ddl(FINDING)).parquet(inside(scratch, "found"))
         found = found.unionAll(_health(session, evidence))
-        register(session, source, [*queries_of(claims).values(), *(entry["where"] for entry in expected)])
-        marked = marked_frame(found, lives, expected) if expected else found
+        texts = texts_of(declared)
+        moments = read_moments(source, texts)
+        register(session, source, texts)
+        marked = marked_frame(found, lives, expected, moments) if expected else found
         marked.write.parquet(findings)
         clock.lap("findings")
         lives.createOrReplaceTempView("life")
         session.read.schema(ddl(FINDING)).parquet(findings).createOrReplaceTempView("findings")
-        results = judge_claims(session, claims)
+        results = judge_claims(session, claims, moments)
         clock.lap("claims")
         tallies, expectations = _counted(session), _expected(session)
         rows = session.sql(

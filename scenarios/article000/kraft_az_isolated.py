@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from checkers.claims.builders import condition, fates, mark, none_lost, truth, view
+from checkers.claims.former import condition, fates, mark, none_lost, truth, view
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage

@@ -6,7 +6,7 @@ tell anybody; and the more usual one: a leader dies, and a broker cannot become 
 
 from __future__ import annotations
 
-from checkers.claims.builders import (
+from checkers.claims.former import (
     after,
     by,
     condition,

@@ -5,7 +5,7 @@ Three topics with three settings suffer the same faults in one cluster.
 
 from __future__ import annotations
 
-from checkers.claims.builders import (
+from checkers.claims.former import (
     after,
     by,
     errors,

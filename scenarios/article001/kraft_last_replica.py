@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable
 from typing import Literal
 
-from checkers.claims.builders import fates, mark, none_lost, outcomes
+from checkers.claims.former import fates, mark, none_lost, outcomes
 from harness.cluster.setup import Setup
 from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.kafka.model import Topic, TopicPartition

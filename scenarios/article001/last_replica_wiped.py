@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import by, fates, logged, mark, outcomes, state
+from checkers.claims.former import by, fates, logged, mark, outcomes, state
 from harness.cluster.setup import Setup
 from harness.run.stage import Stage
 from harness.scenario import Claim, Expected, Scenario

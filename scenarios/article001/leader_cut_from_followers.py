@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from checkers.claims.builders import (
+from checkers.claims.former import (
     by,
     errors,
     fates,

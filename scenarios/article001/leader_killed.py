@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import after, by, fates, logged, mark, none_lost, rise, state
+from checkers.claims.former import after, by, fates, logged, mark, none_lost, rise, state
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import (
+from checkers.claims.former import (
     after,
     by,
     errors,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from checkers.claims.builders import (
+from checkers.claims.former import (
     after,
     by,
     condition,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from checkers.claims.builders import fates, mark, outcomes, state
+from checkers.claims.former import fates, mark, outcomes, state
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from checkers.claims.builders import condition, fates, logged, mark, state
+from checkers.claims.former import condition, fates, logged, mark, state
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic, TopicPartition
 from harness.kafka.segments import high_watermarks

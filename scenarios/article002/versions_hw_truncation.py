@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from checkers.claims.builders import condition, fates
+from checkers.claims.former import condition, fates
 from harness.cluster.setup import Setup
 from harness.errors import WaitTimeoutError
 from harness.kafka.model import Topic

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import condition, mark
+from checkers.claims.former import condition, mark
 from harness.cluster.setup import Setup
 from harness.errors import WaitTimeoutError
 from harness.kafka.model import Topic

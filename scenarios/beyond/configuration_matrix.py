@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkers.claims.builders import after, by, fates, mark, none_lost, state
+from checkers.claims.former import after, by, fates, mark, none_lost, state
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import by, condition, fates, mark, none_lost, state, truth, unchanged
+from checkers.claims.former import by, condition, fates, mark, none_lost, state, truth, unchanged
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import mark
+from checkers.claims.former import mark
 from harness.errors import WaitTimeoutError
 from harness.kafka.model import TopicPartition
 from harness.run.stage import Stage

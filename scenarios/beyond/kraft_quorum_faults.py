@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import condition, fates, mark
+from checkers.claims.former import condition, fates, mark
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.kafka.wire.admin import create_topics

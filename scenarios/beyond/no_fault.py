@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import mark, none_of, outcomes, state, unchanged
+from checkers.claims.former import mark, none_of, outcomes, state, unchanged
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from checkers.claims.builders import by, copies_in, errors, mark, none_lost, outcomes, state
+from checkers.claims.former import by, copies_in, errors, mark, none_lost, outcomes, state
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage

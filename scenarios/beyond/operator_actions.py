@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import by, condition, fates, mark, truth
+from checkers.claims.former import by, condition, fates, mark, truth
 from harness.cluster.setup import Setup
 from harness.cluster.zookeeper_mode import ZooKeeperCluster
 from harness.kafka.model import Topic

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import by, mark, none_lost, outcomes, state
+from checkers.claims.former import by, mark, none_lost, outcomes, state
 from harness.cluster.setup import Setup
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario
