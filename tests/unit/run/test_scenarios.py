@@ -28,7 +28,7 @@ def test_the_nearest_name_is_offered() -> None:
 
 def scenario(**changes: object) -> Scenario:
     """A scenario whose claim is cured in 3.7.0."""
-    cured = Erratum("it does not", "a fix", "SELECT false AS holds", since="3.7.0")
+    cured = Erratum(says="it does not", because="a fix", holds="SELECT false AS holds", since="3.7.0")
     values: dict[str, object] = {
         "name": "example",
         "title": "",
@@ -37,10 +37,10 @@ def scenario(**changes: object) -> Scenario:
         "body": lambda _stage: None,
         "setup": Setup(topics=()),
         "claims": (
-            Claim("loses", "it loses", "1", "SELECT true AS holds", erratum=cured),
-            Claim("early", "only then", "1", "SELECT true AS holds", before="3.9.0"),
+            Claim(name="loses", says="it loses", section="1", holds="SELECT true AS holds", erratum=cured),
+            Claim(name="early", says="only then", section="1", holds="SELECT true AS holds", before="3.9.0"),
         ),
-        "expected": (Expected("lost", "true", "", before="3.7.0"),),
+        "expected": (Expected(finding="lost", where="true", because="", before="3.7.0"),),
         "kafka": "3.9.1",
         "mode": "kraft",
         "versions": ("3.6.2", "3.9.1", "4.3.1"),
@@ -63,4 +63,7 @@ def test_an_erratum_is_told_only_of_its_versions() -> None:
 )
 def test_bounds_compare_numbers_not_text(version: str, speaks: bool) -> None:
     """3.10 comes after 3.9; the upper bound itself is out."""
-    assert speaks_of(Expected("lost", "", "", since="3.7.0", before="4.0.0"), version) is speaks
+    assert (
+        speaks_of(Expected(finding="lost", where="", because="", since="3.7.0", before="4.0.0"), version)
+        is speaks
+    )

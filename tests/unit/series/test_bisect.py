@@ -18,8 +18,8 @@ SCENARIO = replace(
     find("kraft-zombie-controller"),
     name="example",
     claims=(
-        Claim("loses", "it loses", "1", "SELECT true AS holds"),
-        Claim("early", "only then", "1", "SELECT true AS holds", before="3.9.0"),
+        Claim(name="loses", says="it loses", section="1", holds="SELECT true AS holds"),
+        Claim(name="early", says="only then", section="1", holds="SELECT true AS holds", before="3.9.0"),
     ),
 )
 
