@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,10 +20,14 @@ import pyarrow.parquet as pq
 
 from checkers.claims.evaluate import ClaimResult
 from checkers.judge import judge_history
-from checkers.tables.paths import exists, inside, read_json
+from checkers.run_folder import read_declared, read_manifest
+from checkers.tables.paths import inside
 from checkers.tables.source import Source, open_source
 from harness.errors import UsageError
 from harness.history.schema import TABLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CONTROLS = ("silence", "deaf")
 
@@ -77,18 +81,18 @@ def require_control(control: str) -> None:
         raise UsageError(f"There is no control {control!r}; choose one of {', '.join(CONTROLS)}.")
 
 
-def run_control(session: Any, run_dir: Path | str, control: str, plan: str = "auto") -> ControlResult:
-    """Judge a stored run under a control (one of `CONTROLS`); returns the claims that hold all the same.
+def run_control(
+    session: SparkSession, run_dir: Path | str, control: str, plan: str = "auto"
+) -> ControlResult:
+    """Judge a stored run under one of `CONTROLS`; returns the claims that hold all the same.
 
     Raises UsageError for an unknown control, BadDataError when the run folder is damaged.
     """
     require_control(control)
     folder = str(run_dir)
-    manifest = read_json(inside(folder, "run.json"))
-    place = inside(folder, "claims.json")
-    declared = read_json(place) if exists(place) else {}
+    scenario = read_manifest(folder).scenario
+    declared = read_declared(folder)
     source = open_source(inside(folder, "history"))
-    scenario = manifest.get("scenario")
     with tempfile.TemporaryDirectory(prefix="acked-control-") as scratch:
         reduced = Path(scratch)
         if control == "silence":
@@ -100,9 +104,7 @@ def run_control(session: Any, run_dir: Path | str, control: str, plan: str = "au
                 return ControlResult(run=folder, scenario=scenario, control=control, skipped=why)
             write_deaf(source, since_ns, reduced)
         found = judge_history(session, reduced, None, declared, plan)
-    preconditions = {
-        claim["name"] for claim in declared.get("claims", ()) if claim.get("precondition") is True
-    }
+    preconditions = {claim["name"] for claim in declared["claims"] if claim.get("precondition") is True}
     counted = [claim for claim in found.claims if claim.name not in preconditions]
     return ControlResult(
         run=folder, scenario=scenario, control=control, claims=len(counted), held=held_claims(counted)

@@ -13,7 +13,7 @@ from harness.errors import EXIT_AS_DECLARED, EXIT_VIOLATED, UsageError
 
 if TYPE_CHECKING:
     from checkers.control import ControlResult
-    from checkers.judge import Judgement
+    from checkers.verdict import Judgement
 
 
 def check(

@@ -108,7 +108,7 @@ class _Spark:
         from checkers.spark.session import start_session
         from checkers.spark.warm import warm_up
 
-        session: SparkSession = start_session(warm=False)
+        session = start_session()
         declared = json.loads((self._folder.path / CLAIMS).read_text())
         with suppress(AckedError):  # a claim that cannot be understood is reported by the judgement
             warm_up(session, declared)

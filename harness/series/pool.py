@@ -17,7 +17,9 @@ from harness.series.cell import Cell, Ran, Running, run_cell
 from harness.series.shared import groups, hand_over
 
 if TYPE_CHECKING:
-    from checkers.judge import Judgement
+    from pyspark.sql import SparkSession
+
+    from checkers.verdict import Judgement
 
 Say = Callable[[str], None]
 
@@ -103,7 +105,7 @@ def run_cells(
     with Running() as running, ThreadPoolExecutor(parallel, thread_name_prefix="cell") as pool:
         waiting = {pool.submit(run_when_there_is_room, group[0]): group for group in groups(cells)}
         try:
-            session = start_session(warm=False)
+            session = start_session()
             for done in as_completed(waiting):
                 ran = done.result()
                 result = judge_cell(session, ran)
@@ -121,7 +123,7 @@ def run_cells(
             room.release(parallel)
 
 
-def judge_cell(session: object, ran: Ran) -> CellResult:
+def judge_cell(session: SparkSession, ran: Ran) -> CellResult:
     """Judge one run; what cannot be judged is a crash with its reason."""
     from checkers.judge import judge
 

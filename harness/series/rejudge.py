@@ -11,7 +11,7 @@ from harness.run.folder import MANIFEST, RunFolder
 
 if TYPE_CHECKING:
     from checkers.control import ControlResult
-    from checkers.judge import Judgement
+    from checkers.verdict import Judgement
 
 Place = Path | str
 """A run folder, or the URI of one (`hdfs://…`)."""
