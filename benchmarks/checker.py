@@ -26,6 +26,7 @@ from checkers.evidence import gather
 from checkers.fast import plan as fast
 from checkers.fast.task import Job
 from checkers.spark.session import start_session
+from checkers.spark.warm import warm_up
 from checkers.tables.source import open_source
 from harness.history.schema import TABLES
 
@@ -303,6 +304,7 @@ def _measure(options: argparse.Namespace, scratch: Path) -> None:
     phases["make history"] = time.perf_counter() - began
     began = time.perf_counter()
     session = start_session()
+    warm_up(session)
     phases["start and warm session"] = time.perf_counter() - began
     for key in ("spark.master", "spark.driver.memory", "spark.sql.shuffle.partitions"):
         print(f"{key} = {session.conf.get(key)}")

@@ -37,7 +37,7 @@ def mark_expected(
     parts = sorted(str(path) for path in findings.glob("*.parquet"))
     if not expected or not parts:
         return {}
-    found = output_frame(session, "findings", parts, little=little)
+    found = output_frame(session, "findings", parts, small=little)
     return _rewrite(session, marked_frame(found, lives, expected, moments), findings, parts)
 
 

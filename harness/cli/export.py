@@ -33,7 +33,7 @@ def export(
     from checkers.ask.jepsen_export import export as write
     from checkers.spark.session import start_session
 
-    done = write(start_session(warm=False), run, to, final_log=final_log)
+    done = write(start_session(), run, to, final_log=final_log)
     if as_json:
         typer.echo(json.dumps({"file": str(to), **asdict(done)}, indent=2))
         return

@@ -55,7 +55,7 @@ def ask(query: str, folders: Sequence[Path], limit: int | None) -> tuple[list[st
     from checkers.spark.session import start_session
 
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # we say it in one sentence
-    session = start_session(warm=False)
+    session = start_session()
     names = sorted({*register_runs(session, folders), *register_questions(session)})
     try:
         frame = session.sql(query)

@@ -23,5 +23,5 @@ def story(
     from checkers.ask.story import story as told
     from checkers.spark.session import start_session
 
-    lines = told(start_session(warm=False), RunFolder.open(run).path, message)
+    lines = told(start_session(), RunFolder.open(run).path, message)
     typer.echo(json.dumps(lines, indent=2) if as_json else "\n".join(lines))

@@ -21,7 +21,7 @@ from harness.scenario import Scenario
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from checkers.judge import Judgement
+    from checkers.verdict import Judgement
 
 _AFTER_SCENARIO = ("final logs", "taking down", "history", "judgement")
 _PROTOCOL = "inter.broker.protocol.version"
@@ -171,7 +171,7 @@ class _Spark:
         from checkers.spark.session import start_session
         from checkers.spark.warm import warm_up
 
-        session: SparkSession = start_session(warm=False)
+        session = start_session()
         declared = json.loads((self._folder.path / CLAIMS).read_text())
         with suppress(AckedError):  # the judgement reports a claim that cannot be understood
             warm_up(session, declared)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from checkers.partition.fate import LOSSES
 from harness.errors import AckedError
@@ -19,6 +20,9 @@ from harness.forks import Fork, Forks
 from harness.run.folder import RunFolder
 from harness.series.plan import Cell
 from harness.series.summary import RunSummary
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 LIMIT_S = 420.0
 """A run that takes longer is ended and counts as crashed; none of the catalogue comes near it."""
@@ -123,7 +127,7 @@ def run_cells(
     with RunProcesses() as processes, ThreadPoolExecutor(parallel, thread_name_prefix="cell") as pool:
         waiting = [pool.submit(run_when_there_is_room, cell) for cell in cells]
         try:
-            session = start_session(warm=False)
+            session = start_session()
             for done in as_completed(waiting):
                 summary = judge_cell(session, done.result())
                 room.release()
@@ -171,7 +175,7 @@ def _end(child: Fork) -> None:
         child.wait()
 
 
-def judge_cell(session: object, run: CellRun) -> RunSummary:
+def judge_cell(session: SparkSession, run: CellRun) -> RunSummary:
     """Judge a run; one that cannot be judged has crashed, and the reason says why."""
     from checkers.judge import judge
 
