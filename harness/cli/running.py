@@ -39,12 +39,14 @@ def run(
         Path | None, typer.Option(help="Continue an interrupted series: its folder, runs/all/<time>.")
     ] = None,
 ) -> None:
-    """Run one scenario on a real cluster and judge it, or many scenarios side by side.
+    """Run one scenario on a real cluster and judge it, or many side by side.
 
-    A series (--all, --filter, --repeat) adds a line to `runs.jsonl` in its folder as each run ends.
+    A series (--all, --filter, --repeat) adds a line to `runs.jsonl` in its
+    folder as each run ends.
 
-    Exit code: 0 as declared, 1 violated, 2 unknown or invalid, 3 this machine lacks something, 254 usage
-    error, 255 crash. The worst verdict of a series decides.
+    Exit code: 0 as declared, 1 violated, 2 unknown or invalid, 3 this machine
+    lacks something, 254 usage error, 255 crash. The worst verdict of a series
+    decides.
     """
     if everything or pattern is not None or repeat != 1 or resume:
         if kafka or mode or rate is not None:
