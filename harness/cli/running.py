@@ -159,6 +159,7 @@ def _run_many(
         stopped = run_series(series, ended)
     done = folder.runs
     verdict = worst(run.verdict for run in done)
+    worst_of = "worst verdict: " if len(done) > 1 else ""
     if done:
         facts = {
             "parallel": series.clusters,
@@ -176,7 +177,7 @@ def _run_many(
             console.print(report.table(lines(), repeat))
         report.show_reasons(done, console)
         if done:
-            progress.say(f"{len(done)} runs, worst verdict: {verdict}; kept in {folder.path}")
+            progress.say(f"{report.number_of_runs(len(done))}, {worst_of}{verdict}; kept in {folder.path}")
     if stopped:
         raise interrupted(folder, len(planned))
     return VERDICTS[verdict]
