@@ -1,7 +1,8 @@
-"""What the kernel allows inside a lab's namespaces: each thing really tried, in throw-away namespaces.
+"""Probes of what the kernel allows inside a lab's namespaces. Each tries the real thing, in new namespaces.
 
-`harness.doctor` runs it as `python -m harness.kernel_probes NAME...`. It prints one JSON object, name →
-problem (empty where it works). Everything it tries ends with the process, because the namespaces do.
+`harness.doctor` runs this module as `python -m harness.kernel_probes NAME...`. It prints a JSON object: the
+problem of each probe by name, empty where there is none. Everything that a probe makes disappears with its
+namespaces, when the process ends.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _SHUTDOWN_IOCTL, _NO_LOG_FLUSH = 0x8004587D, 2
 
 
 class _Refused(Exception):
-    """A command said no; the message is its last line."""
+    """A probe failed; the message says why."""
 
 
 def _run(*command: str, stdin: str = "", keep_open: Sequence[int] = ()) -> None:
@@ -47,7 +48,7 @@ def _run(*command: str, stdin: str = "", keep_open: Sequence[int] = ()) -> None:
 
 
 def _namespaces() -> None:
-    """Reached only when the namespaces were made."""
+    """Nothing to try: this runs only if the namespaces could be made."""
 
 
 def _iproute2() -> None:
@@ -75,7 +76,7 @@ def _need(*programs: str) -> None:
 
 
 def _loop_disk(kind: str, size_mb: int, *options: str) -> Callable[[], None]:
-    """A file system in a file that can be shut down as if the power failed."""
+    """A file system in a file, shut down as if the power had failed."""
 
     def cut() -> None:
         _need(f"mkfs.{kind}", "mount", "umount")
@@ -104,13 +105,13 @@ def _shut_down(kind: str, place: Path) -> None:
     try:
         fcntl.ioctl(folder, _SHUTDOWN_IOCTL, _NO_LOG_FLUSH.to_bytes(4, sys.byteorder))
     except OSError as error:
-        raise _Refused(f"the shutdown ioctl of {kind} answers {error.strerror}") from None
+        raise _Refused(f"the shutdown ioctl of {kind} fails: {error.strerror}") from None
     finally:
         os.close(folder)
 
 
 def _fuse() -> None:
-    """Mount one that nobody serves, and take it away unused."""
+    """Mount a file system that no process serves, and unmount it."""
     _need("libfuse", "mount", "umount")
     try:
         device = os.open("/dev/fuse", os.O_RDWR)
@@ -152,7 +153,7 @@ def _probe(names: Sequence[str]) -> int:
 
 
 def main(names: list[str]) -> int:
-    """Probe each of ``names``."""
+    """Run the probes ``names`` and print their problems."""
     try:
         return run_inside(lambda: _probe(names))
     except AckedError as error:

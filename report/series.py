@@ -102,6 +102,11 @@ def wide_console() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=_WIDTH_IN_A_FILE)
 
 
+def number_of_runs(count: int) -> str:
+    """The number with its noun."""
+    return f"{count} run" if count == 1 else f"{count} runs"
+
+
 def span(pair: tuple[int, int]) -> str:
     """A range, or the one number that it consists of."""
     low, high = pair

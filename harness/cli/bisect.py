@@ -31,9 +31,11 @@ def bisect(
     runs: Runs = RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
-    """Find the first Kafka version in which a claim changes, with a binary search.
+    """Find the first Kafka version in which a claim changes (binary search).
 
-    The claim itself is judged, not its erratum. Exit code: 0 found, 2 no change between the ends.
+    The claim itself is judged, not its erratum.
+
+    Exit code: 0 found, 2 no change between the oldest and the newest version.
     """
     from checkers.spark.session import start_session
     from harness.run.session import prepare

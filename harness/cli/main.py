@@ -1,11 +1,13 @@
-"""The command line: `acked list | run | check | doctor | ...`; each command is a thin call into the rooms."""
+"""The command line `acked`: its commands, its signals and its exit codes."""
 
 from __future__ import annotations
 
 import logging
 import signal
 import sys
+from importlib import metadata
 from types import FrameType
+from typing import Annotated
 
 import typer
 from typer.exceptions import TyperException
@@ -26,6 +28,13 @@ from harness.cli import (
 from harness.errors import EXIT_INTERRUPTED, EXIT_USAGE, AckedError, StoppedError, UsageError
 from report.terminal import show_error
 
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"acked {metadata.version('acked')}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="acked",
     no_args_is_help=True,
@@ -33,10 +42,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="""Did Kafka keep what it acknowledged?
 
-    acked builds a real three-AZ Kafka cluster, breaks it on purpose, records what every client was told and
-    what every replica ended up holding, and lets Spark say what became of each write and why.
+    acked starts a real three-AZ Kafka cluster, injects faults, records which
+    writes were acknowledged and what each replica holds at the end, and
+    reports with Spark what became of every message and why.
 
-    Start with `acked doctor`, then `acked list`, then `acked run leader-az-isolated`.
+    Start with `acked doctor`, then `acked list`, then
+    `acked run leader-az-isolated`.
     """,
 )
 app.command("list")(catalogue.list_scenarios)
@@ -52,8 +63,17 @@ app.command("sql")(sql.sql)
 app.command("export")(export.export)
 
 
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    logging.disable()  # the library that talks to Spark's JVM would show where it was interrupted
+    logging.disable()  # py4j would log where the interruption hit it
     raise KeyboardInterrupt
 
 

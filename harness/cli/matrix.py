@@ -43,10 +43,11 @@ def matrix(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the runs as JSON.")] = False,
 ) -> None:
-    """Run scenarios on several Kafka versions and compare verdicts, lost and duplicated messages.
+    """Run scenarios on several Kafka versions and compare the results.
 
-    The folder runs/matrix/<time> keeps the table as Markdown and JSON, and `runs.jsonl` with a line for each
-    run, which is written as the run ends.
+    The table shows verdicts and the numbers of lost and duplicated messages.
+    The folder runs/matrix/<time> keeps it as Markdown and JSON, beside
+    `runs.jsonl`, to which each run adds a line as it ends.
 
     Exit code: that of the worst verdict.
     """

@@ -39,12 +39,14 @@ def run(
         Path | None, typer.Option(help="Continue an interrupted series: its folder, runs/all/<time>.")
     ] = None,
 ) -> None:
-    """Run one scenario on a real cluster and judge it, or many scenarios side by side.
+    """Run one scenario on a real cluster and judge it, or many side by side.
 
-    A series (--all, --filter, --repeat) adds a line to `runs.jsonl` in its folder as each run ends.
+    A series (--all, --filter, --repeat) adds a line to `runs.jsonl` in its
+    folder as each run ends.
 
-    Exit code: 0 as declared, 1 violated, 2 unknown or invalid, 3 this machine lacks something, 254 usage
-    error, 255 crash. The worst verdict of a series decides.
+    Exit code: 0 as declared, 1 violated, 2 unknown or invalid, 3 this machine
+    lacks something, 254 usage error, 255 crash. The worst verdict of a series
+    decides.
     """
     if everything or pattern is not None or repeat != 1 or resume:
         if kafka or mode or rate is not None:
@@ -157,6 +159,7 @@ def _run_many(
         stopped = run_series(series, ended)
     done = folder.runs
     verdict = worst(run.verdict for run in done)
+    worst_of = "worst verdict: " if len(done) > 1 else ""
     if done:
         facts = {
             "parallel": series.clusters,
@@ -174,7 +177,7 @@ def _run_many(
             console.print(report.table(lines(), repeat))
         report.show_reasons(done, console)
         if done:
-            progress.say(f"{len(done)} runs, worst verdict: {verdict}; kept in {folder.path}")
+            progress.say(f"{report.number_of_runs(len(done))}, {worst_of}{verdict}; kept in {folder.path}")
     if stopped:
         raise interrupted(folder, len(planned))
     return VERDICTS[verdict]

@@ -14,6 +14,7 @@ from harness.series.folder import SeriesFolder, seconds_of_earlier_runs
 from harness.series.plan import Cell, longest_first, remaining
 from harness.series.pool import run_cells
 from harness.series.summary import RunSummary
+from report import series as report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,7 @@ def open_series(
     folder = old or SeriesFolder.create(runs, kind)
     if choice.warning:
         progress.say(choice.warning)
-    count = f"{len(left)} run{'' if len(left) == 1 else 's'}"
+    count = report.number_of_runs(len(left))
     progress.say(f"{count}, {choice.clusters} side by side; {folder.file} gets a line for each")
     return Series(folder=folder, left=left, clusters=choice.clusters, runs=runs, lab=lab)
 

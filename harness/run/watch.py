@@ -1,4 +1,4 @@
-"""The observer of a run, and the final dump of every replica's own log."""
+"""The observer of a run, and the final dump of every replica's log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.observer.targets import Targets
 
 
 class Watch:
-    """Observes from the harness's own address, which no fault names, until the final logs are read."""
+    """Observes the cluster from the harness's own address, which no fault affects, until the final dump."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Watch:
         self.observer = Observer(self._targets, journal, [topic.name for topic in topics], dialect=dialect)
 
     def start(self) -> None:
-        """Begin to observe."""
+        """Start to observe."""
         self.observer.start()
 
     def stop(self) -> None:
@@ -45,7 +45,7 @@ class Watch:
         self.observer.stop()
 
     def dump(self, run_dir: Path) -> None:
-        """Read every replica's own log to its end."""
+        """Read the log of every replica to its end."""
         stopped = [node.name for node in self._targets.brokers if not self._lab.alive(node.name)]
         final_dump(
             run_dir,

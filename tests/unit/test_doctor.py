@@ -63,7 +63,7 @@ def test_require_says_it_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(doctor, "_inside", probe)
     with pytest.raises(
-        UnfitError, match="delays a link: netem: .*qdisc.*; remedy: modprobe it; `acked doctor`"
+        UnfitError, match=r"lacks netem, .* delays a link \(.*qdisc.*\); remedy: modprobe it; `acked doctor`"
     ):
         doctor.require(("netem",))
     doctor.require(("python",))
@@ -73,7 +73,7 @@ def test_probe_process_that_dies_condemns_all_it_was_to_try(monkeypatch: pytest.
     monkeypatch.setattr(doctor.sys, "executable", "/bin/false")
     checks = {check.name: check for check in doctor.diagnose(("namespaces", "netem"))}
     assert not checks["namespaces"].ok
-    assert checks["netem"].found == "not tried: namespaces are refused"
+    assert checks["netem"].found == "not tried: this machine refuses namespaces"
 
 
 @pytest.mark.parametrize(
