@@ -1,6 +1,6 @@
-"""The example of `docs/history.md`: another program's two files, and what the checker says to them.
+"""The example in `docs/history.md`: the two files of another program, and the checker's output for them.
 
-A test carries the example out and holds the output against the one kept here.
+A test runs the example and compares the output with the one in this module.
 """
 
 from __future__ import annotations

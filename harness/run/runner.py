@@ -28,6 +28,7 @@ from harness.kafka.wire.dialect import dialect
 from harness.lab.embedded.lab import EmbeddedLab
 from harness.lab.model import Lab
 from harness.lab.topology import three_azs
+from harness.observer.broker_log import read_logs
 from harness.run.configs import record_broker_configs, record_topic_configs
 from harness.run.folder import CLAIMS, RunFolder, write_json
 from harness.run.stage import Stage
@@ -97,7 +98,7 @@ def run_scenario(
         folder.update(status="crashed", problem="interrupted")
         raise
     with progress.phase("history", "writing the history"):
-        assemble(folder.path, anchor, log_zone=UTC)
+        assemble(folder.path, read_logs(folder.path / "nodes", anchor, UTC))
     folder.update(
         status=status,
         problem=problem.message if problem else None,

@@ -28,7 +28,7 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
         *("harness.lab", "harness.artifacts.cache", "harness.forks", "harness.kafka.model", *HARNESS_BASE),
     ),
     "harness/kafka": ("harness.kafka", *HARNESS_BASE),
-    "harness/history": ("harness.history", "harness.observer.broker_log", *HARNESS_BASE),
+    "harness/history": ("harness.history", *HARNESS_BASE),
     "harness/run": (
         *("harness.artifacts", "harness.cluster", "harness.console", "harness.doctor", "harness.history"),
         *("harness.kafka", "harness.lab", "harness.observer", "harness.run", "harness.scenario"),

@@ -10,6 +10,8 @@ import pytest
 
 from harness import tools
 
+pytestmark = pytest.mark.usefixtures("no_process_left")
+
 ROOT = Path(__file__).resolve().parents[3]
 TOOLS = (
     "bash",
@@ -80,7 +82,7 @@ def _setup(checkout: Path) -> subprocess.CompletedProcess[str]:
         env={"PATH": str(checkout / "bin"), "HOME": str(checkout)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
 
@@ -201,7 +203,7 @@ def test_ci_leaves_to_setup_all_that_is_not_the_engine(checkout: Path) -> None:
         env={"PATH": str(checkout / "bin"), "HOME": str(checkout)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     by_ci = set(_installed(checkout))

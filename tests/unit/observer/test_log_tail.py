@@ -145,7 +145,6 @@ class Memory:
 
 
 def test_a_broker_that_restarts_loses_nothing_by_being_away(tmp_path: Path) -> None:
-    from harness.clock import Anchor
     from harness.history.assemble import assemble
 
     source = Memory()
@@ -158,7 +157,7 @@ def test_a_broker_that_restarts_loses_nothing_by_being_away(tmp_path: Path) -> N
         source.reachable = True
         source.log = [stored(0), stored(1, epoch=1, seq=9)]
         poller.poll()
-    assemble(tmp_path, Anchor(0, 0))
+    assemble(tmp_path)
     rows = read_table(tmp_path, "sightings").to_pylist()
     assert [(row["offset"], row["seq"], row["gone_ns"] is None) for row in rows] == [
         (0, 0, True),

@@ -15,6 +15,8 @@ from workloads.client.agent_process import AgentProcess
 from workloads.client.client import Client
 from workloads.protocol.commands import CountStream, Ping, Request
 
+pytestmark = pytest.mark.usefixtures("no_process_left")
+
 HEAVY = {"pyarrow", "pyspark", "pandas", "numpy"}
 
 

@@ -15,6 +15,8 @@ from workloads.client.client import Client
 from workloads.protocol.results import TransactionEnd
 from workloads.protocol.spec import ConsumerSpec, ProducerSpec
 
+pytestmark = pytest.mark.usefixtures("no_process_left")
+
 Rows = Callable[[str], list[dict[str, Any]]]
 
 

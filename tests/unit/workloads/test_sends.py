@@ -14,6 +14,8 @@ from harness.history.identity import decode
 from workloads.client.client import Client
 from workloads.protocol.spec import ProducerSpec
 
+pytestmark = pytest.mark.usefixtures("no_process_left")
+
 Rows = Callable[[str], list[dict[str, Any]]]
 
 

@@ -16,6 +16,8 @@ from workloads.agent.producers.stream import Pacer
 from workloads.client.client import Client
 from workloads.protocol.spec import ConsumerSpec, ProducerSpec, StreamLoad
 
+pytestmark = pytest.mark.usefixtures("no_process_left")
+
 Rows = Callable[[str], list[dict[str, Any]]]
 
 

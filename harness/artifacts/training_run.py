@@ -1,7 +1,8 @@
-"""A short life of a small cluster on loopback, in namespaces of its own, to record which classes it loads.
+"""The training run for class-data archives: a small cluster that records the classes that it loads.
 
-Run as `python -m harness.artifacts.rehearsal VERSION FOLDER CLASS_PATH JAVA MODE LOG_SYNTAX` by
-`harness.artifacts.class_data`; leaves one `<main class>.jsa` per kind of process in FOLDER.
+`harness.artifacts.class_data` runs it as
+`python -m harness.artifacts.training_run FOLDER CLASS_PATH JAVA MODE LOG_SYNTAX`. The cluster runs for some
+seconds on loopback, in namespaces of its own, and leaves a `<main class>.jsa` per kind of process in FOLDER.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ _INTERNAL = {"offsets.topic.replication.factor": "1", "min.insync.replicas": "1"
 
 
 @dataclass
-class Rehearsal:
-    """Processes of the small cluster; those named in `recorded` write an archive when they end."""
+class TrainingCluster:
+    """The processes of the small cluster."""
 
     folder: Path
     class_path: str
@@ -47,14 +48,14 @@ class Rehearsal:
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def process(self, name: str, main_class: str, properties: Mapping[str, str], *, record: bool) -> None:
-        """Start a process; ``record`` has it write an archive when it ends."""
+        """Start a process. With ``record`` it writes an archive when SIGTERM ends it."""
         folder = self.folder / "run" / name
         folder.mkdir(parents=True, exist_ok=True)
         write_properties(folder / "server.properties", properties)
         self.running[name] = self._popen(name, main_class, (str(folder / "server.properties"),), record)
 
     def tool(self, name: str, main_class: str, *arguments: str) -> None:
-        """Run a tool to its end; it always writes an archive."""
+        """Run a tool to its end. It writes an archive."""
         done = self._popen(name, main_class, arguments, True).wait(START_S)
         if done != 0:
             raise ProcessDiedError(f"{main_class} ended with status {done}.")
@@ -87,10 +88,10 @@ class Rehearsal:
     def _check(self) -> None:
         for name, process in self.running.items():
             if process.poll() is not None:
-                raise ProcessDiedError(f"{name} of the rehearsal ended with status {process.returncode}.")
+                raise ProcessDiedError(f"{name} of the training run ended with status {process.returncode}.")
 
     def end(self, *names: str) -> None:
-        """SIGTERM, in this order, and wait: archives are written now."""
+        """End processes with SIGTERM, in this order, and wait for each, which writes its archive now."""
         for name in names:
             process = self.running.pop(name)
             process.send_signal(signal.SIGTERM)
@@ -98,12 +99,17 @@ class Rehearsal:
                 process.wait(START_S)
             except subprocess.TimeoutExpired:
                 process.kill()
-                raise ProcessDiedError(f"{name} of the rehearsal did not end in {START_S:.0f} s.") from None
+                process.wait()
+                raise ProcessDiedError(
+                    f"{name} of the training run did not end within {START_S:.0f} s."
+                ) from None
 
     def kill(self) -> None:
-        """End what still runs."""
+        """Kill the other processes, and wait until they have ended."""
         for process in self.running.values():
             process.kill()
+        for process in self.running.values():
+            process.wait()
 
 
 def _broker(node_id: int) -> dict[str, str]:
@@ -111,34 +117,34 @@ def _broker(node_id: int) -> dict[str, str]:
     return {**BASE_BROKER, **_INTERNAL, "listeners": listener, "advertised.listeners": listener}
 
 
-# Both functions return the processes that write archives; the others are killed after them.
+# Both functions return the names of the processes that write archives.
 
 
-def _zookeeper_mode(stage: Rehearsal) -> tuple[str, ...]:
+def _zookeeper_mode(cluster: TrainingCluster) -> tuple[str, ...]:
     servers = {f"server.{n}": f"127.0.0.1:{2880 + n}:{3880 + n}" for n in (1, 2, 3)}
     for n in (3, 2, 1):
-        data = stage.folder / "run" / f"zookeeper{n}" / "data"
+        data = cluster.folder / "run" / f"zookeeper{n}" / "data"
         data.mkdir(parents=True)
         (data / "myid").write_text(str(n))
         properties = {**BASE_ZOOKEEPER, **servers, "dataDir": str(data), "clientPort": str(2180 + n)}
-        stage.process(f"zookeeper{n}", ZOOKEEPER, properties, record=n == 2)
+        cluster.process(f"zookeeper{n}", ZOOKEEPER, properties, record=n == 2)
     connect = ",".join(f"127.0.0.1:{2180 + n}" for n in (1, 2, 3))
     for n in (1, 2):
         own = {
             "broker.id": str(n),
             "zookeeper.connect": connect,
-            "log.dirs": f"{stage.folder}/run/broker{n}/data",
+            "log.dirs": f"{cluster.folder}/run/broker{n}/data",
         }
-        stage.process(f"broker{n}", BROKER, {**_broker(n), **own}, record=n == 1)
+        cluster.process(f"broker{n}", BROKER, {**_broker(n), **own}, record=n == 1)
     for n in (1, 2):
-        stage.wait_logged(f"broker{n}", "started (KafkaServer)")
+        cluster.wait_logged(f"broker{n}", "started (KafkaServer)")
     return ("broker1", "zookeeper2")
 
 
-def _kraft_mode(stage: Rehearsal) -> tuple[str, ...]:
+def _kraft_mode(cluster: TrainingCluster) -> tuple[str, ...]:
     voters = ",".join(f"{n}@127.0.0.1:{9093 + 10 * n}" for n in (1, 2))
     for n in (1, 2):
-        data = stage.folder / "run" / f"broker{n}" / "data"
+        data = cluster.folder / "run" / f"broker{n}" / "data"
         properties = {
             **_broker(n),
             "listeners": f"PLAINTEXT://127.0.0.1:{9092 + 10 * n},CONTROLLER://127.0.0.1:{9093 + 10 * n}",
@@ -153,47 +159,47 @@ def _kraft_mode(stage: Rehearsal) -> tuple[str, ...]:
         (data.parent).mkdir(parents=True)
         config = data.parent / "server.properties"
         write_properties(config, properties)
-        stage.tool(f"broker{n}", FORMAT, "format", "-t", _CLUSTER_ID, "-c", str(config))
-        stage.process(f"broker{n}", BROKER, properties, record=n == 1)
+        cluster.tool(f"broker{n}", FORMAT, "format", "-t", _CLUSTER_ID, "-c", str(config))
+        cluster.process(f"broker{n}", BROKER, properties, record=n == 1)
     for n in (1, 2):
-        stage.wait_logged(f"broker{n}", "Kafka Server started")
+        cluster.wait_logged(f"broker{n}", "Kafka Server started")
     return ("broker1",)
 
 
 def _traffic() -> None:
-    """Create a replicated topic and write a little, so that these classes are recorded too."""
+    """Create a replicated topic and send some messages, so that their classes are recorded too."""
     servers = {"bootstrap.servers": "127.0.0.1:9102,127.0.0.1:9112", "log_level": 0}
     with contextlib.suppress(KafkaException):
-        topic = NewTopic("rehearsal", 2, replica_assignment=[[1, 2], [2, 1]])
-        admin = AdminClient(servers)  # must live until the answer is there
-        admin.create_topics([topic])["rehearsal"].result(10)
+        topic = NewTopic("training", 2, replica_assignment=[[1, 2], [2, 1]])
+        admin = AdminClient(servers)  # must exist until the answer has come
+        admin.create_topics([topic])["training"].result(10)
         producer = Producer({**servers, "acks": "all", "message.timeout.ms": 5000})
         for number in range(20):
-            producer.produce("rehearsal", str(number), partition=number % 2)
+            producer.produce("training", str(number), partition=number % 2)
         producer.flush(6)
 
 
-def _rehearse(stage: Rehearsal, mode: str) -> int:
+def _run(cluster: TrainingCluster, mode: str) -> int:
     try:
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True, capture_output=True)
-        order = _zookeeper_mode(stage) if mode == "zookeeper" else _kraft_mode(stage)
+        order = _zookeeper_mode(cluster) if mode == "zookeeper" else _kraft_mode(cluster)
         _traffic()
-        stage.end(*order)
+        cluster.end(*order)
     except (AckedError, OSError, subprocess.SubprocessError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     finally:
-        stage.kill()
+        cluster.kill()
     return 0
 
 
 def main(argv: list[str]) -> int:
-    """Arguments as in the module's own description."""
-    _version, folder, class_path, java, mode, log_syntax = argv
+    """Takes the arguments in the module's docstring."""
+    folder, class_path, java, mode, log_syntax = argv
     syntax: LogSyntax = "log4j2" if log_syntax == "log4j2" else "log4j1"
-    stage = Rehearsal(Path(folder), class_path, java, syntax)
+    cluster = TrainingCluster(Path(folder), class_path, java, syntax)
     try:
-        return run_inside(lambda: _rehearse(stage, mode))
+        return run_inside(lambda: _run(cluster, mode))
     except AckedError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
