@@ -30,8 +30,8 @@ def scenario(**changes: object) -> Scenario:
         "body": lambda _stage: None,
         "setup": Setup(topics=()),
         "claims": (
-            Claim("loses", "it loses", "1", "SELECT true AS holds", erratum=cured),
-            Claim("early", "only then", "1", "SELECT true AS holds", before="3.9.0"),
+            Claim(name="loses", says="it loses", section="1", holds="SELECT true AS holds", erratum=cured),
+            Claim(name="early", says="only then", section="1", holds="SELECT true AS holds", before="3.9.0"),
         ),
         "expected": (Expected("lost", "true", "", before="3.7.0"),),
         "kafka": "3.9.1",
