@@ -168,10 +168,11 @@ class Partition:
             f"FROM truth WHERE {self.where} AND ns <= {mark(until)}))",
         )
 
-    def epoch_rises(self, *, by: int, since: str, until: str) -> str:
-        """Between two marks the leader epoch rises by so much."""
+    def epoch_rises(self, *, by: int | None = None, since: str, until: str) -> str:
+        """Between two marks the leader epoch rises, by so much if that is given."""
+        wanted = "later > earlier" if by is None else f"later - earlier = {by}"
         return _answer(
-            f"CASE WHEN {observed_at(until)} THEN later - earlier = {by} END",
+            f"CASE WHEN {observed_at(until)} THEN {wanted} END",
             f"concat('leader epoch ', {_text('earlier')}, ', then ', {_text('later')})",
             f"(SELECT max(epoch) AS later, max(epoch) FILTER (WHERE ns <= {mark(since)}) AS earlier "
             f"FROM truth WHERE {self.where} AND ns <= {mark(until)})",
@@ -360,6 +361,16 @@ def broker(number: int) -> Broker:
     return Broker(number)
 
 
+def does_not_answer(host: str, *, at: str) -> str:
+    """At a mark a host (a broker, a ZooKeeper node, a controller) did not answer the observer."""
+    return _answer(
+        "error IS NOT NULL",
+        f"concat('{host}: ', coalesce(error, 'answers'))",
+        f"(SELECT max_by(error, ns) AS error FROM views WHERE source = '{host}' "
+        f"AND subject = 'reachable' AND ns <= {mark(at)})",
+    )
+
+
 # The controller ---------------------------------------------------------------------------------------------
 
 
@@ -491,6 +502,11 @@ class Messages:
             f"{{tailed:broker{number}}} >= {mark(until)}",
             at_least,
         )
+
+    def consumed(self, *, since: str = "", until: str, at_least: int = 1) -> str:
+        """Between two marks every one was handed to a consumer."""
+        limit = f"true{_window(since, until)}"
+        return self._found("count(DISTINCT r.offset) > 0", "reads", limit, "true", at_least)
 
     def _all(self, wanted: str, told: str, at_least: int, *, given: str = "true") -> str:
         return _answer(

@@ -9,6 +9,10 @@ from typing import Any
 from checkers.claims.moments import Moments, resolve
 from harness.errors import BadDataError
 
+_AT_ONCE = 16
+"""Queries in one text. A data frame for each would be planned for each; of very many, planning takes longer
+than all of them in parts."""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -61,19 +65,13 @@ def ask(session: Any, queries: Mapping[str, str], moments: Moments) -> dict[str,
     """Run the queries together. Raises BadDataError naming the claim whose SQL cannot be understood."""
     if not queries:
         return {}
-    from pyspark.errors import AnalysisException, PySparkException
-
     resolved = {name: resolve(query, moments) for name, query in queries.items()}
-    rows = _collect(session, " UNION ALL ".join(_select(name, one.sql) for name, one in resolved.items()))
-    if isinstance(rows, PySparkException):
-        rows = []
-        for name, one in resolved.items():
-            alone = _collect(session, _select(name, one.sql))
-            if isinstance(alone, AnalysisException):
-                raise BadDataError(f"The SQL of claim {name!r} cannot be understood: {_short(alone)}")
-            if isinstance(alone, PySparkException):
-                raise BadDataError(f"The SQL of claim {name!r} fails when run: {_short(alone)}")
-            rows += alone
+    names = list(resolved)
+    rows = [
+        row
+        for start in range(0, len(names), _AT_ONCE)
+        for row in _rows(session, {name: resolved[name].sql for name in names[start : start + _AT_ONCE]})
+    ]
     answers: dict[str, Answer] = {}
     for row in rows:
         if row["claim"] in answers:
@@ -87,6 +85,24 @@ def ask(session: Any, queries: Mapping[str, str], moments: Moments) -> dict[str,
     return {name: answers.get(name, Answer(None, "the query returned no row")) for name in queries}
 
 
+def _rows(session: Any, queries: Mapping[str, str]) -> list[Any]:
+    """The rows of some queries, asked as one; each alone where that fails, so that the error names it."""
+    from pyspark.errors import AnalysisException, PySparkException
+
+    rows = _collect(session, " UNION ALL ".join(_select(name, query) for name, query in queries.items()))
+    if not isinstance(rows, PySparkException):
+        return list(rows)
+    found: list[Any] = []
+    for name, query in queries.items():
+        alone = _collect(session, _select(name, query))
+        if isinstance(alone, AnalysisException):
+            raise BadDataError(f"The SQL of claim {name!r} cannot be understood: {_short(alone)}")
+        if isinstance(alone, PySparkException):
+            raise BadDataError(f"The SQL of claim {name!r} fails when run: {_short(alone)}")
+        found += alone
+    return found
+
+
 def _select(name: str, query: str) -> str:
     # The line ends keep a comment at the end of a query from swallowing the bracket.
     return (
@@ -96,7 +112,6 @@ def _select(name: str, query: str) -> str:
 
 
 def _collect(session: Any, query: str) -> Any:
-    """All in one text: planned once, whereas a data frame for each claim is planned for each again."""
     from pyspark.errors import PySparkException
 
     try:

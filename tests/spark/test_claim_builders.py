@@ -19,6 +19,7 @@ from checkers.claims.builders import (
     controller_epoch_rises,
     controller_is,
     controller_stays,
+    does_not_answer,
     messages,
     messages_where,
     opposite,
@@ -109,7 +110,8 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         {"ns": 3 * S, "host": "broker3", "kind": "became_leader", "topic": "t", "partition": 0},
     ],
     "reads": [
-        {"topic": "t", "partition": 0, "reader": 1, "ns": 28 * S, "offset": offset} for offset in (0, 1)
+        {"topic": "t", "partition": 0, "reader": 1, "ns": 28 * S, "offset": n, "writer": 1, "seq": n}
+        for n in (0, 1)
     ],
     "sightings": [
         {"topic": "t", "partition": 0, "broker": b, "offset": o, "seen_ns": at * S, "writer": 1, "seq": seq}
@@ -187,6 +189,8 @@ CASES = (
     Case("stays, unknown before", LATE.stays(since="start", until="end"), None),
     Case("epoch rises", T.epoch_rises(by=1, since="start", until="middle"), True),
     Case("epoch does not rise", CALM.epoch_rises(by=1, since="start", until="middle"), False),
+    Case("epoch rises by any number", T.epoch_rises(since="start", until="middle"), True),
+    Case("epoch rises by another number", T.epoch_rises(by=2, since="start", until="middle"), False),
     Case("becomes in time", T.becomes(leader=2, after="cut", within_s=6), True, True),
     Case("becomes too late", T.becomes(leader=2, after="cut", within_s=4), False, False),
     Case("never becomes", CALM.becomes(leader=2, after="cut", within_s=6), False),
@@ -212,6 +216,8 @@ CASES = (
     Case("names another", broker(1).names_controller(3, at="end"), False),
     Case("knows", broker(1).knows("t", at="end"), True),
     Case("does not know", broker(1).knows("late", at="end"), False),
+    Case("does not answer the observer", does_not_answer("broker2", at="middle"), True, True),
+    Case("answers the observer", does_not_answer("broker2", at="end"), False, False),
     Case("logged", broker(1).logged("isr_shrinking", of=T, after="cut"), True, True),
     Case("not logged", broker(1).logged("isr_updated", of=T, after="cut"), False, False),
     Case("never logged", broker(1).never_logged("isr_updated", of=T, before="end"), True),
@@ -257,6 +263,9 @@ CASES = (
     Case("not seen", messages("refused").not_seen_on(2, until="middle"), True),
     Case("seen after all", messages("refused").not_seen_on(1, until="middle"), False),
     Case("not seen, nobody looked", messages("refused").not_seen_on(3, until="middle"), None),
+    Case("consumed", messages("w").consumed(until="middle", at_least=2), True, True),
+    Case("not consumed", SAFE.consumed(until="middle"), False, False),
+    Case("not consumed that late", messages("w").consumed(since="middle", until="end"), False, False),
     Case("both", both(SAFE.acknowledged(), SAFE.kept()), True),
     Case("one of both is false", both(SAFE.acknowledged(), ZOMBIE.kept()), False),
     Case("one of both is unknown", both(SAFE.acknowledged(), messages("nobody").kept()), None),
