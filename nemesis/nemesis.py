@@ -164,7 +164,15 @@ class Nemesis:
             self._roster.journal.write("processes", ns=now_ns(), host=name, event="killed")
             return {"alive": False}
 
-        return self.add(Action(f"kill client {name}", "process", {"hosts": [name]}, kill, verify)).inject()
+        fault = Action(
+            f"kill client {name}",
+            kind="process",
+            mechanism="kill",
+            targets={"hosts": [name], "signal": "SIGKILL"},
+            act=kill,
+            verify=verify,
+        )
+        return self.add(fault).inject()
 
     def operator(self, cluster: Cluster, dialect: Dialect = MODERN) -> Operator:
         """Elections, reassignments and the like on ``cluster``."""

@@ -20,7 +20,7 @@ from harness.kafka.wire.dialect import MODERN, Dialect
 from harness.waiting import wait_until
 from harness.zookeeper.four_letter import watchers
 from harness.zookeeper.session import ZooKeeperSession
-from nemesis.fault import Action, Evidence, Injection
+from nemesis.fault import Action, Evidence, Injection, Targets
 from nemesis.roster import Roster
 
 T = TypeVar("T")
@@ -38,14 +38,15 @@ class Operator:
     def act(
         self,
         name: str,
-        targets: object,
+        *,
+        targets: Targets,
         action: Callable[[], object],
         observe: Callable[[], T],
         accept: Callable[[T], bool],
-        *,
+        mechanism: str = "other",
         within_s: float = _EFFECT_WITHIN_S,
     ) -> Injection:
-        """Do anything, and wait until ``observe`` shows its effect; InvalidRunError if it never does."""
+        """Do anything, and wait until ``observe`` shows its effect. Raises InvalidRunError if it has none."""
 
         def verify() -> Evidence:
             try:
@@ -56,7 +57,14 @@ class Operator:
                 raise InvalidRunError(f"The action {name!r} had no effect: {error.message}") from error
             return {"seen": str(seen)}
 
-        fault = Action(name, "operator", targets, lambda: _ignore(action()), verify)
+        fault = Action(
+            name,
+            kind="operator",
+            mechanism=mechanism,
+            targets=targets,
+            act=lambda: _ignore(action()),
+            verify=verify,
+        )
         return self._roster.add(fault).inject()
 
     def elect(
@@ -82,7 +90,14 @@ class Operator:
             return state is not None and state.leader >= 0 and wanted in (None, state.leader)
 
         name = f"elect {kind} leader of {topic}/{partition}"
-        return self.act(name, [f"{topic}/{partition}"], ask, self._observe(topic, partition), led)
+        return self.act(
+            name,
+            mechanism=f"elect_{kind}",
+            targets={"partitions": [f"{topic}/{partition}"]},
+            action=ask,
+            observe=self._observe(topic, partition),
+            accept=led,
+        )
 
     def reassign(
         self, topic: str, replicas: Sequence[int], partition: int = 0, *, within_s: float = 30.0
@@ -100,8 +115,15 @@ class Operator:
             return state is not None and changed and set(state.isr) == set(replicas)
 
         name = f"reassign {topic}/{partition} to {list(replicas)}"
-        observe = self._observe(topic, partition)
-        return self.act(name, [f"{topic}/{partition}"], ask, observe, done, within_s=within_s)
+        return self.act(
+            name,
+            mechanism="reassign",
+            targets={"partitions": [f"{topic}/{partition}"], "replicas": list(replicas)},
+            action=ask,
+            observe=self._observe(topic, partition),
+            accept=done,
+            within_s=within_s,
+        )
 
     def delete_controller(self, session: ZooKeeperSession, *, becomes: str = "") -> Injection:
         """Delete `/controller` so that the brokers race for it; ``becomes`` repeats until that host wins."""
@@ -126,10 +148,11 @@ class Operator:
         name = f"make {becomes} controller" if becomes else "delete /controller"
         return self.act(
             name,
-            ["/controller"],
-            race,
-            lambda: (session.controller_epoch(), self._cluster.controller()),
-            lambda seen: seen[0] > first and seen[1] is not None and wanted in (None, seen[1]),
+            mechanism="move_controller",
+            targets={"hosts": [becomes] if becomes else [], "znodes": ["/controller"]},
+            action=race,
+            observe=lambda: (session.controller_epoch(), self._cluster.controller()),
+            accept=lambda seen: seen[0] > first and seen[1] is not None and wanted in (None, seen[1]),
         )
 
     def _wait_for_watches(self, session: ZooKeeperSession, path: str) -> None:

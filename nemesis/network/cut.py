@@ -6,7 +6,7 @@ import threading
 
 from harness.clock import now_ns
 from harness.errors import AckedError, InvalidRunError, UsageError
-from nemesis.fault import Evidence, Kind
+from nemesis.fault import Evidence, Kind, Targets
 from nemesis.ground import Ground
 from nemesis.network.links import Link
 from nemesis.network.rules import CutAction, Ruleset, cut_rules
@@ -19,6 +19,7 @@ class Cut:
     """Links that are cut from `inject` to `heal`."""
 
     kind: Kind = "link"
+    mechanism = "cut"
     undoable = True
     ends_processes = False
 
@@ -34,8 +35,8 @@ class Cut:
         self._vanished: tuple[str, ...] = ()
         self._times: dict[str, int] = {}
 
-    def targets(self) -> object:
-        """The links as text."""
+    def targets(self) -> Targets:
+        """The links, and what happens to their packets."""
         return {"links": [str(link) for link in self._links], "action": self._action}
 
     def inject(self) -> None:
@@ -95,6 +96,7 @@ class Flapping:
     """Links that are cut for half of every period and whole for the other half, each change verified."""
 
     kind: Kind = "link"
+    mechanism = "flap"
     undoable = True
     ends_processes = False
 
@@ -112,9 +114,9 @@ class Flapping:
         self._error: AckedError | None = None
         self._flips: list[dict[str, object]] = []
 
-    def targets(self) -> object:
+    def targets(self) -> Targets:
         """The links, and the period."""
-        return {"cut": self._cut.targets(), "period_s": self._half_s * 2}
+        return {**self._cut.targets(), "period_s": self._half_s * 2}
 
     def inject(self) -> None:
         """Cut for the first time."""

@@ -13,7 +13,7 @@ from harness.clock import now_ns
 from harness.errors import InvalidRunError, UnfitError
 from harness.lab.model import Host, Lab
 from harness.waiting import wait_until
-from nemesis.fault import Evidence, Kind
+from nemesis.fault import Evidence, Kind, Targets
 from nemesis.ground import RETRY_WITHIN_S, Ground
 from nemesis.network import links
 from nemesis.network.rules import Ruleset
@@ -47,6 +47,7 @@ class Disconnected:
     """Hosts without a network, from `inject` to `heal`."""
 
     kind: Kind = "link"
+    mechanism = "disconnect"
     undoable = True
     ends_processes = False
 
@@ -60,9 +61,9 @@ class Disconnected:
         self._witness = Witness(ground, number, self.name, self._links)
         self._times: dict[str, int] = {}
 
-    def targets(self) -> object:
+    def targets(self) -> Targets:
         """The hosts."""
-        return {"hosts": [host.name for host in self._hosts], "network": "disconnected"}
+        return {"hosts": [host.name for host in self._hosts]}
 
     def inject(self) -> None:
         """Look at all links, keep connections open over those that will die, and disconnect the hosts."""

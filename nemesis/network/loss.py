@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from harness.errors import InvalidRunError, UsageError
-from nemesis.fault import Evidence, Kind
+from nemesis.fault import Evidence, Kind, Targets
 from nemesis.ground import Ground
 from nemesis.network.links import Link
 from nemesis.network.rules import loss_rules
@@ -19,6 +19,7 @@ class Loss:
     """A share of the packets of some links is lost."""
 
     kind: Kind = "degrade"
+    mechanism = "loss"
     undoable = True
     ends_processes = False
 
@@ -36,7 +37,7 @@ class Loss:
         self._rules = loss_rules(ground.lab.topology, chain, links, self._probability)
         self._vanished: tuple[str, ...] = ()
 
-    def targets(self) -> object:
+    def targets(self) -> Targets:
         """The links and the percentage."""
         return {"links": [str(link) for link in self._links], "percent": self._probability * 100}
 

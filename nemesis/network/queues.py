@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from harness.clock import now_ns
 from harness.errors import InvalidRunError, LabError, UnfitError, UsageError
 from harness.lab.model import Host
-from nemesis.fault import Evidence, Kind
+from nemesis.fault import Evidence, Kind, Targets
 from nemesis.ground import Ground
 from nemesis.network import watchdog
 from nemesis.proof.reachability import CLOSED_PORT
@@ -25,6 +26,7 @@ _BURST_BYTES = 16 * 1024
 class Discipline:
     """A queueing discipline, as the words of `tc`, and what it is meant to do to a host."""
 
+    mechanism: Literal["throttle", "delay"]
     words: tuple[str, ...]
     rate_kbit: float = 0.0
     delay_ms: float = 0.0
@@ -35,7 +37,7 @@ def throttle(rate_kbit: float) -> Discipline:
     if rate_kbit < 8:
         raise UsageError(f"A rate of {rate_kbit:g} kbit/s is not offered; say 8 or more, or cut the link.")
     words = ("tbf", "rate", f"{rate_kbit:g}kbit", "burst", str(_BURST_BYTES), "latency", "2s")
-    return Discipline(words, rate_kbit=rate_kbit)
+    return Discipline("throttle", words, rate_kbit=rate_kbit)
 
 
 def delay(delay_ms: float, jitter_ms: float = 0.0) -> Discipline:
@@ -43,7 +45,8 @@ def delay(delay_ms: float, jitter_ms: float = 0.0) -> Discipline:
     if not 1 <= delay_ms <= 10_000:
         raise UsageError(f"A delay of {delay_ms:g} ms is not offered; say 1 to 10000.")
     jitter = (f"{jitter_ms:g}ms",) if jitter_ms else ()
-    return Discipline(("netem", "delay", f"{delay_ms:g}ms", *jitter), delay_ms=delay_ms - jitter_ms)
+    words = ("netem", "delay", f"{delay_ms:g}ms", *jitter)
+    return Discipline("delay", words, delay_ms=delay_ms - jitter_ms)
 
 
 class Queue:
@@ -58,12 +61,13 @@ class Queue:
     ) -> None:
         """``number`` becomes part of the discipline's handle, by which it is removed again."""
         self.name = name
+        self.mechanism = discipline.mechanism
         self._ground, self._hosts, self._discipline = ground, tuple(hosts), discipline
         self._handle = f"ac{number:02x}:"
         self._tag = f"acked-queue-{number}"
         self._on: dict[str, tuple[str, str]] = {}
 
-    def targets(self) -> object:
+    def targets(self) -> Targets:
         """The hosts, and the discipline."""
         words = " ".join(self._discipline.words)
         return {"hosts": [host.name for host in self._hosts], "discipline": words}

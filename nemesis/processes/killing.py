@@ -10,7 +10,7 @@ from harness.clock import now_ns
 from harness.errors import InvalidRunError
 from harness.history.journal import Journal
 from harness.lab.model import Host, Lab, Topology
-from nemesis.fault import Evidence, Kind
+from nemesis.fault import Evidence, Kind, Targets
 
 Ending = Literal["kill", "stop"]
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGTERM}
@@ -58,20 +58,21 @@ class Ended:
         within_s: float = 30.0,
     ) -> None:
         """``expect_end`` is told first, so that nobody takes the end for an accident."""
+        self.mechanism: str = ending
         self.name = f"{ending} {', '.join(host.name for host in hosts)}"
         self._lab, self._journal, self._ending = lab, journal, ending
-        self._hosts = tuple(host.name for host in hosts)
+        self.hosts = tuple(host.name for host in hosts)
         self._expect_end, self._restart, self._within_s = expect_end, restart, within_s
         self._status: dict[str, int] = {}
 
     @property
     def undoable(self) -> bool:
         """Somebody can start them, or has."""
-        return self._restart is not None or all(self._lab.alive(host) for host in self._hosts)
+        return self._restart is not None or all(self._lab.alive(host) for host in self.hosts)
 
-    def targets(self) -> object:
-        """Hosts, and how they end."""
-        return {"hosts": list(self._hosts), "signal": _SIGNALS[self._ending].name}
+    def targets(self) -> Targets:
+        """The hosts, and the signal."""
+        return {"hosts": list(self.hosts), "signal": _SIGNALS[self._ending].name}
 
     def inject(self) -> None:
         """Signal all, then wait for all."""
@@ -80,14 +81,14 @@ class Ended:
 
     def strike(self) -> None:
         """Signal all."""
-        for host in self._hosts:
+        for host in self.hosts:
             self._expect_end(host)
-        for host in self._hosts:
+        for host in self.hosts:
             self._lab.signal(host, _SIGNALS[self._ending])
 
     def await_end(self) -> None:
         """Wait for all."""
-        for host in self._hosts:
+        for host in self.hosts:
             status = self._lab.wait_exit(host, self._within_s)
             self._status[host] = status
             event = _EVENTS[self._ending]
@@ -107,22 +108,23 @@ class Ended:
     def heal(self) -> None:
         """Start those that do not run, where a way to start them was given."""
         if self._restart is not None:
-            for host in self._hosts:
+            for host in self.hosts:
                 if not self._lab.alive(host):
                     self._restart(host)
 
     def verify_healed(self) -> Evidence:
         """All of them run again."""
-        dead = [host for host in self._hosts if not self._lab.alive(host)]
+        dead = [host for host in self.hosts if not self._lab.alive(host)]
         if dead:
             raise InvalidRunError(f"{', '.join(dead)} did not come back after {self.name!r}.")
-        return {"pids": {host: self._lab.pid(host) for host in self._hosts}}
+        return {"pids": {host: self._lab.pid(host) for host in self.hosts}}
 
 
 class RollingRestart:
     """Hosts stopped and started again one after the other, each waited for before the next is stopped."""
 
     kind: Kind = "process"
+    mechanism = "restart"
     undoable = False
     ends_processes = False
 
@@ -132,9 +134,9 @@ class RollingRestart:
         self._ended = tuple(ended)
         self._evidence: list[Evidence] = []
 
-    def targets(self) -> object:
-        """The hosts in order."""
-        return [fault.targets() for fault in self._ended]
+    def targets(self) -> Targets:
+        """The hosts, in order."""
+        return {"hosts": [host for fault in self._ended for host in fault.hosts]}
 
     def inject(self) -> None:
         """Stop, verify, start, verify, host by host."""

@@ -11,7 +11,7 @@ from harness.errors import ProcessDiedError
 from harness.history.journal import Journal
 from harness.lab.model import Host
 from harness.waiting import wait_until
-from nemesis.fault import Evidence, Kind
+from nemesis.fault import Evidence, Kind, Targets
 from nemesis.ground import Ground
 
 
@@ -19,6 +19,7 @@ class Paused:
     """Main processes that are stopped by SIGSTOP: connections to them open, and nobody answers."""
 
     kind: Kind = "process"
+    mechanism = "pause"
     undoable = True
     ends_processes = False
 
@@ -30,8 +31,8 @@ class Paused:
         self._hosts = tuple(host.name for host in hosts)
         self._paused: set[str] = set()
 
-    def targets(self) -> object:
-        """The hosts."""
+    def targets(self) -> Targets:
+        """The hosts, and the signal."""
         return {"hosts": list(self._hosts), "signal": "SIGSTOP"}
 
     def inject(self) -> None:

@@ -63,7 +63,15 @@ class Storage:
         def act() -> None:
             lost.append(logs.wipe(folder))
 
-        return self._roster.add(Action(name, "storage", [f"{host}:{folder.name}"], act, verify)).inject()
+        fault = Action(
+            name,
+            kind="storage",
+            mechanism="wipe",
+            targets={"hosts": [host], "partitions": [f"{topic}/{partition}"]},
+            act=act,
+            verify=verify,
+        )
+        return self._roster.add(fault).inject()
 
     def corrupt(self, host: str, topic: str, offset: int, partition: int = 0) -> Injection:
         """Flip a byte in the batch that holds ``offset``, at once; the broker may run."""
@@ -80,7 +88,15 @@ class Storage:
                 raise InvalidRunError(f"The checksum at offset {offset} in {folder} still holds.")
             return {"where": where}
 
-        return self._roster.add(Action(name, "storage", [f"{host}:{folder.name}"], act, verify)).inject()
+        fault = Action(
+            name,
+            kind="storage",
+            mechanism="damage",
+            targets={"hosts": [host], "partitions": [f"{topic}/{partition}"], "offset": offset},
+            act=act,
+            verify=verify,
+        )
+        return self._roster.add(fault).inject()
 
     def fill_disk(self, host: str) -> Injection:
         """No byte can be added to the host's disk until healed; it must have a disk of its own."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.errors import InvalidRunError
-from nemesis.fault import Evidence, Kind
+from nemesis.fault import Evidence, Kind, Targets
 from nemesis.processes.killing import Ended
 from nemesis.storage import logs
 from nemesis.storage.disk import Disk
@@ -17,6 +17,7 @@ class PowerCut:
     """All hosts are killed and all disks cut before anything else happens."""
 
     kind: Kind = "storage"
+    mechanism = "power_cut"
     ends_processes = True
 
     def __init__(
@@ -37,9 +38,10 @@ class PowerCut:
         """As for a kill."""
         return self._ended.undoable
 
-    def targets(self) -> object:
-        """Hosts, and how each one's power is cut."""
-        return {host: disk.kind if disk else "emulation" for host, (_, disk) in self._plan.items()}
+    def targets(self) -> Targets:
+        """The hosts, and how each one's power is cut."""
+        disks = {host: disk.kind if disk else "emulation" for host, (_, disk) in self._plan.items()}
+        return {"hosts": list(disks), "disks": disks}
 
     def inject(self) -> None:
         """SIGKILL all, cut all disks, wait for all; then the power is back, and what survived is mounted."""
@@ -91,6 +93,7 @@ class FullDisk:
     """A disk without a free byte."""
 
     kind: Kind = "storage"
+    mechanism = "disk_full"
     undoable = True
     ends_processes = False
 
@@ -99,9 +102,9 @@ class FullDisk:
         self.name = f"fill the disk of {host}"
         self._host, self._disk = host, disk
 
-    def targets(self) -> object:
-        """The host and its kind of disk."""
-        return {self._host: self._disk.kind}
+    def targets(self) -> Targets:
+        """The host, and its kind of disk."""
+        return {"hosts": [self._host], "disks": {self._host: self._disk.kind}}
 
     def inject(self) -> None:
         """Take all the room there is."""
