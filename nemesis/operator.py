@@ -1,6 +1,6 @@
-"""What an operator does to a running cluster: elections, reassignments, a new controller.
+"""Operator actions on a running cluster: elections, reassignments, a new controller.
 
-Each acts at once, and is recorded as injected when the metadata store shows its effect.
+Each acts now, and is recorded as injected when the metadata store shows its effect.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.waiting import wait_until
 from harness.zookeeper.four_letter import watchers
 from harness.zookeeper.session import ZooKeeperSession
 from nemesis.fault import Action, Evidence, Injection, Targets
-from nemesis.roster import Roster
+from nemesis.registry import FaultRegistry
 
 T = TypeVar("T")
 _EFFECT_WITHIN_S = 15.0
@@ -31,9 +31,9 @@ _CONTROLLER_TRIES = 25
 class Operator:
     """Operator actions on one cluster."""
 
-    def __init__(self, roster: Roster, cluster: Cluster, dialect: Dialect = MODERN) -> None:
+    def __init__(self, registry: FaultRegistry, cluster: Cluster, dialect: Dialect = MODERN) -> None:
         """Reached as `Nemesis.operator(cluster, dialect)`."""
-        self._roster, self._cluster, self._dialect = roster, cluster, dialect
+        self._registry, self._cluster, self._dialect = registry, cluster, dialect
 
     def act(
         self,
@@ -65,7 +65,7 @@ class Operator:
             act=lambda: _ignore(action()),
             verify=verify,
         )
-        return self._roster.add(fault).inject()
+        return self._registry.add(fault).inject()
 
     def elect(
         self,
@@ -75,11 +75,11 @@ class Operator:
         kind: Literal["preferred", "unclean"] = "preferred",
         leader: str = "",
     ) -> Injection:
-        """Elect the preferred leader, or any live replica whether in sync or not.
+        """Elect the preferred leader, or any live replica, in sync or not.
 
-        ``leader`` is the host that must lead afterwards; without it, anybody.
+        ``leader`` is the host that must lead afterwards; by default, any.
         """
-        wanted = self._roster.topology.host(leader).node_id if leader else None
+        wanted = self._registry.topology.host(leader).node_id if leader else None
 
         def ask() -> None:
             key = TopicPartition(topic, partition)
@@ -102,7 +102,7 @@ class Operator:
     def reassign(
         self, topic: str, replicas: Sequence[int], partition: int = 0, *, within_s: float = 30.0
     ) -> Injection:
-        """New replicas, or the same in another order: that bumps the leader epoch and frees a stuck ISR."""
+        """Assign other replicas, or the same in another order; either raises the leader epoch."""
         before = self._cluster.partition(topic, partition)
 
         def ask() -> None:
@@ -126,8 +126,8 @@ class Operator:
         )
 
     def delete_controller(self, session: ZooKeeperSession, *, becomes: str = "") -> Injection:
-        """Delete `/controller` so that the brokers race for it; ``becomes`` repeats until that host wins."""
-        wanted = self._roster.topology.host(becomes).node_id if becomes else None
+        """Delete `/controller` so that the brokers race for it; with ``becomes``, until that host wins."""
+        wanted = self._registry.topology.host(becomes).node_id if becomes else None
         first = session.controller_epoch()
 
         def race() -> None:
@@ -156,12 +156,12 @@ class Operator:
         )
 
     def _wait_for_watches(self, session: ZooKeeperSession, path: str) -> None:
-        """Wait until every registered broker watches a znode: a deletion that nobody sees is never mended.
+        """Wait until every registered broker watches a znode: a broker misses a deletion without a watch.
 
-        A broker that was told of a znode's creation watches it again only when it has dealt with that, and
-        the new controller only when it has taken over. The harness's own sessions watch too.
+        A broker watches a znode again only after it has handled the znode's creation, and the new controller
+        only after it has taken over. The harness's own sessions have watches too.
         """
-        nodes = [node.zookeeper_address for node in self._roster.topology.role("zookeeper")]
+        nodes = [node.zookeeper_address for node in self._registry.topology.role("zookeeper")]
         wait_until(
             lambda: frozenset().union(*(watchers(node, path) for node in nodes)),
             accept=lambda watching: session.broker_sessions() <= watching,
@@ -171,14 +171,16 @@ class Operator:
         )
 
     def _controller(self) -> Address:
-        """Whom to ask: the broker that is controller, or where quorum nodes are, any broker that runs."""
+        """Address for operator requests: the controller, or on KRaft any broker that runs."""
         number = first_answer(self._cluster.controller, "a controller")
         if number is None:
-            raise InvalidRunError("There is no controller now that could be asked for anything.")
-        brokers = [b for b in self._roster.topology.role("broker") if self._roster.lab.alive(b.name)]
+            raise InvalidRunError("There is no controller that could take an operator request.")
+        brokers = [b for b in self._registry.topology.role("broker") if self._registry.lab.alive(b.name)]
         chosen = [b for b in brokers if b.node_id == number] or brokers
         if not chosen or (self._cluster.mode == "zookeeper" and chosen[0].node_id != number):
-            raise InvalidRunError(f"The controller, broker {number}, does not run, so it cannot be asked.")
+            raise InvalidRunError(
+                f"The controller, broker {number}, does not run, so it cannot take a request."
+            )
         return chosen[0].broker_address
 
     def _observe(self, topic: str, partition: int) -> Callable[[], PartitionState | None]:
