@@ -10,7 +10,7 @@ from harness.errors import InvalidRunError, UnfitError, UsageError
 from harness.lab.model import Host
 from nemesis.fault import Action, Evidence, Injection
 from nemesis.processes.killing import Restart
-from nemesis.roster import Roster
+from nemesis.registry import FaultRegistry
 from nemesis.storage import logs
 from nemesis.storage.disk import Disk
 from nemesis.storage.disks import Disks
@@ -23,9 +23,9 @@ How = Literal["best", "real", "emulated"]
 class Storage:
     """Power cuts, wiped and damaged replicas, full disks."""
 
-    def __init__(self, roster: Roster, disks: Disks | None) -> None:
+    def __init__(self, registry: FaultRegistry, disks: Disks | None) -> None:
         """Reached as `Nemesis.storage`; ``disks`` are those that were made before the cluster booted."""
-        self._roster = roster
+        self._registry = registry
         self._disks = disks
 
     def power_cut(
@@ -42,15 +42,15 @@ class Storage:
         flush each message, else what their recovery points say. `best` is `real` where there is a disk.
         Healed as `Nemesis.kill` is.
         """
-        hosts = self._roster.running(patterns)
-        ended = self._roster.ended(hosts, "kill", restart)
+        hosts = self._registry.running(patterns)
+        ended = self._registry.process_end(hosts, "kill", restart)
         fault = PowerCut(ended, self._plan(hosts, how), flushed)
-        return self._roster.add(fault).inject()
+        return self._registry.add(fault).inject()
 
     def wipe(self, host: str, topic: str, partition: int = 0) -> Injection:
         """Remove one replica's folder of a broker that does not run, at once and for good."""
         name = f"wipe {topic}/{partition} on {host}"
-        if self._roster.lab.alive(host):
+        if self._registry.lab.alive(host):
             raise UsageError(f"{name!r}: kill or stop {host} first; a running broker keeps its files open.")
         folder = logs.replica_folder(self._data(host), topic, partition)
         lost: list[int] = []
@@ -63,7 +63,15 @@ class Storage:
         def act() -> None:
             lost.append(logs.wipe(folder))
 
-        return self._roster.add(Action(name, "storage", [f"{host}:{folder.name}"], act, verify)).inject()
+        fault = Action(
+            name,
+            kind="storage",
+            mechanism="wipe",
+            targets={"hosts": [host], "partitions": [f"{topic}/{partition}"]},
+            act=act,
+            verify=verify,
+        )
+        return self._registry.add(fault).inject()
 
     def corrupt(self, host: str, topic: str, offset: int, partition: int = 0) -> Injection:
         """Flip a byte in the batch that holds ``offset``, at once; the broker may run."""
@@ -80,7 +88,15 @@ class Storage:
                 raise InvalidRunError(f"The checksum at offset {offset} in {folder} still holds.")
             return {"where": where}
 
-        return self._roster.add(Action(name, "storage", [f"{host}:{folder.name}"], act, verify)).inject()
+        fault = Action(
+            name,
+            kind="storage",
+            mechanism="damage",
+            targets={"hosts": [host], "partitions": [f"{topic}/{partition}"], "offset": offset},
+            act=act,
+            verify=verify,
+        )
+        return self._registry.add(fault).inject()
 
     def fill_disk(self, host: str) -> Injection:
         """No byte can be added to the host's disk until healed; it must have a disk of its own."""
@@ -90,7 +106,7 @@ class Storage:
                 f"The disk of {host} cannot be filled: it is this machine's own; make it one with "
                 f"`Disks.make` before the boot."
             )
-        return self._roster.add(FullDisk(host, disk))
+        return self._registry.add(FullDisk(host, disk))
 
     def _plan(self, hosts: Sequence[Host], how: How) -> dict[str, tuple[Path, Disk | None]]:
         plan = {}
@@ -108,4 +124,4 @@ class Storage:
         return self._disks.get(host) if self._disks is not None else None
 
     def _data(self, host: str) -> Path:
-        return self._roster.lab.data_dir(host) / "data"
+        return self._registry.lab.data_dir(host) / "data"

@@ -76,8 +76,14 @@ def _wipe(stage: Stage, broker: str) -> None:
             raise InvalidRunError(f"{folder} is still there after it was wiped.")
         return {"gone": folder.name}
 
-    targets = {"hosts": [broker], "partition": folder.name}
-    act = Action(f"wipe {TOPIC} on {broker}", "storage", targets, lambda: shutil.rmtree(folder), verify)
+    act = Action(
+        f"wipe {TOPIC} on {broker}",
+        kind="storage",
+        mechanism="wipe",
+        targets={"hosts": [broker], "partitions": [f"{TOPIC}/0"]},
+        act=lambda: shutil.rmtree(folder),
+        verify=verify,
+    )
     stage.nemesis.add(act).inject()
 
 

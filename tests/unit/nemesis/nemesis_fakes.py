@@ -35,6 +35,7 @@ class Remembering:
     """A fault that writes down each call; ``fails`` names methods that raise."""
 
     kind = "link"
+    mechanism = "cut"
 
     def __init__(self, name: str = "test", fails: Mapping[str, AckedError] | None = None) -> None:
         self.name = name
@@ -43,8 +44,8 @@ class Remembering:
         self.undoable = True
         self.evidence: Any = {"proof": 1}
 
-    def targets(self) -> object:
-        return ["somebody"]
+    def targets(self) -> Mapping[str, object]:
+        return {"hosts": ["broker1"]}
 
     def _did(self, what: str) -> None:
         self.calls.append(what)

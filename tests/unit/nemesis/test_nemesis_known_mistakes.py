@@ -18,7 +18,7 @@ from nemesis.fault import Injection
 from nemesis.network import links
 from nemesis.network.links import Link
 from nemesis.network.rules import cut_rules
-from nemesis.proof.reachability import Call, Look, calls, still_alive
+from nemesis.proof.reachability import Call, ProbeResult, calls, still_alive
 
 SOURCES = sorted(Path(nemesis.__file__).parent.rglob("*.py"))
 ROOT = Path(nemesis.__file__).parents[1]
@@ -47,7 +47,9 @@ def test_a_wait_on_a_function_object_instead_of_its_call(tmp_path: Path) -> None
 
 def test_a_verification_that_looked_at_nothing() -> None:
     """No observation is not the observation that nothing is wrong."""
-    assert still_alive(Look({}, {}), [Link("broker1", "broker2")]) == ["broker1 -> broker2 was never tried"]
+    assert still_alive(ProbeResult({}, {}), [Link("broker1", "broker2")]) == [
+        "broker1 -> broker2 was never tried"
+    ]
 
 
 def test_a_block_of_one_port_that_leaves_the_zookeeper_ports_open() -> None:
@@ -58,8 +60,8 @@ def test_a_block_of_one_port_that_leaves_the_zookeeper_ports_open() -> None:
     looked_at = {call.port for call in calls(TOPOLOGY, cut) if call.caller == "zookeeper1"}
     assert {2181, 2888, 3888, 9092} <= looked_at
     open_port = Call("zookeeper1", "zookeeper2", 3888)
-    look = Look(dict.fromkeys(calls(TOPOLOGY, cut), "silent") | {open_port: "open"}, {})
-    assert still_alive(look, cut) == ["zookeeper1 -> zookeeper2:3888 still answers (open)"]
+    result = ProbeResult(dict.fromkeys(calls(TOPOLOGY, cut), "silent") | {open_port: "open"}, {})
+    assert still_alive(result, cut) == ["zookeeper1 -> zookeeper2:3888 still answers (open)"]
 
 
 @pytest.mark.parametrize("text", ["az1 <-> az4", "broker1 -> zookeepers:zookeper", "brokr1 -> broker2"])
@@ -102,7 +104,7 @@ def test_a_flush_that_removes_the_rules_of_others() -> None:
 
 def test_the_start_of_a_fault_logged_before_it_acts(tmp_path: Path) -> None:
     rows = Rows(tmp_path)
-    fault = Remembering(fails={"verify": InvalidRunError("it did not bite")})
+    fault = Remembering(fails={"verify": InvalidRunError("it had no effect")})
     with pytest.raises(InvalidRunError):
         Injection(1, fault, rows.journal).inject()
     assert "injected" not in rows.moments()

@@ -1,4 +1,4 @@
-"""The faults of one run, numbered, and what they have in common."""
+"""The registry of a run's faults: it numbers them, heals them, and tells them that a process was started."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from harness.errors import AckedError
 from harness.history.journal import Journal
 from harness.lab.model import Host, Lab, Topology
+from nemesis.context import FaultContext
 from nemesis.fault import Fault, Injection
-from nemesis.ground import Ground
 from nemesis.network.rules import chain_name
-from nemesis.processes.killing import Ended, Ending, Restart, running
+from nemesis.processes.killing import Ending, ProcessEnd, Restart, running
 
 
 @dataclass
-class Roster:
-    """Shared by the groups of faults that `Nemesis` offers."""
+class FaultRegistry:
+    """The faults of one run in order of number; shared by the groups of faults that `Nemesis` offers."""
 
-    ground: Ground
+    context: FaultContext
     journal: Journal
     run: str
     expect_end: Callable[[str], None]
@@ -27,37 +27,37 @@ class Roster:
     @property
     def lab(self) -> Lab:
         """The lab."""
-        return self.ground.lab
+        return self.context.lab
 
     @property
     def topology(self) -> Topology:
         """Hosts of the lab."""
-        return self.ground.lab.topology
+        return self.context.lab.topology
 
-    def next(self) -> int:
+    def next_number(self) -> int:
         """Number of the fault that is added next."""
         return len(self.injections) + 1
 
-    def chain(self) -> str:
-        """Name of the chain of the fault that is added next."""
-        return chain_name(self.run, self.next())
+    def next_chain(self) -> str:
+        """Name of the iptables chain of the fault that is added next."""
+        return chain_name(self.run, self.next_number())
 
     def add(self, fault: Fault) -> Injection:
         """Number a fault."""
-        injection = Injection(self.next(), fault, self.journal)
+        injection = Injection(self.next_number(), fault, self.journal)
         self.injections.append(injection)
         return injection
 
     def running(self, patterns: Sequence[str]) -> tuple[Host, ...]:
-        """Hosts meant by ``patterns`` whose process runs; see `nemesis.processes.killing.running`."""
+        """Hosts that ``patterns`` select and whose process runs; see `nemesis.processes.killing.running`."""
         return running(self.lab, self.topology, patterns)
 
-    def ended(self, hosts: Sequence[Host], ending: Ending, restart: Restart | None) -> Ended:
-        """A fault that ends processes."""
-        return Ended(self.lab, self.journal, hosts, ending, expect_end=self.expect_end, restart=restart)
+    def process_end(self, hosts: Sequence[Host], ending: Ending, restart: Restart | None) -> ProcessEnd:
+        """A fault that ends processes, not added yet."""
+        return ProcessEnd(self.lab, self.journal, hosts, ending, expect_end=self.expect_end, restart=restart)
 
     def heal_all(self) -> None:
-        """Heal everything, newest first, even if one of them cannot be healed; then raise for that one."""
+        """Heal all faults, the newest first, even if some cannot be healed; then raise the first error."""
         failed: AckedError | None = None
         for injection in reversed(self.injections):
             try:
@@ -68,8 +68,8 @@ class Roster:
             raise failed
 
     def process_started(self, host: str) -> None:
-        """Cuts in force apply to a process that was started; faults that had ended it are over."""
-        self.ground.reapply(host)
+        """Apply the cuts in force to a process that was started, and heal the faults that had ended it."""
+        self.context.reapply(host)
         for injection in self.injections:
             if injection.fault.ends_processes:
                 injection.heal()

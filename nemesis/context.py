@@ -1,4 +1,4 @@
-"""What all faults of a run share: the lab, the probes, the rules in force."""
+"""What all faults of a run share: the lab, the prober, the rules in force, and the checks of their effect."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from nemesis.network.chains import Chains
 from nemesis.network.links import Link
 from nemesis.network.rules import Ruleset, normalised
 from nemesis.proof.prober import Prober
-from nemesis.proof.reachability import Call, Look, blocked, calls, still_alive, wrongly_dead
+from nemesis.proof.reachability import Call, ProbeResult, blocked, calls, still_alive, wrongly_dead
 
-LOOK_WITHIN_S = 0.3
-"""How long a silent link is waited for; a live one answers within a millisecond or two."""
+PROBE_WITHIN_S = 0.3
+"""How long a probe waits on a silent link; a live one answers within a millisecond or two."""
 RETRY_WITHIN_S = 3.0
-"""What a link gets that ought to live and was silent: the machine may be busy."""
+"""How long a probe is repeated for on a link that should live but was silent: the machine may be busy."""
 
 
 @dataclass
-class Ground:
-    """Shared by all faults of one run; ``lock`` guards the probes and the rules."""
+class FaultContext:
+    """Shared by all faults of one run; ``lock`` guards the prober and the rules."""
 
     lab: Lab
     prober: Prober
@@ -31,19 +31,18 @@ class Ground:
     cuts: dict[int, tuple[Ruleset, tuple[Link, ...]]] = field(default_factory=dict)
     """Cuts in force by fault number."""
     lossy: dict[int, tuple[Ruleset, tuple[Link, ...]]] = field(default_factory=dict)
-    """Links that lose packets, by fault number: nothing is concluded from silence there."""
-
+    """Links that lose packets, by fault number: silence proves nothing there."""
     paused: set[str] = field(default_factory=set)
-    """Hosts whose process is stopped by a signal."""
+    """Hosts whose process is stopped by SIGSTOP."""
 
     def links_in_force(self, *, without: int | None = None) -> tuple[Link, ...]:
-        """All links cut now by any fault (but for fault ``without``)."""
+        """All links that any fault cuts now, except fault ``without``."""
         return tuple(link for n, (_, links) in self.cuts.items() if n != without for link in links)
 
     def calls(self, named: Iterable[Link] = ()) -> tuple[Call, ...]:
-        """The matrix, without links that lose packets, and without what a paused process would accept.
+        """The calls to probe; not those over lossy links, nor those that a paused process would accept.
 
-        Nobody takes connections out of a paused process's backlog: looking again and again would fill it.
+        A paused process takes no connection out of its backlog, so repeated probes would fill it.
         """
         named = tuple(named)
         unsure = tuple(link for _, links in self.lossy.values() for link in links)
@@ -53,41 +52,41 @@ class Ground:
             if not blocked(unsure, call) and (call.callee not in self.paused or blocked(named, call))
         )
 
-    def look(self, wanted: Iterable[Call], **options: object) -> Look:
-        """One look, as `Prober.look`."""
-        return self.prober.look(wanted, within_s=LOOK_WITHIN_S, **options)  # type: ignore[arg-type]
+    def probe(self, wanted: Iterable[Call], **options: object) -> ProbeResult:
+        """Probe once, as `Prober.probe` does."""
+        return self.prober.probe(wanted, within_s=PROBE_WITHIN_S, **options)  # type: ignore[arg-type]
 
-    def check_bite(self, what: str, look: Look, links: Iterable[Link], refused: bool) -> None:
-        """Every call that ``links`` kill is dead. Raises InvalidRunError naming those that live."""
+    def check_effect(self, what: str, result: ProbeResult, links: Iterable[Link], refused: bool) -> None:
+        """Check that every call that ``links`` kill is dead. Raises InvalidRunError with those that live."""
         cut = tuple(links)
-        problems = still_alive(look, cut, refused=refused)
-        if problems and refused:  # a reset that is late on a busy machine is no silence
-            again = self.prober.look(
-                [call for call in look.new if blocked(cut, call)], within_s=RETRY_WITHIN_S
+        problems = still_alive(result, cut, refused=refused)
+        if problems and refused:  # on a busy machine a reset may come late
+            again = self.prober.probe(
+                [call for call in result.new if blocked(cut, call)], within_s=RETRY_WITHIN_S
             )
-            problems = still_alive(Look(again.new, look.held), cut, refused=refused)
+            problems = still_alive(ProbeResult(again.new, result.held), cut, refused=refused)
         if problems:
             raise InvalidRunError(
-                f"The fault {what!r} did not bite: {'; '.join(problems[:5])}"
+                f"The fault {what!r} had no effect: {'; '.join(problems[:5])}"
                 + (f"; and {len(problems) - 5} more" if len(problems) > 5 else "")
                 + "; are the rules of the hosts intact, and does the link use that address?"
             )
 
-    def check_others(self, what: str, before: set[Call], look: Look) -> None:
-        """Every call that lived before and is cut by nothing in force still lives."""
+    def check_unaffected(self, what: str, before: set[Call], result: ProbeResult) -> None:
+        """Check that every call that lived before and is cut by no fault still lives."""
         links = self.links_in_force()
-        silent = wrongly_dead(before, look, links)
+        silent = wrongly_dead(before, result, links)
         if silent:
-            again = self.prober.look(silent, within_s=RETRY_WITHIN_S)
+            again = self.prober.probe(silent, within_s=RETRY_WITHIN_S)
             silent = wrongly_dead(before, again, links)
         if silent:
             raise InvalidRunError(
-                f"The fault {what!r} concerns more than it names: {', '.join(map(str, silent[:5]))} "
+                f"The fault {what!r} affects more than it names: {', '.join(map(str, silent[:5]))} "
                 f"answered before and is silent now ({len(silent)} such links)."
             )
 
     def check_counters(self, what: str, rules: Ruleset, links: Iterable[Link]) -> int:
-        """Every link's own rule has dropped packets. Returns how many all of them dropped."""
+        """Check that every link's own rule has dropped packets. Returns how many all of them dropped."""
         counted: dict[Link, int] = dict.fromkeys(links, 0)
         for host, listing in self.chains.listings(rules.hosts).items():
             for link, packets in rules.counts(host, listing).items():
@@ -95,13 +94,13 @@ class Ground:
         idle = [str(link) for link, packets in counted.items() if packets == 0]
         if idle:
             raise InvalidRunError(
-                f"The fault {what!r} did not bite: no packet was dropped on {', '.join(idle[:5])} "
+                f"The fault {what!r} had no effect: no packet was dropped on {', '.join(idle[:5])} "
                 f"({len(idle)} of {len(counted)} links), although one was sent there."
             )
         return sum(counted.values())
 
     def check_gone(self, what: str, rules: Ruleset) -> None:
-        """No host holds a line of this fault's chain any more."""
+        """Check that no host holds a line of this fault's chain any more."""
         for host, listing in self.chains.listings(rules.hosts).items():
             left = [line for line in normalised(listing) if rules.chain in line]
             if left:
@@ -110,7 +109,7 @@ class Ground:
                 )
 
     def reapply(self, host: str) -> None:
-        """Put every fault in force into a host that was started again (its table may be empty now)."""
+        """Load the rules of every fault in force into a host that was started again with an empty table."""
         with self.lock:
             concerned = [
                 rules

@@ -1,8 +1,8 @@
-"""Half-open looks at ports: one SYN, and whatever comes back; the process behind the port never notices.
+"""Half-open probes: one SYN and its response; the process behind the port does not notice.
 
 ZooKeeper's peer ports need that: a connection that is opened and closed again makes its leader log an error
-and start a thread. The kernel answers a SYN-ACK that nobody asked for with a reset, so nothing stays behind.
-Standard library only; needs the right to use raw sockets (an ordinary connection is the fallback).
+and start a thread. The kernel answers an unexpected SYN-ACK with a reset, so nothing stays behind. Standard
+library only; needs the right to use raw sockets (the fallback is an ordinary connection).
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _REPEAT_S = 0.25
 _TCP = struct.Struct("!HHIIBBHHH")
 
 
-class Looks:
-    """SYNs under way, by key of the caller's choosing."""
+class HalfOpenProbes:
+    """SYNs without a response yet, by a key that the caller chooses."""
 
     def __init__(self) -> None:
-        """Raises PermissionError where raw sockets are not allowed."""
+        """Raises PermissionError if raw sockets are not allowed."""
         self._raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP)
         self._raw.setblocking(False)
         self._reserved: list[socket.socket] = []
         self._waiting: dict[tuple[str, int, int], str] = {}
 
     def send(self, key: str, address: str, port: int) -> None:
-        """Send a SYN from a port that is reserved for this look."""
+        """Send a SYN from a port that is reserved for this probe."""
         reserved = socket.socket()
         reserved.bind(("", 0))
         self._reserved.append(reserved)
@@ -55,7 +55,7 @@ class Looks:
         return found
 
     def close(self) -> None:
-        """Give the ports back."""
+        """Release the ports."""
         self._raw.close()
         for reserved in self._reserved:
             reserved.close()
@@ -76,7 +76,7 @@ class Looks:
             pseudo = socket.inet_aton(_own_address(address)) + socket.inet_aton(address)
             checksum = _checksum(pseudo + struct.pack("!BBH", 0, socket.IPPROTO_TCP, len(head)) + head)
             self._raw.sendto(head[:16] + struct.pack("!H", checksum) + head[18:], (address, 0))
-        except OSError:  # a rule that drops what this host sends, or a network that is gone, says so here
+        except OSError:  # a rule drops what this host sends, or its network is gone
             return
 
 
