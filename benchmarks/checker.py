@@ -244,7 +244,7 @@ def where_time_goes(job: Job, piece_messages: int) -> tuple[float, dict[str, flo
         if _is_checkers(file):
             place = f"{Path(file).relative_to(CHECKERS)}: {name}"
             spent[place] = spent.get(place, 0.0) + own
-        else:  # time in a library counts for the function of the checker that called it
+        elif file != __file__:  # time in a library counts for the function of the checker that called it
             for (caller, _, by), (_, _, _, within) in callers.items():
                 if _is_checkers(caller):
                     place = f"{Path(caller).relative_to(CHECKERS)}: {by}"
