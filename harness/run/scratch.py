@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-PREFIX = "acked-run-"
+PREFIX = "acked-scratch-"
 
 
 @contextmanager

@@ -53,10 +53,10 @@ def test_the_folder_of_a_killed_run_goes_and_that_of_a_live_one_stays(tmp_path: 
 
 def test_a_file_or_link_of_that_name_is_left_alone(tmp_path: Path) -> None:
     """Only folders are made here."""
-    (tmp_path / "acked-run-file").write_text("")
+    (tmp_path / "acked-scratch-file").write_text("")
     (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "acked-run-link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "acked-scratch-link").symlink_to(tmp_path / "elsewhere")
     with scratch_folder():
         pass
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"acked-run-file", "acked-run-link", "elsewhere"}
+    assert names == {"acked-scratch-file", "acked-scratch-link", "elsewhere"}
