@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.claims.moments import Moments, resolve
+from checkers.spark.errors import reason, spark_errors
 from harness.errors import BadDataError
 
 
@@ -61,18 +62,18 @@ def ask(session: Any, queries: Mapping[str, str], moments: Moments) -> dict[str,
     """Run the queries together. Raises BadDataError naming the claim whose SQL cannot be understood."""
     if not queries:
         return {}
-    from pyspark.errors import AnalysisException, PySparkException
+    from pyspark.errors import AnalysisException
 
     resolved = {name: resolve(query, moments) for name, query in queries.items()}
     rows = _collect(session, " UNION ALL ".join(_select(name, one.sql) for name, one in resolved.items()))
-    if isinstance(rows, PySparkException):
+    if isinstance(rows, Exception):
         rows = []
         for name, one in resolved.items():
             alone = _collect(session, _select(name, one.sql))
             if isinstance(alone, AnalysisException):
-                raise BadDataError(f"The SQL of claim {name!r} cannot be understood: {_short(alone)}")
-            if isinstance(alone, PySparkException):
-                raise BadDataError(f"The SQL of claim {name!r} fails when run: {_short(alone)}")
+                raise BadDataError(f"The SQL of claim {name!r} cannot be understood: {reason(alone)}")
+            if isinstance(alone, Exception):
+                raise BadDataError(f"The SQL of claim {name!r} fails when run: {reason(alone)}")
             rows += alone
     answers: dict[str, Answer] = {}
     for row in rows:
@@ -97,17 +98,10 @@ def _select(name: str, query: str) -> str:
 
 def _collect(session: Any, query: str) -> Any:
     """All in one text: planned once, whereas a data frame for each claim is planned for each again."""
-    from pyspark.errors import PySparkException
-
     try:
         return session.sql(query).collect()
-    except PySparkException as error:
+    except spark_errors() as error:
         return error
-
-
-def _short(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines[:2])[:400]
 
 
 def judge_claims(session: Any, claims: Sequence[Mapping[str, Any]], moments: Moments) -> list[ClaimResult]:
