@@ -85,7 +85,7 @@ def decide(
         if claim.status in ("refuted", "confirmed") and not claim.as_declared
     ]
     unknown = [
-        f"claim {claim.name!r} is {claim.status}"
+        f"claim {claim.name!r} is {claim.status}" + (f": {claim.observed}" if claim.observed else "")
         for claim in claims
         if claim.status in ("unknown", "not reproduced")
     ]

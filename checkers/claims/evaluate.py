@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.claims.moments import Moments, resolve
+from checkers.spark.errors import reason, spark_errors
 from harness.errors import BadDataError
 
 _AT_ONCE = 16
@@ -87,18 +88,18 @@ def ask(session: Any, queries: Mapping[str, str], moments: Moments) -> dict[str,
 
 def _rows(session: Any, queries: Mapping[str, str]) -> list[Any]:
     """The rows of some queries, asked as one; each alone where that fails, so that the error names it."""
-    from pyspark.errors import AnalysisException, PySparkException
+    from pyspark.errors import AnalysisException
 
     rows = _collect(session, " UNION ALL ".join(_select(name, query) for name, query in queries.items()))
-    if not isinstance(rows, PySparkException):
+    if not isinstance(rows, Exception):
         return list(rows)
     found: list[Any] = []
     for name, query in queries.items():
         alone = _collect(session, _select(name, query))
         if isinstance(alone, AnalysisException):
-            raise BadDataError(f"The SQL of claim {name!r} cannot be understood: {_short(alone)}")
-        if isinstance(alone, PySparkException):
-            raise BadDataError(f"The SQL of claim {name!r} fails when run: {_short(alone)}")
+            raise BadDataError(f"The SQL of claim {name!r} cannot be understood: {reason(alone)}")
+        if isinstance(alone, Exception):
+            raise BadDataError(f"The SQL of claim {name!r} fails when run: {reason(alone)}")
         found += alone
     return found
 
@@ -112,17 +113,11 @@ def _select(name: str, query: str) -> str:
 
 
 def _collect(session: Any, query: str) -> Any:
-    from pyspark.errors import PySparkException
-
+    """The rows of one query, or the error of Spark that it ended with."""
     try:
         return session.sql(query).collect()
-    except PySparkException as error:
+    except spark_errors() as error:
         return error
-
-
-def _short(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines[:2])[:400]
 
 
 def judge_claims(session: Any, claims: Sequence[Mapping[str, Any]], moments: Moments) -> list[ClaimResult]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.claims.moments import Moments, resolve
+from checkers.spark.errors import reason
 from checkers.spark.views import output_frame
 from checkers.tables.output import FINDING, LIFE, ddl
 from checkers.tables.source import batches
@@ -76,10 +77,9 @@ def _understood(joined: Any, entry: Mapping[str, Any], moments: Moments) -> str:
     try:
         joined.filter(sql)
     except PySparkException as error:
-        text = str(error).splitlines()[0]
         raise BadDataError(
             f"The condition of expected {entry['finding']!r} cannot be understood "
-            f"({entry['where']!r}): {text}"
+            f"({entry['where']!r}): {reason(error)}"
         ) from error
     return sql
 

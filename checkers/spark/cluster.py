@@ -7,6 +7,7 @@ path or URI as the driver. They read nothing else of this machine.
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -31,7 +32,10 @@ SHIPPED = (
 )
 """The modules outside `checkers` that it imports."""
 
-_MASTERS = ("spark://", "yarn", "k8s://", "local")
+_HOST_AND_PORT = r"[^\s/:,]+:\d+"
+_MASTER = re.compile(
+    rf"spark://{_HOST_AND_PORT}(,{_HOST_AND_PORT})*|yarn|k8s://\S+|local|local\[(\d+|\*)(, *\d+)?\]"
+)
 
 
 def pack_project(folder: Path) -> Path:
@@ -54,9 +58,9 @@ def cluster_session(master: str, *, settings: Mapping[str, str] | None = None) -
     Under `spark-submit` it joins the submitted session, and `--py-files` ships the project. Raises UsageError
     for a master that Spark does not know, UnfitError when the session does not come up.
     """
-    if not master.startswith(_MASTERS):
+    if not _MASTER.fullmatch(master):
         raise UsageError(
-            f"{master!r} is no Spark master; give spark://HOST:PORT, yarn, k8s://URL or local[N]."
+            f"{master!r} is not a Spark master; give spark://HOST:PORT, yarn, k8s://URL or local[N]."
         )
     with tempfile.TemporaryDirectory(prefix="acked-ship-") as folder:
         chosen = dict(settings or {})

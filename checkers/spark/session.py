@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 import sys
@@ -13,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from checkers.spark.errors import reason
 from harness.errors import UnfitError
 
 if TYPE_CHECKING:
@@ -89,10 +91,10 @@ def java_flags(cache: Path) -> str:
     ]
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        logging = cache / "log4j2.properties"
-        if not logging.exists() or logging.read_text() != _QUIET:
-            logging.write_text(_QUIET)
-        flags.append(f"-Dlog4j2.configurationFile=file:{logging}")
+        settings = cache / "log4j2.properties"
+        if not settings.exists() or settings.read_text() != _QUIET:
+            settings.write_text(_QUIET)
+        flags.append(f"-Dlog4j2.configurationFile=file:{settings}")
     except OSError:
         pass
     archive = archive_path(cache)
@@ -132,10 +134,13 @@ def start_session(
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     # Spark's launcher is a Java process of its own; what it prints would become part of the command line.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", " ".join(("-XX:TieredStopAtLevel=1", *_SILENT)))
+    # PySpark logs every failed query with its Java stack; we report it as one sentence.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     local = master.startswith("local")
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -153,11 +158,13 @@ def start_session(
         starting.submit(_begin, wanted).result()
         # In this thread: each thread has its own active session.
         return SparkSession.builder.config(map=dict(wanted)).getOrCreate()
-    except (PySparkException, RuntimeError, OSError) as error:
-        raise UnfitError(
-            f"Spark did not start ({error}); it needs Java 17 or later as `java` or in JAVA_HOME, "
-            f"and 2 GB of memory."
-        ) from error
+    except (PySparkException, Py4JError, RuntimeError, OSError) as error:
+        needs = (
+            "it needs Java 17 or later as `java` or in JAVA_HOME, and 2 GB of memory"
+            if local
+            else ("does a Spark master answer there?")
+        )
+        raise UnfitError(f"Spark did not start on {master} ({reason(error)}); {needs}.") from error
     finally:
         starting.shutdown(wait=False)
 

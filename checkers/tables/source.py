@@ -98,6 +98,10 @@ def open_source(folder: Path | str) -> Source:
                 for entry in listed
                 if entry.base_name.endswith(".parquet") and not entry.base_name.startswith(("_", "."))
             )
+            if not paths:
+                raise BadDataError(
+                    f"{base}/{name}.parquet is a folder with no Parquet file; its rows are lost."
+                )
         prefix = base[: len(base) - len(root)]
         found[name] = tuple(_piece(system, path, prefix, name) for path in paths)
     return Source(base, found)
@@ -168,17 +172,19 @@ def partitions(source: Source) -> dict[TopicPartition, tuple[int, int]]:
     """All topic partitions of a history with their rows in `sends`, and in all tables of messages."""
     counts: dict[TopicPartition, tuple[int, int]] = {}
 
-    def add(key: TopicPartition, table: str, rows: int) -> None:
+    def add(path: str, key: TopicPartition, table: str, rows: int) -> None:
+        if not -(2**31) <= key[1] < 2**31:
+            raise BadDataError(f"{path}: column partition does not fit int32: {key[1]}.")
         sends, total = counts.get(key, (0, 0))
         counts[key] = (sends + (rows if table == "sends" else 0), total + rows)
 
     for name in SPLIT:
         for piece in source.files.get(name, ()):
             if piece.holds is not None:
-                add(piece.holds, name, piece.rows)
+                add(piece.path, piece.holds, name, piece.rows)
             elif piece.rows:
                 for key, rows in _count_mixed(piece):
-                    add(key, name, rows)
+                    add(piece.path, key, name, rows)
     return counts
 
 

@@ -41,6 +41,7 @@ _DONE = re.compile(r"\[SUCCESSFUL \] [^#]+#([^;]+);([^!]+)!")
 _PROBLEM = re.compile(
     r"UNRESOLVED|FAILED|not found|Server access error|problem|invalid (sha1|md5)|Exception", re.I
 )
+_BANNER = re.compile(r"^\s*::.*::\s*$")
 
 ATTEMPTS = 3
 FIRST_WAIT_S = 1.0
@@ -162,5 +163,5 @@ def _follow(output: Iterable[str], say: Callable[[str], None]) -> Sequence[str]:
             quiet_until = time.monotonic() + QUIET_S
         elif begin := _BEGUN.search(line):
             step, begun = f"downloading {begin[1]}", time.monotonic()
-        elif _PROBLEM.search(line):
-            problems.append(line.strip())
+        elif _PROBLEM.search(line) and not _BANNER.match(line):
+            problems.append(line.strip(" :\t\n"))

@@ -101,6 +101,7 @@ def test_a_failed_download_names_the_coordinates(cache_folder: Path, fake_java) 
         _resolve()
     assert java.downloads == 3
     assert "module not found" in caught.value.detail
+    assert "::" not in caught.value.detail, "Ivy's banners say nothing"
     assert not list(cache_folder.glob("kafka-*"))
     assert not list(cache_folder.glob(".new-*"))
 
