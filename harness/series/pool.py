@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from checkers.partition.fate import LOSSES
 from harness.errors import AckedError
-from harness.forks import Fork, Forks
+from harness.fork_server import ForkedProcess, ForkServer
 from harness.run.folder import RunFolder
 from harness.series.plan import Cell
 from harness.series.summary import RunSummary
@@ -63,19 +63,19 @@ class RunProcesses:
     """
 
     def __init__(self) -> None:
-        self._children: set[Fork] = set()
+        self._children: set[ForkedProcess] = set()
         self._ended = False
         self._lock = threading.Lock()
-        self._forks: Forks | None = None
+        self._forks: ForkServer | None = None
 
-    def begin(self, arguments: list[str], log: Path) -> Fork:
+    def begin(self, arguments: list[str], log: Path) -> ForkedProcess:
         """Start a run whose output goes to ``log``. Raises KeyboardInterrupt like `check`."""
         with self._lock:
             self.check()
             assert self._forks is not None
             with Path(os.devnull).open("rb") as nothing, log.open("ab") as output:
                 streams = nothing.fileno(), output.fileno(), output.fileno()
-                child = self._forks.begin("harness.series.cell", arguments, streams)
+                child = self._forks.start("harness.series.cell", arguments, streams)
             self._children.add(child)
             return child
 
@@ -84,7 +84,7 @@ class RunProcesses:
         if self._ended:
             raise KeyboardInterrupt
 
-    def forget(self, child: Fork) -> None:
+    def forget(self, child: ForkedProcess) -> None:
         """A process that has ended."""
         with self._lock:
             self._children.discard(child)
@@ -99,7 +99,7 @@ class RunProcesses:
     def __enter__(self) -> RunProcesses:
         from harness.run.catalogue import modules
 
-        self._forks = Forks.anew((*IMPORTED_BEFORE, *modules()))
+        self._forks = ForkServer.spawn((*IMPORTED_BEFORE, *modules()))
         return self
 
     def __exit__(
@@ -166,7 +166,7 @@ def run_cell(cell: Cell, runs: Path, lab: str = "embedded", processes: RunProces
     return CellRun(cell, folder.path, time.monotonic() - began)
 
 
-def _end(child: Fork) -> None:
+def _end(child: ForkedProcess) -> None:
     child.signal(signal.SIGTERM)  # its namespaces end with it, and with them everything inside
     try:
         child.wait(END_S)

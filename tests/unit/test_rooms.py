@@ -25,7 +25,13 @@ HARNESS_BASE = ("harness.errors", "harness.clock", "harness.waiting")
 MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "harness": ("harness",),
     "harness/lab": (
-        *("harness.lab", "harness.artifacts.cache", "harness.forks", "harness.kafka.model", *HARNESS_BASE),
+        *(
+            "harness.lab",
+            "harness.artifacts.cache",
+            "harness.fork_server",
+            "harness.kafka.model",
+            *HARNESS_BASE,
+        ),
     ),
     "harness/kafka": ("harness.kafka", *HARNESS_BASE),
     "harness/history": ("harness.history", *HARNESS_BASE),
@@ -35,7 +41,7 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
         *("nemesis", "workloads", "checkers", "scenarios", *HARNESS_BASE),
     ),
     "harness/series": (
-        *("harness.series", "harness.run", "harness.scenario", "harness.console", "harness.forks"),
+        *("harness.series", "harness.run", "harness.scenario", "harness.console", "harness.fork_server"),
         *("harness.kafka", "harness.lab", "checkers", *HARNESS_BASE),
     ),
     "harness/series/rejudge.py": ("harness.series", "harness.run", "checkers", "report", *HARNESS_BASE),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from harness.errors import LabError, UsageError, WaitTimeoutError
-from harness.forks import Forks
+from harness.fork_server import ForkServer
 from harness.lab.embedded.namespaces import NAMESPACE_DIR
 from harness.lab.model import MainProcess, Pipe, Result, Topology
 from harness.waiting import wait_until
@@ -29,13 +29,13 @@ class Helper:
     """A fork spoken to through pipes; satisfies `Pipe`."""
 
     def __init__(
-        self, forks: Forks, module: str, arguments: Sequence[str], log: Path, network: Path | None = None
+        self, forks: ForkServer, module: str, arguments: Sequence[str], log: Path, network: Path | None = None
     ) -> None:
         """Fork it, in ``network`` or in ours; its stderr goes to ``log``."""
         its_input, ours = os.pipe()
         our_output, its = os.pipe()
         errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        self._fork = forks.begin(module, arguments, (its_input, its, errors), network)
+        self._fork = forks.start(module, arguments, (its_input, its, errors), network)
         for given in (its_input, its, errors):
             os.close(given)
         self.stdin: IO[str] = os.fdopen(ours, "w")
@@ -69,12 +69,12 @@ class EmbeddedLab:
         self.run_dir = run_dir
         self._main: dict[str, subprocess.Popen[bytes]] = {}
         self._callbacks: list[Callable[[str], None]] = []
-        self._forks: Forks | None = None
+        self._forks: ForkServer | None = None
         self._up = False
 
     def up(self) -> None:
         """Make a namespace, a link to the bridge and an address for every host."""
-        self._forks = Forks.of_this_process()  # first of all, while there is one thread
+        self._forks = ForkServer.fork()  # first of all, while there is one thread
         names = [host.name for host in self.topology.hosts]
         observer = self.topology.observer_address
         _ip("".join(f"netns add {name}\n" for name in [_LAN, *names]))

@@ -19,7 +19,9 @@ def test_the_accepted_observation_is_returned() -> None:
 
 def test_the_last_observation_is_shown() -> None:
     """The sentence names what was awaited and what was seen instead."""
-    with pytest.raises(WaitTimeoutError, match=r"for the ISR to shrink, in vain; last seen: \[1, 2, 3\]"):
+    with pytest.raises(
+        WaitTimeoutError, match=r"waiting for the ISR to shrink; last observation: \[1, 2, 3\]"
+    ):
         wait_until(
             lambda: [1, 2, 3], accept=lambda isr: len(isr) == 2, within_s=0.05, awaiting="the ISR to shrink"
         )
