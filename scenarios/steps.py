@@ -180,9 +180,12 @@ def stand(stage: Stage, since: int, for_s: float) -> None:
     )
 
 
-def read_in_vain(stage: Stage, az: str, topic: str, mark: str, within_s: float = 3.0) -> None:
-    """Let a consumer in one AZ try to read a topic; a mark says how many records it was handed, and why."""
-    result = stage.read(az, topic, within_s=within_s)
+def read_in_vain(stage: Stage, az: str, topic: str, *brokers: str, mark: str, within_s: float = 4.0) -> None:
+    """Let a consumer in one AZ try to read a topic; a mark says how many records it was handed, and why.
+
+    Give two ``brokers`` at least to bootstrap from: of one alone it would ask for the records, too.
+    """
+    result = stage.read(az, topic, *brokers, within_s=within_s)
     why = "; ".join(text for _, text in result.errors) or "no answer"
     stage.mark(mark, f"{result.count} records for a consumer in {az}: {why}")
 

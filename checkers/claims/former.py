@@ -253,3 +253,9 @@ def between(first: str, last: str) -> str:
 def by(writer: str, *, topic: str = "") -> str:
     """Messages of one writer, by its name; a condition over `life`."""
     return f"writer_name = '{writer}'" + (f" AND topic = '{topic}'" if topic else "")
+
+
+CONTROLLER_VIEW = (
+    "(SELECT max_by(controller, ns) FROM views WHERE source = '{broker}' AND subject = 'controller' "
+    "AND controller IS NOT NULL AND ns <= {until})"
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from checkers.claims.former import (
+    CONTROLLER_VIEW,
     after,
     by,
     condition,
@@ -19,7 +20,6 @@ from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Expected, Scenario
-from scenarios.article000.controller_az_isolated import CONTROLLER_VIEW
 from scenarios.steps import seed, settle, try_create_topic, wait_for_controller
 
 FOLLOWS, LEADS = "t", "q"
