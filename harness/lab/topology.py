@@ -1,4 +1,4 @@
-"""Which hosts a cluster needs, and at which addresses."""
+"""The hosts that a cluster needs, and their addresses."""
 
 from __future__ import annotations
 

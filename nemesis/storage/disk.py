@@ -1,4 +1,4 @@
-"""What a host's own disk offers: mounting, losing its power, being full."""
+"""The protocol of a host's own disk: it can be mounted, lose its power, and be full."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def mounted(mount: Path) -> bool:
 def run(*argv: str) -> str:
     """Run a command as the harness; returns what it printed.
 
-    Raises LabError with the first thing that it said (all of it in the detail), and UnfitError where the
-    program is not installed.
+    Raises LabError with the first line of its error output (all of it in the detail), and UnfitError where
+    the program is not installed.
     """
     try:
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise UnfitError(f"{tools.not_installed(argv[0])}.") from None
     if done.returncode != 0:
-        said = done.stderr.strip() or f"exit status {done.returncode}"
-        raise LabError(f"`{' '.join(argv)}` failed: {said.splitlines()[0]}", detail=said)
+        message = done.stderr.strip() or f"exit status {done.returncode}"
+        raise LabError(f"`{' '.join(argv)}` failed: {message.splitlines()[0]}", detail=message)
     return done.stdout

@@ -87,5 +87,5 @@ class FuseDisk:
 
     def _check_daemon(self) -> None:
         if self._daemon is None or self._daemon.poll() is not None:
-            said = self._log.read_text().strip().splitlines() or ["no reason given"]
-            raise UnfitError(f"The volatile disk could not be mounted at {self.mount}: {said[-1]}")
+            lines = self._log.read_text().strip().splitlines() or ["no reason given"]
+            raise UnfitError(f"The volatile disk could not be mounted at {self.mount}: {lines[-1]}")

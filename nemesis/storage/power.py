@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.errors import InvalidRunError
+from harness.kafka.model import TopicPartition
 from nemesis.fault import Evidence, Kind, Targets
 from nemesis.processes.killing import ProcessEnd
 from nemesis.storage import logs
 from nemesis.storage.disk import Disk
-from nemesis.storage.logs import TopicPartition
 
 
 class PowerCut:
@@ -79,7 +79,7 @@ class PowerCut:
     def _emulate(self, data: Path) -> None:
         if self._flushed is None and logs.flushes_every_message(data.parent / "server.properties"):
             return
-        logs.cut_to_flushed(data, self._flushed)
+        logs.truncate_to_flushed(data, self._flushed)
 
     def _check_dead(self, host: str, disk: Disk) -> None:
         try:

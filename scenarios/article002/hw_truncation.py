@@ -92,7 +92,9 @@ def diverging(stage: Stage) -> None:
         stage.wait_replicated(topic)
         _wait_written_down(stage, "broker1", topic, 2)
     stage.kill("broker3", "broker1")
-    stage.nemesis.storage.power_cut("broker2", how="emulated", flushed={(topic, 0): 1 for topic in TOPICS})
+    stage.nemesis.storage.power_cut(
+        "broker2", how="emulated", flushed={TopicPartition(topic, 0): 1 for topic in TOPICS}
+    )
     stage.mark("dark", "A and B are down at the same time; what B had not flushed is gone: m2")
     wait_unregistered(stage, "broker1", "broker2", "broker3")
     stage.restart("broker2")

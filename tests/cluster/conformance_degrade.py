@@ -20,7 +20,7 @@ def loss(bench: Bench) -> Any:
 
 
 @case
-def little_loss(bench: Bench) -> Any:
+def slight_loss(bench: Bench) -> Any:
     injection = bench.nemesis.degrade.lose("broker1 -> broker2", percent=1)
     with injection:
         pass

@@ -1,4 +1,4 @@
-"""What differs between Kafka versions on the wire, as data."""
+"""Request versions and message formats of Kafka versions, as data."""
 
 from __future__ import annotations
 
@@ -75,4 +75,4 @@ def dialect(kafka_version: str) -> Dialect:
         for since, known in _SINCE:
             if number >= since:
                 return known
-    raise UsageError(f"Kafka {kafka_version!r} cannot be spoken to; say a version from 0.10.2.2 on.")
+    raise UsageError(f"Kafka {kafka_version!r} is not supported; use 0.10.2.2 or later.")

@@ -28,7 +28,7 @@ def test_later_versions_keep_the_capabilities_of_earlier_ones() -> None:
 
 def test_an_unknown_version_names_the_nearest_and_all_known_ones() -> None:
     with pytest.raises(
-        UsageError, match=r"3\.9\.0 was never tried.*did you mean 3\.9\.1.*0\.10\.2\.2.*--force"
+        UsageError, match=r"3\.9\.0 has not been tested.*did you mean 3\.9\.1.*0\.10\.2\.2.*--force"
     ):
         kafka_version("3.9.0")
 
@@ -42,7 +42,7 @@ def test_a_forced_version_is_treated_as_the_one_before_it() -> None:
 
 @pytest.mark.parametrize("text", ["latest", "", "2.7.x"])
 def test_text_that_is_no_version(text: str) -> None:
-    with pytest.raises(UsageError, match="is no Kafka version"):
+    with pytest.raises(UsageError, match="is not a Kafka version"):
         kafka_version(text, force=True)
 
 

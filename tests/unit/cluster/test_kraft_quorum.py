@@ -21,7 +21,7 @@ def probe(
     quorum: dict[str, QuorumInfo],
     views: dict[str, BrokerMetadata] | None = None,
 ) -> QuorumProbe:
-    """A probe whose nodes answer as told; those that are not named are down."""
+    """A probe whose nodes give these answers; nodes without one are down."""
     by_address = {(host.address, port): host.name for host in HOSTS.hosts for port in host.ports}
 
     def answer(table: dict[str, object], target: Address) -> object:
@@ -68,7 +68,7 @@ def test_no_leader_is_said_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_broker_that_follows_the_leader_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """broker2 and broker3 still follow the zombie; the new leader knows how little of its log they hold."""
+    """broker2 and broker3 still follow the zombie; the new leader knows that they lack most of its log."""
     new = QuorumInfo(leader=11, epoch=4, observers=((1, 60), (2, 31), (3, -1)))
     old = QuorumInfo(leader=12, epoch=2, observers=((1, 20), (2, 90), (3, 90)))
     views = {"broker1": view(1, 1), "broker2": view(2, 0), "broker3": view(2, 0)}

@@ -28,8 +28,8 @@ def test_run_becomes_the_process_that_the_command_file_says(script: Path, tmp_pa
     write_command(tmp_path, MainProcess(words, {"GREETING": 'a "quoted" word'}))
     process = subprocess.Popen(["sh", str(script), "run"])
     assert process.wait(10) == 0
-    said = (tmp_path / "out.log").read_text().strip()
-    assert said == f'a "quoted" word two words it\'s $HOME {process.pid}'
+    printed = (tmp_path / "out.log").read_text().strip()
+    assert printed == f'a "quoted" word two words it\'s $HOME {process.pid}'
     assert (tmp_path / "main.pid").read_text().strip() == str(process.pid)
 
 
@@ -39,7 +39,7 @@ def test_run_without_a_command_file_says_how_to_get_one(script: Path) -> None:
     assert "harness.cluster.by_hand" in done.stderr
 
 
-def test_hold_waits_and_ends_at_once_when_it_is_told(script: Path) -> None:
+def test_hold_waits_and_ends_at_once_on_a_signal(script: Path) -> None:
     process = subprocess.Popen(["sh", str(script), "hold"], start_new_session=True)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     wait_until(lambda: children.read_text(), within_s=5, awaiting="the script to wait")

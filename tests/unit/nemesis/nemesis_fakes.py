@@ -1,4 +1,4 @@
-"""A lab and a fault that only remember what they were told."""
+"""A topology, and a fault that only records how it was called."""
 
 from __future__ import annotations
 

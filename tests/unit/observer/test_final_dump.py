@@ -68,7 +68,7 @@ def test_a_broker_that_does_not_answer_is_not_complete(tmp_path: Path, broker: N
 
 
 def test_replicas_are_read_where_the_final_state_is_not_known(tmp_path: Path, broker: Node) -> None:
-    """The metadata store does not answer at the end: neither leader nor ISR, but the logs all the same."""
+    """The metadata store does not answer at the end: leader and ISR are not known, the logs are read."""
     final_dump(tmp_path, [broker], ASSIGNMENT, {}, stopped=["broker1"])
     (replica,) = read_table(tmp_path, "replicas").to_pylist()
     assert (replica["leader"], replica["in_sync"], replica["complete"]) == (None, None, True)

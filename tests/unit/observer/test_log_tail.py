@@ -1,4 +1,4 @@
-"""A replica that is followed: what appears on it and what vanishes again is told exactly once."""
+"""Following a replica: records that appear on it or vanish again are reported exactly once."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Follower:
         self.alive: dict[int, tuple[object, object]] = {}
         self.events: list[tuple[str, object]] = []
 
-    def look(self, log: list[bytes], ns: int = 0) -> None:
+    def follow(self, log: list[bytes], ns: int = 0) -> None:
         for _ in range(100):
             limit = self.limit * self.tail.max_bytes // FETCH_BYTES
             fetched = answer(log, self.tail.start, limit)
@@ -70,46 +70,46 @@ class Follower:
         raise AssertionError("the follower never came to an end")
 
 
-def test_new_records_are_told_once() -> None:
+def test_new_records_are_reported_once() -> None:
     follower, log = Follower(), [stored(0), stored(1)]
-    follower.look(log)
-    follower.look(log)
+    follower.follow(log)
+    follower.follow(log)
     log.append(stored(2))
-    follower.look(log)
+    follower.follow(log)
     assert follower.events == [("seen", 0), ("seen", 1), ("seen", 2)]
 
 
 def test_a_truncation_is_reported() -> None:
     follower, log = Follower(), [stored(n) for n in range(4)]
-    follower.look(log)
-    follower.look(log[:2])
+    follower.follow(log)
+    follower.follow(log[:2])
     assert follower.events[4:] == [("gone", 2), ("gone", 3)]
 
 
 def test_records_replaced_between_two_looks_are_reported() -> None:
     follower, log = Follower(), [stored(n) for n in range(5)]
-    follower.look(log)
-    follower.look(log[:2] + [stored(2, epoch=1, seq=70), stored(3, epoch=1, seq=71)])
+    follower.follow(log)
+    follower.follow(log[:2] + [stored(2, epoch=1, seq=70), stored(3, epoch=1, seq=71)])
     assert follower.events[5:] == [("gone", 2), ("gone", 3), ("gone", 4), ("seen", 2), ("seen", 3)]
 
 
 def test_the_same_message_in_another_epoch_is_another_record() -> None:
     follower = Follower()
-    follower.look([stored(0), stored(1)])
-    follower.look([stored(0), stored(1, epoch=2)])
+    follower.follow([stored(0), stored(1)])
+    follower.follow([stored(0), stored(1, epoch=2)])
     assert follower.events[2:] == [("gone", 1), ("seen", 1)]
 
 
 def test_a_wiped_disk_is_reported() -> None:
     follower = Follower()
-    follower.look([stored(0), stored(1)])
-    follower.look([])
+    follower.follow([stored(0), stored(1)])
+    follower.follow([])
     assert follower.alive == {}
 
 
 def test_an_error_tells_nothing() -> None:
     follower = Follower()
-    follower.look([stored(0)])
+    follower.follow([stored(0)])
     assert follower.tail.update(Fetched(error=6), 0) == ([], [])
 
 
@@ -123,7 +123,7 @@ def test_after_any_history_the_follower_knows_the_log(steps: list[tuple[int, int
     for epoch, (keep, add) in enumerate(steps):
         log = log[:keep]
         log += [stored(len(log) + n, epoch=epoch, seq=1000 * epoch + n) for n in range(add)]
-        follower.look(log, ns=epoch)
+        follower.follow(log, ns=epoch)
         known = {offset: epoch for offset, (epoch, _) in follower.alive.items()}
         assert known == {r.offset: r.epoch for r in parse(b"".join(log)).records}
 

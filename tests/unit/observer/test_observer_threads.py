@@ -1,4 +1,4 @@
-"""The observer's threads: silence is a view, a failure is told, and stopping is quick."""
+"""The observer's threads: silence is a view, a failure is reported, and stopping is quick."""
 
 from __future__ import annotations
 

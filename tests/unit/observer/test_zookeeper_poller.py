@@ -1,4 +1,4 @@
-"""When a ZooKeeper node is asked: at once after a watch has told of a change, else now and then."""
+"""When a ZooKeeper node is polled: at once after a watch has fired, otherwise now and then."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return stand_in
 
 
-def test_a_quiet_node_is_asked_only_now_and_then(views: Views, clock: Clock) -> None:
+def test_a_quiet_node_is_polled_only_now_and_then(views: Views, clock: Clock) -> None:
     poller, node = _poller(views)
     for _ in range(10):
         poller.poll()
@@ -77,7 +77,7 @@ def test_a_quiet_node_is_asked_only_now_and_then(views: Views, clock: Clock) -> 
     assert (node.asked, node.read_whole) == (2, 1)
 
 
-def test_a_change_is_read_when_a_watch_tells_of_it(views: Views, clock: Clock) -> None:
+def test_a_change_is_read_when_a_watch_fires(views: Views, clock: Clock) -> None:
     poller, node = _poller(views)
     poller.poll()
     node.stale, node.last, node.leader = True, 2, 3
@@ -93,7 +93,7 @@ def test_a_session_that_lost_its_watches_gets_new_ones(views: Views, clock: Cloc
     assert (node.read_whole, node.stale) == (2, False)
 
 
-def test_an_absent_znode_is_asked_for_all_the_time(views: Views, clock: Clock) -> None:
+def test_an_absent_znode_is_polled_all_the_time(views: Views, clock: Clock) -> None:
     poller, node = _poller(views)
     node.watched = False
     poller.poll()
@@ -103,7 +103,7 @@ def test_an_absent_znode_is_asked_for_all_the_time(views: Views, clock: Clock) -
     assert node.read_whole == 2
 
 
-def test_a_change_that_no_watch_tells_of_is_found_later(views: Views, clock: Clock) -> None:
+def test_a_change_without_a_watch_is_found_later(views: Views, clock: Clock) -> None:
     poller, node = _poller(views)
     poller.poll()
     node.last, node.leader = 2, 3

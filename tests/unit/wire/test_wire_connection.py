@@ -21,7 +21,7 @@ Behaviour = Callable[[socket.socket], None]
 
 @contextmanager
 def server(*behaviours: Behaviour) -> Iterator[Address]:
-    """Accepts one connection after the other and treats each as told."""
+    """Accepts one connection after the other and treats each as requested."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -77,10 +77,10 @@ def test_the_answer_never_comes() -> None:
 def test_a_broker_that_does_not_answer_in_time() -> None:
     release = threading.Event()
     with server(lambda peer: void(release.wait(5))) as address:
-        told = produce_once(address, "t", 0, b"x", answer_within_s=0.1)
+        produced = produce_once(address, "t", 0, b"x", answer_within_s=0.1)
         release.set()
-    assert told.status == "silent"
-    assert "timed out" in told.detail
+    assert produced.status == "silent"
+    assert "timed out" in produced.detail
 
 
 def test_acks_0_asks_for_no_answer() -> None:
