@@ -215,7 +215,7 @@ def test_ci_leaves_to_setup_all_that_is_not_the_engine(checkout: Path) -> None:
 def test_second_run_does_nothing(checkout: Path) -> None:
     """The stamp counts only for this very folder and these very dependencies."""
     (checkout / ".venv" / "bin").mkdir(parents=True)
-    _script(checkout, "python3", "exit 1")  # whoever asks it fails
+    _script(checkout, "python3", "exit 1")  # fails if it is called
     inner = checkout / ".venv" / "bin" / "python"
     inner.write_text("#!/bin/sh\nexit 0\n")
     inner.chmod(0o755)
