@@ -1,4 +1,4 @@
-"""The doctor: everything tried, nothing left behind, one sentence for what is missing."""
+"""The doctor tries everything, leaves nothing behind, and names in one sentence what is missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.errors import UnfitError
 
 
 def _state() -> tuple[str, ...]:
-    """What probes could leave behind on this machine."""
+    """The things that probes could leave behind on this machine."""
     commands = (
         ("ip", "-br", "link"),
         ("ip", "netns", "list"),
@@ -38,7 +38,7 @@ def test_all_is_tried_quickly() -> None:
 
 
 def test_probes_leave_nothing_behind() -> None:
-    # Loop devices and interfaces of tests beside this one may come and go: one quiet moment is proof enough.
+    # Loop devices and interfaces of concurrent tests come and go: one moment without a difference is enough.
     for _ in range(5):
         before = _state()
         doctor.diagnose(("namespaces", "iproute2", "iptables", "tbf", "fuse", "ext4", "xfs"))

@@ -1,4 +1,4 @@
-"""A program that is missing makes one thing unfit, in a sentence that names it and its package."""
+"""A missing program makes one feature unfit, with a sentence that names the program and its package."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALL = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 PROBE = """
 import sys
 from harness.lab.embedded import namespaces
-namespaces._SBIN = ""  # the folder on the path is all there is
+namespaces._SBIN = ""  # programs are found only in the folder on the path
 from harness.kernel_probes import main
 sys.exit(main(sys.argv[1:]))
 """
@@ -31,7 +31,7 @@ LOOP = ("mount", "umount")
 
 
 def _path_without(folder: Path, missing: str) -> dict[str, str]:
-    """Environment whose path has every program of `tools.PACKAGES` that is installed here, except one."""
+    """An environment whose path has all installed programs of `tools.PACKAGES` except one."""
     programs = folder / "programs"
     programs.mkdir()
     for program in set(tools.PACKAGES) - {missing}:
@@ -91,7 +91,7 @@ def test_kind_of_disk_does_not_fit(
 def test_disk_that_no_kind_fits_is_refused_with_all_reasons(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which makes a run fall back on emulation."""
+    """A run then emulates power cuts."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(tools, "_libfuse_loads", lambda: False)
     disks = Disks(EmbeddedLab(three_azs("zookeeper"), tmp_path))

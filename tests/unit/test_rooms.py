@@ -1,4 +1,4 @@
-"""Which room may import which: one direction, no way back, and no circle (`docs/architecture.md`)."""
+"""Which room may import which: in one direction only, and without circles (`docs/architecture.md`)."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _modules() -> list[Path]:
 
 
 def imports(source: str) -> Iterator[str]:
-    """Dotted names that ``source`` imports from anywhere, at any depth of the code."""
+    """Dotted names of all imports in ``source``, at any depth of the code."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -105,7 +105,7 @@ def _is_or_is_in(name: str, place: str, separator: str) -> bool:
 
 
 def allowed(module: str) -> tuple[str, ...]:
-    """What a module (its path relative to the checkout) may import of this project."""
+    """The parts of this project that a module (its path relative to the checkout) may import."""
     fitting = [place for place in MAY_IMPORT if _is_or_is_in(module, place, "/")]
     return MAY_IMPORT[max(fitting, key=len)]
 
@@ -193,7 +193,7 @@ def _graph() -> dict[str, set[str]]:
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[frozenset[str]]:
-    """Sets of modules that import each other, directly or through others."""
+    """Sets of modules that import each other, directly or indirectly."""
     reach: dict[str, set[str]] = {}
     for start in graph:
         seen: set[str] = set()
@@ -218,7 +218,7 @@ def test_a_circle_is_seen() -> None:
 
 
 def test_every_package_says_what_it_holds() -> None:
-    """A paragraph: what lives there, in which process it runs, what it may import."""
+    """A paragraph on what it holds, in which process it runs, and what it may import."""
     silent = [
         str(path.relative_to(ROOT))
         for path in _modules()

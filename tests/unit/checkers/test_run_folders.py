@@ -1,4 +1,4 @@
-"""Run folders that cannot be judged: said in one sentence, never passed. None of these needs Spark."""
+"""Run folders that cannot be judged get one sentence and never pass. None of these tests needs Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _folder(tmp_path: Path, status: str, *tables: str, problem: str | None = Non
 
 @pytest.mark.parametrize("status", ["invalid", "crashed"])
 def test_a_run_that_ended_before_its_final_logs_has_no_fates(tmp_path: Path, status: str) -> None:
-    """Its tables are there and empty; to call every acknowledged message lost would be false."""
+    """Its tables exist and are empty; it would be wrong to call every acknowledged message lost."""
     folder = _folder(tmp_path, status, "sends", "copies", "replicas", problem="broker1 did not lead")
     found = judge(None, folder)
     assert (found.verdict, dict(found.fates), found.findings) == (status, {}, ())
@@ -32,26 +32,26 @@ def test_a_run_that_ended_before_its_final_logs_has_no_fates(tmp_path: Path, sta
 
 
 def test_a_run_without_history_keeps_its_status(tmp_path: Path) -> None:
-    """What stopped it is the reason."""
+    """The reason is the error that stopped it."""
     found = judge(None, _folder(tmp_path, "crashed", problem="no room"))
     assert (found.verdict, found.reasons) == ("crashed", ("no room",))
 
 
 def test_a_run_that_never_ended_is_half_written(tmp_path: Path) -> None:
-    """Nobody can tell what else it would have recorded."""
+    """What else it would have recorded is unknown."""
     with pytest.raises(BadDataError, match="half-written"):
         judge(None, _folder(tmp_path, "running"))
 
 
 def test_an_unknown_status_is_refused(tmp_path: Path) -> None:
-    """A manifest of another program, or of a later version."""
+    """The manifest is from another program or a later version."""
     with pytest.raises(BadDataError, match="status 'done'"):
         judge(None, _folder(tmp_path, "done"))
 
 
 @pytest.mark.parametrize("text", ["{", "[]"])
 def test_a_damaged_manifest_is_refused(tmp_path: Path, text: str) -> None:
-    """Cut off, or no object."""
+    """It was cut short, or is not a JSON object."""
     (tmp_path / "run.json").write_text(text)
     with pytest.raises(BadDataError, match=r"run\.json"):
         judge(None, tmp_path)

@@ -1,4 +1,4 @@
-"""Options that cannot be meant are refused in one sentence that names the option and its value: exit 254."""
+"""Invalid options are rejected with exit code 254 and one sentence that names the option and its value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.cli.main import main
 
 @pytest.fixture(autouse=True)
 def _nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No test of this file may come as far as a look at the machine or a run folder."""
+    """No test in this file may get as far as examining the machine or a run folder."""
 
     def started(*_: object, **__: object) -> None:
         pytest.fail("the command started to work")
@@ -26,7 +26,7 @@ def _nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def refusal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
-    """The sentence with which `acked WORDS` is refused."""
+    """The sentence with which `acked WORDS` is rejected."""
     monkeypatch.setattr(sys, "argv", ["acked", *words])
     with pytest.raises(SystemExit) as end:
         main()
@@ -84,7 +84,7 @@ def test_what_cannot_be_meant_is_refused(
 def test_an_option_of_another_type_is_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the option has no check of its own."""
+    """Even if the option has no check of its own."""
     assert "--limit" in refusal(capsys, monkeypatch, "sql", "select 1", "--limit", "all")
 
 
@@ -95,7 +95,7 @@ def test_a_damaged_series_cannot_be_resumed(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Exit 4, with file and line; nothing is run or written."""
+    """Exit code 4, with file and line; nothing is run or written."""
     line = '{"scenario": "no-fault", "version": "2.7.1", "mode": "zookeeper", "verdict": 7}\n'
     (tmp_path / "runs.jsonl").write_text(line)
     monkeypatch.setattr("harness.run.session.prepare", lambda *_, **__: None)

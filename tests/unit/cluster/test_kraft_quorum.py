@@ -1,4 +1,4 @@
-"""Who leads a KRaft quorum and which broker to believe, when they contradict each other."""
+"""Which controller leads a KRaft quorum, and which broker to believe, if they contradict each other."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def view(leader: int, epoch: int) -> BrokerMetadata:
 
 
 def test_of_two_that_claim_to_lead_the_later_epoch_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before 3.7 a controller that was cut off leads for ever, in its old epoch."""
+    """Before 3.7 a controller that was cut off keeps leading, in its old epoch."""
     asked = probe(
         monkeypatch,
         {
@@ -60,7 +60,7 @@ def test_of_two_that_claim_to_lead_the_later_epoch_counts(monkeypatch: pytest.Mo
 
 
 def test_no_leader_is_said_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two are down and the third does not lead: nobody is believed."""
+    """Two are down and the third does not lead: there is no leader to report."""
     asked = probe(monkeypatch, {"controller3": NOT_LEADER}, {"broker1": view(1, 0)})
     assert asked.describe() is None
     assert asked.most_current_brokers() == ()
@@ -80,7 +80,7 @@ def test_the_broker_that_follows_the_leader_is_believed(monkeypatch: pytest.Monk
 
 
 def test_a_broker_that_does_not_answer_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The best informed one was just killed: the next is asked."""
+    """The best informed broker was just killed, so the next one is asked."""
     quorum = QuorumInfo(leader=11, epoch=1, observers=((1, 60), (2, 58)))
     asked = probe(monkeypatch, {"controller1": quorum}, {"broker2": view(2, 3)})
     found = asked.partition("t", 0)

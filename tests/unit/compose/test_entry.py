@@ -17,7 +17,7 @@ from harness.waiting import wait_until
 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
-    """The entry script with the test's folder in place of /data."""
+    """The entry script with the test's folder instead of /data."""
     own = tmp_path / "entry.sh"
     own.write_text((COMPOSE_DIR / "entry.sh").read_text().replace("/data", str(tmp_path)))
     return own
@@ -45,7 +45,7 @@ def test_hold_waits_and_ends_at_once_on_a_signal(script: Path) -> None:
     wait_until(lambda: children.read_text(), within_s=5, awaiting="the script to wait")
     process.terminate()
     assert process.wait(5) == 0
-    os.killpg(process.pid, signal.SIGKILL)  # its sleep, which a container's end would take along
+    os.killpg(process.pid, signal.SIGKILL)  # also ends its sleep, as the end of a container would
 
 
 def test_anything_else_is_a_command(script: Path) -> None:

@@ -16,7 +16,7 @@ TOPOLOGY = three_azs("zookeeper")
 
 
 def crowded() -> Topology:
-    """Names of which one is the beginning of another."""
+    """Host names of which one is a prefix of another."""
     hosts = tuple(
         Host(
             name=f"broker{n}",
@@ -32,7 +32,7 @@ def crowded() -> Topology:
 
 
 class Remembering:
-    """A fault that writes down each call; ``fails`` names methods that raise."""
+    """A fault that records each call; ``fails`` names the methods that raise."""
 
     kind = "link"
     mechanism = "cut"

@@ -44,7 +44,7 @@ class Here:
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> DiskKind:
-    """Each kind that this machine can have."""
+    """Each kind of disk that this machine can create."""
     found: DiskKind = request.param
     if reason := misfit(found):
         pytest.skip(reason)
@@ -53,7 +53,7 @@ def kind(request: pytest.FixtureRequest) -> DiskKind:
 
 @contextmanager
 def _another_mount_namespace() -> Iterator[None]:
-    """A process that got copies of all mounts, as an embedded lab or a container does, and keeps them."""
+    """A process with copies of all mounts, which it keeps, like an embedded lab or a container."""
     words = ("unshare", "--mount", "--propagation", "private", "cat")
     with subprocess.Popen(words, stdin=subprocess.PIPE) as holder:
         try:

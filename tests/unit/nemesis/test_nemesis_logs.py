@@ -1,4 +1,4 @@
-"""Replicas' files, damaged on purpose."""
+"""Faults that damage the log files of replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a look at the links must show."""
+"""The expected reachability of the links under a fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The final dump says of every replica whether it was read whole."""
+"""The final dump records for every replica whether it was read completely."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATES = {T0: PartitionState(leader=1, leader_epoch=0, isr=(1,))}
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Node:
-    """A broker that does not answer, with a log of two messages, a foreign record and a damaged one."""
+    """A broker that does not answer; its log has two messages, a foreign record and a damaged one."""
     folder = tmp_path / "data" / "t-0"
     folder.mkdir(parents=True)
     values = [encode(1, 0, "t", 0, "a"), encode(1, 1, "t", 0), b"foreign", encode(1, 2, "t", 0)]

@@ -33,7 +33,7 @@ def stored(offset: int, epoch: int = 0, seq: int | None = None) -> bytes:
 
 
 def answer(log: list[bytes], offset: int, limit: int = 1 << 20) -> Fetched:
-    """What FETCH gives of a log of one-message batches."""
+    """The answer to a FetchRequest on a log of one-message batches."""
     if offset > len(log):
         return Fetched(error=1)
     raw = b"".join(log[offset:])[:limit]

@@ -1,4 +1,4 @@
-"""Views: changes are recorded, questions go to one source or to the newest of a kind."""
+"""Views: changes are recorded; queries concern one source, or the latest view of a kind of source."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from harness.zookeeper.znodes import PartitionZnode, Znodes
 
 
 class Ensemble:
-    """Stands for a node and its session; counts what it is asked."""
+    """A substitute for a node and its session, which counts the requests."""
 
     def __init__(self, _address: tuple[str, int]) -> None:
         self.connected = self.stale = self.watched = True
@@ -41,11 +41,11 @@ class Ensemble:
         )
 
     def close(self) -> None:
-        """Nothing to close."""
+        """There is nothing to close."""
 
 
 class Clock:
-    """Stands for the monotonic clock, in seconds."""
+    """A substitute for the monotonic clock, in seconds."""
 
     now = 100.0
 
@@ -88,7 +88,7 @@ def test_a_change_is_read_when_a_watch_fires(views: Views, clock: Clock) -> None
 def test_a_session_that_lost_its_watches_gets_new_ones(views: Views, clock: Clock) -> None:
     poller, node = _poller(views)
     poller.poll()
-    node.stale = True  # the connection was lost, and nothing has changed meanwhile
+    node.stale = True  # the connection was lost, and nothing has changed since
     poller.poll()
     assert (node.read_whole, node.stale) == (2, False)
 

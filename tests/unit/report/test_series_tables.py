@@ -23,7 +23,7 @@ def _printed(what: object) -> str:
 
 
 def test_a_row_shows_ranges_where_runs_differ() -> None:
-    """The same verdict each time is one word; losses may vary, and then both ends are shown."""
+    """An equal verdict is shown once; losses that vary are shown as a range."""
     other = replace(GOOD, lost=7, seconds=20.0)
     text = series.markdown([("no-fault", add_up([GOOD, other]))])
     assert text.splitlines()[2] == "| no-fault | 2 | 2/2 as declared | 0–7 | 0 | 0 | 3 / 0 | 12–20 |"
@@ -46,7 +46,7 @@ def test_a_table_names_what_has_not_ended_yet() -> None:
 
 
 def test_a_run_that_has_ended_is_one_line() -> None:
-    """The verdict, and what an operator asks next."""
+    """The line has the verdict and the details that an operator wants next."""
     where = "no-fault on 2.7.1 zookeeper: "
     assert series.ended(GOOD) == where + "as declared, nothing lost (12 s)"
     bad = replace(GOOD, verdict="violated", lost=3, duplicated=1)
@@ -55,7 +55,7 @@ def test_a_run_that_has_ended_is_one_line() -> None:
 
 
 def test_the_matrix_has_a_column_per_version() -> None:
-    """Signs on the terminal, words in the document; a dash where nothing ran."""
+    """Signs on the terminal, words in the document, and a dash for cells that did not run."""
     runs = [
         GOOD,
         replace(GOOD, version="2.4.1", verdict="violated", lost=2),
@@ -74,7 +74,7 @@ def test_the_matrix_has_a_column_per_version() -> None:
 
 
 def test_reasons_are_shown_of_runs_that_are_not_as_declared() -> None:
-    """Of a run that was not judged the first reason is enough."""
+    """For a run that was not judged, the first reason is enough."""
     out = StringIO()
     runs = [
         GOOD,

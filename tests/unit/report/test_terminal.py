@@ -70,7 +70,7 @@ def test_a_claim_is_shown_with_its_erratum() -> None:
 
 
 def test_unexpected_findings_come_first() -> None:
-    """What nobody declared is what the reader has to see; both are exact where all findings are known."""
+    """The reader has to see the undeclared findings; both numbers are exact if all findings are known."""
     text = _shown(_JUDGEMENT)
     assert text.index("UNEXPECTED 1 duplicated: client retry of an unknown outcome") < text.index(
         "expected   1 lost"
@@ -98,7 +98,7 @@ def test_findings_of_one_class_and_cause_are_one_group_with_an_example() -> None
 
 
 def test_a_sample_of_the_findings_says_so() -> None:
-    """Numbers of groups are then lower bounds, and the rest is named."""
+    """The sizes of the groups are then lower bounds, and the rest is counted."""
     text = _shown({**_JUDGEMENT, "findings_by_class": {"lost": 5000}, "findings": [_lost(1, "power cut")]})
     assert "at least 1 lost: power cut" in text
     assert "findings.parquet" in text
@@ -114,18 +114,18 @@ def test_many_causes_are_cut_short() -> None:
 
 
 def test_fates_are_counted_by_writer() -> None:
-    """One row a writer, one column a fate."""
+    """One row per writer and one column per fate."""
     row = next(line for line in _shown(_JUDGEMENT).splitlines() if line.startswith("w "))
     assert row.split() == ["w", "az1", "1", "5", "2"]
 
 
 def test_text_in_square_brackets_survives() -> None:
-    """An ISR such as [1, 2] must not be taken for markup."""
+    """An ISR such as [1, 2] must not be read as markup."""
     judgement = {**_JUDGEMENT, "claims": [{**_JUDGEMENT["claims"][0], "observed": "ISR [1, 2]"}]}
     assert "ISR [1, 2]" in _shown(judgement)
 
 
 def test_a_record_of_nobody() -> None:
-    """A foreign record has no writer."""
+    """A record that no client of the run sent has no writer."""
     said = describe({"class": "foreign", "topic": "t", "partition": 0, "offset": 9, "writer": None})
     assert said == "record in t/0 at offset 9"

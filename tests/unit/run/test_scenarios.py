@@ -1,4 +1,4 @@
-"""Scenarios: each of the catalogue is complete, a wrong name is answered, and versions select claims."""
+"""Scenarios: all of the catalogue are complete, wrong names get an answer, and versions select claims."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def test_every_scenario_says_what_it_is() -> None:
 
 
 def test_the_nearest_name_is_offered() -> None:
-    """A slip of the finger."""
+    """A typing error in a name is answered with the nearest one."""
     with pytest.raises(UsageError, match="did you mean 'leader-az-isolated'"):
         find("leader-az-isolatd")
 
 
 def scenario(**changes: object) -> Scenario:
-    """A scenario whose claim is cured in 3.7.0."""
+    """A scenario whose claim changes in 3.7.0."""
     cured = Erratum(says="it does not", because="a fix", holds="SELECT false AS holds", since="3.7.0")
     values: dict[str, object] = {
         "name": "example",
@@ -49,7 +49,7 @@ def scenario(**changes: object) -> Scenario:
 
 
 def test_an_erratum_is_told_only_of_its_versions() -> None:
-    """What is stored in a run folder speaks of the version that ran, so that judging needs no versions."""
+    """The claims in a run folder are those for the version that ran, so that judging needs no versions."""
     old, new = scenario().declared("3.6.2"), scenario().declared("3.9.1")
     assert [claim["erratum"] is None for claim in old["claims"]] == [True, True]
     assert [claim["name"] for claim in new["claims"]] == ["loses"]
@@ -62,7 +62,7 @@ def test_an_erratum_is_told_only_of_its_versions() -> None:
     ("version", "speaks"), [("3.6.2", False), ("3.7.0", True), ("3.10.0", True), ("4.0.0", False)]
 )
 def test_bounds_compare_numbers_not_text(version: str, speaks: bool) -> None:
-    """3.10 comes after 3.9; the upper bound itself is out."""
+    """3.10 comes after 3.9, and the upper bound itself is excluded."""
     assert (
         speaks_of(Expected(finding="lost", where="", because="", since="3.7.0", before="4.0.0"), version)
         is speaks

@@ -1,4 +1,4 @@
-"""Temporary folders of runs: gone at the end, and swept away by the next run where a run was killed."""
+"""Temporary folders of runs are removed at their end; the next run removes those of killed runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_it_goes_at_the_end(tmp_path: Path) -> None:
 
 
 def test_the_folder_of_a_killed_run_goes_and_that_of_a_live_one_stays(tmp_path: Path) -> None:
-    """Folders of other programs stay too."""
+    """Folders of other programs stay as well."""
     (tmp_path / "acked-benchmark-1").mkdir()
     command = [sys.executable, "-c", HOLD]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
@@ -52,7 +52,7 @@ def test_the_folder_of_a_killed_run_goes_and_that_of_a_live_one_stays(tmp_path: 
 
 
 def test_a_file_or_link_of_that_name_is_left_alone(tmp_path: Path) -> None:
-    """Only folders are made here."""
+    """The project creates only folders there."""
     (tmp_path / "acked-scratch-file").write_text("")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "acked-scratch-link").symlink_to(tmp_path / "elsewhere")

@@ -1,4 +1,4 @@
-"""A run and its judgement: whatever goes wrong becomes part of the outcome, with its exit code."""
+"""A run and its judgement: every failure becomes part of the outcome, with its exit code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: object) -> Ou
 def test_a_mistake_of_the_harness_is_kept_for_a_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One sentence names the file with the traceback; the run folder says that the run crashed."""
+    """One sentence names the file with the traceback, and the run folder records that the run crashed."""
 
     def run(*_: object, **__: object) -> RunResult:
         raise ZeroDivisionError("division by zero")
@@ -56,7 +56,7 @@ def test_a_known_failure_has_its_own_exit_code(tmp_path: Path, monkeypatch: pyte
 def test_a_machine_that_is_unfit_leaves_nothing_to_judge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark is not even started."""
+    """Spark is not started either."""
 
     def run(scenario: object, options: object, folder: RunFolder, *_: object, **__: object) -> RunResult:
         return RunResult(folder, "invalid", UnfitError("no qdisc"))
@@ -69,7 +69,7 @@ def test_a_machine_that_is_unfit_leaves_nothing_to_judge(
 def test_the_problem_of_a_run_outweighs_one_of_its_judgement(
     problem: AckedError, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What went wrong first is what the user has to know."""
+    """The user has to know the first problem."""
 
     def run(scenario: object, options: object, folder: RunFolder, *_: object, **__: object) -> RunResult:
         return RunResult(folder, "invalid", problem)
@@ -84,7 +84,7 @@ def test_the_problem_of_a_run_outweighs_one_of_its_judgement(
 
 
 def test_the_mode_is_one_that_scenario_and_version_have() -> None:
-    """The one asked for, else the scenario's own, else another of its modes."""
+    """It is the requested mode, else the scenario's own, else another that both have."""
     old, new = kafka_version("2.7.1"), kafka_version("3.9.1")
     assert choose_mode(MAIN, old) == "zookeeper"
     assert choose_mode(MAIN, new) == "kraft"

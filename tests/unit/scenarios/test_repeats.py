@@ -23,7 +23,7 @@ GOOD = RunSummary(
 
 
 def test_rows_of_several_rounds_add_up() -> None:
-    """Three runs, and a claim that flickered is named."""
+    """There are three runs, and a claim that did not always hold is named."""
     other = replace(GOOD, folder="2", lost=4, ended="2026-01-02T00:00:00+00:00")
     third = replace(GOOD, folder="3", claims={**CLAIMS, "b": "refuted"})
     text = repeats.table([GOOD, other, third])
@@ -34,7 +34,7 @@ def test_rows_of_several_rounds_add_up() -> None:
 
 
 def test_what_is_written_by_hand_around_a_table_stays() -> None:
-    """Only what lies between the marks is replaced, in both documents."""
+    """Only the text between the marks is replaced, in both documents."""
     for file in (repeats.CATALOGUE, repeats.VERSIONS):
         text = file.read_text()
         fresh = repeats.with_table(text, "NEW", file.name)

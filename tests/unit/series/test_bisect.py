@@ -47,7 +47,7 @@ def test_the_search_halves() -> None:
 
 
 def test_no_change_takes_two_runs() -> None:
-    """Both ends agree: nothing is looked for in between."""
+    """If both ends agree, nothing between them is run."""
     found = search("loses", ["3.6.2", "3.7.0", "3.9.1"], lambda v: summary(v, {"loses": "confirmed"}))
     assert found.first == ""
     assert len(found.statuses) == 2
@@ -56,13 +56,13 @@ def test_no_change_takes_two_runs() -> None:
 
 @pytest.mark.parametrize(("status", "verdict"), [("unknown", "unknown"), ("confirmed", "crashed")])
 def test_a_run_that_decides_nothing_ends_the_search(status: str, verdict: str) -> None:
-    """Half of an answer would name the wrong version."""
+    """An incomplete answer could name the wrong version."""
     with pytest.raises(InvalidRunError, match="does not decide claim 'loses'"):
         search("loses", ["3.6.2", "3.9.1"], lambda v: summary(v, {"loses": status}, verdict))
 
 
 def test_only_versions_that_have_the_claim_are_searched() -> None:
-    """`early` is asked below 3.9 alone, so there is nothing to compare."""
+    """The claim `early` applies below 3.9 only, so there is nothing to compare."""
     known = tuple(kafka_version(name) for name in ("3.6.2", "3.9.1", "4.3.1"))
     assert [v.version for v in candidates(SCENARIO, "loses", known, "kraft")] == ["3.6.2", "3.9.1", "4.3.1"]
     with pytest.raises(UsageError, match="1 do"):

@@ -1,4 +1,4 @@
-"""How many clusters a machine carries: fewer on a small one, and what is too much is said."""
+"""How many concurrent clusters a machine can run, and the error if that is too many."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ USUAL = Machine(cores=2, available_gib=20.0)
 
 
 def test_two_cores_carry_three_clusters() -> None:
-    """Which is also what is run on a large machine unless more are asked for."""
+    """A large machine runs as many, unless more are requested."""
     assert choose(0, 54, USUAL).clusters == 3
     assert choose(0, 54, Machine(cores=64, available_gib=500.0)).clusters == 3
     assert choose(12, 54, Machine(cores=64, available_gib=500.0)).clusters == 12
@@ -30,13 +30,13 @@ def test_more_than_the_cores_carry_is_run_with_a_warning() -> None:
 
 
 def test_more_than_the_memory_holds_is_refused() -> None:
-    """The remedy is a number."""
+    """The error names a number that fits."""
     with pytest.raises(UnfitError, match=r"--parallel 60: 54 clusters need 42 GiB .*; use 24 or fewer"):
         choose(60, 54, USUAL)
 
 
 def test_no_more_clusters_than_runs_are_needed() -> None:
-    """With one run left, any number will do."""
+    """With one run left, any number is accepted."""
     assert choose(500, 1, USUAL).clusters == 1
     assert choose(4, 0, USUAL).clusters == 1
 

@@ -1,4 +1,4 @@
-"""Cells in processes of their own: how they end, and that the judgements keep up with them."""
+"""Cells run in processes of their own; no more of them start than judgements can follow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.waiting import wait_until
 
 
 def test_a_cell_that_cannot_start_ends_as_crashed_with_the_reason(tmp_path: Path) -> None:
-    """Nothing hangs, and the run folder tells what its process said."""
+    """Nothing hangs, and the run folder has the error of its process."""
     ran = run_cell(Cell("no-such-scenario", "3.9.1", "kraft"), tmp_path / "runs")
     manifest = RunFolder.open(ran.folder).manifest()
     assert manifest["status"] == "crashed"
@@ -24,7 +24,7 @@ def test_a_cell_that_cannot_start_ends_as_crashed_with_the_reason(tmp_path: Path
 
 
 def test_nothing_starts_after_an_interruption(tmp_path: Path) -> None:
-    """A thread that is about to begin its run notices that all were ended."""
+    """A thread that is about to start its run finds that all were ended."""
     processes = RunProcesses()
     processes.end_all()
     with pytest.raises(KeyboardInterrupt):
@@ -32,7 +32,7 @@ def test_nothing_starts_after_an_interruption(tmp_path: Path) -> None:
 
 
 def test_runs_wait_for_spark_to_keep_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two side by side, two more may wait for their judgement: the fifth starts when one has it."""
+    """With two concurrent runs, two more may wait for judgement; the fifth starts when one is judged."""
     begun: list[Cell] = []
 
     def begin(cell: Cell, *_: object) -> CellRun:

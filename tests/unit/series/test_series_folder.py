@@ -1,4 +1,4 @@
-"""The folder of a series: a line per run, written as the run ends, so that it can be resumed."""
+"""The folder of a series: a line per run, written when it ends, so that the series can be resumed."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_a_series_without_a_run_leaves_nothing(tmp_path: Path) -> None:
-    """Interrupted before the first run ended."""
+    """It was interrupted before the end of its first run."""
     series = SeriesFolder.create(tmp_path, "all")
     series.remove_if_empty()
     assert not series.path.exists()
 
 
 def test_earlier_series_tell_how_long_runs_take(tmp_path: Path) -> None:
-    """Runs that were not judged tell nothing, and a damaged file stops nobody."""
+    """Runs that were not judged do not count, and a damaged file is ignored."""
     crashed = RunSummary(scenario="canary", version="2.7.1", mode="zookeeper", verdict="crashed", seconds=1.0)
     for name in ("good", "bad"):
         file = tmp_path / "all" / name / FILE

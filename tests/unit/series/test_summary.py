@@ -1,4 +1,4 @@
-"""Records of runs: lines that can be read again, and what several runs add up to."""
+"""Records of runs: lines that can be read again, and the summary of several runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LINE_OF_OLD = (
 
 
 def test_a_line_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """Every column; a torn last line is left out."""
+    """Every column is read; a last line that was cut short is left out."""
     file = tmp_path / "runs.jsonl"
     append(file, GOOD)
     with file.open("a") as lines:
@@ -49,7 +49,7 @@ def test_a_line_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_lines_of_earlier_releases_can_be_read(tmp_path: Path) -> None:
-    """They lack the columns `kept` and `observed`; what a later release adds is ignored."""
+    """They lack the columns `kept` and `observed`; columns of later releases are ignored."""
     file = tmp_path / "runs.jsonl"
     file.write_text(f'{LINE_OF_OLD}\n{LINE_OF_OLD[:-1]}, "later": 1, "folder": "x"}}\n')
     one, other = read_summaries([file])
@@ -117,7 +117,7 @@ def test_a_run_in_two_files_counts_once(tmp_path: Path) -> None:
 
 
 def test_totals_are_ranges_of_the_runs_that_were_judged() -> None:
-    """A crashed run lost nothing that anybody counted."""
+    """A crashed run has no counts."""
     crashed = replace(GOOD, verdict="crashed", lost=0, seconds=1.0, claims={})
     found = add_up([replace(GOOD, lost=7), crashed, replace(GOOD, lost=3, seconds=20.0)])
     assert (found.runs, found.verdicts) == (3, {"as declared": 2, "crashed": 1})
@@ -126,7 +126,7 @@ def test_totals_are_ranges_of_the_runs_that_were_judged() -> None:
 
 
 def test_the_worst_verdict_decides() -> None:
-    """A crash outweighs everything; no run at all proves nothing."""
+    """A crash outweighs everything; without a run the verdict is unknown."""
     bad, dead = replace(GOOD, verdict="violated"), replace(GOOD, verdict="crashed")
     assert add_up([GOOD, bad, dead]).worst == "crashed"
     assert add_up([GOOD]).worst == "as declared"
@@ -140,7 +140,7 @@ def test_claims_are_compared_over_runs_that_were_judged() -> None:
 
 
 def test_the_latest_runs_that_agree_are_counted() -> None:
-    """In the order in which they ended, whatever the order of the lines."""
+    """They count in the order in which they ended, whatever the order of the lines."""
     runs = [replace(GOOD, ended=str(number)) for number in range(4)]
     runs[1] = replace(runs[1], verdict="violated")
     assert same_at_the_end([runs[3], runs[0], runs[1], runs[2]]) == 2

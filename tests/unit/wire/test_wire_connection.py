@@ -1,4 +1,4 @@
-"""What a client may conclude from a connection that breaks: never sent, or sent without an answer."""
+"""What a broken connection proves: the request was never sent, or it was sent and not answered."""
 
 from __future__ import annotations
 
