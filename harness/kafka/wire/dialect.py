@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from harness.errors import UsageError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Dialect:
     """Request versions that one Kafka version understands; None where it lacks the request."""
 
