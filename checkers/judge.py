@@ -20,7 +20,7 @@ import pyarrow as pa
 from checkers.claims.evaluate import judge_claims, texts_of
 from checkers.claims.moments import Moments, read_moments
 from checkers.evidence import Evidence, gather
-from checkers.fast.results import judge_fast
+from checkers.fast.run import judge_fast
 from checkers.general.run import choose_plan, judge_generally
 from checkers.run_folder import NOTHING_DECLARED, Declared, Manifest, read_declared, read_manifest
 from checkers.spark.errors import spark_errors_as_sentences

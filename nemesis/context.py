@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from harness.errors import InvalidRunError
 from harness.lab.model import Lab
@@ -27,6 +27,7 @@ class FaultContext:
     lab: Lab
     prober: Prober
     chains: Chains
+    _: KW_ONLY
     lock: threading.RLock = field(default_factory=threading.RLock)
     cuts: dict[int, tuple[Ruleset, tuple[Link, ...]]] = field(default_factory=dict)
     """Cuts in force by fault number."""

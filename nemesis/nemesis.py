@@ -68,7 +68,12 @@ class Nemesis:
         ``expect_end`` is called with the host before a process is ended on purpose.
         """
         self._context = FaultContext(lab, Prober(lab), Chains(lab, ttl_s))
-        self._registry = FaultRegistry(self._context, journal, run or secrets.token_hex(2), expect_end)
+        self._registry = FaultRegistry(
+            context=self._context,
+            journal=journal,
+            run=run or secrets.token_hex(2),
+            expect_end=expect_end,
+        )
         self._topology = lab.topology
         self.degrade = Degrade(self._registry)
         self.storage = Storage(self._registry, disks)

@@ -14,7 +14,7 @@ from nemesis.network.rules import chain_name
 from nemesis.processes.killing import Ending, ProcessEnd, Restart, running
 
 
-@dataclass
+@dataclass(kw_only=True)
 class FaultRegistry:
     """The faults of one run in order of number; shared by the groups of faults that `Nemesis` offers."""
 

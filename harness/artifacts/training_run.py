@@ -67,7 +67,12 @@ class TrainingCluster:
         log_config = folder / "log.properties"
         write_log_config(log_config, str(folder / "server.log"), self.log_syntax)
         argv = JavaProcess(
-            main_class, self.class_path, arguments, str(log_config), self.log_syntax, java=self.java
+            main_class=main_class,
+            class_path=self.class_path,
+            arguments=arguments,
+            log_config=str(log_config),
+            log_syntax=self.log_syntax,
+            java=self.java,
         ).argv()
         dump = (f"-XX:ArchiveClassesAtExit={self.folder / main_class}.jsa",) if record else ()
         with (folder / "out.log").open("ab") as out:

@@ -47,7 +47,12 @@ def write_nodes(folder: Path, mode: str, version: KafkaVersion, subnet: str = _S
     for host in lab.topology.hosts:
         lab.data_dir(host.name).mkdir(parents=True, exist_ok=True)
     with Journal(Path(os.devnull)) as journal:
-        processes = Processes(lab, artifacts.resolve(version.version), journal, version.log_syntax)
+        processes = Processes(
+            lab=lab,
+            distribution=artifacts.resolve(version.version),
+            journal=journal,
+            log_syntax=version.log_syntax,
+        )
         if mode == "zookeeper":
             _write_zookeeper_mode(processes, version)
         else:

@@ -14,7 +14,7 @@ from harness.kafka.java import JavaProcess, LogSyntax, tail, write_log_config, w
 from harness.lab.model import Lab, MainProcess
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Processes:
     """Starts Java processes and knows which ones should be running."""
 

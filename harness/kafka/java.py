@@ -38,7 +38,7 @@ _LOGGER_LEVELS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class JavaProcess:
     """One Java process of a host; paths are as seen inside the host."""
 

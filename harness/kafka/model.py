@@ -11,7 +11,7 @@ is broker and controller at once, with the broker's id.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
 
 BROKER_PORT = 9092
@@ -76,6 +76,7 @@ class Topic:
 
     name: str
     replicas: tuple[int, ...]
+    _: KW_ONLY
     partitions: int = 1
     config: Mapping[str, str] = field(default_factory=dict)
     spread: bool = False

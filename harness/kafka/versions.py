@@ -43,7 +43,7 @@ _RELOAD4J = (
 _JAXB = (Coordinates("javax.xml.bind", "jaxb-api", "2.3.1"),)  # cluster ids of 0.10 and 0.11 need it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KafkaVersion:
     """Dependencies and capabilities of one Kafka version."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,18 +22,6 @@ from harness.observer.replica_log import ReplicaLog, read_broker
 from harness.observer.targets import Node
 
 
-@dataclass(frozen=True)
-class Dump:
-    """All replicas as the final dump read them."""
-
-    replicas: tuple[ReplicaLog, ...]
-
-    @property
-    def incomplete(self) -> tuple[ReplicaLog, ...]:
-        """Replicas whose log was not read to its end; each has the reason in ``error``."""
-        return tuple(replica for replica in self.replicas if not replica.complete)
-
-
 def final_dump(
     run_dir: Path,
     brokers: Sequence[Node],
@@ -43,7 +30,7 @@ def final_dump(
     *,
     dialect: Dialect = MODERN,
     stopped: Collection[str] = (),
-) -> Dump:
+) -> tuple[ReplicaLog, ...]:
     """Read every replica in ``assignment`` and write `copies` and `replicas`; brokers are read in parallel.
 
     ``states`` are the final states of the partitions; of one that is missing there, neither leader nor ISR is
@@ -64,7 +51,7 @@ def final_dump(
         for log in replicas
     ]
     write_table(run_dir, "replicas", pa.Table.from_pylist(rows, schema=TABLES["replicas"].arrow()))
-    return Dump(replicas)
+    return replicas
 
 
 def _cleanup_policies(brokers: Sequence[Node], topics: Iterable[str], dialect: Dialect) -> dict[str, str]:

@@ -77,11 +77,6 @@ class Observer:
         """The statements of one node (`broker1`) or a kind of node (`zookeeper`); see `SourceView`."""
         return self.views.of(source)
 
-    @property
-    def truth(self) -> SourceView:
-        """The state in the metadata store: the newest znodes, or on KRaft the newest view of all brokers."""
-        return self.views.of("zookeeper" if self._targets.zookeepers else "broker")
-
     def watch(self, topics: Iterable[str]) -> None:
         """Observe these topics too."""
         if self._topics is not None:

@@ -7,7 +7,7 @@ back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
 
 from harness.history.identity import decode
@@ -31,6 +31,7 @@ class ReplicaTail:
 
     topic_partition: TopicPartition
     broker: int
+    _: KW_ONLY
     batches: list[Batch] = field(default_factory=list)
     records: list[list[_Seen]] = field(default_factory=list)
     probe_back: int = 1

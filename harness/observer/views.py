@@ -6,13 +6,11 @@ Only changes are written to the history.
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from harness.clock import now_ns
-from harness.errors import WaitTimeoutError
 from harness.history.journal import Journal
 from harness.kafka.model import PartitionState, TopicPartition
 
@@ -72,14 +70,12 @@ class Views:
         self._journal = journal
         self._latest: dict[_Key, View] = {}
         self._since: dict[_Key, int] = {}
-        self._changed = threading.Condition(threading.RLock())
-        self.version = 0
-        """Rises with every change."""
+        self._lock = threading.RLock()
 
     def record(self, views: Iterable[View]) -> None:
         """Take in the current statements of a source; changes are written to the journal."""
         ns = now_ns()
-        with self._changed:
+        with self._lock:
             fresh = [view for view in views if self._latest.get(view.key) != view]
             if not fresh:
                 return
@@ -89,8 +85,6 @@ class Views:
                 self._since[view.key] = ns
             if rows:
                 self._journal.write_many("views", rows)
-            self.version += 1
-            self._changed.notify_all()
 
     def _differs(self, view: View) -> bool:
         before = self._latest.get(view.key)
@@ -100,19 +94,19 @@ class Views:
         self, source: str, subject: Subject, topic_partition: TopicPartition | None = None
     ) -> View | None:
         """The last statement of ``source`` about this subject, if there is one."""
-        with self._changed:
+        with self._lock:
             return self._latest.get((source, subject, topic_partition))
 
     def since(self, view: View) -> int:
         """When its source stated this first, ns."""
-        with self._changed:
+        with self._lock:
             return self._since.get(view.key, 0)
 
     def select(
         self, prefix: str, subject: Subject, topic_partition: TopicPartition | None = None
     ) -> list[View]:
         """The last statements of all sources whose name starts with ``prefix``."""
-        with self._changed:
+        with self._lock:
             return [
                 view
                 for (source, about, on), view in self._latest.items()
@@ -121,21 +115,8 @@ class Views:
 
     def all(self, subject: Subject) -> list[View]:
         """The last statements of every source about every such subject."""
-        with self._changed:
+        with self._lock:
             return [view for view in self._latest.values() if view.subject == subject]
-
-    def wait(self, holds: Callable[[], bool], *, within_s: float, awaiting: str) -> None:
-        """Wait until ``holds()``; checked after every change. Raises WaitTimeoutError."""
-        deadline = time.monotonic() + within_s
-        with self._changed:
-            while not holds():
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    rows = [view.row(0) for view in list(self._latest.values())[-12:]]
-                    raise WaitTimeoutError(
-                        f"Waited {within_s:.1f} s for {awaiting}, in vain.", detail="\n".join(map(str, rows))
-                    )
-                self._changed.wait(left)
 
     def of(self, source: str) -> SourceView:
         """The statements of one source (`broker1`), or of all sources of a kind (`zookeeper`, `broker`)."""

@@ -143,7 +143,12 @@ class _Run:
             for reason in disks.make_where_possible(self.setup.volatile_disks).values():
                 progress.say(reason)
             distribution = artifacts.resolve(self.options.version)
-            processes = Processes(lab, distribution, journal, self.options.version.log_syntax)
+            processes = Processes(
+                lab=lab,
+                distribution=distribution,
+                journal=journal,
+                log_syntax=self.options.version.log_syntax,
+            )
             stack.enter_context(_explaining_failures(processes))
             clients = _Clients(lab)
             stack.callback(clients.close, self.folder)
@@ -248,7 +253,7 @@ class _Run:
     def _topics(self) -> tuple[Topic, ...]:
         if self.rate <= 0:
             return self.setup.topics
-        stream = Topic(self.setup.stream_topic, self.setup.brokers, STREAM_PARTITIONS, spread=True)
+        stream = Topic(self.setup.stream_topic, self.setup.brokers, partitions=STREAM_PARTITIONS, spread=True)
         return (*self.setup.topics, stream)
 
 

@@ -77,7 +77,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         lab.up()
         up_s = time.monotonic() - started
         with Journal(folder / "harness.jsonl") as journal:
-            processes = Processes(lab, distribution, journal, kafka.log_syntax)
+            processes = Processes(
+                lab=lab, distribution=distribution, journal=journal, log_syntax=kafka.log_syntax
+            )
             cluster = ZooKeeperCluster(processes, setup, kafka.unsupported_keys)
             cluster.boot()
             boot_s = time.monotonic() - started - up_s

@@ -1,7 +1,4 @@
-"""Start and end offsets of logs, and end offsets of leader epochs.
-
-A replica id of 0 or more is never sent.
-"""
+"""Start and end offsets of logs. A replica id of 0 or more is never sent."""
 
 from __future__ import annotations
 
@@ -11,11 +8,8 @@ from dataclasses import dataclass
 from kafka.protocol.consumer import (
     ListOffsetsRequest,
     ListOffsetsResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
 )
 
-from harness.errors import UnfitError
 from harness.kafka.model import TopicPartition
 from harness.kafka.wire.connection import Target, exchange
 from harness.kafka.wire.dialect import MODERN, Dialect
@@ -32,7 +26,6 @@ class Offset:
 
     offset: int
     error: int
-    epoch: int | None = None
 
 
 def end_offsets(
@@ -71,31 +64,3 @@ def end_offsets(
         for topic in answer.topics
         for p in topic.partitions
     }
-
-
-def offsets_for_leader_epoch(
-    target: Target,
-    topic: str,
-    partition: int,
-    epoch: int,
-    *,
-    dialect: Dialect = MODERN,
-    timeout_s: float | None = None,
-) -> Offset:
-    """End offset of ``epoch`` in this leader's log; an error from a broker that does not lead.
-
-    Raises UnfitError before Kafka 0.11, which knows no leader epochs.
-    """
-    if dialect.offsets_for_leader_epoch is None:
-        raise UnfitError("This Kafka version knows no leader epochs; use 0.11 or later.")
-    topic_class = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
-    asked = topic_class.OffsetForLeaderPartition(
-        partition=partition, current_leader_epoch=-1, leader_epoch=epoch
-    )
-    request = OffsetForLeaderEpochRequest(
-        replica_id=CONSUMER, topics=[topic_class(topic=topic, partitions=[asked])]
-    )
-    version = dialect.offsets_for_leader_epoch
-    answer = exchange(target, request, OffsetForLeaderEpochResponse, version, timeout_s)
-    found = answer.topics[0].partitions[0]
-    return Offset(found.end_offset, found.error_code, found.leader_epoch if version >= 1 else None)

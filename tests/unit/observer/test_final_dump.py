@@ -45,8 +45,8 @@ def broker(tmp_path: Path) -> Node:
 
 
 def test_a_stopped_broker_is_read_whole_from_its_files(tmp_path: Path, broker: Node) -> None:
-    dump = final_dump(tmp_path, [broker], ASSIGNMENT, STATES, stopped=["broker1"])
-    assert not dump.incomplete
+    logs = final_dump(tmp_path, [broker], ASSIGNMENT, STATES, stopped=["broker1"])
+    assert all(log.complete for log in logs)
     copies = read_table(tmp_path, "copies").to_pylist()
     assert [(c["offset"], c["writer"], c["seq"], c["intact"]) for c in copies][:3] == [
         (0, 1, 0, True),
@@ -61,8 +61,9 @@ def test_a_stopped_broker_is_read_whole_from_its_files(tmp_path: Path, broker: N
 
 
 def test_a_broker_that_does_not_answer_is_not_complete(tmp_path: Path, broker: Node) -> None:
-    dump = final_dump(tmp_path, [broker], ASSIGNMENT, STATES)
-    (replica,) = dump.incomplete
+    logs = final_dump(tmp_path, [broker], ASSIGNMENT, STATES)
+    (replica,) = logs
+    assert not replica.complete
     assert "cannot be reached" in str(replica.error)
     assert read_table(tmp_path, "copies").num_rows == 4
 

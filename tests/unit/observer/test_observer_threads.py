@@ -15,6 +15,7 @@ from harness.kafka.model import PartitionState, TopicPartition
 from harness.observer import pollers
 from harness.observer.observer import Observer
 from harness.observer.targets import Node, Targets
+from harness.waiting import wait_until
 from harness.zookeeper.znodes import PartitionZnode, Znodes
 
 
@@ -29,10 +30,10 @@ def test_silent_nodes_are_views_too(tmp_path: Path, nobody: tuple[str, int]) -> 
     targets = Targets((Node("broker1", 1, nobody),), (Node("zookeeper1", 1, nobody),))
     with Journal(tmp_path / "j.jsonl") as journal, Observer(targets, journal) as observer:
         for source in ("broker1", "zookeeper1"):
-            observer.views.wait(
+            wait_until(
                 lambda source=source: observer.views.latest(source, "reachable") is not None,
                 within_s=5,
-                awaiting=f"a word about {source}",
+                awaiting=f"a view of {source}",
             )
         assert not observer.view("broker").reachable()
         started = time.monotonic()

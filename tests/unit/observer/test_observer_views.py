@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 
 import pytest
 
-from harness.errors import WaitTimeoutError
 from harness.history.journal import Journal
 from harness.history.schema import TABLES
 from harness.kafka.model import PartitionState, TopicPartition
@@ -69,21 +67,7 @@ def test_among_brokers_the_highest_epoch_counts(journal: Journal) -> None:
     assert views.of("broker").epoch("t") == 5
 
 
-def test_what_nobody_said_is_none(journal: Journal) -> None:
+def test_what_no_source_has_stated_is_none(journal: Journal) -> None:
     view = Views(journal).of("broker1")
     assert (view.leader("t"), view.isr("t"), view.controller(), view.brokers()) == (None,) * 4
     assert not view.reachable()
-
-
-def test_a_wait_ends_with_the_change(journal: Journal) -> None:
-    views = Views(journal)
-    timer = threading.Timer(0.05, lambda: views.record([leads("broker1", 2)]))
-    timer.start()
-    views.wait(lambda: views.of("broker1").leader("t") == 2, within_s=5, awaiting="broker 2 to lead")
-    timer.join()
-
-
-def test_a_wait_in_vain_says_for_what(journal: Journal) -> None:
-    views = Views(journal)
-    with pytest.raises(WaitTimeoutError, match="broker 3 to lead"):
-        views.wait(lambda: False, within_s=0.05, awaiting="broker 3 to lead")
