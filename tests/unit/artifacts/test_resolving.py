@@ -123,7 +123,7 @@ def test_a_cache_that_is_not_writable(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_an_unknown_version_is_rejected_before_any_download(cache_folder: Path, fake_java) -> None:
     java = fake_java()
-    with pytest.raises(UsageError, match=r"2\.7\.9 was never tried.*2\.7\.1"):
+    with pytest.raises(UsageError, match=r"2\.7\.9 has not been tested.*2\.7\.1"):
         resolve("2.7.9")
     assert java.downloads == 0
 
