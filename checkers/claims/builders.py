@@ -29,7 +29,7 @@ Moments are names of marks that the scenario's body sets. Each sentence is one q
 * `never_logged`: that broker's log was followed to the end of the window;
 * `not_seen_on`: the broker's replicas were still followed at that moment;
 * verbs about messages: at least ``at_least`` such messages exist, and the final logs were read to their end;
-* `none_lost`: at least ``at_least`` messages were acknowledged after the mark from which they were at risk.
+* `none_lost`: at least ``at_least`` acknowledged messages were sent after the mark that put them at risk.
 
 A window in which something does not happen must be longer than what would make it happen (a session of 4 s,
 a lag of 6 s, a request time-out of 3 s). Show the same thing happening where it should in a claim beside it.
@@ -89,9 +89,10 @@ def both(*sentences: str) -> str:
     """All of these sentences; one that is false makes it false, else one that is unknown makes it unknown."""
     tables = " CROSS JOIN ".join(f"({sentence}) s{number}" for number, sentence in enumerate(sentences))
     numbers = range(len(sentences))
-    return (
-        f"SELECT {' AND '.join(f's{n}.holds' for n in numbers)} AS holds, "
-        f"concat_ws('; ', {', '.join(f's{n}.observed' for n in numbers)}) AS observed FROM {tables}"
+    return _answer(
+        " AND ".join(f"s{number}.holds" for number in numbers),
+        f"concat_ws('; ', {', '.join(f's{number}.observed' for number in numbers)})",
+        tables,
     )
 
 
@@ -470,14 +471,14 @@ class Messages:
         return self._all(f"fate IN ({_listed(fates)})", told, at_least, given=_FINAL)
 
     def none_lost(self, *, at_risk_after: str, at_least: int = 1) -> str:
-        """No acknowledged one is gone, and enough were acknowledged after the mark that put them at risk."""
+        """No acknowledged one is gone, and enough of them were sent after the mark that put them at risk."""
         lost = f"fate IN ({_listed((*_LOST, 'diverged'))})"
-        at_risk = f"count_if(done_ns >= {mark(at_risk_after)})"
+        at_risk = f"count_if(sent_ns >= {mark(at_risk_after)})"
         return _answer(
             f"CASE WHEN count_if({lost}) > 0 THEN false WHEN {_FINAL} AND {at_risk} >= {at_least} "
             f"AND count_if(fate = 'undetermined') = 0 THEN true END",
             f"concat(count_if({lost}), ' of ', count(*), ' acknowledged messages lost; ', {at_risk}, "
-            f"' of them acknowledged after {at_risk_after}')",
+            f"' of them sent after {at_risk_after}')",
             f"life WHERE ({self.where}) AND outcome = 'ok'",
         )
 
