@@ -53,7 +53,7 @@ CLAIMS = (
     Claim(
         name="follower-leads",
         section="000 §5.1",
-        quote="之后 broker-1 先启动，成为 leader（无论 unclean.leader.election.enable 是否为 true，都能升主）",
+        quote="之后 broker-1 先启动，成为 leader…无论 unclean.leader.election.enable 是否为 true，都能升主",
         says="broker-1 starts first and becomes leader, also with unclean.leader.election.enable=false.",
         holds=both(T.is_led_by(2, isr=(2,), at="elected"), U.is_led_by(2, isr=(2,), at="elected")),
     ),
@@ -74,7 +74,7 @@ CLAIMS = (
     Claim(
         name="truncates",
         section="000 §5.1",
-        quote="通过 OFFSET_FOR_LEADER_EPOCH 从 broker-1 获取 leaderEpoch=0 的 endOffset；"
+        quote="通过 OFFSET_FOR_LEADER_EPOCH 从 broker-1 获取 leaderEpoch=0 的 endOffset…"
         "broker-0 根据 leader epoch endOffset 进行 truncate",
         says="broker-0 asks broker-1 for the end offset of leader epoch 0 and truncates to it.",
         holds=both(

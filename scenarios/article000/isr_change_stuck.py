@@ -54,7 +54,7 @@ _FAILED, _M2, _M3 = messages("az1-retry"), messages("az1-m2"), messages("az1-m3"
 _ACKS_ALL_FAILS = Claim(
     name="acks-all-fails",
     section="000 §1",
-    quote="若 acks=-1，retries=1，则生产消息会失败，error_code=7（REQUEST_TIMED_OUT），且会发两次",
+    quote="若 acks=-1，retries=1，则生产消息会失败，error_code=7（REQUEST_TIMED_OUT）…且会发两次",
     says="With acks=-1 and retries=1 producing fails with error_code 7; the message is sent twice.",
     holds=both(_FAILED.refused_with(7), _FAILED.seen_on(1, copies=2, until="before-heal")),
 )

@@ -100,7 +100,7 @@ CLAIMS = (
     Claim(
         name="failover",
         section="000 §3.2",
-        quote="集群感知到 broker-0 下线，触发 leader 切换，broker-1 成为新的 leader，并更新 isr",
+        quote="集群感知到 broker-0 下线，触发 leader 切换，broker-1 成为新的 leader…并更新 isr",
         says="The cluster notices that broker-0 is gone; broker-1 becomes leader and the ISR is updated.",
         holds=T.is_led_by(2, isr=(2, 3), at="split"),
     ),
@@ -137,7 +137,7 @@ CLAIMS = (
     Claim(
         name="truncates-to-epoch-end",
         section="000 §3.2",
-        quote="会先从 leader（broker-1）获取 leaderEpoch 对应的 endOffset，根据返回的结果进行 truncate",
+        quote="会先从 leader（broker-1）获取 leaderEpoch 对应的 endOffset…根据返回的结果进行 truncate",
         says="After the heal broker-0 asks for the end offset of its leader epoch and truncates to it.",
         holds=broker(1).truncated(T, to=2, after="cut"),
     ),

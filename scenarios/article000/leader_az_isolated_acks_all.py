@@ -80,7 +80,7 @@ T = partition(RETRIED)
 _SAYS_FAILS = "With acks=-1 and retries=3 clients in az1 are told that producing failed."
 _QUOTE_FAILS = "若 az1 内的客户端 acks=-1，retries=3，会发现生产消息失败"
 _QUOTE_COPIES = "而数据目录中有消息，且为生产消息数的 4 倍（每条消息重复 4 次）"
-_QUOTE_GONE = "offset2-13 的消息会被覆盖，但因为给客户端返回的是生产失败的，因此也不算消息丢失"
+_QUOTE_GONE = "offset2-13 的消息会被覆盖，但因为…给客户端返回的是生产失败的，因此也不算消息丢失"
 _COPIED = messages("az1-retry-%", topic=RETRIED)
 _ONCE, _SHORT = messages("az1-idempotent"), messages("az1-retry")
 LONG = Scenario(
@@ -139,7 +139,7 @@ LONG = Scenario(
         Claim(
             name="new-leader",
             section="000 §3.2",
-            quote="触发 leader 切换，broker-1 成为新的 leader，并更新 isr；az2/3 内的客户端可以向 broker-1 生产消费",
+            quote="触发 leader 切换，broker-1 成为新的 leader…az2/3 内的客户端可以向 broker-1 生产消费",
             says="The majority has a new leader, which takes writes.",
             holds=both(T.is_led_by(2, isr=(2, 3), at="before-heal"), messages("az2-new-side").kept()),
         ),

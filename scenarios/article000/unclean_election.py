@@ -71,7 +71,7 @@ CLAIMS = (
     Claim(
         name="unclean-election",
         section="000 §5.2",
-        quote="此时 broker-1 先拉起，若 unclean.leader.election.enable=true，那么即使 broker-1 不在 isr 中，"
+        quote="此时 broker-1 先拉起，若 unclean.leader.election.enable=true，那么即使 broker-1 不在 isr 中…"
         "broker-1 会选举为 leader",
         says="With unclean.leader.election.enable=true broker-1 is elected although it is not in the ISR.",
         holds=U.is_led_by(2, isr=(2,), at="elected"),
