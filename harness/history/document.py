@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from harness.history.schema import OUTCOMES, SCHEMA_VERSION, TABLES, VIEWS, Column, Table
+from harness.history.schema import MECHANISMS, OUTCOMES, SCHEMA_VERSION, TABLES, VIEWS, Column, Table
 
 _PARQUET = {
     "int": "INT32",
@@ -133,6 +133,12 @@ def _section(table: Table) -> str:
     return "\n".join([*lines, *(_row(column) for column in table.columns)]) + "\n"
 
 
+def _mechanisms() -> str:
+    lines = ["## Mechanisms", "", "What a fault does: the values of `mechanism` in `faults`.", ""]
+    lines += ["| mechanism | meaning |", "|---|---|"]
+    return "\n".join([*lines, *(f"| `{name}` | {text} |" for name, text in MECHANISMS.items())]) + "\n"
+
+
 def _views() -> str:
     lines = ["## Views", "", "Queries (claims, `acked sql`) find these views beside the tables.", ""]
     for name, text in VIEWS.items():
@@ -155,7 +161,7 @@ def document() -> str:
     for mark, text in (("SQL", SQL), ("FILES", FILES), ("OUTPUT", OUTPUT), ("JSON", FINDING)):
         tail = tail.replace(f"@@{mark}@@", text.strip("\n"))
     tables = "\n".join(_section(table) for table in TABLES.values())
-    return "\n".join([_HEAD, "## Tables\n", tables, _views(), tail])
+    return "\n".join([_HEAD, "## Tables\n", tables, _mechanisms(), _views(), tail])
 
 
 if __name__ == "__main__":
