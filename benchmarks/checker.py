@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from checkers.evidence import gather
 from checkers.fast import plan as fast
-from checkers.fast.task import Job
+from checkers.fast.tasks import Job
 from checkers.spark.session import start_session
 from checkers.tables.source import open_source
 from harness.history.schema import TABLES
@@ -224,30 +224,26 @@ def floor(folder: Path) -> dict[str, float]:
 
 PHASES = {
     "read": ("read_rows",),
-    "index and match": ("split_logs", "__init__", "copy_arrays", "send_arrays", "context_of"),
+    "index and match": ("split_logs", "__init__", "copy_arrays", "send_arrays", "partition_of", "recognise"),
     "decide fates": ("decide",),
     "order of writers": ("out_of_order",),
-    "compare replicas": ("differences",),
-    "rows of life": ("life_table",),
-    "findings": ("of_messages", "stray_rows", "difference_rows", "content_rows", "sequence_rows"),
+    "compare replicas": ("differences", "odd_records"),
+    "rows of life": ("life_of",),
+    "findings": ("of_messages", "of_records", "of_differences", "of_reads", "suspicious_steps", "merge"),
     "write": ("write",),
 }
-"""Where the pipeline's time goes: functions that `checkers.fast.task` calls, by phase."""
+"""Where the pipeline's time goes: functions that `checkers.fast.judging` calls, by phase."""
 
 
 def where_time_goes(job: Job, piece_messages: int) -> tuple[float, dict[str, float]]:
     """CPU seconds of the same pieces in this process without Spark: in all, and by phase."""
     profile = cProfile.Profile(time.process_time)
-
-    def one_by_one(tasks: Any, judge: Any) -> Any:
-        return pa.concat_tables([table for task in tasks for item in task for table in judge(item)])
-
     began = time.process_time()
-    profile.runcall(fast.judge_all, one_by_one, job, piece_messages=piece_messages)
+    profile.runcall(fast.judge_all, fast.run_here, job, piece_messages=piece_messages)
     whole = time.process_time() - began
     phases = dict.fromkeys(PHASES, 0.0)
     for (file, _, name), (*_, spent, callers) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
-        called_by_piece = any(caller[0].endswith("piece.py") for caller in callers)
+        called_by_piece = any(caller[0].endswith("judging.py") for caller in callers)
         for phase, names in PHASES.items():
             if name in names and "checkers" in file and called_by_piece:
                 phases[phase] += spent
@@ -267,7 +263,8 @@ def tell_floor(options: argparse.Namespace, folder: Path, taken: float, scratch:
     again = scratch / "again"
     again.mkdir()
     source = open_source(folder)
-    whole, phases = where_time_goes(Job(source, gather(source), None, str(again)), options.piece)
+    job = Job(source=source, evidence=gather(source), life=None, findings=str(again))
+    whole, phases = where_time_goes(job, options.piece)
     times = whole / sum(least.values())
     print(f"the same pieces without Spark, one process: {whole:.2f} s of CPU, {times:.1f} times the floor")
     for name, seconds in phases.items():
@@ -317,7 +314,7 @@ def _measure(options: argparse.Namespace, scratch: Path) -> None:
     with PeakMemory() as peak:
         began = time.perf_counter()
         source = open_source(folder)
-        job = Job(source, gather(source), str(life) if life else None, str(out))
+        job = Job(source=source, evidence=gather(source), life=str(life) if life else None, findings=str(out))
         phases["open"] = time.perf_counter() - began
         middle = time.perf_counter()
         tallies = fast.run(session, job, piece_messages=options.piece)
@@ -327,9 +324,8 @@ def _measure(options: argparse.Namespace, scratch: Path) -> None:
         print(f"{name}: {seconds:.2f} s")
     counts: dict[str, int] = {}
     for row in tallies.to_pylist():
-        if row["kind"] in ("fate", "finding"):
-            key = f"{row['kind']} {row['name']}"
-            counts[key] = counts.get(key, 0) + row["count"]
+        key = f"{row['kind']} {row['name']}"
+        counts[key] = counts.get(key, 0) + row["count"]
     print(", ".join(f"{name}: {count}" for name, count in sorted(counts.items())))
     if options.floor:
         tell_floor(options, folder, taken, scratch)

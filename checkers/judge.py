@@ -17,8 +17,7 @@ from checkers.claims.evaluate import ClaimResult, judge_claims, queries_of
 from checkers.claims.expected import mark_expected, sample_findings
 from checkers.evidence import Evidence, gather
 from checkers.fast import plan as fast
-from checkers.fast.strays import settle_strays
-from checkers.fast.task import Job
+from checkers.fast.tasks import Job
 from checkers.general.run import choose_plan, judge_generally
 from checkers.health import check_health
 from checkers.spark.session import asked_of_little, failing_in_words
@@ -131,9 +130,9 @@ def judge_history(
         life, findings = Path(scratch) / "life.parquet", Path(scratch) / "findings.parquet"
         life.mkdir()
         findings.mkdir()
-        tallies = fast.run(session, Job(source, evidence, str(life), str(findings)))
+        job = Job(source=source, evidence=evidence, life=str(life), findings=str(findings))
+        tallies = fast.run(session, job)
         clock.lap("fates")
-        tallies = settle_strays(session, source, life, findings, tallies)
         tallies = check_health(evidence, findings, tallies)
         claims, expected = declared.get("claims", []), declared.get("expected", [])
         queries = [*queries_of(claims).values(), *(entry["where"] for entry in expected)]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,9 +19,8 @@ from checkers.claims.evaluate import judge_claims, queries_of
 from checkers.claims.expected import marked_frame, told
 from checkers.evidence import Evidence
 from checkers.general import life as whole
-from checkers.general import steps as general
+from checkers.general.views import plan
 from checkers.health import check_health
-from checkers.partition.fates import MOST_REPLICAS
 from checkers.spark.views import register, table_frame
 from checkers.tables.output import FINDING, TALLY, ddl
 from checkers.tables.paths import inside, is_folder, is_uri, put
@@ -42,7 +40,7 @@ class Laps(Protocol):
 
 
 def choose_plan(source: Source, evidence: Evidence, wanted: str) -> str:
-    """`fast` wherever it serves: paths that every worker reads, and at most 62 replicas of a partition."""
+    """`fast` wherever it serves: paths that every worker reads."""
     if wanted not in PLANS:
         raise UsageError(f"There is no plan {wanted!r}; it is one of {', '.join(PLANS)}.")
     if is_uri(source.folder):
@@ -51,10 +49,7 @@ def choose_plan(source: Source, evidence: Evidence, wanted: str) -> str:
                 f"The fast plan reads paths, not {source.folder}; leave --plan out, or mount the folder."
             )
         return "general"
-    if wanted == "auto":
-        replicas = Counter((row["topic"], row["partition"]) for row in evidence.rows("replicas"))
-        return "general" if max(replicas.values(), default=0) > MOST_REPLICAS else "fast"
-    return wanted
+    return "fast" if wanted == "auto" else wanted
 
 
 def judge_generally(
@@ -71,10 +66,10 @@ def judge_generally(
     scratch = inside(out or source.folder, f".acked-judge-{uuid.uuid4().hex[:8]}")
     life, findings = inside(scratch, "life.parquet"), inside(scratch, "findings.parquet")
     try:
-        with general.plan(session, source, whole_rows=True):
+        with plan(session, source, whole_rows=True):
             whole.life(session, evidence).write.parquet(inside(scratch, "wide"))
             wide = session.read.parquet(inside(scratch, "wide"))
-            wide.drop("further").write.parquet(life)
+            wide.drop("further", "evidence").write.parquet(life)
             wide.createOrReplaceTempView("x_life")
             whole.findings(session, "x_life").write.parquet(inside(scratch, "found"))
         clock.lap("fates")
@@ -151,7 +146,7 @@ _IMPOSSIBLE = {
     "copies": ("broker < 0", "`offset` < 0"),
 }
 _ONCE = {
-    "sends": ("topic", "partition", "writer", "seq"),
+    "sends": ("writer", "seq"),
     "copies": ("topic", "partition", "broker", "offset"),
 }
 
