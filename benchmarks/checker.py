@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 import checkers
 from checkers.evidence import gather
 from checkers.fast import plan as fast
-from checkers.fast.task import Job
+from checkers.fast.tasks import Job
 from checkers.spark.session import start_session
 from checkers.spark.warm import warm_up
 from checkers.tables.source import open_source
@@ -231,12 +231,8 @@ def where_time_goes(job: Job, piece_messages: int) -> tuple[float, dict[str, flo
     Each function counts with what it spends in libraries, but without the other functions of the checker.
     """
     profile = cProfile.Profile(time.process_time)
-
-    def one_by_one(tasks: Any, judge: Any) -> Any:
-        return pa.concat_tables([table for task in tasks for item in task for table in judge(item)])
-
     began = time.process_time()
-    profile.runcall(fast.judge_all, one_by_one, job, piece_messages=piece_messages)
+    profile.runcall(fast.judge_all, fast.run_here, job, piece_messages=piece_messages)
     whole = time.process_time() - began
     stats: Any = pstats.Stats(profile)
     spent: dict[str, float] = {}
@@ -270,7 +266,9 @@ def show_floor(options: argparse.Namespace, folder: Path, taken: float, scratch:
     again = scratch / "again"
     again.mkdir()
     source = open_source(folder)
-    whole, functions = where_time_goes(Job(source, gather(source), None, str(again)), options.piece)
+    whole, functions = where_time_goes(
+        Job(source=source, evidence=gather(source), life=None, findings=str(again)), options.piece
+    )
     times = whole / sum(least.values())
     print(f"the same pieces without Spark, one process: {whole:.2f} s of CPU, {times:.1f} times the floor")
     for name, seconds in functions.items():
@@ -323,7 +321,7 @@ def _measure(options: argparse.Namespace, scratch: Path) -> None:
     with PeakMemory() as peak:
         began = time.perf_counter()
         source = open_source(folder)
-        job = Job(source, gather(source), str(life) if life else None, str(out))
+        job = Job(source=source, evidence=gather(source), life=str(life) if life else None, findings=str(out))
         phases["open"] = time.perf_counter() - began
         middle = time.perf_counter()
         tallies = fast.run(session, job, piece_messages=options.piece)
@@ -333,9 +331,8 @@ def _measure(options: argparse.Namespace, scratch: Path) -> None:
         print(f"{name}: {seconds:.2f} s")
     counts: dict[str, int] = {}
     for row in tallies.to_pylist():
-        if row["kind"] in ("fate", "finding"):
-            key = f"{row['kind']} {row['name']}"
-            counts[key] = counts.get(key, 0) + row["count"]
+        key = f"{row['kind']} {row['name']}"
+        counts[key] = counts.get(key, 0) + row["count"]
     print(", ".join(f"{name}: {count}" for name, count in sorted(counts.items())))
     if options.floor:
         show_floor(options, folder, taken, scratch)

@@ -1,41 +1,101 @@
-"""Why a message was lost, duplicated or left on one replica only, as far as the evidence goes."""
+"""Why a message was lost, duplicated or left on one replica only, as far as the evidence goes.
+
+Causes compare whole values: mechanisms of faults, exact names of hosts and partitions, events of one
+partition. Where the evidence does not suffice, the cause is *not known*.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from checkers.evidence import Evidence, FaultSpan, Sightings, hosts_in
-from checkers.partition.fate import LOSSES
-from checkers.partition.fates import FATE, INFO, OK, Context, Sends
+from checkers.evidence import Evidence, FaultSpan, Row, Sightings
+from checkers.partition.fate import CODE, LOSSES
+from checkers.partition.logs import Partition
+from checkers.partition.messages import INFO, OK, Sends
+from checkers.partition.types import Ints
 
 NO_EVIDENCE = "not known: no election, truncation or fault in the history explains it"
+_FOREVER = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Event:
     """A truncation or an election of one partition, placed in time."""
 
+    table: str
     ns: int
     kind: str
     broker: int
+    offset: int = -1
+    epoch: int = -1
+    isr_before: tuple[int, ...] = ()
+
+    def row(self) -> str:
+        """The row of the history that it rests on."""
+        if self.table == "views":
+            what = f"broker{self.broker} leads in epoch {self.epoch}; ISR before {list(self.isr_before)}"
+        else:
+            what = f"broker{self.broker} {self.kind} at offset {self.offset}"
+        return _row(self.table, self.ns, what)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Causes:
+    """A cause for each message (null: none to give), and the rows of the history that it rests on.
+
+    Each row is a JSON object with ``table``, ``ns`` and ``what``.
+    """
+
+    texts: pa.Array
+    evidence: pa.Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Loss:
+    """One lost message: when and by whom it was acknowledged, where, and who had it last until when."""
+
+    acked_ns: int
+    acked_by: int
+    holder: int
     offset: int
-    epoch: int
-    isr_before: tuple[int, ...]
+    gone_ns: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Cause:
+    text: str
+    rows: tuple[str, ...] = ()
+
+
+def _row(table: str, ns: int, what: str) -> str:
+    return json.dumps({"table": table, "ns": ns, "what": what})
+
+
+def _fault_row(fault: FaultSpan) -> str:
+    return _row("faults", fault.from_ns, f"fault {fault.fault} `{fault.name}` {fault.moment}")
 
 
 def partition_events(evidence: Evidence, topic: str, partition: int) -> tuple[list[Event], list[Event]]:
     """Truncations (from broker logs) and elections (from views) of a partition, by time."""
-    cuts = [
-        Event(row["ns"], row["kind"], _number(row["host"]), _or(row["offset"]), _or(row["epoch"]), ())
+    truncations = [
+        Event(
+            table="log_events",
+            ns=row["ns"],
+            kind=row["kind"],
+            broker=broker_of(row["host"]),
+            offset=_or(row["offset"]),
+            epoch=_or(row["epoch"]),
+        )
         for row in evidence.rows("log_events")
-        if row["kind"] in ("truncated", "truncated_to_hw", "unclean_election")
+        if row["kind"] in ("truncated", "truncated_to_hw")
         and (row["topic"], row["partition"]) == (topic, partition)
     ]
-    views = sorted(
+    views: list[Row] = sorted(
         (
             row
             for row in evidence.rows("views")
@@ -46,40 +106,47 @@ def partition_events(evidence: Evidence, topic: str, partition: int) -> tuple[li
     elections: list[Event] = []
     epoch, isr = -2, tuple[int, ...]()
     for row in views:
-        told, leader = _or(row["epoch"]), _or(row["leader"])
-        if told > epoch and leader >= 0:
-            elections.append(Event(row["ns"], "elected", leader, -1, told, isr))
-        if told >= epoch:
-            epoch, isr = told, tuple(row["isr"] or ())
-    return sorted(cuts, key=lambda event: event.ns), elections
+        seen, leader = _or(row["epoch"]), _or(row["leader"])
+        if seen > epoch and leader >= 0:
+            elections.append(
+                Event(table="views", ns=row["ns"], kind="elected", broker=leader, epoch=seen, isr_before=isr)
+            )
+        if seen >= epoch:
+            epoch, isr = seen, tuple(row["isr"] or ())
+    return sorted(truncations, key=lambda event: event.ns), elections
 
 
-def _or(value: Any) -> int:
+def _or(value: int | None) -> int:
     return -1 if value is None else int(value)
 
 
-def _number(host: str) -> int:
-    digits = "".join(c for c in host if c.isdigit())
-    return int(digits) if digits else -1
+def broker_of(host: str) -> int:
+    """The id of the broker that a host runs, -1 for a host that runs none: `broker12` is 12."""
+    found = re.fullmatch(r"broker(\d+)", host)
+    return int(found[1]) if found else -1
 
 
 def loss_causes(
-    context: Context,
+    partition: Partition,
     evidence: Evidence,
-    fate: Any,
-    acked_ns: Any,
-    acked_by: Any,
-    offset: Any,
+    *,
+    fate: Ints,
+    acked_ns: Ints,
+    acked_by: Ints,
+    offset: Ints,
     seen: Sightings,
-) -> Any:
+) -> Causes:
     """A cause for every message whose fate is a loss; null for the others."""
-    rows = np.flatnonzero(np.isin(fate, [FATE[name] for name in LOSSES]))
+    rows = np.flatnonzero(np.isin(fate, [CODE[name] for name in LOSSES]))
     if not len(rows):
-        return pa.nulls(len(fate), pa.string())
-    cuts, elections = partition_events(evidence, context.topic, context.partition)
+        return Causes(
+            texts=pa.nulls(len(fate), pa.string()), evidence=pa.nulls(len(fate), pa.list_(pa.string()))
+        )
+    cuts, elections = partition_events(evidence, partition.topic, partition.number)
     holder = np.where(seen.last_broker >= 0, seen.last_broker, acked_by)[rows]
-    end = np.where(seen.gone_ns >= 0, seen.gone_ns, np.iinfo(np.int64).max)[rows]
+    end = np.where(seen.gone_ns >= 0, seen.gone_ns, _FOREVER)[rows]
     when, at, by = acked_ns[rows], offset[rows], acked_by[rows]
+    # Messages between the same events, acknowledged by the same broker, have the same cause.
     marks = [event.ns for event in (*cuts, *elections)]
     marks += [ns for fault in evidence.faults for ns in (fault.from_ns, fault.until_ns)]
     edge_ns = np.unique(np.array(marks, dtype=np.int64))
@@ -88,88 +155,125 @@ def loss_causes(
     cell.append(np.searchsorted(offsets, at, side="right"))
     table = np.stack([np.asarray(values, dtype=np.int64) for values in cell], axis=1)
     _, first, inverse = np.unique(table, axis=0, return_index=True, return_inverse=True)
-    texts = [
-        _explain(evidence.faults, cuts, elections, int(when[i]), int(by[i]), int(holder[i]), int(at[i]))
+    found = [
+        _explain(
+            partition,
+            evidence.faults,
+            cuts,
+            elections,
+            _Loss(
+                acked_ns=int(when[i]),
+                acked_by=int(by[i]),
+                holder=int(holder[i]),
+                offset=int(at[i]),
+                gone_ns=int(end[i]),
+            ),
+        )
         for i in first
     ]
-    found = np.full(len(fate), None, dtype=object)
-    found[rows] = np.array(texts, dtype=object)[inverse.reshape(-1)]
-    return pa.array(found, pa.string())
+    which = np.full(len(fate), -1, dtype=np.int32)
+    which[rows] = inverse.reshape(-1)
+    chosen = pa.array(which, mask=which < 0)
+    return Causes(
+        texts=pa.array([cause.text for cause in found], pa.string()).take(chosen),
+        evidence=pa.array([list(cause.rows) for cause in found], pa.list_(pa.string())).take(chosen),
+    )
 
 
 def _explain(
+    partition: Partition,
     faults: tuple[FaultSpan, ...],
     cuts: list[Event],
     elections: list[Event],
-    acked_ns: int,
-    acked_by: int,
-    holder: int,
-    offset: int,
-) -> str:
-    """The mechanism that took one message away, in words. Same inputs within a cell, same answer."""
-    storage = [f for f in faults if f.kind == "storage" and f.from_ns >= acked_ns]
-    for fault in storage:
-        named = hosts_in(fault.targets) | {fault.name}
-        if acked_by < 0 or any(f"broker{acked_by}" in name for name in named):
-            return _storage(fault, acked_by)
-    later = [e for e in elections if e.ns >= acked_ns and e.broker != acked_by]
-    earlier = [e for e in elections if e.ns < acked_ns]
-    ruling = earlier[-1] if earlier else None
-    cut = next(
-        (
-            c
-            for c in cuts
-            if c.ns >= acked_ns and 0 <= c.offset <= max(offset, 0) and (holder < 0 or c.broker == holder)
-        ),
-        None,
-    )
-    high_watermark = next((c for c in cuts if c.kind == "truncated_to_hw" and c is cut), None)
+    loss: _Loss,
+) -> _Cause:
+    """The mechanism that took one message away, in words."""
+    storage = _storage(partition, faults, loss)
+    if storage is not None:
+        return storage
+    later = [e for e in elections if e.ns >= loss.acked_ns and e.broker != loss.acked_by]
+    ruling = next((e for e in reversed(elections) if e.ns < loss.acked_ns), None)
+    cut = next((c for c in cuts if _took(c, loss)), None)
     done = f"; broker{cut.broker} truncated its log to offset {cut.offset}" if cut else ""
-    usurped = ruling is not None and acked_by >= 0 and ruling.broker != acked_by
+    cut_row = (cut.row(),) if cut else ()
+    usurped = ruling is not None and loss.acked_by >= 0 and ruling.broker != loss.acked_by
     winner = ruling if usurped else (later[0] if later else None)
     if winner is not None and winner.isr_before and winner.broker not in winner.isr_before:
-        return (
-            f"unclean election: broker{winner.broker} became leader in epoch {winner.epoch} although the "
-            f"in-sync replicas were {list(winner.isr_before)}{done}"
+        return _Cause(
+            text=f"unclean election: broker{winner.broker} became leader in epoch {winner.epoch} although "
+            f"the in-sync replicas were {list(winner.isr_before)}{done}",
+            rows=(winner.row(), *cut_row),
         )
-    if high_watermark is not None:
-        return (
-            f"high-watermark truncation: broker{high_watermark.broker} truncated to its own high watermark "
-            f"{high_watermark.offset} instead of asking for the epoch's end"
+    if cut is not None and cut.kind == "truncated_to_hw":
+        return _Cause(
+            text=f"high-watermark truncation: broker{cut.broker} truncated to its own high watermark "
+            f"{cut.offset} instead of asking for the epoch's end",
+            rows=cut_row,
         )
     if usurped and ruling is not None:
-        healed = [f for f in faults if f.until_ns <= acked_ns]
-        standing = [f for f in faults if f.from_ns <= acked_ns < f.until_ns]
+        healed = [f for f in faults if f.until_ns <= loss.acked_ns]
+        standing = [f for f in faults if f.from_ns <= loss.acked_ns < f.until_ns]
         if healed and not standing:
-            return (
-                f"zombie accepted after heal: broker{acked_by} acknowledged it after `{healed[-1].name}` was "
-                f"healed, while broker{ruling.broker} led in epoch {ruling.epoch}{done}"
+            last = max(healed, key=lambda fault: fault.until_ns)
+            return _Cause(
+                text=f"zombie accepted after heal: broker{loss.acked_by} acknowledged it after "
+                f"`{last.name}` was healed, while broker{ruling.broker} led in epoch {ruling.epoch}{done}",
+                rows=(_fault_row(last), ruling.row(), *cut_row),
             )
-        return (
-            f"old leader truncated on rejoin: broker{acked_by} acknowledged it while broker{ruling.broker} "
-            f"led in epoch {ruling.epoch}{done}"
+        return _Cause(
+            text=f"old leader truncated on rejoin: broker{loss.acked_by} acknowledged it while "
+            f"broker{ruling.broker} led in epoch {ruling.epoch}{done}",
+            rows=(ruling.row(), *cut_row),
         )
     if winner is not None:
-        return (
-            f"old leader truncated on rejoin: broker{acked_by if acked_by >= 0 else holder} acknowledged it "
-            f"alone, then broker{winner.broker} was elected in epoch {winner.epoch}{done}"
+        alone = loss.acked_by if loss.acked_by >= 0 else loss.holder
+        return _Cause(
+            text=f"old leader truncated on rejoin: broker{alone} acknowledged it "
+            f"alone, then broker{winner.broker} was elected in epoch {winner.epoch}{done}",
+            rows=(winner.row(), *cut_row),
         )
     if cut is not None:
-        return f"truncated: broker{cut.broker} cut its log at offset {cut.offset}; no election was seen"
-    return NO_EVIDENCE
+        return _Cause(
+            text=f"truncated: broker{cut.broker} cut its log at offset {cut.offset}; no election was seen",
+            rows=cut_row,
+        )
+    return _Cause(text=NO_EVIDENCE)
 
 
-def _storage(fault: FaultSpan, broker: int) -> str:
-    name = fault.name.lower()
-    who = f"broker{broker}" if broker >= 0 else "the leader"
-    if any(word in name for word in ("power", "sync", "truncate", "page")):
-        return f"un-fsynced data lost: `{fault.name}` took what {who} had acknowledged but not flushed"
-    if any(word in name for word in ("wipe", "empty", "disk", "erase", "lose")):
-        return f"last in-sync replica wiped: `{fault.name}` emptied {who}, which then led again"
-    return f"storage fault: `{fault.name}` on {who}"
+def _took(cut: Event, loss: _Loss) -> bool:
+    """Whether a truncation can have taken the message: later, at or below its offset, where it was."""
+    return (
+        cut.ns >= loss.acked_ns
+        and 0 <= cut.offset <= max(loss.offset, 0)
+        and (loss.holder < 0 or cut.broker == loss.holder)
+    )
 
 
-def duplicate_causes(evidence: Evidence, fate: Any, sends: Sends, attempts: Any) -> Any:
+_STORAGE = {
+    "power_cut": "un-fsynced data lost: `{fault}` took what {host} had acknowledged but not flushed",
+    "wipe": "last in-sync replica wiped: `{fault}` emptied {host}, which then led again",
+    "truncate": "storage fault: `{fault}` on {host}",
+    "damage": "storage fault: `{fault}` on {host}",
+}
+"""Mechanisms that take records from the replica of the broker that acknowledged them."""
+
+
+def _storage(partition: Partition, faults: tuple[FaultSpan, ...], loss: _Loss) -> _Cause | None:
+    """A fault of storage that hit the very replica that acknowledged the message, while it was there."""
+    host = f"broker{loss.acked_by}"
+    for fault in faults:
+        if (
+            fault.mechanism in _STORAGE
+            and host in fault.hosts
+            and (not fault.partitions or partition.name in fault.partitions)
+            and loss.acked_ns <= fault.from_ns <= loss.gone_ns
+        ):
+            text = _STORAGE[fault.mechanism].format(fault=fault.name, host=host)
+            return _Cause(text=text, rows=(_fault_row(fault),))
+    return None
+
+
+def duplicate_causes(evidence: Evidence, fate: Ints, sends: Sends, attempts: Ints) -> pa.Array:
     """A cause for every duplicated or phantom message; null for the others."""
     texts = pa.array(
         [
@@ -183,12 +287,12 @@ def duplicate_causes(evidence: Evidence, fate: Any, sends: Sends, attempts: Any)
         pa.string(),
     )
     code = np.zeros(len(fate), dtype=np.int32)
-    twice = fate == FATE["duplicated"]
+    twice = fate == CODE["duplicated"]
     idempotent = [w for w, row in evidence.writers.items() if row.get("idempotent")]
     code[twice] = 4
     code[twice & (sends.outcome == OK) & (attempts > 1)] = 2
     code[twice & (sends.outcome == INFO)] = 1
     if idempotent:
         code[twice & np.isin(sends.writer, idempotent)] = 3
-    code[fate == FATE["phantom"]] = 5
+    code[fate == CODE["phantom"]] = 5
     return texts.take(pa.array(code))

@@ -1,16 +1,21 @@
-"""What the run itself tells about a message: who wrote it, during which fault, who led, who had it last."""
+"""What the run recorded beside the messages: faults, leaders, writers, sightings; found for each message."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from checkers.partition.types import Ints
 from checkers.tables.source import Source, numbers, read_small
+
+Row = dict[str, Any]
+"""A row of a table, by column; what a value is, the schema says."""
 
 SMALL = (
     "writers",
@@ -28,32 +33,41 @@ SMALL = (
 _FOREVER = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FaultSpan:
     """One fault, from the moment it was in force until it was healed."""
 
     fault: int
     name: str
     kind: str
-    targets: str
+    mechanism: str
+    """One of `harness.history.schema.MECHANISMS`."""
+    hosts: frozenset[str]
+    """Exact names of the hosts it names as targets."""
+    partitions: frozenset[str]
+    """`topic/partition` of the partitions it is restricted to; empty: no restriction."""
     from_ns: int
     until_ns: int
+    moment: str
+    """The row of `faults` that ``from_ns`` is of."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
     """The small tables of a history, and what is derived from them once."""
 
-    tables: Mapping[str, Any]
+    tables: Mapping[str, pa.Table]
     faults: tuple[FaultSpan, ...] = ()
-    writers: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    writers: Mapping[int, Row] = field(default_factory=dict)
     aborted: frozenset[tuple[int, int]] = frozenset()
+    """Transactions, as writer and number, that were aborted."""
+    committed: frozenset[tuple[int, int]] = frozenset()
     start_ns: int = 0
-    """The first moment that any small table tells of; times are shown from here."""
+    """The earliest time in any small table; times are shown relative to it."""
 
-    def rows(self, table: str) -> list[dict[str, Any]]:
+    def rows(self, table: str) -> list[Row]:
         """A small table as Python rows."""
-        found: list[dict[str, Any]] = self.tables[table].to_pylist()
+        found: list[Row] = self.tables[table].to_pylist()
         return found
 
 
@@ -62,40 +76,123 @@ def gather(source: Source) -> Evidence:
     return evidence_of({name: read_small(source, name) for name in SMALL})
 
 
-def evidence_of(tables: Mapping[str, Any]) -> Evidence:
+def evidence_of(tables: Mapping[str, pa.Table]) -> Evidence:
     """What follows from the small tables."""
-    writers = {row["writer"]: row for row in tables["writers"].to_pylist()}
-    aborted = frozenset(
-        (row["writer"], row["txn"]) for row in tables["transactions"].to_pylist() if row["event"] == "aborted"
-    )
     moments = [t["ns"][0].as_py() for t in tables.values() if "ns" in t.column_names and t.num_rows]
-    start_ns = min((ns for ns in moments if ns is not None), default=0)
-    return Evidence(tables, _fault_spans(tables["faults"]), writers, aborted, start_ns)
-
-
-def _fault_spans(table: Any) -> tuple[FaultSpan, ...]:
-    spans: dict[int, dict[str, Any]] = {}
-    for row in sorted(table.to_pylist(), key=lambda row: int(row["ns"])):
-        span = spans.setdefault(row["fault"], {"row": row, "from": None, "until": _FOREVER})
-        if row["moment"] == "injected" or (row["moment"] == "injecting" and span["from"] is None):
-            span["from"] = row["ns"]
-        elif row["moment"] in ("healed", "failed"):
-            span["until"] = row["ns"]
-    return tuple(
-        FaultSpan(
-            number,
-            span["row"]["name"],
-            span["row"]["kind"],
-            span["row"]["targets"] or "",
-            span["from"],
-            span["until"],
-        )
-        for number, span in sorted(spans.items(), key=lambda item: item[1]["from"] or 0)
-        if span["from"] is not None
+    return Evidence(
+        tables=tables,
+        faults=_fault_spans(tables["faults"]),
+        writers={row["writer"]: row for row in tables["writers"].to_pylist()},
+        aborted=_transactions(tables["transactions"], "aborted"),
+        committed=_transactions(tables["transactions"], "committed"),
+        start_ns=min((ns for ns in moments if ns is not None), default=0),
     )
 
 
-def during(faults: tuple[FaultSpan, ...], at_ns: Any) -> Any:
+def _transactions(table: pa.Table, event: str) -> frozenset[tuple[int, int]]:
+    return frozenset((row["writer"], row["txn"]) for row in table.to_pylist() if row["event"] == event)
+
+
+def _fault_spans(table: pa.Table) -> tuple[FaultSpan, ...]:
+    starts: dict[int, Row] = {}
+    ends: dict[int, int] = {}
+    for row in sorted(table.to_pylist(), key=lambda row: int(row["ns"])):
+        number = row["fault"]
+        if row["moment"] == "injected" or (row["moment"] == "injecting" and number not in starts):
+            starts[number] = row
+        elif row["moment"] in ("healed", "failed"):
+            ends[number] = row["ns"]
+    spans = []
+    for number, row in sorted(starts.items(), key=lambda item: (int(item[1]["ns"]), item[0])):
+        hosts, partitions = named_in(row["targets"] or "")
+        spans.append(
+            FaultSpan(
+                fault=number,
+                name=row["name"],
+                kind=row["kind"],
+                mechanism=row["mechanism"] or mechanism_of(row["kind"], row["name"]),
+                hosts=hosts,
+                partitions=partitions,
+                from_ns=row["ns"],
+                until_ns=ends.get(number, _FOREVER),
+                moment=row["moment"],
+            )
+        )
+    return tuple(spans)
+
+
+_HOST = r"[\w.-]+"
+_NAMES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "link": (
+        ("flap", r"flapping .+"),
+        ("disconnect", r"disconnect .+"),
+        ("cut", r"(cut|isolate|halves|bridge|ring) .+|.+ without zookeeper"),
+    ),
+    "degrade": (
+        ("loss", r"lose \S+ % .+"),
+        ("throttle", r"throttle .+ to \S+ kbit/s"),
+        ("delay", r"delay .+ by \S+ ms"),
+    ),
+    "process": (
+        ("kill", rf"kill (client )?{_HOST}(, {_HOST})*"),
+        ("stop", rf"stop {_HOST}(, {_HOST})*"),
+        ("pause", rf"pause {_HOST}(, {_HOST})*"),
+        ("restart", r"rolling restart \(.+\)"),
+    ),
+    "storage": (
+        ("power_cut", rf"power cut {_HOST}(, {_HOST})*( \(emulated\))?"),
+        ("wipe", rf"wipe {_HOST}(/\d+)? on {_HOST}"),
+        ("damage", rf"corrupt offset \d+ of {_HOST}/\d+ on {_HOST}"),
+        ("disk_full", rf"fill the disk of {_HOST}"),
+    ),
+    "operator": (
+        ("elect_preferred", r"elect preferred leader of .+"),
+        ("elect_unclean", r"elect unclean leader of .+"),
+        ("reassign", r"reassign .+ to \[.*\]"),
+        ("move_controller", rf"delete /controller|make {_HOST} controller"),
+    ),
+}
+
+
+def mechanism_of(kind: str, name: str) -> str:
+    """The mechanism of a fault that was recorded without one, by the names that the nemesis gives."""
+    patterns = _NAMES.get(kind, ())
+    return next((found for found, pattern in patterns if re.fullmatch(pattern, name)), "other")
+
+
+def named_in(targets: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Hosts and partitions (`topic/partition`) that the targets of a fault name.
+
+    Beside an object with `hosts` and `partitions`, the forms of faults that were recorded without a
+    mechanism: `["broker1:t-0"]`, `["broker1"]`, `{"broker1": "ext4"}`, `{"hosts": […], "partition": "t-0"}`.
+    """
+    try:
+        found = json.loads(targets) if targets else []
+    except ValueError:
+        return frozenset(), frozenset()
+    hosts: set[str] = set()
+    partitions: set[str] = set()
+    if isinstance(found, list):
+        for item in found:
+            host, colon, folder = str(item).partition(":")
+            if "/" not in host:
+                hosts.add(host)
+            if colon:
+                partitions.add("/".join(folder.rsplit("-", 1)))
+    elif isinstance(found, dict):
+        listed = "hosts" in found or "links" in found or "partitions" in found
+        hosts |= _texts(found.get("hosts", [] if listed else list(found)))
+        partitions |= _texts(found.get("partitions", []))
+        if isinstance(found.get("partition"), str):
+            partitions.add("/".join(found["partition"].rsplit("-", 1)))
+    return frozenset(hosts), frozenset(partitions)
+
+
+def _texts(items: object) -> set[str]:
+    return {str(item) for item in items} if isinstance(items, list) else set()
+
+
+def during(faults: tuple[FaultSpan, ...], at_ns: Ints) -> Ints:
     """Position of the newest fault in force at each time, -1 for none (or an unknown time)."""
     found = np.full(len(at_ns), -1, dtype=np.int32)
     for position, fault in enumerate(faults):
@@ -103,17 +200,17 @@ def during(faults: tuple[FaultSpan, ...], at_ns: Any) -> Any:
     return found
 
 
-def fault_names(faults: tuple[FaultSpan, ...], positions: Any) -> Any:
+def fault_names(faults: tuple[FaultSpan, ...], positions: Ints) -> pa.Array:
     """Names of faults by position, null for -1."""
     return _pick([fault.name for fault in faults], positions, pa.string())
 
 
-def fault_numbers(faults: tuple[FaultSpan, ...], positions: Any) -> Any:
+def fault_numbers(faults: tuple[FaultSpan, ...], positions: Ints) -> pa.Array:
     """Numbers of faults by position, null for -1."""
     return _pick([fault.fault for fault in faults], positions, pa.int32())
 
 
-def writer_columns(evidence: Evidence, writer: Any) -> dict[str, Any]:
+def writer_columns(evidence: Evidence, writer: Ints) -> dict[str, pa.Array]:
     """Columns of `life` that describe the writer of each message."""
     known = sorted(evidence.writers)
     lookup = np.array(known, dtype=np.int64)
@@ -130,13 +227,13 @@ def writer_columns(evidence: Evidence, writer: Any) -> dict[str, Any]:
     return columns
 
 
-def _pick(values: list[Any], positions: Any, kind: Any) -> Any:
+def _pick(values: Sequence[object], positions: Ints, kind: pa.DataType) -> pa.Array:
     if not values:
         return pa.nulls(len(positions), kind)
     return pa.array(values, kind).take(pa.array(positions, pa.int32(), mask=positions < 0))
 
 
-def leader_at(evidence: Evidence, topic: str, partition: int, at_ns: Any) -> Any:
+def leader_at(evidence: Evidence, topic: str, partition: int, at_ns: Ints) -> Ints:
     """Who led by the newest view at each time; -1 where no view tells."""
     rows = [
         (row["ns"], row["leader"])
@@ -154,7 +251,7 @@ def leader_at(evidence: Evidence, topic: str, partition: int, at_ns: Any) -> Any
     return leaders[np.searchsorted(times, at_ns, side="right")]
 
 
-def own_epoch_at(evidence: Evidence, topic: str, partition: int, broker: Any, at_ns: Any) -> Any:
+def own_epoch_at(evidence: Evidence, topic: str, partition: int, broker: Ints, at_ns: Ints) -> Ints:
     """The leader epoch that each broker itself named last before a time; -1 where it never spoke."""
     found = np.full(len(at_ns), -1, dtype=np.int64)
     for number in np.unique(broker[broker >= 0]).tolist():
@@ -174,18 +271,18 @@ def own_epoch_at(evidence: Evidence, topic: str, partition: int, broker: Any, at
     return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sightings:
     """Per message: who was first seen to have it, and where it was last seen; -1 stands for never."""
 
-    first_broker: Any
-    last_broker: Any
-    last_offset: Any
-    last_epoch: Any
-    gone_ns: Any
+    first_broker: Ints
+    last_broker: Ints
+    last_offset: Ints
+    last_epoch: Ints
+    gone_ns: Ints
 
 
-def sightings_of(count: int, row: Any, table: Any) -> Sightings:
+def sightings_of(count: int, row: Ints, table: pa.Table) -> Sightings:
     """Condense `sightings` (``row`` is the message of each) to one entry per message."""
     seen, gone = numbers(table, "seen_ns"), numbers(table, "gone_ns", -1)
     broker, offset, epoch = numbers(table, "broker"), numbers(table, "offset"), numbers(table, "epoch")
@@ -200,23 +297,10 @@ def sightings_of(count: int, row: Any, table: Any) -> Sightings:
     last_offset[row[by_last]] = offset[by_last]
     last_epoch[row[by_last]] = epoch[by_last]
     gone_ns[row[by_last]] = gone[by_last]
-    return Sightings(first, last_broker, last_offset, last_epoch, gone_ns)
-
-
-def hosts_in(targets: str) -> frozenset[str]:
-    """Every name that a fault's targets mention."""
-    try:
-        found = json.loads(targets) if targets else []
-    except ValueError:
-        return frozenset({targets})
-    names: set[str] = set()
-    stack = [found]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, str):
-            names.add(item)
-        elif isinstance(item, Mapping):
-            stack += [*item.keys(), *item.values()]
-        elif isinstance(item, list):
-            stack += item
-    return frozenset(names)
+    return Sightings(
+        first_broker=first,
+        last_broker=last_broker,
+        last_offset=last_offset,
+        last_epoch=last_epoch,
+        gone_ns=gone_ns,
+    )

@@ -11,7 +11,7 @@ import duckdb
 
 from checkers.evidence import Evidence
 from checkers.general import life as whole
-from checkers.general.steps import BASE, STEPS
+from checkers.general.steps import BASE, STEPS, sql_of
 from harness.history.schema import TABLES
 
 Finding = tuple[str, str, int, int | None, int | None, int | None]
@@ -30,16 +30,17 @@ def duckdb_plan(folder: Path, *, whole_rows: bool = False) -> Iterator[Any]:
         for name, (table, columns) in base.items():
             file = folder / f"{table}.parquet"
             if file.exists():
-                source = f"read_parquet('{file}')"
+                source = f"read_parquet('{file}', file_row_number=true)"
             else:
                 fields = ", ".join(
                     f'null::{_SQL.get(c.kind, "VARCHAR")} as "{c.name}"' for c in TABLES[table].columns
                 )
                 source = f"(select {fields} limit 0)"
-            quoted = columns.format(offset='"offset"', group='"group"')
+            row = "file_row_number" if file.exists() else "0"
+            quoted = columns.format(offset='"offset"', group='"group"', row=row)
             db.execute(f"create temp table {name} as select {quoted} from {source}")
         for name, text in steps.items():
-            db.execute(f"create temp table {name} as {text}")
+            db.execute(f"create temp table {name} as {sql_of(text)}")
         yield db
 
 
@@ -50,9 +51,9 @@ def findings_of(db: Any) -> list[Finding]:
 
 
 def fates_of(db: Any) -> list[tuple[Any, ...]]:
-    """Every message with its outcome, reported offset, copies, place and fate, before strays are settled."""
+    """Every message with its outcome, reported offset, copies, place and fate."""
     found: list[tuple[Any, ...]] = db.execute(
-        "select t, p, w, q, outcome, o, copies, found, fate from fated"
+        "select t, p, w, q, outcome, o, copies, found, fate from life_core"
     ).fetchall()
     return found
 
@@ -60,7 +61,9 @@ def fates_of(db: Any) -> list[tuple[Any, ...]]:
 def life_of(db: Any, evidence: Evidence) -> list[dict[str, Any]]:
     """Whole rows of life, with causes, by DuckDB and `checkers.general.life` (inside such a plan)."""
     table = db.table("life_all").to_arrow_table()
-    found: list[dict[str, Any]] = whole.attribute(evidence, table).drop_columns(["further"]).to_pylist()
+    found: list[dict[str, Any]] = (
+        whole.attribute(evidence, table).drop_columns(["further", "evidence"]).to_pylist()
+    )
     return found
 
 
@@ -70,136 +73,215 @@ def duckdb_findings(folder: Path) -> list[Finding]:
         return findings_of(db)
 
 
+Message = tuple[int, int]
+"""writer, seq"""
+
+
 def model_findings(
     sends: list[dict[str, Any]],
     logs: Mapping[tuple[int, int], list[dict[str, Any]]],
     reads: Sequence[Mapping[str, Any]] = (),
 ) -> set[tuple[str, int, int | None, int | None, int | None]]:
-    """What is wrong, message by message and offset by offset, said as plainly as Python allows.
+    """What is wrong, message by message and offset by offset, as plainly as Python allows.
 
     ``logs`` are the final logs by partition and broker. Brokers are in sync, none is known to lead; so the
     log that reached furthest (epoch, offset, lowest number) counts. Every read is of a reader of its own.
     Returns class, partition, offset, writer, seq.
     """
+    homes = {(row["writer"], row["seq"]): row["partition"] for row in sends}
+    astray = {
+        (record["writer"], record["seq"])
+        for (partition, _), log in logs.items()
+        for record in log
+        if record["intact"] and homes.get((record["writer"], record["seq"]), partition) != partition
+    }
     found = set()
-    was_read = {(row["writer"], row["seq"]) for row in reads}
-    by_key = {(row["writer"], row["seq"]): row for row in sends}
-    partitions = sorted({row["partition"] for row in sends} | {partition for partition, _ in logs})
-    elsewhere = set()
-    told: dict[int, set[int]] = {partition: set() for partition in partitions}
-    lost = []
-    for partition in partitions:
-        replicas = {b: log for (p, b), log in sorted(logs.items()) if p == partition and log}
-        reference = max(
-            replicas, key=lambda b: (replicas[b][-1]["epoch"], replicas[b][-1]["offset"], -b), default=None
+    for partition in sorted({row["partition"] for row in sends} | {partition for partition, _ in logs}):
+        found |= _ModelPartition(partition, sends, logs, reads, homes, astray).findings()
+    return found
+
+
+class _ModelPartition:
+    """One partition of the model."""
+
+    def __init__(
+        self,
+        number: int,
+        sends: list[dict[str, Any]],
+        logs: Mapping[tuple[int, int], list[dict[str, Any]]],
+        reads: Sequence[Mapping[str, Any]],
+        homes: Mapping[Message, int],
+        astray: set[Message],
+    ) -> None:
+        self.number, self.homes, self.astray = number, homes, astray
+        self.sends = {(s["writer"], s["seq"]): s for s in sends if s["partition"] == number}
+        self.reads = [read for read in reads if read["partition"] == number]
+        self.logs = {b: log for (p, b), log in sorted(logs.items()) if p == number and log}
+        self.reference = max(
+            self.logs,
+            key=lambda b: (self.logs[b][-1]["epoch"], self.logs[b][-1]["offset"], -b),
+            default=None,
         )
-        main = replicas.get(reference, []) if reference is not None else []
-        at = {record["offset"]: record for record in main}
-        for offset in sorted({r["offset"] for log in replicas.values() for r in log}):
-            for broker in sorted(replicas, key=lambda b: (b != reference, b)):
-                record = next((r for r in replicas[broker] if r["offset"] == offset), None)
-                if record is None:
-                    continue
+        self.order = sorted(self.logs, key=lambda b: (b != self.reference, b))
+        self.owner: dict[int, Message | None] = {}
+        self.owner = {o: self.claimant(o) for o in self.unreadable_offsets()}
+
+    def message(self, record: Mapping[str, Any]) -> Message | None:
+        """Whose record it is, if a message of this partition's."""
+        key = (record["writer"], record["seq"])
+        if self.homes.get(key) == self.number:
+            return key
+        return None if record["intact"] else self.owner.get(record["offset"])
+
+    def unreadable_offsets(self) -> set[int]:
+        return {
+            record["offset"]
+            for log in self.logs.values()
+            for record in log
+            if not record["intact"] and self.message(record) is None
+        }
+
+    def claimant(self, offset: int) -> Message | None:
+        """Whose the unreadable record at an offset is."""
+        for broker in self.order:
+            for record in self.logs[broker]:
+                if record["offset"] == offset and self.message(record) is not None:
+                    return self.message(record)
+        claims = []
+        for key, send in self.sends.items():
+            place = send["offset"]
+            if place is None:
+                place = max((r["offset"] for r in self.reads if (r["writer"], r["seq"]) == key), default=None)
+            intact = any(r["intact"] and self.message(r) == key for log in self.logs.values() for r in log)
+            if send["outcome"] != "fail" and place == offset and not intact:
+                claims.append((send["seq"], key))  # messages are sent by rising number
+        return max(claims)[1] if claims else None
+
+    def held(self, key: Message, broker: int | None, *, intact: bool | None = None) -> list[int]:
+        """Offsets at which a replica holds a message."""
+        return [
+            record["offset"]
+            for record in self.logs.get(broker, ())  # type: ignore[call-overload]
+            if self.message(record) == key and intact in (None, record["intact"])
+        ]
+
+    def fate(self, key: Message) -> tuple[str, int | None]:
+        """What became of a message, and where it was found."""
+        send = self.sends[key]
+        own = self.held(key, self.reference)
+        everywhere = [o for broker in self.logs for o in self.held(key, broker)]
+        good = any(self.held(key, broker, intact=True) for broker in self.logs)
+        place = send["offset"] if send["offset"] in own else own[0] if own else None
+        if send["outcome"] == "fail":
+            return ("phantom", place if own else everywhere[0]) if everywhere else ("failed", None)
+        if len(own) > 1:
+            return "duplicated", place
+        if everywhere and not good:
+            return "corrupt", place
+        if send["outcome"] != "ok":
+            return ("unknown_kept" if own else "unknown_dropped"), place
+        if own:
+            return ("kept" if send["offset"] in (None, place) else "moved"), place
+        if everywhere:
+            return "diverged", None
+        if key in self.astray:
+            return "misrouted", None
+        there = [r for r in self.logs.get(self.reference, ()) if r["offset"] == send["offset"]]  # type: ignore[call-overload]
+        if there and there[0]["intact"] and (there[0]["writer"], there[0]["seq"]) not in self.homes:
+            return "overwritten", None
+        was_read = any((r["writer"], r["seq"]) == key for r in self.reads)
+        return ("lost_after_read" if was_read else "lost"), None
+
+    def findings(self) -> set[tuple[str, int, int | None, int | None, int | None]]:
+        """Everything that is wrong with the partition."""
+        found = set()
+        fates = {key: self.fate(key) for key in self.sends}
+        claimed: set[int | None] = set()
+        for key, (fate, place) in fates.items():
+            reported = self.sends[key]["offset"]
+            if fate in (
+                "lost",
+                "lost_after_read",
+                "duplicated",
+                "moved",
+                "overwritten",
+                "corrupt",
+                "phantom",
+            ):
+                found.add((fate, self.number, place if reported is None else reported, *key))
+            if fate == "overwritten":
+                claimed.add(reported)
+            for broker in self.logs:
+                if fate == "corrupt":
+                    claimed |= set(self.held(key, broker, intact=False))
+                if fate == "phantom" and not self.held(key, self.reference):
+                    claimed |= set(self.held(key, broker))
+        kept = [(key, place) for key, (fate, place) in fates.items() if fate == "kept"]
+        kept = [(key, place) for key, place in kept if self.sends[key]["outcome"] == "ok"]
+        for (writer, seq), place in kept:
+            if any(w == writer and s > seq and o < place for (w, s), o in kept):  # type: ignore[operator]
+                found.add(("out_of_order", self.number, place, writer, seq))
+        odd = self.odd()
+        found |= {(name, self.number, o, *key) for o, (name, key) in odd.items() if o not in claimed}
+        found |= self.diverged({*odd, *claimed})
+        return found | self.readings(fates)
+
+    def odd(self) -> dict[int, tuple[str, Message]]:
+        """By offset, the record that is damaged or no message of this partition; the reference's first."""
+        found: dict[int, tuple[str, Message]] = {}
+        for broker in self.order:
+            for record in self.logs[broker]:
                 key = (record["writer"], record["seq"])
-                home = by_key.get(key)
+                home = self.homes.get(key)
                 if not record["intact"]:
-                    told[partition].add(offset)
-                    found.add(("corrupt", partition, offset, *key))
-                    break
-                if home is None or home["partition"] != partition:
-                    told[partition].add(offset)
-                    name = "foreign" if home is None else "misrouted"
-                    found.add((name, partition, offset, *key))
-                    if home is not None:
-                        elsewhere.add(key)
-                    break
-        kept: dict[int, list[tuple[int, int]]] = {}
-        absent: set[tuple[int, int]] = set()
-        settled: dict[tuple[int, int], set[int | None]] = {}
-        for row in sends:
-            if row["partition"] != partition:
-                continue
-            key = (row["writer"], row["seq"])
-            held = {
-                b: [r["offset"] for r in log if (r["writer"], r["seq"]) == key and r["intact"]]
-                for b, log in replicas.items()
-            }
-            own = held.get(reference, []) if reference is not None else []
-            anywhere = any(held.values())
-            place = row["offset"] if row["offset"] is not None else (own[0] if own else None)
-            exact = row["offset"] if row["offset"] in own else own[0] if own else None
-            if own:
-                settled[key] = {exact, row["offset"], *own}
-            elif anywhere and row["outcome"] == "fail":
-                pass
-            elif row["outcome"] != "ok":
-                absent.add(key)
-            if row["outcome"] == "fail":
-                if anywhere:
-                    found.add(("phantom", partition, place, *key))
-            elif len(own) > 1:
-                found.add(("duplicated", partition, place, *key))
-            elif row["outcome"] == "ok" and not anywhere:
-                bad = any(
-                    r["offset"] == row["offset"] and not r["intact"] for log in replicas.values() for r in log
-                )
-                there = at.get(row["offset"])
-                known = there is not None and by_key.get((there["writer"], there["seq"]))
-                stray = (
-                    there is not None and there["intact"] and not (known and known["partition"] == partition)
-                )
-                if bad:
-                    found = {f for f in found if f[:3] != ("corrupt", partition, row["offset"])}
-                    found.add(("corrupt", partition, row["offset"], *key))
-                elif stray:
-                    found = {
-                        f
-                        for f in found
-                        if not (f[0] in ("foreign", "misrouted") and f[1:3] == (partition, row["offset"]))
-                    }
-                    found.add(("overwritten", partition, row["offset"], *key))
-                else:
-                    lost.append((partition, place, *key))
-            elif row["outcome"] == "ok" and own and row["offset"] is not None and own[0] != row["offset"]:
-                found.add(("moved", partition, place, *key))
-            elif row["outcome"] == "ok" and own:
-                kept.setdefault(row["writer"], []).append((row["seq"], own[0]))
-        for writer, placed in kept.items():
-            for seq, offset in placed:
-                if any(s > seq and o < offset for s, o in placed):
-                    found.add(("out_of_order", partition, offset, writer, seq))
-        for read in reads:
-            key = (read["writer"], read["seq"])
-            if read["partition"] == partition and key in absent:
-                found.add(("aborted_read", partition, read["offset"], *key))
-            elif read["partition"] == partition and read["offset"] not in settled.get(key, {read["offset"]}):
-                found.add(("offset_conflict", partition, read["offset"], *key))
-        differing: dict[int, tuple[int | None, int | None]] = {}
-        for broker, log in replicas.items():
-            if broker == reference:
-                continue
+                    found.setdefault(record["offset"], ("corrupt", key))
+                elif home != self.number:
+                    found.setdefault(record["offset"], ("foreign" if home is None else "misrouted", key))
+        return found
+
+    def diverged(self, told: set[int | None]) -> set[tuple[str, int, int | None, int | None, int | None]]:
+        """Offsets at which a follower differs from the reference."""
+        at = {record["offset"]: record for record in self.logs.get(self.reference, ())}  # type: ignore[call-overload]
+        found: dict[int, Message] = {}
+        for log in self.logs.values():
             mine = {record["offset"]: record for record in log}
-            low, high = log[0]["offset"], log[-1]["offset"]
             outside = {"head": False, "tail": False}
-            for offset in sorted(at.keys() | mine.keys()):
+            for offset in sorted({*at, *mine} - told):
                 a, b = at.get(offset), mine.get(offset)
                 if a is not None and b is not None:
-                    same = all(a[k] == b[k] for k in ("writer", "seq", "epoch"))
-                    wrong = None if same else b
+                    wrong = None if all(a[k] == b[k] for k in ("writer", "seq", "epoch")) else b
                 elif a is not None:
-                    side = "head" if offset < low else "tail" if offset > high else None
+                    side = "head" if offset < min(mine) else "tail" if offset > max(mine) else None
                     wrong = a if side is None or not outside[side] else None
                     if side is not None:
                         outside[side] = True
                 else:
                     wrong = b
-                if wrong is not None and offset not in differing:
-                    differing[offset] = (wrong["writer"], wrong["seq"])
-        for offset, key2 in differing.items():
-            if offset not in told[partition]:
-                found.add(("diverged", partition, offset, *key2))
-    for partition, place, writer, seq in lost:
-        if (writer, seq) not in elsewhere:
-            name = "lost_after_read" if (writer, seq) in was_read else "lost"
-            found.add((name, partition, place, writer, seq))
-    return found
+                if wrong is not None:
+                    found.setdefault(offset, (wrong["writer"], wrong["seq"]))
+        return {("diverged", self.number, offset, *key) for offset, key in found.items()}
+
+    def readings(
+        self, fates: Mapping[Message, tuple[str, int | None]]
+    ) -> set[tuple[str, int, int | None, int | None, int | None]]:
+        """What is wrong with what readers were handed; of a message, its first read counts."""
+        found = set()
+        aborted: set[Message] = set()
+        for read in self.reads:
+            key, offset = (read["writer"], read["seq"]), read["offset"]
+            if key not in fates:
+                there = [r for log in self.logs.values() for r in log if r["offset"] == offset]
+                if not any((r["writer"], r["seq"]) == key or not r["intact"] for r in there):
+                    found.add(("aborted_read", self.number, offset, *key))
+                continue
+            fate, place = fates[key]
+            on_follower = any(self.held(key, broker, intact=True) for broker in self.logs)
+            if fate == "failed" or (fate == "unknown_dropped" and not on_follower):
+                if key not in aborted:
+                    found.add(("aborted_read", self.number, offset, *key))
+                aborted.add(key)
+            settled = fate in ("kept", "unknown_kept", "duplicated", "moved", "phantom")
+            own = self.held(key, self.reference)
+            if settled and own and offset not in (place, self.sends[key]["offset"], *own):
+                found.add(("offset_conflict", self.number, offset, *key))
+        return found

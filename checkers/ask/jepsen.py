@@ -110,7 +110,8 @@ def export(run_dir: Path | str, target: Path, *, final_log: bool = True) -> Expo
     if form is None:
         raise UsageError(f"{target} ends in {target.suffix or 'nothing'!r}; exports are .edn or .json files.")
     source = open_source(history_of(Path(run_dir)))
-    keys = {place: number for number, place in enumerate(sorted(partitions(source)))}
+    places = sorted(partitions(source))
+    keys: Keys = {(place.topic, place.partition): number for number, place in enumerate(places)}
     transactions = _transactions(source)
     sends = _sends(source, keys, transactions)
     reads, groups = _load(source, "reads"), _load(source, "groups")

@@ -1,5 +1,6 @@
 """The fast plan: one Spark task per topic partition; large partitions are cut into pieces and merged again.
 
-`plan` runs in Spark's driver; `task` and what it calls run in Spark's Python workers, which read and write
-Parquet files themselves. Serves every history whose files each worker can open as paths.
+`plan` cuts partitions into `tasks`, which Spark's Python workers carry out (`judging`), reading and writing
+Parquet files themselves; they report typed `results`, which the driver puts together (`merge`). Serves every
+history whose files each worker can open as paths.
 """

@@ -1,54 +1,95 @@
-"""The fast path: one Spark task per topic partition, no shuffle, numpy inside `mapInArrow`.
+"""The fast plan: one task per topic partition, no shuffle, numpy inside `mapInArrow`.
 
-Each task reads its own files and writes its own part of life and findings; what comes back to the driver are
-counts. A task that is tried again replaces its earlier parts. A large partition is several tasks.
+Each task reads its own files and writes its own part of life and findings; the driver gets counts, and
+what other tasks have to know. A task that is tried again replaces its earlier parts.
+
+A large partition is several tasks. All begin knowing nothing of each other. Where merging shows that a task
+lacked something, it is judged again with it; in a history without damage that happens to none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import SparkSession
 
-from checkers.fast.cut import PIECE_MESSAGES, crossings, cut, joints, settle_pieces, with_strays
-from checkers.fast.regroup import SPLIT_ROWS, chunks, laid_out, split_chunk
-from checkers.fast.task import Job, Piece, judge_piece
-from checkers.tables.output import TALLY, build, ddl
-from checkers.tables.source import TopicPartition, partitions, remove
+from checkers.fast.cut import PIECE_MESSAGES, Piece, cut
+from checkers.fast.identities import homes_of, lookups, shared_writers
+from checkers.fast.judging import judge_task
+from checkers.fast.merge import (
+    PartitionResult,
+    jumps,
+    later_lows,
+    log_ends,
+    merge,
+    offsets_by_broker,
+    taken_offsets,
+)
+from checkers.fast.regroup import SPLIT_ROWS, chunks, laid_out
+from checkers.fast.results import (
+    FATES,
+    FILES,
+    HOMES,
+    UNRESOLVED,
+    WIRE_DDL,
+    FilesResult,
+    HomesResult,
+    KeyResult,
+    OffsetResult,
+    PassedResult,
+    ReadResult,
+    Result,
+    WholeResult,
+    decode,
+    encode,
+    encode_error,
+    record_of,
+)
+from checkers.fast.tasks import (
+    Identities,
+    Job,
+    KeyRange,
+    OffsetRange,
+    PassedMessages,
+    ReadWindow,
+    Task,
+    WholePartition,
+    WindowEdges,
+)
+from checkers.partition.deliveries import EdgeReads
+from checkers.partition.keys import NO_HOMES, Homes
+from checkers.partition.logs import Partition
+from checkers.partition.types import Ints
+from checkers.tables.arrays import write
+from checkers.tables.output import TALLY
+from checkers.tables.source import numbers, partitions, remove
 from harness.errors import BadDataError
+from harness.kafka.model import TopicPartition
 
 PACK_ROWS = 400_000
 """Partitions smaller than this share a task: starting one costs more than judging them."""
 
+PIECE_VARIABLE = "ACKED_PIECE_MESSAGES"
+"""Environment variable: how many messages a piece of a large partition holds, for tests of the cutting."""
 
-def pack(pieces: Sequence[tuple[Piece, int]], slots: int) -> list[list[Piece]]:
-    """Pieces by task: big ones alone, small ones together, no fewer tasks than ``slots``."""
-    total = sum(rows for _, rows in pieces)
-    limit = min(PACK_ROWS, max(1, total // max(1, slots)))
-    tasks: list[list[Piece]] = []
-    filled = 0
-    for piece, rows in sorted(pieces, key=lambda item: (-item[1], item[0].part)):
-        if tasks and filled and filled + rows <= limit:
-            tasks[-1].append(piece)
-            filled += rows
-        else:
-            tasks.append([piece])
-            filled = rows
-    return tasks
+_ROUNDS = 8
+"""More often no task can have learnt something new."""
+
+Runner = Callable[[Job, Sequence[Sequence[Task]]], Mapping[int, Result]]
+"""Runs tasks, grouped as they are to share a worker's task; results by position in the flattened list."""
 
 
-Runner = Callable[[Sequence[Sequence[Any]], Callable[[Any], Iterable[Any]]], Any]
-"""Runs tasks of items and gathers what they tell (see `run_tasks`)."""
-
-
-def run(session: Any, job: Job, *, slots: int = 2, piece_messages: int = PIECE_MESSAGES) -> Any:
-    """Judge every topic partition; returns the tallies. Raises BadDataError that a task reported."""
-    return judge_all(partial(run_tasks, session), job, slots=slots, piece_messages=piece_messages)
+def run(session: SparkSession, job: Job, *, slots: int = 2, piece_messages: int | None = None) -> pa.Table:
+    """Judge every topic partition; returns counts (`TALLY`). Raises BadDataError that a task reported."""
+    size = piece_messages or int(os.environ.get(PIECE_VARIABLE, PIECE_MESSAGES))
+    return judge_all(partial(run_tasks, session), job, slots=slots, piece_messages=size)
 
 
 def judge_all(
@@ -58,80 +99,335 @@ def judge_all(
     slots: int = 2,
     piece_messages: int = PIECE_MESSAGES,
     split_rows: int = SPLIT_ROWS,
-) -> Any:
+) -> pa.Table:
     """The same, with tasks run by ``runner``."""
-    mixed = chunks(job.source, split_rows)
-    if not mixed:
-        return _judge_all(runner, job, slots, piece_messages)
     beside = f"{job.findings}-split"
+    mixed = chunks(job.source, beside, split_rows)
+    if not mixed:
+        return _Plan(runner, job, slots, piece_messages).judge()
     try:
-        written = runner([[chunk] for chunk in mixed], lambda chunk: split_chunk(chunk, beside))
-        job = replace(job, source=laid_out(job.source, written))
-        return _judge_all(runner, job, slots, piece_messages)
+        written = runner(job, [[task] for task in mixed]).values()
+        files = pa.concat_tables(
+            [FILES.empty_table(), *(r.files for r in written if isinstance(r, FilesResult))]
+        )
+        job = replace(job, source=laid_out(job.source, files))
+        return _Plan(runner, job, slots, piece_messages).judge()
     finally:
         remove(beside)
 
 
-def _judge_all(runner: Runner, job: Job, slots: int, piece_messages: int) -> Any:
-    pieces = []
-    for holds, (sends, rows) in partitions(job.source).items():
-        mine = cut(job, holds, sends, piece_messages, rows)
-        pieces += [(piece, max(1, rows // len(mine))) for piece in mine]
-    if not pieces:
-        return TALLY.empty_table()
-    judge = partial(judge_piece, job)
-    now = [(piece, rows) for piece, rows in pieces if piece.kind != "reads"]
-    tallies = runner(pack(now, slots), judge)
-    large = {piece.holds for piece, _ in pieces if piece.kind != "whole"}
-    if large:
-        tallies = _settle(runner, job, [piece for piece, _ in pieces], large, tallies)
-    return tallies
+def pack(pieces: Sequence[tuple[Task, int]], slots: int) -> list[list[Task]]:
+    """Tasks with their rows, grouped: big ones alone, small ones together, no fewer groups than ``slots``."""
+    total = sum(rows for _, rows in pieces)
+    limit = min(PACK_ROWS, max(1, total // max(1, slots)))
+    groups: list[list[Task]] = []
+    filled = 0
+    for task, rows in sorted(pieces, key=lambda item: -item[1]):
+        if groups and filled and filled + rows <= limit:
+            groups[-1].append(task)
+            filled += rows
+        else:
+            groups.append([task])
+            filled = rows
+    return groups
 
 
-def _settle(runner: Runner, job: Job, pieces: list[Piece], large: set[TopicPartition], tallies: Any) -> Any:
-    judge = partial(judge_piece, job)
-    again = crossings(pieces, tallies)
-    if again:
-        fresh = runner([[piece] for piece in again], judge)
-        redone = pa.array([piece.part for piece in again])
-        keep = pc.or_(pc.is_null(tallies["text"]), pc.invert(pc.is_in(tallies["text"], redone)))
-        tallies = pa.concat_tables([tallies.filter(keep), fresh])
-    reads = [with_strays(job.findings, piece) for piece in pieces if piece.kind == "reads"]
-    if reads:
-        told = runner([[piece] for piece in reads], judge)
-        over = joints(reads, told)
-        tallies = pa.concat_tables([tallies, told, *([runner([over], judge)] if over else [])])
-    for holds in large:
-        for name, count in settle_pieces(Path(job.findings), holds).items():
-            tallies = _count(tallies, holds, name, -count)
-    return tallies
+@dataclass
+class _Judged:
+    """One topic partition: the pieces it is judged in, as they were last judged, and what they reported."""
+
+    where: TopicPartition
+    pieces: list[Piece]
+    rows: int
+    results: dict[int, Result] = field(default_factory=dict)
+
+    def of(self, kind: type[Some], results: type[SomeResult]) -> list[tuple[int, Some, SomeResult]]:
+        """Pieces of one kind in order, each with its number and result."""
+        found = []
+        for number, piece in enumerate(self.pieces):
+            result = self.results.get(number)
+            if isinstance(piece, kind) and isinstance(result, results):
+                found.append((number, piece, result))
+        return found
+
+    @property
+    def partition(self) -> Partition | None:
+        """What all pieces know; None where the partition is judged whole."""
+        first = self.pieces[0]
+        return None if isinstance(first, WholePartition) else first.partition
 
 
-def _count(tallies: Any, holds: TopicPartition, name: str, count: int) -> Any:
-    row = {"kind": "finding", "topic": holds[0], "partition": holds[1], "name": name, "count": count}
-    return pa.concat_tables([tallies, build(TALLY, row, 1)])
+Some = TypeVar("Some", WholePartition, KeyRange, OffsetRange, ReadWindow)
+SomeResult = TypeVar("SomeResult", WholeResult, KeyResult, OffsetResult, ReadResult)
 
 
-def run_tasks(session: Any, tasks: Sequence[Sequence[Any]], judge: Callable[[Any], Iterable[Any]]) -> Any:
-    """Run ``judge`` on the items of every task in the workers and gather the tallies it yields."""
+class _Plan:
+    def __init__(self, runner: Runner, job: Job, slots: int, piece_messages: int) -> None:
+        self._runner, self._job, self._slots = runner, job, slots
+        counts = partitions(job.source)
+        self._partitions = []
+        for number, (where, (sends, rows)) in enumerate(counts.items()):
+            name = f"part-{number:06}"
+            pieces = cut(job, where, name, sends=sends, rows=rows, size=piece_messages)
+            if len(counts) == 1:  # there is no other partition to which anything can have been sent
+                alone = Identities(homes=NO_HOMES)
+                pieces = [
+                    replace(p, identities=alone) if isinstance(p, WholePartition) else p for p in pieces
+                ]
+            self._partitions.append(_Judged(where=where, pieces=pieces, rows=rows))
+        self._homes: pa.Table = HOMES.empty_table()
+        self._asked: dict[TopicPartition, dict[int, pa.Table]] = {}
 
-    def work(batches: Iterator[Any]) -> Iterator[Any]:
+    def judge(self) -> pa.Table:
+        """Judge until no task lacks anything; returns counts."""
+        if not self._partitions:
+            return TALLY.empty_table()
+        todo = [(one, number) for one in self._partitions for number in range(len(one.pieces))]
+        self._run(todo)
+        self._check_identities()
+        for _ in range(_ROUNDS):
+            self._look_up()
+            todo = [(one, number) for one in self._partitions for number in self._learn(one)]
+            if not todo:
+                break
+            self._run(todo)
+        else:
+            raise AssertionError("tasks of the fast plan never agreed")
+        return self._put_together()
+
+    def _run(self, todo: Sequence[tuple[_Judged, int]]) -> None:
+        sized = [(number, max(1, one.rows // len(one.pieces))) for number, (one, _) in enumerate(todo)]
+        tasks: dict[int, Task] = {number: one.pieces[piece] for number, (one, piece) in enumerate(todo)}
+        by_task = {id(task): number for number, task in tasks.items()}
+        groups = pack([(tasks[number], rows) for number, rows in sized], self._slots)
+        order = [by_task[id(task)] for group in groups for task in group]
+        for position, result in self._runner(self._job, groups).items():
+            one, piece = todo[order[position]]
+            one.results[piece] = result
+
+    # ---- what tasks have to know of all sends
+
+    def _check_identities(self) -> None:
+        seqs = {
+            one.where: [r.seqs for r in one.results.values() if isinstance(r, WholeResult | KeyResult)]
+            for one in self._partitions
+        }
+        self._one_by_one(shared_writers(self._job.source, seqs))
+
+    def _look_up(self) -> None:
+        """Look up the messages that tasks named and did not find among their own."""
+        fresh = []
+        for one in self._partitions:
+            for number, result in one.results.items():
+                if isinstance(result, WholeResult | KeyResult) and result.unresolved.num_rows:
+                    self._asked.setdefault(one.where, {})[number] = result.unresolved
+                    fresh.append(result.unresolved)
+        if not fresh:
+            return
+        wanted = pa.concat_tables(fresh).group_by(["writer", "seq"]).aggregate([])
+        keys = np.stack([numbers(wanted, "writer").astype(np.int64), numbers(wanted, "seq")], axis=1)
+        found = self._one_by_one(lookups(self._job.source, keys))
+        parts = [result.homes for result in found if isinstance(result, HomesResult)]
+        known = pa.concat_tables([self._homes, *parts]).group_by(HOMES.names).aggregate([])
+        homes_of(known)
+        self._homes = known.select(HOMES.names).cast(HOMES)
+
+    def _identities(self, one: _Judged, number: int, now: Identities) -> Identities:
+        if not self._asked:
+            return now
+        asked = self._asked.get(one.where, {}).get(number)
+        homes = now.homes if asked is None else self._homes_of([asked])
+        return replace(now, homes=homes, away=self._away(one.where))
+
+    def _away(self, where: TopicPartition) -> Ints:
+        """Messages of a partition that other partitions hold."""
+        mine = pc.and_(
+            pc.equal(self._homes["topic"], where.topic), pc.equal(self._homes["partition"], where.partition)
+        )
+        homes = self._homes.filter(mine)
+        others = [t for other, asked in self._asked.items() if other != where for t in asked.values()]
+        if not homes.num_rows or not others:
+            return np.empty((0, 2), np.int64)
+        named = pa.concat_tables([UNRESOLVED.empty_table(), *others])
+        named = named.filter(named["intact"]).group_by(["writer", "seq"]).aggregate([])
+        found = homes.join(named, ["writer", "seq"], join_type="inner").sort_by(
+            [("writer", "ascending"), ("seq", "ascending")]
+        )
+        return np.stack([numbers(found, "writer").astype(np.int64), numbers(found, "seq")], axis=1)
+
+    # ---- what pieces of a partition have to know of each other
+
+    def _learn(self, one: _Judged) -> list[int]:
+        """Give pieces what they lacked; returns the numbers of those that did."""
+        changed = []
+        for number, piece in enumerate(one.pieces):
+            fresh = self._informed(one, number, piece)
+            if not _same(piece, fresh):
+                one.pieces[number] = fresh
+                changed.append(number)
+        return changed
+
+    def _informed(self, one: _Judged, number: int, piece: Piece) -> Piece:
+        if isinstance(piece, WholePartition):
+            return replace(piece, identities=self._identities(one, number, piece.identities))
+        if isinstance(piece, KeyRange):
+            keys = one.of(KeyRange, KeyResult)
+            place = [n for n, _, _ in keys].index(number)
+            identities = self._identities(one, number, piece.identities)
+            taken = taken_offsets([result.claims for _, _, result in keys])[place]
+            identities = replace(identities, taken=np.union1d(identities.taken, taken))
+            if piece.seqs.low is not None or piece.seqs.high is not None:
+                away = identities.away
+                identities = replace(identities, away=away[piece.seqs.of(away[:, 1])])
+            later = later_lows([result.spans for _, _, result in keys])[place]
+            return replace(piece, identities=identities, later_low=later)
+        if isinstance(piece, OffsetRange):
+            keys = one.of(KeyRange, KeyResult)
+            strays = pa.concat_tables([result.strays for _, _, result in keys])
+            ends = log_ends([result.ends for _, _, result in one.of(OffsetRange, OffsetResult)])
+            claimed = pa.concat_tables([result.claimed for _, _, result in keys])["offset"].to_numpy()
+            by_broker = {
+                broker: offsets[piece.offsets.of(offsets)]
+                for broker, offsets in offsets_by_broker(strays).items()
+            }
+            return replace(
+                piece,
+                strays={broker: offsets for broker, offsets in by_broker.items() if len(offsets)},
+                claimed=np.unique(claimed[piece.offsets.of(claimed)]),
+                homes=self._homes_here(one) if any(len(o) for o in by_broker.values()) else None,
+                ends=ends.take(piece.offsets.of(ends.offset)),
+            )
+        return piece
+
+    def _homes_here(self, one: _Judged) -> Homes | None:
+        asked = self._asked.get(one.where, {}).values()
+        if not asked:
+            return None
+        return self._homes_of(list(asked))
+
+    def _homes_of(self, asked: Sequence[pa.Table]) -> Homes:
+        """Where the messages that were asked for were sent."""
+        named = pa.concat_tables(asked).group_by(["writer", "seq"]).aggregate([])
+        found = self._homes.join(named, ["writer", "seq"], join_type="inner")
+        return homes_of(found.sort_by([("writer", "ascending"), ("seq", "ascending")]))
+
+    # ---- the partitions' results
+
+    def _put_together(self) -> pa.Table:
+        windows = {one.where: [r for _, _, r in one.of(ReadWindow, ReadResult)] for one in self._partitions}
+        edges: list[WindowEdges] = []
+        for one in self._partitions:
+            told = [record_of(EdgeReads, result.edges) for result in windows[one.where]]
+            if one.partition is not None and len(told) > 1:
+                edges.append(WindowEdges(where=one.where, partition=one.partition, edges=tuple(told)))
+        for task, result in zip(edges, self._one_by_one(edges), strict=True):
+            if isinstance(result, ReadResult):
+                windows[task.where].append(result)
+        asking: list[PassedMessages] = []
+        for one in self._partitions:
+            ahead = jumps(windows[one.where])
+            for piece in one.pieces if len(ahead) else ():
+                if isinstance(piece, KeyRange):
+                    asking.append(
+                        PassedMessages(
+                            where=one.where, partition=piece.partition, seqs=piece.seqs, jumps=ahead
+                        )
+                    )
+        passed: dict[TopicPartition, list[PassedResult]] = {}
+        for question, result in zip(asking, self._one_by_one(asking), strict=True):
+            if isinstance(result, PassedResult):
+                passed.setdefault(question.where, []).append(result)
+        tallies = []
+        for one in self._partitions:
+            if one.partition is None:
+                tallies += [
+                    _tally(one.where, "fate", r.fates) for _, _, r in one.of(WholePartition, WholeResult)
+                ]
+                tallies += [
+                    _tally(one.where, "finding", r.findings)
+                    for _, _, r in one.of(WholePartition, WholeResult)
+                ]
+                continue
+            merged = merge(
+                one.partition,
+                keys=[r for _, _, r in one.of(KeyRange, KeyResult)],
+                offsets=[r for _, _, r in one.of(OffsetRange, OffsetResult)],
+                windows=windows[one.where],
+                passed=passed.get(one.where, []),
+            )
+            self._write(one, merged)
+            tallies += [
+                _tally(one.where, "fate", merged.fates),
+                _tally(one.where, "finding", merged.classes()),
+            ]
+        return pa.concat_tables([TALLY.empty_table(), *tallies])
+
+    def _one_by_one(self, tasks: Sequence[Task]) -> list[Result]:
+        results = self._runner(self._job, [[task] for task in tasks]) if tasks else {}
+        return [results[number] for number in range(len(tasks))]
+
+    def _write(self, one: _Judged, merged: PartitionResult) -> None:
+        number = self._partitions.index(one)
+        write(self._job.findings, f"part-{number:06}-merged", merged.findings)
+
+
+def _tally(where: TopicPartition, kind: str, counts: pa.Table) -> pa.Table:
+    rows = counts.num_rows
+    columns = {name: counts[name] for name in ("writer", "outcome", "count") if name in counts.column_names}
+    columns["name"] = counts["fate"] if counts.schema.names == FATES.names else counts["class"]
+    columns |= {
+        "kind": pa.repeat(kind, rows),
+        "topic": pa.repeat(where.topic, rows),
+        "partition": pa.repeat(where.partition, rows),
+    }
+    arrays = [
+        columns[field.name].cast(field.type) if field.name in columns else pa.nulls(rows, field.type)
+        for field in TALLY
+    ]
+    return pa.table(arrays, schema=TALLY)
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether two tasks are equal, arrays included."""
+    if one is other:
+        return True
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
+    if type(one) is not type(other):
+        return False
+    if is_dataclass(one) and not isinstance(one, type):
+        return all(_same(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
+    return bool(one == other)
+
+
+def run_tasks(session: SparkSession, job: Job, groups: Sequence[Sequence[Task]]) -> dict[int, Result]:
+    """Run groups of tasks in the workers, one Spark task for each group; results by position."""
+    numbered: list[list[tuple[int, Task]]] = []
+    count = 0
+    for group in groups:
+        numbered.append([(count + place, task) for place, task in enumerate(group)])
+        count += len(group)
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for item in tasks[number]:
-                    yield from _guarded(judge, item)
+                for place, task in numbered[number]:
+                    yield _guarded(job, place, task)
 
-    frame = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, ddl(TALLY))
-    tallies = frame.toArrow().cast(TALLY)
-    failed = tallies.filter(pc.equal(tallies["kind"], "error"))
-    if failed.num_rows:
-        raise BadDataError(failed["text"][0].as_py())
-    return tallies
+    frame = session.range(0, len(groups), 1, len(groups)).mapInArrow(work, WIRE_DDL)
+    return decode(frame.toArrow())
 
 
-def _guarded(judge: Callable[[Any], Iterable[Any]], item: Any) -> Iterator[Any]:
+def run_here(job: Job, groups: Sequence[Sequence[Task]]) -> dict[int, Result]:
+    """The same in this process, one task after the other."""
+    tasks = [task for group in groups for task in group]
+    return decode(pa.Table.from_batches([_guarded(job, place, task) for place, task in enumerate(tasks)]))
+
+
+def _guarded(job: Job, place: int, task: Task) -> pa.RecordBatch:
     try:
-        for table in judge(item):
-            yield from table.to_batches()
+        return encode(place, judge_task(job, task))
     except BadDataError as error:
-        yield from build(TALLY, {"kind": "error", "count": 1, "text": error.message}, 1).to_batches()
+        return encode_error(place, error.message)

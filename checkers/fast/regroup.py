@@ -6,22 +6,20 @@ where these hold much, their rows are sorted apart once, in bounded steps, befor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import PurePosixPath
-from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from checkers.tables.output import TALLY, build
-from checkers.tables.source import SPLIT, Piece, Source, TopicPartition, file_system, line_of, refuse_nulls
+from checkers.fast.results import FILES, FilesResult
+from checkers.fast.tasks import MixedRows
+from checkers.tables.source import SPLIT, Source, TableFile, file_system, line_of, refuse_nulls
 from harness.errors import BadDataError
 from harness.history.schema import TABLES
+from harness.kafka.model import TopicPartition
 
 SPLIT_ROWS = 2_000_000
 """Histories whose mixed files hold more rows than this are laid out anew."""
@@ -31,78 +29,73 @@ _PENDING_ROWS = 500_000
 """So many rows wait in memory, over all partitions, before the largest part of them is written."""
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Some row groups of a mixed file: what one task sorts apart."""
-
-    table: str
-    path: str
-    groups: tuple[int, ...]
-    name: str
-
-
-def part_name(holds: TopicPartition) -> str:
-    """`topic@partition`, as a file may be called; `@` stands in no topic's name."""
-    return f"{quote(holds[0], safe='')}@{holds[1]}"
-
-
-def chunks(source: Source, limit: int = SPLIT_ROWS) -> list[Chunk]:
-    """What is to be sorted apart; nothing while mixed files hold at most ``limit`` rows."""
-    mixed = [(name, piece) for name in SPLIT for piece in source.files.get(name, ()) if piece.holds is None]
-    if sum(piece.rows for _, piece in mixed) <= limit:
+def chunks(source: Source, folder: str, limit: int = SPLIT_ROWS) -> list[MixedRows]:
+    """What is to be sorted apart into ``folder``; nothing while mixed files hold at most ``limit`` rows."""
+    mixed = [
+        (name, file) for name in SPLIT for file in source.files.get(name, ()) if file.topic_partition is None
+    ]
+    if sum(file.rows for _, file in mixed) <= limit:
         return []
-    found: list[Chunk] = []
-    for number, (table, piece) in enumerate(mixed):
-        system, inner = file_system(piece.path)
+    found: list[MixedRows] = []
+
+    def add(table: str, path: str, groups: list[int]) -> None:
+        name = f"{len(found):06}"
+        found.append(MixedRows(table=table, path=path, groups=tuple(groups), folder=folder, name=name))
+
+    for table, file in mixed:
+        system, inner = file_system(file.path)
         with system.open_input_file(inner) as handle:
             meta = pq.ParquetFile(handle).metadata
             rows = [meta.row_group(group).num_rows for group in range(meta.num_row_groups)]
         groups: list[int] = []
         for group, count in enumerate(rows):
             if groups and sum(rows[g] for g in groups) + count > _CHUNK_ROWS:
-                found.append(Chunk(table, piece.path, tuple(groups), f"{number:05}-{len(found):06}"))
+                add(table, file.path, groups)
                 groups = []
             groups.append(group)
         if groups:
-            found.append(Chunk(table, piece.path, tuple(groups), f"{number:05}-{len(found):06}"))
+            add(table, file.path, groups)
     return found
 
 
-def split_chunk(chunk: Chunk, folder: str) -> Iterator[Any]:
-    """Write one file per topic partition of a chunk; yields a tally of what was written."""
-    pending: dict[TopicPartition, list[Any]] = {}
-    writers: dict[TopicPartition, Any] = {}
-    schema = TABLES[chunk.table].arrow()
-    paths: dict[TopicPartition, tuple[str, int]] = {}
+def sort_apart(task: MixedRows) -> FilesResult:
+    """Write one file per topic partition of a chunk; returns what was written."""
+    pending: dict[TopicPartition, list[pa.Table]] = {}
+    writers: dict[TopicPartition, pq.ParquetWriter] = {}
+    schema = TABLES[task.table].arrow()
+    written: dict[TopicPartition, tuple[str, int]] = {}
 
-    def flush(holds: TopicPartition) -> None:
-        table = pa.concat_tables(pending.pop(holds))
-        if holds not in writers:
-            path = f"{folder}/{chunk.table}/{part_name(holds)}-{chunk.name}.parquet"
+    def flush(where: TopicPartition) -> None:
+        table = pa.concat_tables(pending.pop(where))
+        if where not in writers:
+            path = f"{task.folder}/{task.table}/{task.name}-{len(writers):06}.parquet"
             system, inner = file_system(path)
             system.create_dir(str(PurePosixPath(inner).parent), recursive=True)
-            writers[holds] = pq.ParquetWriter(inner, table.schema, filesystem=system)
-            paths[holds] = (path, 0)
-        writers[holds].write_table(table)
-        paths[holds] = (paths[holds][0], paths[holds][1] + table.num_rows)
+            writers[where] = pq.ParquetWriter(inner, table.schema, filesystem=system)
+            written[where] = (path, 0)
+        writers[where].write_table(table)
+        path, rows = written[where]
+        written[where] = (path, rows + table.num_rows)
 
     try:
-        for holds, part in _apart(chunk, schema):
-            pending.setdefault(holds, []).append(part)
+        for where, part in _apart(task, schema):
+            pending.setdefault(where, []).append(part)
             waiting = {key: sum(t.num_rows for t in tables) for key, tables in pending.items()}
             if sum(waiting.values()) > _PENDING_ROWS:
                 flush(max(waiting, key=lambda key: waiting[key]))
-        for holds in list(pending):
-            flush(holds)
+        for where in list(pending):
+            flush(where)
     finally:
         for writer in writers.values():
             writer.close()
-    for holds, (path, rows) in paths.items():
-        row = {"kind": "split", "topic": holds[0], "partition": holds[1], "name": chunk.table}
-        yield build(TALLY, {**row, "count": rows, "text": path}, 1)
+    rows = [
+        {"table": task.table, "topic": where.topic, "partition": where.partition, "path": path, "rows": count}
+        for where, (path, count) in written.items()
+    ]
+    return FilesResult(files=pa.Table.from_pylist(rows, schema=FILES))
 
 
-def _apart(chunk: Chunk, schema: Any) -> Iterator[tuple[TopicPartition, Any]]:
+def _apart(chunk: MixedRows, schema: pa.Schema) -> Iterator[tuple[TopicPartition, pa.Table]]:
     """Rows of a chunk by topic partition, in their order, batch by batch."""
     system, inner = file_system(chunk.path)
     try:
@@ -116,23 +109,23 @@ def _apart(chunk: Chunk, schema: Any) -> Iterator[tuple[TopicPartition, Any]]:
         raise BadDataError(f"{chunk.path} cannot be read as Parquet: {line_of(error)}") from error
 
 
-def _by_partition(table: Any) -> Iterator[tuple[TopicPartition, Any]]:
+def _by_partition(table: pa.Table) -> Iterator[tuple[TopicPartition, pa.Table]]:
     topics = pc.dictionary_encode(table["topic"]).combine_chunks()
     names, codes = topics.dictionary, topics.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     key = (codes << 32) + table["partition"].to_numpy()
     if len(key) and key.min() == key.max():
-        yield (names[int(codes[0])].as_py(), table["partition"][0].as_py()), table
+        yield TopicPartition(names[int(codes[0])].as_py(), table["partition"][0].as_py()), table
         return
     order = np.argsort(key, kind="stable")
     apart = table.take(pa.array(order))
     bounds = np.flatnonzero(np.diff(key[order], prepend=-1))
     for low, high in zip(bounds, [*bounds[1:], len(key)], strict=True):
         row = order[low]
-        holds = (names[int(codes[row])].as_py(), int(table["partition"][int(row)].as_py()))
-        yield holds, apart.slice(int(low), int(high - low))
+        where = TopicPartition(names[int(codes[row])].as_py(), int(table["partition"][int(row)].as_py()))
+        yield where, apart.slice(int(low), int(high - low))
 
 
-def _conform(table: Any, schema: Any, path: str) -> Any:
+def _conform(table: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
     columns = []
     for field in schema:
         if field.name not in table.column_names:
@@ -150,17 +143,17 @@ def _conform(table: Any, schema: Any, path: str) -> Any:
     return pa.table(columns, schema=pa.schema([field.with_nullable(True) for field in schema]))
 
 
-def laid_out(source: Source, written: Any) -> Source:
-    """The source with mixed files replaced by what `split_chunk` wrote (its tallies)."""
-    files: dict[str, tuple[Piece, ...]] = {}
-    fresh: Mapping[str, list[Piece]] = {name: [] for name in SPLIT}
-    for row in written.sort_by("text").to_pylist():
-        system, inner = file_system(row["text"])
-        size = system.get_file_info(inner)
-        assert size.type == pafs.FileType.File
-        holds = (row["topic"], row["partition"])
-        fresh[row["name"]].append(Piece(row["text"], row["count"], size.size, holds))
-    for name, pieces in source.files.items():
-        old = tuple(piece for piece in pieces if piece.holds is not None or name not in SPLIT)
-        files[name] = (*old, *fresh.get(name, ()))
+def laid_out(source: Source, written: pa.Table) -> Source:
+    """The source with mixed files replaced by those that `sort_apart` wrote."""
+    fresh: dict[str, list[TableFile]] = {name: [] for name in SPLIT}
+    for row in written.sort_by("path").to_pylist():
+        where = TopicPartition(row["topic"], row["partition"])
+        fresh[row["table"]].append(TableFile(path=row["path"], rows=row["rows"], topic_partition=where))
+    files = {
+        name: (
+            *(file for file in old if file.topic_partition is not None or name not in SPLIT),
+            *fresh.get(name, ()),
+        )
+        for name, old in source.files.items()
+    }
     return Source(source.folder, files)

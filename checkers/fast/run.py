@@ -17,8 +17,7 @@ from checkers.claims.expected import mark_expected, sample_findings
 from checkers.claims.moments import Moments
 from checkers.evidence import Evidence
 from checkers.fast import plan
-from checkers.fast.strays import settle_strays
-from checkers.fast.task import Job
+from checkers.fast.tasks import Job
 from checkers.health import check_health
 from checkers.spark.views import output_frame
 from checkers.tables.output import FINDING, LIFE
@@ -76,8 +75,8 @@ def judge_fast(
         life, findings = folder / "life.parquet", folder / "findings.parquet"
         life.mkdir()
         findings.mkdir()
-        tallies = plan.run(session, Job(source, evidence, str(life), str(findings)))
-        tallies = settle_strays(session, source, life, findings, tallies)
+        job = Job(source=source, evidence=evidence, life=str(life), findings=str(findings))
+        tallies = plan.run(session, job)
         yield FastResults(
             session=session,
             evidence=evidence,

@@ -1,22 +1,26 @@
 """The general plan's life and findings, as whole rows: causes are attributed by the code of the fast path.
 
 The SQL steps that `checkers.general.steps` leaves out, and the last step, which is no SQL: batches of
-any partitions go through `checkers.fast.rows.attributed`, wherever they lie.
+any partitions go through `checkers.tables.life.attributed`, wherever they lie.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
 
 from checkers.evidence import Evidence, Sightings
-from checkers.fast.rows import attributed
-from checkers.partition.fates import FATE, Context, Fates, Sends
+from checkers.partition.fate import CODE
+from checkers.partition.fates import Fates
+from checkers.partition.logs import Partition
+from checkers.partition.messages import Sends
 from checkers.tables.arrays import outcome_codes
+from checkers.tables.findings import INCOMPLETE
+from checkers.tables.life import attributed
 from checkers.tables.output import FINDING, LIFE, ddl
 from checkers.tables.source import numbers
 
@@ -36,17 +40,17 @@ BASE: Mapping[str, tuple[str, str]] = {
 
 STEPS: Mapping[str, str] = {
     "own_epoch": """
-        select l.t, l.p, l.w, l.q,
+        select l.t, l.p, l.mw as w, l.mq as q,
                coalesce(max(case when l.o = s.o then l.e end), min_by(l.e, l.o)) as e
-        from l join s on s.t = l.t and s.p = l.p and s.w = l.w and s.q = l.q
-        where l.known group by l.t, l.p, l.w, l.q""",
+        from l join s on s.t = l.t and s.p = l.p and s.w = l.mw and s.q = l.mq
+        group by l.t, l.p, l.mw, l.mq""",
     "further": """
-        select l.t, l.p, l.w, l.q, min(l.o) as o
-        from l join life_core c on c.t = l.t and c.p = l.p and c.w = l.w and c.q = l.q
-        where l.known and c.copies > 1 and l.o <> c.found group by l.t, l.p, l.w, l.q""",
+        select l.t, l.p, l.mw as w, l.mq as q, min(l.o) as o
+        from l join life_core c on c.t = l.t and c.p = l.p and c.w = l.mw and c.q = l.mq
+        where c.copies > 1 and l.o <> c.found group by l.t, l.p, l.mw, l.mq""",
     "holding": """
-        select t, p, w, q, array_sort(array_agg(distinct b)) as brokers
-        from k where known group by t, p, w, q""",
+        select t, p, mw as w, mq as q, array_sort(array_agg(distinct b)) as brokers
+        from k where mq is not null and intact group by t, p, mw, mq""",
     "first_seen": """
         select t, p, w, q, b from (
             select sg.*, row_number() over (partition by t, p, w, q order by seen_ns, b) as rn from sg
@@ -60,79 +64,97 @@ STEPS: Mapping[str, str] = {
     "life_all": """
         select c.t as topic, c.p as partition, c.w as writer, c.q as seq, sx.label, sx.told_txn as txn,
                sx.sent_ns, sx.done_ns, c.outcome, sx.error, c.o as at_offset, sx.attempts, sx.broker,
-               c.copies, h.brokers, c.found, oe.e as found_epoch, x.o as further,
-               coalesce(r.reads, 0) as reads,
-               case when c.outcome <> 'ok' or h.brokers is not null or l.o is null then null
-                    when l.w >= 0 then concat(l.w, '/', l.q) else 'nobody' end as overwritten_by,
+               c.copies, h.brokers, c.found, coalesce(c.follower_e, oe.e) as found_epoch, x.o as further,
+               c.reads,
+               case when c.outcome <> 'ok' or c.holders > 0 or c.damaged or l.o is null then null
+                    when l.w >= 0 and l.q >= 0 then concat(l.w, '/', l.q) else 'nobody' end as overwritten_by,
                f.b as first_broker, g.b as last_broker, g.o as last_offset, g.e as last_epoch, g.gone_ns,
                c.fate
         from life_core c join sx on sx.t = c.t and sx.p = c.p and sx.w = c.w and sx.q = c.q
         left join holding h on h.t = c.t and h.p = c.p and h.w = c.w and h.q = c.q
         left join own_epoch oe on oe.t = c.t and oe.p = c.p and oe.w = c.w and oe.q = c.q
         left join further x on x.t = c.t and x.p = c.p and x.w = c.w and x.q = c.q
-        left join readers r on r.t = c.t and r.p = c.p and r.w = c.w and r.q = c.q
         left join l on l.t = c.t and l.p = c.p and l.o = c.o
         left join first_seen f on f.t = c.t and f.p = c.p and f.w = c.w and f.q = c.q
         left join last_seen g on g.t = c.t and g.p = c.p and g.w = c.w and g.q = c.q""",
 }
 """What `life` holds besides fates; each step may use those of the plan and those before it."""
 
-WIDE = pa.schema([*LIFE, ("further", pa.int64())])
-"""Rows of life with the first further offset of a duplicated message."""
+WIDE = pa.schema([*LIFE, ("further", pa.int64()), ("evidence", pa.list_(pa.string()))])
+"""Rows of life with the first further offset of a duplicated message, and what the cause rests on."""
 
 
-def attribute(evidence: Evidence, table: Any) -> Any:
-    """Rows of `life_all` as rows of life, with causes; in any order, of any partitions."""
+def attribute(evidence: Evidence, table: pa.Table) -> pa.Table:
+    """Rows of `life_all` as rows of `WIDE`, with causes; in any order, of any partitions."""
     parts = [_of_partition(evidence, mine) for mine in _partitions(table)]
     return pa.concat_tables(parts) if parts else WIDE.empty_table()
 
 
-def _partitions(table: Any) -> Iterator[Any]:
+def _partitions(table: pa.Table) -> Iterator[pa.Table]:
     for key in table.group_by(["topic", "partition"]).aggregate([]).to_pylist():
         same = pc.and_(pc.equal(table["topic"], key["topic"]), pc.equal(table["partition"], key["partition"]))
         yield table.filter(same)
 
 
-def _of_partition(evidence: Evidence, table: Any) -> Any:
-    context = Context(table["topic"][0].as_py(), table["partition"][0].as_py())
-    outcome = outcome_codes(table["outcome"], context.name)
-    sends = Sends(numbers(table, "writer"), numbers(table, "seq"), outcome, numbers(table, "at_offset"))
-    names = pa.array(list(FATE))
-    fate = pc.index_in(table["fate"], value_set=names).to_numpy().astype(np.int8)
-    nobody = np.full(len(sends), -1, dtype=np.int64)
-    fates = Fates(
-        fate,
-        numbers(table, "copies").astype(np.int32),
-        numbers(table, "found"),
-        numbers(table, "found_epoch"),
-        numbers(table, "further"),
-        nobody,
-        nobody,
+def _of_partition(evidence: Evidence, table: pa.Table) -> pa.Table:
+    partition = Partition(topic=table["topic"][0].as_py(), number=table["partition"][0].as_py())
+    nothing = np.full(table.num_rows, -1, dtype=np.int64)
+    unused = np.zeros(table.num_rows, dtype=bool)
+    sends = Sends(
+        writer=numbers(table, "writer"),
+        seq=numbers(table, "seq"),
+        outcome=outcome_codes(table["outcome"], partition.name),
+        offset=numbers(table, "at_offset"),
+        sent_ns=numbers(table, "sent_ns"),
+        aborted=unused,
+        visible=unused,
     )
-    columns = ("first_broker", "last_broker", "last_offset", "last_epoch", "gone_ns")
-    seen = Sightings(*(numbers(table, name).astype(np.int64) for name in columns))
+    fates = Fates(
+        fate=pc.index_in(table["fate"], value_set=pa.array(list(CODE))).to_numpy().astype(np.int8),
+        copies=numbers(table, "copies").astype(np.int32),
+        found_offset=numbers(table, "found"),
+        found_epoch=numbers(table, "found_epoch"),
+        extra_offset=numbers(table, "further"),
+        holders=nothing,
+        overwriter=nothing,
+        reads=numbers(table, "reads"),
+    )
+    seen = Sightings(
+        first_broker=numbers(table, "first_broker").astype(np.int64),
+        last_broker=numbers(table, "last_broker").astype(np.int64),
+        last_offset=numbers(table, "last_offset").astype(np.int64),
+        last_epoch=numbers(table, "last_epoch").astype(np.int64),
+        gone_ns=numbers(table, "gone_ns").astype(np.int64),
+    )
     none = pa.scalar([], pa.list_(pa.int32()))
-    holders = pc.coalesce(table["brokers"].cast(pa.list_(pa.int32())), none)
-    overwriters = table["overwritten_by"]
-    read = numbers(table, "reads")
-    life = attributed(context, evidence, table, sends, fates, read, seen, holders, overwriters)
-    return life.append_column("further", table["further"].cast(pa.int64())).cast(WIDE)
+    life = attributed(
+        partition,
+        evidence,
+        table=table,
+        sends=sends,
+        fates=fates,
+        seen=seen,
+        holders=pc.coalesce(table["brokers"].cast(pa.list_(pa.int32())), none),
+        overwriters=table["overwritten_by"],
+    )
+    wide = life.table.append_column("further", table["further"].cast(pa.int64()))
+    return wide.append_column("evidence", life.evidence).cast(WIDE)
 
 
-def life(session: Any, evidence: Evidence) -> Any:
-    """Life as a DataFrame (inside the plan, `whole=True`), with `further` as its last column."""
+def life(session: SparkSession, evidence: Evidence) -> DataFrame:
+    """Life as a DataFrame (inside the plan, `whole_rows=True`), with the columns of `WIDE`."""
 
-    def work(batches: Iterator[Any]) -> Iterator[Any]:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield from attribute(evidence, pa.Table.from_batches([batch])).to_batches()
 
-    return session.table("life_all").mapInArrow(work, f"{ddl(LIFE)}, further bigint")
+    return session.table("life_all").mapInArrow(work, ddl(WIDE))
 
 
-_CARRIED = ("acked_by", "acked_during", "acked_fault", "last_broker", "cause")
+_CARRIED = ("acked_by", "acked_during", "acked_fault", "last_broker", "cause", "evidence")
 
 
-def findings(session: Any, life_view: str) -> Any:
+def findings(session: SparkSession, life_view: str) -> DataFrame:
     """Findings as a DataFrame (inside the plan); messages bring what ``life_view`` says of them.
 
     What replicas or readers disagree about is told by class, place and message alone.
@@ -150,8 +172,7 @@ def findings(session: Any, life_view: str) -> Any:
         "found_offset": "coalesce(l.further, l.found_offset)",
         "count": "case when m.class = 'undetermined' then coalesce(u.n, 0) else 1 end",
         "acked_ns": "case when l.outcome = 'ok' then l.done_ns end",
-        "detail": "case when m.class = 'undetermined' then "
-        "'the final read did not reach the end of every log that could hold them' end",
+        "detail": f"case when m.class = 'undetermined' then '{INCOMPLETE}' end",
         "expected": "false",
         **{name: f"l.{name}" for name in _CARRIED},
     }

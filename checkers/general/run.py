@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,9 +21,8 @@ from checkers.claims.expected import marked_frame, told
 from checkers.claims.moments import Moments
 from checkers.evidence import Evidence
 from checkers.general import life as whole
-from checkers.general import steps as general
+from checkers.general.views import plan
 from checkers.health import check_health
-from checkers.partition.fates import MOST_REPLICAS
 from checkers.spark.views import table_frame
 from checkers.tables.output import FINDING, TALLY, ddl
 from checkers.tables.paths import inside, is_folder, is_uri, put
@@ -39,7 +37,7 @@ PLANS = ("auto", "fast", "general")
 
 
 def choose_plan(source: Source, evidence: Evidence, wanted: str) -> str:
-    """`fast` wherever it serves: paths that every worker reads, and at most 62 replicas of a partition."""
+    """`fast` wherever it serves: paths that every worker reads."""
     if wanted not in PLANS:
         raise UsageError(f"There is no plan {wanted!r}; it is one of {', '.join(PLANS)}.")
     if is_uri(source.folder):
@@ -48,10 +46,7 @@ def choose_plan(source: Source, evidence: Evidence, wanted: str) -> str:
                 f"The fast plan reads paths, not {source.folder}; leave --plan out, or mount the folder."
             )
         return "general"
-    if wanted == "auto":
-        replicas = Counter((row["topic"], row["partition"]) for row in evidence.rows("replicas"))
-        return "general" if max(replicas.values(), default=0) > MOST_REPLICAS else "fast"
-    return wanted
+    return "fast" if wanted == "auto" else wanted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,10 +109,10 @@ def judge_generally(
     scratch = inside(out or source.folder, f".acked-judge-{uuid.uuid4().hex[:8]}")
     life = inside(scratch, "life.parquet")
     try:
-        with general.plan(session, source, whole_rows=True):
+        with plan(session, source, whole_rows=True):
             whole.life(session, evidence).write.parquet(inside(scratch, "wide"))
             wide = session.read.parquet(inside(scratch, "wide"))
-            wide.drop("further").write.parquet(life)
+            wide.drop("further", "evidence").write.parquet(life)
             wide.createOrReplaceTempView("x_life")
             whole.findings(session, "x_life").write.parquet(inside(scratch, "found"))
         found = session.read.schema(ddl(FINDING)).parquet(inside(scratch, "found"))
@@ -166,7 +161,7 @@ _IMPOSSIBLE = {
     "copies": ("broker < 0", "`offset` < 0"),
 }
 _ONCE = {
-    "sends": ("topic", "partition", "writer", "seq"),
+    "sends": ("writer", "seq"),
     "copies": ("topic", "partition", "broker", "offset"),
 }
 

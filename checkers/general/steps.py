@@ -7,19 +7,15 @@ understand too; columns have one-letter names where SQL reserves the long ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Mapping
 
-from checkers.general import life as whole
-from checkers.spark.views import table_frame
-from checkers.tables.source import Source
+from checkers.partition.fate import FATES
 
 BASE: Mapping[str, tuple[str, str]] = {
     "s": (
         "sends",
         "topic as t, partition as p, writer as w, seq as q, coalesce(outcome, 'info') as outcome, "
-        "case when {offset} >= 0 then {offset} end as o, coalesce(txn, -1) as txn",
+        "case when {offset} >= 0 then {offset} end as o, txn, sent_ns",
     ),
     "c": (
         "copies",
@@ -38,23 +34,32 @@ BASE: Mapping[str, tuple[str, str]] = {
         "reads",
         "topic as t, partition as p, reader as rd, ns, {offset} as o, coalesce(writer, -1) as w, "
         "coalesce(seq, -1) as q, {group} as g, coalesce(isolation = 'read_committed', false) as committed, "
-        "case when {group} is null then concat('r', reader) else concat('g', {group}) end as stream",
+        "case when {group} is null then concat('r', reader) else concat('g', {group}) end as stream, "
+        "{row} as nth",
     ),
     "ge": ("groups", "ns, {group} as g, reader as rd, event, topic as t, partition as p, {offset} as o"),
     "tx": ("transactions", "writer as w, txn, event"),
 }
-"""Working tables: name, table of the history, and columns ({offset} and {group} stand quoted)."""
+"""Working tables: name, table of the history, and columns.
+
+{offset} and {group} stand for the quoted names, {row} for the number of the row in its file.
+"""
 
 STEPS: Mapping[str, str] = {
+    # Transactions, and the messages with what became of theirs.
+    "ended": """
+        select w, txn, bool_or(event = 'aborted') as aborted, bool_or(event = 'committed') as committed
+        from tx group by w, txn""",
+    "sm": """
+        select s.*, coalesce(z.aborted, false) as aborted,
+               (s.txn is null or coalesce(z.committed, false)) and not coalesce(z.aborted, false) as visible
+        from s left join ended z on z.w = s.w and z.txn = s.txn""",
+    # Partitions, and the log that counts.
     "tp": "select t, p from s union select t, p from c union select t, p from r",
-    "k": """
-        select c.*, (c.intact and c.at_home and not c.control) as good, s.q is not null as known
-        from c left join s on s.t = c.t and s.p = c.p and s.w = c.w and s.q = c.q
-                           and c.intact and c.at_home and not c.control""",
+    "spans": "select t, p, b, min(o) as begin_o, max(o) as end_o from c group by t, p, b",
     "ends": """
-        select t, p, b, e, o from (
-            select t, p, b, e, o, row_number() over (partition by t, p, b order by o desc) as rn from c) z
-        where rn = 1""",
+        select c.t, c.p, c.b, c.e, c.o from c
+        join spans z on z.t = c.t and z.p = c.p and z.b = c.b and z.end_o = c.o""",
     "about": """
         select tp.t, tp.p, count(n.b) as listed,
                coalesce(sum(case when n.leader then 1 else 0 end), 0) as leaders,
@@ -71,7 +76,7 @@ STEPS: Mapping[str, str] = {
         union all
         select a.t, a.p, ends.b, ends.e, ends.o from about a
         join ends on ends.t = a.t and ends.p = a.p where a.whole = 0""",
-    "ref": """
+    "chosen": """
         select a.t, a.p, a.compacted,
                case when a.leaders = 1 and a.leader is not null then a.leader else z.b end as rb,
                case when a.any_listed and a.listed = 0 then false
@@ -81,77 +86,117 @@ STEPS: Mapping[str, str] = {
         from about a left join (
             select t, p, b, row_number() over (partition by t, p order by e desc, o desc, b) as rn
             from candidates) z on z.t = a.t and z.p = a.p and z.rn = 1""",
-    "l": "select k.* from k join ref on ref.t = k.t and ref.p = k.p and ref.rb = k.b",
-    "held": """
-        select k.t, k.p, k.w, k.q, count(distinct k.b) as holders,
-               bool_or(coalesce(n.in_sync, true)) as in_sync
-        from k left join n on n.t = k.t and n.p = k.p and n.b = k.b
-        where k.known group by k.t, k.p, k.w, k.q""",
-    "own": """
-        select l.t, l.p, l.w, l.q, count(*) as copies, min(l.o) as first_o,
-               max(case when l.o = s.o then l.o end) as exact_o
-        from l join s on s.t = l.t and s.p = l.p and s.w = l.w and s.q = l.q
-        where l.known group by l.t, l.p, l.w, l.q""",
-    "readers": "select t, p, w, q, count(*) as reads from r group by t, p, w, q",
-    "damaged": "select distinct t, p, o from c where not intact",
-    "last_o": "select t, p, max(o) as end_o, min(o) as begin_o from l group by t, p",
-    "m": """
-        select s.*, ref.rb, ref.conclusive, coalesce(own.copies, 0) as copies,
-               coalesce(own.exact_o, own.first_o) as found, coalesce(held.holders, 0) as holders,
-               coalesce(held.in_sync, false) as in_sync, coalesce(readers.reads, 0) as reads,
-               d.o is not null as at_damage, l.o is not null as at_record,
-               coalesce(l.good and not l.known, false) as at_foreign,
-               (s.o < coalesce(n.log_start, -1)
-                or (ref.compacted and s.o < case when coalesce(n.leo, -1) >= 0 then n.leo
-                                                 else coalesce(last_o.end_o, -1) + 1 end)) as explained
-        from s join ref on ref.t = s.t and ref.p = s.p
-        left join own on own.t = s.t and own.p = s.p and own.w = s.w and own.q = s.q
-        left join held on held.t = s.t and held.p = s.p and held.w = s.w and held.q = s.q
-        left join readers on readers.t = s.t and readers.p = s.p and readers.w = s.w and readers.q = s.q
-        left join damaged d on d.t = s.t and d.p = s.p and d.o = s.o
-        left join l on l.t = s.t and l.p = s.p and l.o = s.o
-        left join n on n.t = s.t and n.p = s.p and n.b = ref.rb
-        left join last_o on last_o.t = s.t and last_o.p = s.p""",
-    "fated": """
-        select m.*, case
-            when outcome = 'fail' and holders > 0 then 'phantom'
-            when outcome = 'fail' then case when conclusive then 'failed' else 'undetermined' end
-            when copies > 1 then 'duplicated'
-            when outcome = 'info' and copies = 1 then 'unknown_kept'
-            when outcome = 'info' and holders > 0 then 'unknown_dropped'
-            when outcome = 'info' then case when conclusive then 'unknown_dropped' else 'undetermined' end
-            when holders > 0 and copies = 0 then case when conclusive then 'diverged' else 'kept' end
-            when holders > 0 and o is not null and found <> o then 'moved'
-            when holders > 0 then 'kept'
-            when o is not null and explained and not at_record then 'retired'
-            when o is not null and at_damage then 'corrupt'
-            when o is not null and at_foreign then 'overwritten'
-            when not conclusive then 'undetermined'
-            when reads > 0 then 'lost_after_read'
-            else 'lost' end as fate
-        from m""",
-    "stray": """
-        select t, p, o, w, q, class from (
+    "ref": """
+        select h.t, h.p, h.rb, h.compacted, h.conclusive, coalesce(n.log_start, -1) as start_o,
+               case when coalesce(n.leo, -1) >= 0 then n.leo else coalesce(z.end_o + 1, 0) end as end_o
+        from chosen h left join n on n.t = h.t and n.p = h.p and n.b = h.rb
+        left join spans z on z.t = h.t and z.p = h.p and z.b = h.rb""",
+    # Records: whose they are. `known`: a message of this partition, damaged or not; `elsewhere`: of another.
+    "records": """
+        select c.*,
+               coalesce(h.t = c.t and h.p = c.p, false) and not c.control
+               and (c.at_home or not c.intact) as known,
+               coalesce(h.t <> c.t or h.p <> c.p, false) as elsewhere,
+               coalesce(n.in_sync, true) as in_sync
+        from c left join s h on h.w = c.w and h.q = c.q
+        left join n on n.t = c.t and n.p = c.p and n.b = c.b""",
+    "readers": "select t, p, w, q, count(*) as reads, max(o) as o from r group by t, p, w, q",
+    # Records damaged beyond recognition: another replica's record, or else the newest message acknowledged
+    # there of which no intact copy is left, says whose they are.
+    "unreadable": "select distinct t, p, o from records where not intact and not control and not known",
+    "beside": """
+        select t, p, o, w, q from (
             select k.t, k.p, k.o, k.w, k.q,
-                   case when not k.intact then 'corrupt' when not k.at_home then 'misrouted'
-                        else 'foreign' end as class,
                    row_number() over (partition by k.t, k.p, k.o
                                       order by case when k.b = ref.rb then 0 else 1 end, k.b) as rn
-            from k join ref on ref.t = k.t and ref.p = k.p
-            where not k.control and (not k.intact or not k.at_home or not k.known)) z where rn = 1""",
-    "homes": """
-        select distinct s.w, s.q, s.t, s.p from s
-        join stray on stray.w = s.w and stray.q = s.q and stray.class <> 'corrupt'""",
+            from records k join unreadable u on u.t = k.t and u.p = k.p and u.o = k.o
+            join ref on ref.t = k.t and ref.p = k.p where k.known) z where rn = 1""",
+    "claims": """
+        select t, p, o, w, q from (
+            select u.t, u.p, u.o, s.w, s.q,
+                   row_number() over (partition by u.t, u.p, u.o
+                                      order by s.sent_ns desc, s.w desc, s.q desc) as rn
+            from s left join readers on readers.t = s.t and readers.p = s.p
+                                    and readers.w = s.w and readers.q = s.q
+            join unreadable u on u.t = s.t and u.p = s.p and u.o = coalesce(s.o, readers.o)
+            left join beside x on x.t = u.t and x.p = u.p and x.o = u.o
+            left join (select distinct t, p, w, q from records where known and intact) g
+              on g.t = s.t and g.p = s.p and g.w = s.w and g.q = s.q
+            where s.outcome <> 'fail' and x.o is null and g.q is null) z where rn = 1""",
+    "k": """
+        select k.*, case when k.known then k.w else z.w end as mw,
+               case when k.known then k.q else z.q end as mq
+        from records k left join (select * from beside union all select * from claims) z
+          on z.t = k.t and z.p = k.p and z.o = k.o and not k.intact and not k.control and not k.known""",
+    "l": "select k.* from k join ref on ref.t = k.t and ref.p = k.p and ref.rb = k.b",
+    "held": """
+        select t, p, mw as w, mq as q, count(distinct case when intact then b end) as holders,
+               bool_or(not intact) as damaged, bool_or(in_sync and intact) as in_sync
+        from k where mq is not null group by t, p, mw, mq""",
+    "on_replica": """
+        select t, p, w, q, o, e from (
+            select t, p, mw as w, mq as q, o, e,
+                   row_number() over (partition by t, p, mw, mq order by b, o) as rn
+            from k where mq is not null) z where rn = 1""",
+    "own": """
+        select l.t, l.p, l.mw as w, l.mq as q, count(*) as copies, min(l.o) as first_o,
+               max(case when l.o = s.o then l.o end) as exact_o
+        from l join s on s.t = l.t and s.p = l.p and s.w = l.mw and s.q = l.mq
+        group by l.t, l.p, l.mw, l.mq""",
+    "homes": "select distinct w, q from records where elsewhere and intact and not control",
+    # Fates.
+    "m": """
+        select s.*, ref.rb, ref.conclusive, ref.compacted, ref.start_o, ref.end_o,
+               coalesce(own.copies, 0) as copies, coalesce(own.exact_o, own.first_o) as found,
+               coalesce(held.holders, 0) as holders, coalesce(held.damaged, false) as damaged,
+               coalesce(held.in_sync, false) as in_sync, coalesce(readers.reads, 0) as reads,
+               coalesce(s.o, f.o, readers.o) as place, f.o as follower_o, f.e as follower_e,
+               coalesce(l.intact and not l.control and not l.known and not l.elsewhere, false) as at_foreign,
+               homes.q is not null as away
+        from sm s join ref on ref.t = s.t and ref.p = s.p
+        left join own on own.t = s.t and own.p = s.p and own.w = s.w and own.q = s.q
+        left join held on held.t = s.t and held.p = s.p and held.w = s.w and held.q = s.q
+        left join on_replica f on f.t = s.t and f.p = s.p and f.w = s.w and f.q = s.q
+        left join readers on readers.t = s.t and readers.p = s.p and readers.w = s.w and readers.q = s.q
+        left join l on l.t = s.t and l.p = s.p and l.o = s.o
+        left join homes on homes.w = s.w and homes.q = s.q""",
+    "placed": """
+        select m.*, case when m.place is null then m.conclusive and (m.compacted or m.start_o > 0)
+                         else l.o is null and (m.place < m.start_o or (m.compacted and m.place < m.end_o))
+                    end as retired
+        from m left join l on l.t = m.t and l.p = m.p and l.o = m.place""",
+    "fated": """
+        select z.*, case
+            when outcome = 'fail' and not aborted and (holders > 0 or damaged) then 'phantom'
+            when outcome = 'fail' then case when conclusive or aborted then 'failed' else 'undetermined' end
+            when copies > 1 then 'duplicated'
+            when copies = 1 and holders = 0 then 'corrupt'
+            when outcome = 'info' and copies = 1 then 'unknown_kept'
+            when outcome = 'info' and damaged and holders = 0 then 'corrupt'
+            when outcome = 'info' and holders = 0 and not conclusive and not aborted then 'undetermined'
+            when outcome = 'info' then 'unknown_dropped'
+            when copies = 1 and o is not null and found <> o then 'moved'
+            when copies = 1 then 'kept'
+            when away and holders = 0 and not damaged then 'misrouted'
+            when holders > 0 and not conclusive then 'kept'
+            when retired then 'retired'
+            when holders > 0 then 'diverged'
+            when damaged then 'corrupt'
+            when aborted then 'failed'
+            when not conclusive then 'undetermined'
+            when at_foreign then 'overwritten'
+            when reads > 0 then 'lost_after_read'
+            else 'lost' end as fate
+        from placed z""",
     "life_core": """
-        select f.t, f.p, f.w, f.q, f.outcome, f.o, f.copies, f.found, f.holders, f.in_sync, f.conclusive,
-               case when f.fate in ('lost', 'lost_after_read') and h.q is not null then 'misrouted'
-                    else f.fate end as fate, f.txn
-        from fated f left join (select distinct w, q from homes) h on h.w = f.w and h.q = f.q""",
+        select t, p, w, q, outcome, o, copies, holders, damaged, in_sync, conclusive, fate, aborted, visible,
+               sent_ns, start_o, end_o, compacted, reads,
+               case when fate = 'phantom' and copies = 0 then follower_o else found end as found,
+               case when fate = 'phantom' and copies = 0 then follower_e end as follower_e
+        from fated""",
     "found_messages": """
         select fate as class, t, p, coalesce(o, found) as o, w, q from life_core
-        where fate not in ('kept', 'failed', 'unknown_kept', 'unknown_dropped', 'retired', 'undetermined',
-                           'misrouted')
-          and not (fate = 'diverged' and in_sync)
+        where fate in ({of_message}) and not (fate = 'diverged' and in_sync)
         union all
         select 'undetermined', t, p, null, null, null from ref where not conclusive
         union all
@@ -159,128 +204,165 @@ STEPS: Mapping[str, str] = {
             select t, p, o, w, q, found, min(found) over (
                 partition by t, p, w order by q rows between 1 following and unbounded following) as later
             from life_core where outcome = 'ok' and fate = 'kept' and copies = 1) z where later < found""",
+    # Records that are a finding, one per offset, where no finding of a message speaks for them.
+    "claimed": """
+        select t, p, o from life_core where fate = 'overwritten'
+        union
+        select k.t, k.p, k.o from k
+        join life_core f on f.t = k.t and f.p = k.p and f.w = k.mw and f.q = k.mq
+        where (f.fate = 'corrupt' and not k.intact) or (f.fate = 'phantom' and f.copies = 0)""",
+    "odd": """
+        select t, p, o, w, q, class from (
+            select k.t, k.p, k.o, k.w, k.q,
+                   case when not k.intact then 'corrupt' when k.elsewhere then 'misrouted'
+                        else 'foreign' end as class,
+                   row_number() over (partition by k.t, k.p, k.o
+                                      order by case when k.b = ref.rb then 0 else 1 end, k.b) as rn
+            from k join ref on ref.t = k.t and ref.p = k.p
+            where not k.control and (not k.intact or not k.known)) z where rn = 1""",
+    "told": "select t, p, o from odd union select t, p, o from claimed",
     "found_strays": """
-        select case when x.class = 'corrupt' then 'corrupt' when h.q is not null then 'misrouted'
-                    else 'foreign' end as class, x.t, x.p, x.o,
-               case when x.w >= 0 then x.w end as w, case when x.q >= 0 then x.q end as q
-        from stray x
-        left join (select distinct a.t, a.p, a.o, a.q from stray a
-                   join homes on homes.w = a.w and homes.q = a.q and (homes.t <> a.t or homes.p <> a.p)) h
-          on h.t = x.t and h.p = x.p and h.o = x.o
-        left join (select distinct t, p, o from fated where fate in ('corrupt', 'overwritten')) told
-          on told.t = x.t and told.p = x.p and told.o = x.o
-        where told.o is null""",
+        select x.class, x.t, x.p, x.o, case when x.w >= 0 then x.w end as w,
+               case when x.q >= 0 then x.q end as q
+        from odd x left join claimed z on z.t = x.t and z.p = x.p and z.o = x.o where z.o is null""",
+    # Replicas against the reference, but for offsets that have a finding already.
     "followers": """
-        select z.t, z.p, z.b, z.begin_o, z.end_o, n.b is not null as listed,
-               coalesce(n.complete, true) as complete, coalesce(n.log_start, -1) as log_start
-        from (select t, p, b, min(o) as begin_o, max(o) as end_o from c group by t, p, b) z
-        join ref on ref.t = z.t and ref.p = z.p and ref.rb <> z.b
-        left join n on n.t = z.t and n.p = z.p and n.b = z.b
-        where coalesce(n.in_sync, true)""",
+        select ref.t, ref.p, coalesce(z.b, n.b) as b, coalesce(z.begin_o, -1) as begin_o,
+               coalesce(z.end_o, -1) as end_o, coalesce(n.complete, true) as complete,
+               coalesce(n.log_start, -1) as log_start, coalesce(n.leo, -1) as leo, ref.compacted
+        from (select t, p, b from spans union select t, p, b from n) a
+        join ref on ref.t = a.t and ref.p = a.p and ref.rb <> a.b
+        left join spans z on z.t = a.t and z.p = a.p and z.b = a.b
+        left join n on n.t = a.t and n.p = a.p and n.b = a.b
+        where coalesce(n.in_sync, true) and (z.b is not null or n.complete)""",
     "unmatched": """
         select f.t, f.p, f.b, l.o, l.w, l.q,
-               case when l.o < f.begin_o then 'head' when l.o > f.end_o then 'tail'
+               case when l.o > f.end_o then 'tail' when l.o < f.begin_o then 'head'
                     else 'middle' end as place,
-               f.listed, f.complete, f.log_start
-        from followers f join l on l.t = f.t and l.p = f.p
-        left join c on c.t = f.t and c.p = f.p and c.b = f.b and c.o = l.o where c.o is null""",
+               f.complete, f.compacted, f.leo
+        from followers f join l on l.t = f.t and l.p = f.p and l.o >= f.log_start
+        left join told on told.t = l.t and told.p = l.p and told.o = l.o
+        left join c on c.t = f.t and c.p = f.p and c.b = f.b and c.o = l.o
+        where c.o is null and told.o is null""",
     "ends_elsewhere": """
-        select u.t, u.p, u.b, u.place, min(u.o) as o from unmatched u
-        join ref on ref.t = u.t and ref.p = u.p
-        where (u.place = 'tail' and u.complete)
-           or (u.place = 'head' and not ref.compacted and (not u.listed or u.o >= u.log_start))
-        group by u.t, u.p, u.b, u.place""",
+        select t, p, b, place, min(o) as o from unmatched
+        where (place = 'tail' and complete and (not compacted or leo < 0 or o >= leo))
+           or (place = 'head' and not compacted)
+        group by t, p, b, place""",
     "differ": """
         select f.t, f.p, f.b, a.o, a.w, a.q from followers f
         join c a on a.t = f.t and a.p = f.p and a.b = f.b join l on l.t = a.t and l.p = a.p and l.o = a.o
         where a.w <> l.w or a.q <> l.q or a.control <> l.control
            or (a.e <> l.e and a.e >= 0 and l.e >= 0)
         union all
-        select u.t, u.p, u.b, u.o, u.w, u.q from unmatched u join ref on ref.t = u.t and ref.p = u.p
-        where u.place = 'middle' and not ref.compacted
+        select t, p, b, o, w, q from unmatched where place = 'middle' and not compacted
         union all
         select u.t, u.p, u.b, u.o, u.w, u.q from unmatched u
-        join ends_elsewhere z on z.t = u.t and z.p = u.p and z.b = u.b and z.o = u.o
+        join ends_elsewhere z on z.t = u.t and z.p = u.p and z.b = u.b and z.o = u.o and z.place = u.place
         union all
         select f.t, f.p, f.b, a.o, a.w, a.q from followers f
         join ref on ref.t = f.t and ref.p = f.p
-        join last_o on last_o.t = f.t and last_o.p = f.p
         join c a on a.t = f.t and a.p = f.p and a.b = f.b
         left join l on l.t = a.t and l.p = a.p and l.o = a.o
-        left join n on n.t = f.t and n.p = f.p and n.b = ref.rb
-        where l.o is null and (not ref.compacted or a.o > last_o.end_o)
-          and a.o >= coalesce(n.log_start, -1)
-        union all
-        select n.t, n.p, n.b + 1000000, l.o, l.w, l.q from n
-        join ref on ref.t = n.t and ref.p = n.p and ref.rb <> n.b
-        join last_o on last_o.t = n.t and last_o.p = n.p
-        join l on l.t = n.t and l.p = n.p and l.o = last_o.begin_o
-        left join ends on ends.t = n.t and ends.p = n.p and ends.b = n.b
-        where ends.b is null and n.complete and n.in_sync and n.log_start <= last_o.begin_o""",
+        where l.o is null and a.o >= ref.start_o and not (ref.compacted and a.o < ref.end_o)""",
     "found_differences": """
         select 'diverged' as class, d.t, d.p, d.o, case when d.w >= 0 then d.w end as w,
                case when d.q >= 0 then d.q end as q
-        from (select differ.*, row_number() over (partition by t, p, o order by b) as rn from differ) d
-        left join stray on stray.t = d.t and stray.p = d.p and stray.o = d.o
-        where d.rn = 1 and stray.o is null""",
+        from (select differ.*, row_number() over (partition by differ.t, differ.p, differ.o order by b) as rn
+              from differ left join told on told.t = differ.t and told.p = differ.p and told.o = differ.o
+              where told.o is null) d
+        where d.rn = 1""",
+    # What was handed over.
     "read_of": """
-        select r.*, lc.fate, lc.q is not null as known, lc.found, lc.o as acked_o,
-               coalesce(l.known, false) as there,
-               coalesce(l.known and l.w = r.w and l.q = r.q, false) as same,
-               (coalesce(lc.fate in ('unknown_dropped', 'failed'), false)
-                or (r.committed and coalesce(ab.w is not null, false))) as gone
+        select r.*, lc.fate, lc.q is not null as known, lc.found, lc.o as acked_o, lc.in_sync, lc.copies,
+               coalesce(lc.aborted, false) as aborted,
+               coalesce(l.mw = r.w and l.mq = r.q, false) as same,
+               l.o is null and (r.o < lc.start_o or (lc.compacted and r.o < lc.end_o)) as retired
         from r
         left join life_core lc on lc.t = r.t and lc.p = r.p and lc.w = r.w and lc.q = r.q
-        left join l on l.t = r.t and l.p = r.p and l.o = r.o
-        left join (select distinct w, txn from tx where event = 'aborted') ab
-          on ab.w = lc.w and ab.txn = lc.txn""",
+        left join l on l.t = r.t and l.p = r.p and l.o = r.o""",
+    "held_there": """
+        select distinct r.t, r.p, r.o, r.w, r.q from r
+        join k on k.t = r.t and k.p = r.p and k.o = r.o and not k.control
+              and ((k.w = r.w and k.q = r.q) or not k.intact)""",
     "found_reads": """
         select 'aborted_read' as class, t, p, o, w, q from (
-            select z.*, row_number() over (partition by t, p, w, q order by ns) as rn
-            from read_of z where gone and known) y where rn = 1
+            select z.*, row_number() over (partition by t, p, w, q order by ns, nth) as rn from read_of z
+            where known and case when aborted then committed
+                                 else fate = 'failed'
+                                      or (fate = 'unknown_dropped' and not in_sync and not retired) end) y
+        where rn = 1
         union all
-        select distinct 'offset_conflict', t, p, o, case when w >= 0 then w end,
-               case when q >= 0 then q end
-        from read_of where not gone and (
-            (known and fate in ('kept', 'unknown_kept', 'duplicated', 'moved', 'phantom') and not same
-             and found is not null and not coalesce(o = found, false) and not coalesce(o = acked_o, false))
-            or (not known and there))""",
+        select distinct 'aborted_read', z.t, z.p, z.o, case when z.w >= 0 then z.w end,
+               case when z.q >= 0 then z.q end
+        from read_of z left join held_there h
+          on h.t = z.t and h.p = z.p and h.o = z.o and h.w = z.w and h.q = z.q
+        where not z.known and h.o is null
+        union all
+        select distinct 'offset_conflict', t, p, o, w, q from read_of
+        where known and fate in ('kept', 'unknown_kept', 'duplicated', 'moved', 'phantom') and copies > 0
+          and not (committed and aborted) and not same and o <> found and coalesce(o <> acked_o, true)
+          and not retired""",
+    # The order in which it was handed over.
+    "sequence": """
+        select r.*, row_number() over (partition by t, p, stream order by ns, nth) as n from r""",
     "steps": """
-        select * from (
-            select r.*,
-                   lag(o) over (partition by t, p, stream order by ns) as po,
-                   lag(w) over (partition by t, p, stream order by ns) as pw,
-                   lag(q) over (partition by t, p, stream order by ns) as pq,
-                   lag(ns) over (partition by t, p, stream order by ns) as pns
-            from r) z where po is not null and o <> po + 1""",
+        select z.* from (
+            select a.*, lag(o) over (partition by t, p, stream order by n) as po,
+                   lag(w) over (partition by t, p, stream order by n) as pw,
+                   lag(q) over (partition by t, p, stream order by n) as pq,
+                   lag(ns) over (partition by t, p, stream order by n) as pns,
+                   lag(rd) over (partition by t, p, stream order by n) as prd
+            from sequence a) z where po is not null and o <> po + 1""",
     "asked": """
-        select distinct z.t, z.p, z.stream, z.ns from steps z join ge
-          on ge.event = 'sought' and ge.rd = z.rd and ge.ns between z.pns and z.ns
-         and ((ge.t = z.t and ge.p = z.p) or (ge.t is null and ge.p is null))""",
-    "commits": "select ns, g, t, p, o from ge where event = 'committed' and o is not null",
+        select z.t, z.p, z.stream, z.n, bool_or(ge.event = 'sought') as sought,
+               bool_or(ge.event = 'assigned') as assigned
+        from steps z join ge
+          on ge.event in ('sought', 'assigned') and ge.rd = z.rd and ge.ns between z.pns and z.ns
+         and ((ge.t = z.t and ge.p = z.p) or (ge.t is null and ge.p is null))
+        group by z.t, z.p, z.stream, z.n""",
+    "committed": """
+        select t, p, stream, n, o from (
+            select z.t, z.p, z.stream, z.n, ge.o, row_number() over (
+                partition by z.t, z.p, z.stream, z.n order by ge.ns desc, ge.o desc) as rn
+            from steps z join ge on ge.event = 'committed' and ge.o is not null and ge.g = z.g
+                                and ge.t = z.t and ge.p = z.p and ge.ns <= z.ns) y where rn = 1""",
+    "moves": """
+        select z.*, co.o as committed_o, z.o <= z.po as back,
+               coalesce(a.sought, false) or (coalesce(a.assigned, false) and z.g is null) as moved,
+               z.g is not null and (coalesce(a.assigned, false) or z.rd <> z.prd) as handover
+        from steps z
+        left join asked a on a.t = z.t and a.p = z.p and a.stream = z.stream and a.n = z.n
+        left join committed co on co.t = z.t and co.p = z.p and co.stream = z.stream and co.n = z.n""",
     "backward": """
-        select z.t, z.p, z.stream, z.ns, z.g, z.o, z.w, z.q from steps z
-        join l on l.t = z.t and l.p = z.p and l.o = z.po and l.w = z.pw and l.q = z.pq
-        left join asked on asked.t = z.t and asked.p = z.p and asked.stream = z.stream and asked.ns = z.ns
-        where z.o <= z.po and asked.ns is null""",
-    "innocent": """
-        select b.t, b.p, b.stream, b.ns from backward b
-        join (select distinct t, p, g from commits) any_c on any_c.t = b.t and any_c.p = b.p and any_c.g = b.g
-        left join commits c on c.t = b.t and c.p = b.p and c.g = b.g and c.ns <= b.ns
-        group by b.t, b.p, b.stream, b.ns, b.o having b.o >= coalesce(max_by(c.o, c.ns), 0)""",
+        select z.* from moves z join l on l.t = z.t and l.p = z.p and l.o = z.po and l.w = z.pw and l.q = z.pq
+        where z.back and not z.moved and (z.g is null or z.o < coalesce(z.committed_o, -1))""",
+    "forward": """
+        select z.t, z.p, z.stream, z.n, z.o, z.ns, z.committed, max(a.ns) as since_ns, min(b.ns) as until_ns,
+               case when z.handover and z.committed_o - 1 > z.po then z.committed_o - 1 else z.po end as low
+        from moves z
+        left join ge a on a.event = 'sought' and a.ns <= z.pns
+                      and ((z.g is null and a.rd = z.rd) or (z.g is not null and a.g = z.g))
+                      and ((a.t = z.t and a.p = z.p) or (a.t is null and a.p is null))
+        left join ge b on b.event = 'sought' and b.ns >= z.ns
+                      and ((z.g is null and b.rd = z.rd) or (z.g is not null and b.g = z.g))
+                      and ((b.t = z.t and b.p = z.p) or (b.t is null and b.p is null))
+        where not z.back and not z.moved and not (z.handover and z.committed_o is null)
+        group by z.t, z.p, z.stream, z.n, z.o, z.ns, z.committed, z.handover, z.committed_o, z.po""",
+    "passed": """
+        select z.t, z.p, z.stream, z.n, z.since_ns, z.until_ns, l.o, l.mw, l.mq from forward z
+        join l on l.t = z.t and l.p = z.p and l.o > z.low and l.o < z.o and l.intact and l.mq is not null
+        join sm on sm.t = l.t and sm.p = l.p and sm.w = l.mw and sm.q = l.mq
+               and sm.sent_ns <= z.ns and (sm.visible or not z.committed)""",
     "jumped": """
-        select z.t, z.p, z.stream, z.ns, min(l.o) as o from steps z
-        join l on l.t = z.t and l.p = z.p and l.o > z.po and l.o < z.o and l.good and l.known
-        left join asked on asked.t = z.t and asked.p = z.p and asked.stream = z.stream and asked.ns = z.ns
-        where z.o > z.po and asked.ns is null
-          and not (z.committed and exists (select 1 from tx where event = 'aborted'))
-        group by z.t, z.p, z.stream, z.ns""",
+        select z.t, z.p, z.stream, z.n, min(z.o) as o from passed z
+        left join r x on x.t = z.t and x.p = z.p and x.stream = z.stream and x.w = z.mw and x.q = z.mq
+                     and (z.since_ns is null or x.ns >= z.since_ns)
+                     and (z.until_ns is null or x.ns <= z.until_ns)
+        where x.o is null group by z.t, z.p, z.stream, z.n""",
     "found_steps": """
-        select case when b.g is null then 'non_monotonic' else 'replay' end as class, b.t, b.p, b.o,
-               case when b.w >= 0 then b.w end as w, case when b.q >= 0 then b.q end as q
-        from backward b left join innocent i
-          on i.t = b.t and i.p = b.p and i.stream = b.stream and i.ns = b.ns
-        where b.g is null or i.ns is null
+        select case when g is null then 'non_monotonic' else 'replay' end as class, t, p, o,
+               case when w >= 0 then w end as w, case when q >= 0 then q end as q from backward
         union all
         select 'skip', j.t, j.p, j.o, l.w, l.q from jumped j
         join l on l.t = j.t and l.p = j.p and l.o = j.o""",
@@ -289,60 +371,17 @@ STEPS: Mapping[str, str] = {
         union all select * from found_differences union all select * from found_reads
         union all select * from found_steps""",
 }
-"""The plan, step by step; each may use the working tables and every step before it."""
+"""The plan, step by step; each may use the working tables and every step before it.
+
+{of_message} stands for the fates that are findings of messages.
+"""
 
 
-SHARED = ("k", "ref", "l", "life_core", "stray", "homes", "unmatched", "steps", "found_all")
+def sql_of(step: str) -> str:
+    """The SQL of a step, with the names of fates filled in."""
+    names = ", ".join(f"'{fate.name}'" for fate in FATES if fate.of_message)
+    return step.replace("{of_message}", names)
+
+
+SHARED = ("ref", "records", "k", "l", "life_core", "odd", "told", "unmatched", "moves", "found_all")
 """Steps that several others use: computed once, and cut off from what they were computed from."""
-
-
-@contextmanager
-def plan(session: Any, source: Source, *, whole_rows: bool = False) -> Iterator[None]:
-    """Register the working tables and all steps as temporary views, for as long as the context lasts.
-
-    ``whole_rows`` adds the steps of `checkers.general.life`, so that life and findings have all columns.
-    """
-    base = {**BASE, **(whole.BASE if whole_rows else {})}
-    steps = {**STEPS, **(whole.STEPS if whole_rows else {})}
-    names = [*base, *steps]
-    try:
-        for name, (table, columns) in base.items():
-            quoted = columns.format(offset="`offset`", group="`group`")
-            table_frame(session, source, table).selectExpr(*_split(quoted)).createOrReplaceTempView(name)
-        for name, text in steps.items():
-            frame = session.sql(text)
-            if name in SHARED:
-                frame = frame.localCheckpoint()
-            frame.createOrReplaceTempView(name)
-        yield
-    finally:
-        for name in names:
-            session.catalog.dropTempView(name)
-
-
-def _split(columns: str) -> list[str]:
-    """A list of expressions, split at the commas that stand in no brackets."""
-    parts, depth, current = [], 0, ""
-    for letter in columns:
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and depth == 0:
-            parts.append(current.strip())
-            current = ""
-        else:
-            current += letter
-    return [*parts, current.strip()]
-
-
-def findings(session: Any) -> Any:
-    """Findings as a DataFrame (inside `plan`): class, topic, partition, offset, writer, seq."""
-    return session.sql(
-        "select class, t as topic, p as partition, o as `offset`, w as writer, q as seq from found_all"
-    )
-
-
-def fates(session: Any) -> Any:
-    """Fates as a DataFrame (inside `plan`): topic, partition, writer, seq, outcome, offset, copies, fate."""
-    return session.sql(
-        "select t as topic, p as partition, w as writer, q as seq, outcome, o as `offset`, copies, "
-        "found as found_offset, fate from life_core"
-    )

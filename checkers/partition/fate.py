@@ -7,12 +7,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of a message: whether it is a finding, and whether an acknowledged message is gone."""
+    """What became of a message.
+
+    ``finding``: it is an anomaly. ``loss``: an acknowledged message is gone.
+    """
 
     name: str
     meaning: str
     finding: bool = False
     loss: bool = False
+
+    @property
+    def of_message(self) -> bool:
+        """Whether each such message is a finding of its own."""
+        return self.finding and self.name not in ("misrouted", "undetermined")
 
 
 FATES = (
@@ -33,13 +41,13 @@ FATES = (
         loss=True,
     ),
     Fate("diverged", "on a follower, but not in the leader's final log", finding=True, loss=True),
-    Fate("corrupt", "its bytes in the final log are damaged", finding=True),
+    Fate("corrupt", "its bytes in the final log are damaged, and no replica has a good copy", finding=True),
     Fate("misrouted", "found in another partition than the one it was sent to", finding=True),
-    Fate("phantom", "reported as definitely failed, yet in the final log", finding=True),
-    Fate("failed", "definitely failed, and absent"),
+    Fate("phantom", "reported as definitely failed, yet in the log of a replica", finding=True),
+    Fate("failed", "definitely failed, and absent; or of an aborted transaction, and no reader is to see it"),
     Fate("unknown_kept", "outcome unknown; it is in the final log"),
     Fate("unknown_dropped", "outcome unknown; it is not in the final log"),
-    Fate("retired", "absent because retention or compaction removed it"),
+    Fate("retired", "absent where retention or compaction may have removed it"),
     Fate("undetermined", "absent as far as was read, but the read did not reach the log's end", finding=True),
 )
 """Every message has exactly one fate; a fate's code is its place in this tuple."""

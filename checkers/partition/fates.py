@@ -1,248 +1,232 @@
 """What became of each message of one topic partition: vectorised, pure, arrays in and arrays out.
 
-The *reference* is the log that counts: the leader's where it is known, else the most advanced replica. A
-message is lost only if no replica holds it. Absence proves nothing unless the final read was whole.
+A message is lost only if no replica holds it. Absence proves nothing unless the final read was whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.partition.fate import CODE
-from checkers.partition.keys import KeyIndex
-from harness.errors import BadDataError
+from checkers.partition.fate import CODE, FATES
+from checkers.partition.logs import NOBODY, OWN, Log, Partition, reference_of
+from checkers.partition.messages import FAIL, INFO, OK, Reads, Sends
+from checkers.partition.types import Flags, Ints
 
-OK, FAIL, INFO = 0, 1, 2
-MOST_REPLICAS = 62
-"""The holders of a message are bits of one number."""
-
-FATE_NAMES = tuple(CODE)
-FATE = CODE
+_BITS = 62
+"""So many replicas fit into the bits of one machine word."""
 
 
-@dataclass(frozen=True)
-class Sends:
-    """Columns of `sends` that decide a fate; -1 stands for null."""
-
-    writer: Any
-    seq: Any
-    outcome: Any
-    offset: Any
-
-    def __len__(self) -> int:
-        return len(self.seq)
-
-
-@dataclass(frozen=True)
-class Log:
-    """One replica's final log, by rising offset; ``row`` is the message in `sends`, -1 if nobody sent it.
-
-    ``good`` marks records that count as a copy of their message: not a marker, intact, at home.
-    """
-
-    broker: int
-    offset: Any
-    epoch: Any
-    writer: Any
-    seq: Any
-    good: Any
-    intact: Any
-    home: Any
-    control: Any
-    row: Any
-    foreign: Any
-    """Intact records that name no message of this partition: sent by nobody, or sent elsewhere."""
-
-    def at(self, offsets: Any) -> Any:
-        """Position of each offset in this log, -1 where it holds none."""
-        if not len(self.offset):
-            return np.full(len(offsets), -1, dtype=np.int64)
-        place = np.minimum(np.searchsorted(self.offset, offsets), len(self.offset) - 1)
-        return np.where(self.offset[place] == offsets, place, -1)
-
-
-@dataclass(frozen=True)
-class Replica:
-    """What is known of one replica at the end (its row in `replicas`)."""
-
-    broker: int
-    complete: bool = True
-    log_start: int = -1
-    leo: int = -1
-    leader: bool = False
-    in_sync: bool | None = None
-    compacted: bool = False
-
-
-@dataclass(frozen=True)
-class Context:
-    """One topic partition: its replicas, the reference among them, and whether absence proves anything."""
-
-    topic: str
-    partition: int
-    replicas: Mapping[int, Replica] = field(default_factory=dict)
-    reference: int = -1
-    conclusive: bool = True
-    compacted: bool = False
-    spans: Mapping[int, tuple[int, int]] | None = None
-    """First and last offset of each replica, when the logs at hand are but a piece of it."""
-
-    @property
-    def name(self) -> str:
-        """`topic/partition`, as messages name their home."""
-        return f"{self.topic}/{self.partition}"
-
-
-def empty_log(broker: int) -> Log:
-    """The log of a replica that has no record in a piece."""
-    numbers, flags = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
-    return Log(broker, numbers, numbers, numbers, numbers, flags, flags, flags, flags, numbers, flags)
-
-
-def choose_reference(
-    replicas: Mapping[int, Replica], ends: Mapping[int, tuple[int, int]], listed: bool
-) -> tuple[int, bool]:
-    """The reference broker (-1: none) and whether absence from the logs proves a loss.
-
-    ``ends`` gives last epoch and last offset of each replica that holds records; ``listed`` says that the
-    history has a `replicas` table, so that a partition without rows there was never read.
-    """
-    if listed and not replicas:
-        return _most_advanced(ends), False
-    leaders = [replica for replica in replicas.values() if replica.leader]
-    if len(leaders) == 1 and leaders[0].complete:
-        return leaders[0].broker, True
-    whole = [replica for replica in replicas.values() if replica.complete]
-    best = [r for r in whole if r.in_sync is not False] or whole
-    if listed:
-        among = {r.broker: ends.get(r.broker, (-1, r.leo - 1)) for r in best} or dict(ends)
-    else:
-        among = dict(ends)
-    conclusive = not leaders and bool(whole or not listed) and len(whole) == len(replicas)
-    return _most_advanced(among), conclusive
-
-
-def _most_advanced(ends: Mapping[int, tuple[int, int]]) -> int:
-    return max(ends, key=lambda broker: (*ends[broker], -broker)) if ends else -1
-
-
-def split_logs(
-    context: Context,
-    index: KeyIndex,
-    copies: Mapping[str, Any],
-    seqs: tuple[int, int] | None = None,
-) -> list[Log]:
-    """Copies as one log per replica, by offset. Raises BadDataError for two records at one offset.
-
-    ``seqs`` says that the index knows sequences from the first up to below the second only: of records
-    outside nothing is claimed.
-    """
-    broker = copies["broker"]
-    logs = []
-    for number in np.flatnonzero(np.bincount(broker)) if len(broker) else ():
-        rows = np.flatnonzero(broker == number)
-        if len(rows) == rows[-1] - rows[0] + 1:
-            part = {name: values[rows[0] : rows[-1] + 1] for name, values in copies.items()}
-        else:
-            part = {name: values[rows] for name, values in copies.items()}
-        steps = np.diff(part["offset"])
-        if len(steps) and int(steps.min()) < 0:
-            order = np.argsort(part["offset"], kind="stable")
-            part = {name: values[order] for name, values in part.items()}
-            steps = np.diff(part["offset"])
-        if len(steps) and not np.all(steps):
-            twice = int(part["offset"][np.flatnonzero(steps == 0)[0]])
-            raise BadDataError(
-                f"copies of {context.name} hold two records at offset {twice} of broker {int(number)}; "
-                f"a replica has one record per offset."
-            )
-        good = part["intact"] & part["home"] & ~part["control"]
-        row = np.where(good, index.find(part["writer"], part["seq"]), np.int32(-1))
-        stray = good & (row < 0)
-        if seqs is not None:
-            stray &= (part["seq"] < 0) | ((part["seq"] >= seqs[0]) & (part["seq"] < seqs[1]))
-        logs.append(
-            Log(
-                int(number),
-                part["offset"],
-                part["epoch"],
-                part["writer"],
-                part["seq"],
-                good,
-                part["intact"],
-                part["home"],
-                part["control"],
-                row,
-                stray,
-            )
-        )
-    return logs
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fates:
-    """One entry per message of `sends`."""
+    """One entry per message of `sends`; -1 stands for null."""
 
-    fate: Any
-    copies: Any
-    found_offset: Any
-    found_epoch: Any
-    extra_offset: Any
-    """The first further offset of a duplicated message, -1 else."""
-    holders: Any
-    """Bit mask of the logs (by position in the list) that hold the message."""
-    overwriter: Any
-    """Position in the reference log of what stands at the offset of an absent message, -1 else."""
+    fate: Ints
+    copies: Ints
+    """How many records of the reference log are the message, damaged ones included."""
+    found_offset: Ints
+    found_epoch: Ints
+    extra_offset: Ints
+    """Lowest offset of a duplicated message besides `found_offset`."""
+    holders: Ints
+    """Bit n: the n-th log holds an intact copy."""
+    overwriter: Ints
+    """Position in the reference log of what stands at an absent message's offset."""
+    reads: Ints
+    """How often it was handed to a reader."""
 
 
-def decide(context: Context, sends: Sends, logs: list[Log], read: Any) -> Fates:
-    """The fate of every message; ``read`` counts how often each was handed to a reader."""
-    if len(logs) > MOST_REPLICAS:
-        raise BadDataError(
-            f"copies of {context.name} are of {len(logs)} replicas, and the fast plan holds at most "
-            f"{MOST_REPLICAS}; judge them with --plan general."
-        )
+@dataclass(frozen=True, kw_only=True)
+class Claims:
+    """Records damaged beyond recognition, each given to the newest message acknowledged at its offset."""
+
+    offset: Ints
+    row: Ints
+
+
+def read_counts(reads: Reads, messages: int) -> Ints:
+    """How often each message was handed to a reader."""
+    return np.bincount(reads.row[reads.row >= 0], minlength=messages)
+
+
+def recognise(
+    partition: Partition, sends: Sends, logs: Sequence[Log], reads: Reads, taken: Ints
+) -> tuple[list[Log], Claims]:
+    """Logs in which records damaged beyond recognition have an owner, where one can be named.
+
+    At the same offset, another replica's record says what stood there. Else it is the newest message that
+    was acknowledged there and of which no good copy is left, unless the offset is in ``taken`` (it belongs
+    to a message that is not among ``sends``). Those are returned as claims.
+    """
+    nothing = Claims(offset=np.empty(0, np.int64), row=np.empty(0, np.int64))
+    offsets = _unreadable_offsets(logs)
+    if not len(offsets):
+        return list(logs), nothing
+    owner = np.full(len(offsets), -1, dtype=np.int64)
+    settled = np.isin(offsets, taken)
+    held = np.zeros(len(sends), dtype=bool)
+    for log in sorted(logs, key=lambda log: log.broker == partition.reference):  # the reference decides
+        place = log.at(offsets)
+        known = (place >= 0) & (log.origin[place] == OWN) & ~log.control[place] if len(log) else place >= 0
+        owner[known] = log.row[place[known]]
+        settled |= known
+        held[log.row[(log.row >= 0) & log.intact]] = True
+    place_of = np.where(sends.offset >= 0, sends.offset, _read_offset(reads, len(sends)))
+    claimants = np.flatnonzero((sends.outcome != FAIL) & ~held & np.isin(place_of, offsets[~settled]))
+    newest = claimants[np.lexsort((sends.seq[claimants], sends.writer[claimants], sends.sent_ns[claimants]))]
+    where = np.searchsorted(offsets, place_of[newest])
+    owner[where] = newest
+    claimed = np.unique(where)
+    claims = Claims(offset=offsets[claimed], row=owner[claimed])
+    return [_with_owners(log, offsets, owner) for log in logs], claims
+
+
+def _unreadable(log: Log) -> Flags:
+    found: Flags = ~log.intact & ~log.control & (log.row < 0) & (log.origin != OWN)
+    return found
+
+
+def _unreadable_offsets(logs: Sequence[Log]) -> Ints:
+    parts = [log.offset[_unreadable(log)] for log in logs if not log.intact.all()]
+    return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
+
+
+def _with_owners(log: Log, offsets: Ints, owner: Ints) -> Log:
+    rows = np.flatnonzero(_unreadable(log))
+    if not len(rows):
+        return log
+    row = log.row.copy()
+    row[rows] = owner[np.searchsorted(offsets, log.offset[rows])]
+    return Log(**{**vars(log), "row": row})
+
+
+def _read_offset(reads: Reads, messages: int) -> Ints:
+    """The highest offset at which each message was handed to a reader; -1 for none."""
+    found = np.full(messages, -1, dtype=np.int64)
+    mine = np.flatnonzero(reads.row >= 0)
+    np.maximum.at(found, reads.row[mine], reads.offset[mine])
+    return found
+
+
+def decide(
+    partition: Partition, sends: Sends, logs: Sequence[Log], reads: Reads, away: Flags | None = None
+) -> Fates:
+    """Give every message its fate. ``away`` marks those that were found in another partition."""
     count = len(sends)
-    holders = np.zeros(count, dtype=np.int64)
-    for bit, log in enumerate(logs):
-        mine = np.zeros(count, dtype=bool)
-        mine[log.row[log.row >= 0]] = True
-        holders |= mine.astype(np.int64) << bit
-    reference = next((log for log in logs if log.broker == context.reference), None)
+    holders, damaged = _holders(count, logs)
+    reference = reference_of(partition, logs)
     copies, found_offset, found_epoch, extra = _places(count, sends, reference)
-    present = holders != 0
+    read = read_counts(reads, count)
     outcome, offset = sends.outcome, sends.offset
     ok = outcome == OK
-    absent = ok & ~present
-    fate = np.full(count, FATE["kept"], dtype=np.int8)
-    fate[ok & (found_offset != offset) & (offset >= 0)] = FATE["moved"]
-    fate[ok & present & (copies == 0)] = FATE["diverged"]
-    fate[absent] = FATE["lost"]
-    fate[absent & (read > 0)] = FATE["lost_after_read"]
-    fate[(outcome == INFO) & (copies == 1)] = FATE["unknown_kept"]
-    fate[(outcome == INFO) & (copies == 0)] = FATE["unknown_dropped"]
-    fate[(outcome != FAIL) & (copies > 1)] = FATE["duplicated"]
-    fate[(outcome == FAIL) & ~present] = FATE["failed"]
-    fate[(outcome == FAIL) & present] = FATE["phantom"]
-    overwriter = _explain_absence(context, sends, logs, reference, absent, fate)
-    if not context.conclusive:
-        unknown = np.isin(fate, [FATE[n] for n in ("lost", "lost_after_read", "unknown_dropped", "failed")])
-        fate[unknown & ~present] = FATE["undetermined"]
-        fate[fate == FATE["diverged"]] = FATE["kept"]
-    return Fates(fate, copies, found_offset, found_epoch, extra, holders, overwriter)
+    good = holders != 0
+    stands = copies > 0
+    fate = np.full(count, CODE["kept"], dtype=np.int8)
+    fate[ok & (found_offset != offset) & (offset >= 0)] = CODE["moved"]
+    fate[(outcome == INFO) & stands] = CODE["unknown_kept"]
+    fate[(outcome == INFO) & ~stands] = CODE["unknown_dropped"]
+    fate[(outcome != FAIL) & (copies > 1)] = CODE["duplicated"]
+    fate[outcome == FAIL] = CODE["failed"]
+    overwriter = np.full(count, -1, dtype=np.int64)
+    fate[(outcome == FAIL) & (good | damaged) & ~sends.aborted] = CODE["phantom"]
+    if not (good.all() and stands.all()):
+        fate[(outcome != FAIL) & (copies <= 1) & damaged & ~good] = CODE["corrupt"]
+        fate[ok & ~stands & good] = CODE["diverged"]
+        absent = np.flatnonzero(ok & ~stands & ~good & ~damaged)
+        fate[absent] = np.where(read[absent] > 0, CODE["lost_after_read"], CODE["lost"])
+        _place_phantoms(logs, fate, copies, found_offset, found_epoch)
+        gone = np.flatnonzero(ok & ~stands)
+        overwriter[gone] = reference.at(offset[gone])
+        _explain(partition, sends, logs, reads, gone, reference, fate, overwriter, away)
+        overwriter[good | damaged] = -1
+    return Fates(
+        fate=fate,
+        copies=copies,
+        found_offset=found_offset,
+        found_epoch=found_epoch,
+        extra_offset=extra,
+        holders=holders,
+        overwriter=overwriter,
+        reads=read,
+    )
 
 
-def _places(count: int, sends: Sends, log: Log | None) -> tuple[Any, Any, Any, Any]:
+def _explain(
+    partition: Partition,
+    sends: Sends,
+    logs: Sequence[Log],
+    reads: Reads,
+    gone: Ints,
+    reference: Log,
+    fate: Ints,
+    overwriter: Ints,
+    away: Flags | None,
+) -> None:
+    """Fates of acknowledged messages that the reference log does not hold (rows ``gone``)."""
+    lost = np.isin(fate[gone], (CODE["lost"], CODE["lost_after_read"]))
+    over = overwriter[gone]
+    if len(reference):
+        by_nobody = (over >= 0) & (reference.origin[over] == NOBODY)
+        by_nobody &= reference.intact[over] & ~reference.control[over]
+        fate[gone[lost & by_nobody]] = CODE["overwritten"]
+    if not partition.conclusive:
+        fate[gone[lost]] = CODE["undetermined"]
+        fate[gone[fate[gone] == CODE["diverged"]]] = CODE["kept"]
+        open_ = np.isin(fate, (CODE["unknown_dropped"], CODE["failed"])) & ~_held_anywhere(len(sends), logs)
+        fate[open_ & ~sends.aborted] = CODE["undetermined"]
+    fate[gone[lost & sends.aborted[gone]]] = CODE["failed"]
+    place = _likely_place(sends, logs, reads, gone)
+    occupied = reference.at(place) >= 0
+    retired = partition.retired_at(place, occupied)
+    if partition.conclusive and (partition.compacted or partition.log_start > 0):
+        retired |= place < 0
+    fate[gone[retired & (fate[gone] != CODE["kept"])]] = CODE["retired"]
+    if away is not None:
+        fate[gone[away[gone] & ~_held_anywhere(len(sends), logs)[gone]]] = CODE["misrouted"]
+
+
+def _held_anywhere(count: int, logs: Sequence[Log]) -> Flags:
+    found = np.zeros(count, dtype=bool)
+    for log in logs:
+        found[log.row[log.row >= 0]] = True
+    return found
+
+
+def _likely_place(sends: Sends, logs: Sequence[Log], reads: Reads, rows: Ints) -> Ints:
+    """Where an absent message stood: as reported, else on a follower, else where it was read; -1 unknown."""
+    place = sends.offset[rows]
+    if (place >= 0).all():
+        return place
+    held = np.full(len(sends), -1, dtype=np.int64)
+    for log in reversed(logs):
+        mine = np.flatnonzero(log.row >= 0)[::-1]
+        held[log.row[mine]] = log.offset[mine]
+    place = np.where(place >= 0, place, held[rows])
+    return np.where(place >= 0, place, _read_offset(reads, len(sends))[rows])
+
+
+def _holders(count: int, logs: Sequence[Log]) -> tuple[Ints, Flags]:
+    """Which logs hold an intact copy of each message, and whether any holds a damaged one."""
+    holders = np.zeros(count, dtype=np.int64 if len(logs) <= _BITS else object)
+    damaged = np.zeros(count, dtype=bool)
+    for bit, log in enumerate(logs):
+        held = log.row >= 0
+        whole = bool(log.intact.all())
+        mine = np.zeros(count, dtype=bool)
+        mine[log.row[held if whole else held & log.intact]] = True
+        holders |= mine.astype(holders.dtype) << bit
+        if not whole:
+            damaged[log.row[held & ~log.intact]] = True
+    return holders, damaged
+
+
+def _places(count: int, sends: Sends, log: Log) -> tuple[Ints, Ints, Ints, Ints]:
     """Copies in the reference log, the offset and epoch that are the message's own, and a further offset."""
     found = np.full(count, -1, dtype=np.int64)
     epoch = np.full(count, -1, dtype=np.int32)
     extra = np.full(count, -1, dtype=np.int64)
-    if log is None:
-        return np.zeros(count, dtype=np.int32), found, epoch, extra
     held = np.flatnonzero(log.row >= 0)
     rows, offsets = log.row[held], log.offset[held]
     copies = np.bincount(rows, minlength=count).astype(np.int32)
@@ -254,37 +238,41 @@ def _places(count: int, sends: Sends, log: Log | None) -> tuple[Any, Any, Any, A
     return copies, found, epoch, extra
 
 
-def _explain_absence(
-    context: Context, sends: Sends, logs: list[Log], reference: Log | None, absent: Any, fate: Any
-) -> Any:
-    overwriter = np.full(len(sends), -1, dtype=np.int64)
-    where = np.flatnonzero(absent & (sends.offset >= 0))
-    for log in logs:
-        damaged = np.flatnonzero(~log.intact)
-        if not len(damaged):
-            continue
-        bad = np.isin(sends.offset[where], log.offset[damaged])
-        fate[where[bad]] = FATE["corrupt"]
-    if reference is not None:
-        place = reference.at(sends.offset[where])
-        hit = place >= 0
-        overwriter[where[hit]] = place[hit]
-        stray = np.zeros(len(where), dtype=bool)
-        stray[hit] = reference.foreign[place[hit]]
-        stray &= np.isin(fate[where], [FATE["lost"], FATE["lost_after_read"]])
-        fate[where[stray]] = FATE["overwritten"]
-    known = context.replicas.get(context.reference)
-    start = known.log_start if known is not None else -1
-    gone = sends.offset[where] < start
-    if context.compacted:
-        gone |= _below_end(sends.offset[where], known, reference)
-    gone &= overwriter[where] < 0
-    fate[where[gone]] = FATE["retired"]
-    return overwriter
+def _place_phantoms(
+    logs: Sequence[Log], fate: Ints, copies: Ints, found_offset: Ints, found_epoch: Ints
+) -> None:
+    """A phantom that only followers hold is placed where the first of them holds it."""
+    wanted = (fate == CODE["phantom"]) & (copies == 0)
+    for log in reversed(logs) if wanted.any() else ():
+        mine = np.flatnonzero(log.row >= 0)[::-1]
+        mine = mine[wanted[log.row[mine]]]
+        found_offset[log.row[mine]], found_epoch[log.row[mine]] = log.offset[mine], log.epoch[mine]
 
 
-def _below_end(offsets: Any, known: Replica | None, reference: Log | None) -> Any:
-    if known is not None and known.leo >= 0:
-        return offsets < known.leo
-    end = int(reference.offset[-1]) if reference is not None and len(reference.offset) else -1
-    return offsets <= end
+def claimed_offsets(sends: Sends, logs: Sequence[Log], fates: Fates) -> Ints:
+    """Offsets at which a message's own finding speaks for the record that stands there."""
+    parts = [sends.offset[fates.fate == CODE["overwritten"]]]
+    corrupt = fates.fate == CODE["corrupt"]
+    beside = (fates.fate == CODE["phantom"]) & (fates.copies == 0)
+    for log in logs if corrupt.any() or beside.any() else ():
+        mine = np.flatnonzero(log.row >= 0)
+        rows = log.row[mine]
+        parts.append(log.offset[mine[(corrupt[rows] & ~log.intact[mine]) | beside[rows]]])
+    return np.unique(np.concatenate(parts))
+
+
+def flagged(partition: Partition, fates: Fates, logs: Sequence[Log]) -> Ints:
+    """Messages that are a finding of their own.
+
+    What an in-sync follower holds and the reference log does not is a finding about replicas.
+    """
+    loud = _LOUD[fates.fate]
+    if not loud.any():
+        return np.empty(0, dtype=np.int64)
+    in_sync = sum(1 << bit for bit, log in enumerate(logs) if partition.in_sync(log.broker))
+    held = (fates.holders & in_sync) != 0
+    loud &= ~((fates.fate == CODE["diverged"]) & held.astype(bool))
+    return np.flatnonzero(loud)
+
+
+_LOUD = np.array([fate.of_message for fate in FATES])

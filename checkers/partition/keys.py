@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from checkers.partition.types import Flags, Ints
 from harness.errors import BadDataError
 
 _DENSE = 4
@@ -15,19 +17,21 @@ _DENSE = 4
 class KeyIndex:
     """Rows of `sends` by (writer, seq). Refuses two rows of the same identity."""
 
-    def __init__(self, writer: Any, seq: Any, where: str) -> None:
+    def __init__(self, writer: Ints, seq: Ints, where: str) -> None:
         """``where`` names the topic partition in errors."""
         self._rows = len(seq)
-        self._writers = _distinct(writer)
+        self._writers = distinct(writer)
         self._low = int(seq.min()) if self._rows else 0
         self._high = int(seq.max()) if self._rows else -1
         self._span = self._high - self._low + 1
-        self._ranks = None
+        self._ranks: Ints | None = None
         if self._span * max(1, len(self._writers)) >= 1 << 62:
             self._ranks = np.unique(seq)
             self._span = len(self._ranks)
         self._lut = _lookup_table(self._writers)
-        self._table = self._order = self._sorted = None
+        self._table: Ints | None = None
+        self._order: Ints | None = None
+        self._sorted: Ints | None = None
         key, _ = self._encode(writer, seq)
         cells = self._span * len(self._writers)
         if cells <= _DENSE * self._rows + 1024:
@@ -48,8 +52,8 @@ class KeyIndex:
                 f"an identity (writer, seq) may be sent only once."
             )
 
-    def _encode(self, writer: Any, seq: Any) -> tuple[Any, Any]:
-        """Keys, and which of them can exist (None: all)."""
+    def _encode(self, writer: Ints, seq: Ints) -> tuple[Ints, Flags]:
+        """Keys, and which of them can exist."""
         if self._lut is None:
             place = np.searchsorted(self._writers, writer)
             place = np.minimum(place, max(0, len(self._writers) - 1))
@@ -66,7 +70,7 @@ class KeyIndex:
             known &= self._ranks[column] == seq
         return place.astype(np.int64) * self._span + column, known
 
-    def find(self, writer: Any, seq: Any) -> Any:
+    def find(self, writer: Ints, seq: Ints) -> Ints:
         """Row of each identity, -1 where nobody sent it."""
         if not self._rows or not len(seq):
             return np.full(len(seq), -1, dtype=np.int32)
@@ -83,15 +87,45 @@ class KeyIndex:
         return np.where(known, found, np.int32(-1))
 
 
-def _distinct(values: Any) -> Any:
+def distinct(values: Ints) -> Ints:
+    """The distinct values, rising; by counting where they are small."""
     if len(values) and int(values.min()) >= 0 and int(values.max()) < 1 << 20:
         return np.flatnonzero(np.bincount(values))
     return np.unique(values)
 
 
-def _lookup_table(writers: Any) -> Any:
+def _lookup_table(writers: Ints) -> Ints | None:
     if len(writers) and int(writers[-1]) < 1 << 20 and int(writers[0]) >= 0:
         table = np.full(int(writers[-1]) + 1, -1, dtype=np.int32)
         table[writers] = np.arange(len(writers), dtype=np.int32)
         return table
     return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Homes:
+    """Topic partitions to which messages were sent that were looked up; the others nobody sent."""
+
+    writer: Ints
+    seq: Ints
+    topic: Sequence[str]
+    partition: Ints
+
+    def find(self, topic: str, partition: int, writer: Ints, seq: Ints) -> tuple[Flags, Flags]:
+        """Whether each message was sent to this partition, and whether it was sent to another one."""
+        place = self.place(writer, seq)
+        mine = np.array([name == topic for name in self.topic], dtype=bool) & (self.partition == partition)
+        known = place >= 0
+        here = np.zeros(len(place), dtype=bool)
+        here[known] = mine[place[known]]
+        return here, known & ~here
+
+    def place(self, writer: Ints, seq: Ints) -> Ints:
+        """Row of each message here, -1 where it was sent nowhere."""
+        return KeyIndex(self.writer, self.seq, "what was looked up").find(writer, seq).astype(np.int64)
+
+
+NO_HOMES = Homes(
+    writer=np.empty(0, np.int64), seq=np.empty(0, np.int64), topic=(), partition=np.empty(0, np.int64)
+)
+"""Nothing that is not at hand was sent anywhere."""

@@ -1,14 +1,16 @@
-"""Replicas against each other, and messages against the order in which they were acknowledged."""
+"""Records that are no message of their partition or are damaged, and replicas against each other."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from checkers.partition.fates import FATE, OK, Context, Fates, Log, Sends, empty_log
+from checkers.partition.logs import Log, Partition, empty_log, reference_of
+from checkers.partition.types import Flags, Ints
 
+FOREIGN, CORRUPT = 0, 1
 CONTENT, EPOCH, MISSING, EXTRA, LENGTH, BEGIN = 0, 1, 2, 3, 4, 5
 KINDS = (
     "another record stands there",
@@ -20,145 +22,145 @@ KINDS = (
 )
 
 
-@dataclass(frozen=True)
-class Difference:
-    """Offsets at which a follower disagrees with the reference log; one entry per offset."""
+@dataclass(frozen=True, kw_only=True)
+class Records:
+    """Single records of replicas, one entry each."""
 
-    broker: int
-    kind: int
-    offset: Any
-    epoch: Any
-    writer: Any
-    seq: Any
-    count: Any
+    kind: Ints
+    broker: Ints
+    offset: Ints
+    epoch: Ints
+    writer: Ints
+    seq: Ints
+    count: Ints
+    """How many records it stands for."""
 
+    def __len__(self) -> int:
+        return len(self.offset)
 
-def differences(context: Context, logs: list[Log], *, first: bool = True) -> list[Difference]:
-    """Where the in-sync replicas differ from the reference.
-
-    ``first`` says that the logs given begin where the replicas do (they are no later piece of them). A log
-    that ends early is reported by every piece beyond its end; the first such report counts.
-    """
-    if context.spans is not None:
-        logs = [*logs, *(empty_log(b) for b in context.spans if b not in {log.broker for log in logs})]
-    reference = next((log for log in logs if log.broker == context.reference), None)
-    if reference is None or not (len(reference.offset) or context.spans):
-        return []
-    found: list[Difference] = []
-    for log in logs:
-        known = context.replicas.get(log.broker)
-        if log.broker == context.reference or (known is not None and known.in_sync is False):
-            continue
-        found += _against(context, reference, log, first)
-    for broker, known in context.replicas.items():
-        bare = known.complete and known.in_sync is not False and broker not in {log.broker for log in logs}
-        if bare and first and len(reference.offset) and known.log_start <= int(reference.offset[0]):
-            found.append(_pick(broker, LENGTH, reference, np.array([0]), len(reference.offset)))
-    return found
+    def take(self, rows: Ints | Flags) -> Records:
+        """Some of them."""
+        return Records(**{name: values[rows] for name, values in vars(self).items()})
 
 
-def _against(context: Context, reference: Log, log: Log, first: bool) -> list[Difference]:
-    same = len(log.offset) == len(reference.offset) and np.array_equal(log.offset, reference.offset)
-    mine: Any = slice(None)
-    theirs: Any = slice(None)
-    if same:
-        only_mine = only_theirs = np.empty(0, dtype=np.int64)
-    else:
-        place = reference.at(log.offset)
-        mine, theirs = np.flatnonzero(place >= 0), place[place >= 0]
-        only_mine = np.flatnonzero(place < 0)
-        only_theirs = np.flatnonzero(log.at(reference.offset) < 0)
-    other = (log.writer[mine] != reference.writer[theirs]) | (log.seq[mine] != reference.seq[theirs])
-    other |= log.control[mine] != reference.control[theirs]
-    epochs = log.epoch[mine] != reference.epoch[theirs]
-    if epochs.any():
-        epochs &= ~other & (log.epoch[mine] >= 0) & (reference.epoch[theirs] >= 0)
-    content = np.flatnonzero(other)
-    renewed = np.flatnonzero(epochs)
-    if not same:
-        content, renewed = mine[content], mine[renewed]
-    found = [
-        _pick(log.broker, CONTENT, log, content),
-        _pick(log.broker, EPOCH, log, renewed),
-    ]
-    if not same:
-        found += _missing(context, reference, log, only_theirs, first)
-        found += _extra(context, reference, log, only_mine)
-    return [difference for difference in found if len(difference.offset)]
+def all_records(parts: Sequence[Records]) -> Records:
+    """Records of several parts as one."""
+    nothing = np.empty(0, dtype=np.int64)
+    names = ("kind", "broker", "offset", "epoch", "writer", "seq", "count")
+    return Records(**{name: np.concatenate([nothing, *(getattr(p, name) for p in parts)]) for name in names})
 
 
-def _missing(context: Context, reference: Log, log: Log, rows: Any, first: bool) -> list[Difference]:
-    known = context.replicas.get(log.broker)
-    if context.spans is not None:
-        begin, end = context.spans[log.broker]
-    else:
-        begin, end = int(log.offset[0]), int(log.offset[-1])
-    offsets = reference.offset[rows]
-    head = rows[offsets < begin] if first else rows[:0]
-    tail = rows[offsets > end]
-    middle = rows[(offsets >= begin) & (offsets <= end)]
-    found = []
-    if known is not None:
-        head = head[reference.offset[head] >= known.log_start]
-    if len(head) and not context.compacted:
-        found.append(_pick(log.broker, BEGIN, reference, head[:1], len(head)))
-    if len(middle) and not context.compacted:
-        found.append(_pick(log.broker, MISSING, reference, middle))
-    if len(tail) and (known is None or known.complete):
-        found.append(_pick(log.broker, LENGTH, reference, tail[:1], len(tail)))
-    return found
-
-
-def _extra(context: Context, reference: Log, log: Log, rows: Any) -> list[Difference]:
-    if context.compacted:
-        whole = None if context.spans is None else context.spans[context.reference][1]
-        rows = rows[log.offset[rows] > (reference.offset[-1] if whole is None else whole)]
-    known = context.replicas.get(context.reference)
-    if known is not None:
-        rows = rows[log.offset[rows] >= known.log_start]
-    return [_pick(log.broker, EXTRA, log, rows)]
-
-
-def _pick(broker: int, kind: int, log: Log, rows: Any, count: int = 1) -> Difference:
-    counts = np.full(len(rows), count, dtype=np.int64)
-    return Difference(
-        broker, kind, log.offset[rows], log.epoch[rows], log.writer[rows], log.seq[rows], counts
+def _pick(kind: int, log: Log, rows: Ints, count: int = 1, broker: int | None = None) -> Records:
+    return Records(
+        kind=np.full(len(rows), kind, dtype=np.int64),
+        broker=np.full(len(rows), log.broker if broker is None else broker, dtype=np.int64),
+        offset=log.offset[rows],
+        epoch=log.epoch[rows],
+        writer=log.writer[rows],
+        seq=log.seq[rows],
+        count=np.full(len(rows), count, dtype=np.int64),
     )
 
 
-@dataclass(frozen=True)
-class Edge:
-    """Lowest and highest offset of one writer's ordered messages in a piece; pieces are compared by these."""
+def odd_records(partition: Partition, logs: Sequence[Log], strays: Sequence[tuple[int, Ints]]) -> Records:
+    """Damaged records and such that are no message of this partition, those of the reference first.
 
-    writer: int
-    low: int
-    high: int
-
-
-def ordered(sends: Sends, fates: Fates) -> Any:
-    """Messages whose order counts: acknowledged, in the reference log once, and at the offset reported."""
-    return np.flatnonzero((sends.outcome == OK) & (fates.fate == FATE["kept"]) & (fates.copies == 1))
-
-
-def out_of_order(sends: Sends, fates: Fates, later_low: dict[int, int]) -> tuple[Any, list[Edge]]:
-    """Messages that stand behind a later one of their writer, and the piece's edges.
-
-    ``later_low`` gives, per writer, the lowest offset among its ordered messages in later pieces.
+    ``strays`` gives, by broker, offsets of records that name a message which was not sent to this
+    partition; that a record names none is seen here.
     """
-    rows = ordered(sends, fates)
-    late: list[Any] = []
-    edges: list[Edge] = []
-    writers = sends.writer[rows]
-    for writer in np.unique(writers):
-        mine = rows[writers == writer]
-        seqs = sends.seq[mine]
-        if len(seqs) > 1 and not np.all(seqs[1:] > seqs[:-1]):
-            mine = mine[np.argsort(seqs, kind="stable")]
-        offsets = fates.found_offset[mine]
-        ahead = later_low.get(int(writer), np.iinfo(np.int64).max)
-        edges.append(Edge(int(writer), int(offsets.min()), int(offsets.max())))
-        if ahead > edges[-1].high and (len(offsets) < 2 or np.all(offsets[1:] > offsets[:-1])):
+    parts = []
+    for log in sorted(logs, key=lambda log: log.broker != partition.reference):
+        odd = np.zeros(len(log), dtype=bool)
+        for broker, offsets in strays:
+            if broker == log.broker:
+                place = log.at(offsets)
+                odd[place[place >= 0]] = True
+        if not log.intact.all():
+            odd |= ~log.intact & ~log.control
+        odd |= ((log.writer < 0) | (log.seq < 0)) & ~log.control
+        rows = np.flatnonzero(odd)
+        if len(rows):
+            found = _pick(FOREIGN, log, rows)
+            found.kind[~log.intact[rows]] = CORRUPT
+            parts.append(found)
+    return all_records(parts)
+
+
+def differences(partition: Partition, logs: Sequence[Log], told: Ints) -> Records:
+    """Where the in-sync replicas differ from the reference, but for the offsets ``told``.
+
+    ``logs`` may hold a range of offsets only. Of a log that ends early or begins late, one record stands for
+    all that it lacks at that end.
+    """
+    if partition.reference < 0:
+        return all_records([])
+    reference = reference_of(partition, logs)
+    by_broker = {log.broker: log for log in logs}
+    parts: list[Records] = []
+    for broker in sorted({*partition.spans, *partition.replicas} - {partition.reference}):
+        known = partition.replicas.get(broker)
+        if not partition.in_sync(broker):
             continue
-        lowest = np.minimum.accumulate(np.append(offsets[1:], ahead)[::-1])[::-1]
-        late.append(mine[offsets > lowest])
-    return (np.concatenate(late) if late else rows[:0]), edges
+        if broker in partition.spans:
+            parts += _against(partition, reference, by_broker.get(broker) or empty_log(broker), told)
+        elif known is not None and known.complete:
+            parts += _lacking(partition, reference, broker, np.arange(len(reference)), told)
+    return all_records(parts)
+
+
+def _against(partition: Partition, reference: Log, log: Log, told: Ints) -> list[Records]:
+    if len(log) == len(reference) and np.array_equal(log.offset, reference.offset):
+        other = (log.writer != reference.writer) | (log.seq != reference.seq)
+        other |= log.control != reference.control
+        epochs = log.epoch != reference.epoch
+        if epochs.any():
+            epochs &= ~other & (log.epoch >= 0) & (reference.epoch >= 0)
+        content, renewed = np.flatnonzero(other), np.flatnonzero(epochs)
+        parts: list[Records] = []
+    else:
+        place = reference.at(log.offset)
+        common, theirs = np.flatnonzero(place >= 0), place[place >= 0]
+        other = (log.writer[common] != reference.writer[theirs]) | (log.seq[common] != reference.seq[theirs])
+        other |= log.control[common] != reference.control[theirs]
+        epochs = log.epoch[common] != reference.epoch[theirs]
+        epochs &= ~other & (log.epoch[common] >= 0) & (reference.epoch[theirs] >= 0)
+        content, renewed = common[other], common[epochs]
+        parts = _lacking(partition, reference, log.broker, np.flatnonzero(log.at(reference.offset) < 0), told)
+        parts.append(_pick(EXTRA, log, _surplus(partition, log, np.flatnonzero(place < 0))))
+    parts += [_pick(CONTENT, log, content), _pick(EPOCH, log, renewed)]
+    return [_untold(part, told) for part in parts if len(part)]
+
+
+def _untold(part: Records, told: Ints) -> Records:
+    return part.take(~np.isin(part.offset, told)) if len(told) else part
+
+
+def _lacking(partition: Partition, reference: Log, broker: int, rows: Ints, told: Ints) -> list[Records]:
+    """What a replica does not have of the reference log (its ``rows``)."""
+    known = partition.replicas.get(broker)
+    if len(told):
+        rows = rows[~np.isin(reference.offset[rows], told)]
+    if known is not None:
+        rows = rows[reference.offset[rows] >= known.log_start]
+    offsets = reference.offset[rows]
+    begin, end = partition.spans.get(broker, (-1, -1))
+    found = []
+    tail = rows[offsets > end]
+    if partition.compacted and known is not None and known.leo >= 0:
+        tail = tail[reference.offset[tail] >= known.leo]
+    if len(tail) and (known is None or known.complete):
+        found.append(_pick(LENGTH, reference, tail[:1], len(tail), broker))
+    if partition.compacted:
+        return found
+    head, middle = rows[offsets < begin], rows[(offsets >= begin) & (offsets <= end)]
+    if len(head):
+        found.append(_pick(BEGIN, reference, head[:1], len(head), broker))
+    if len(middle):
+        found.append(_pick(MISSING, reference, middle, 1, broker))
+    return found
+
+
+def _surplus(partition: Partition, log: Log, rows: Ints) -> Ints:
+    """Of a follower's records that the reference lacks, those that retention and compaction leave open."""
+    offsets = log.offset[rows]
+    return rows[~partition.retired_at(offsets, np.zeros(len(rows), dtype=bool))]

@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from checkers.evidence import Evidence
-from checkers.partition.fates import Context, Replica, Sends, choose_reference
-from checkers.tables.source import Source, TopicPartition, file_system, numbers
+from checkers.partition.deliveries import GroupEvent
+from checkers.partition.keys import KeyIndex, distinct
+from checkers.partition.logs import Copies, Partition, Replica, choose_reference
+from checkers.partition.messages import Reads, Sends
+from checkers.partition.types import Flags, Ints
+from checkers.tables.source import Source, file_system, numbers
 from harness.errors import BadDataError
 from harness.history.schema import OUTCOMES
+from harness.kafka.model import TopicPartition
 
 
-def copy_arrays(table: Any, name: str) -> dict[str, Any]:
+def copy_arrays(table: pa.Table, name: str) -> Copies:
     """Columns of `copies` as arrays; refuses values that cannot be."""
-    copies = {c: numbers(table, c) for c in ("broker", "offset", "epoch", "writer", "seq")}
-    copies["intact"] = numbers(table, "intact", 1).astype(bool)
-    copies["control"] = numbers(table, "control", 0).astype(bool)
-    copies["home"] = at_home(table["home"], name)
-    for column in ("broker", "offset"):
-        refuse(copies[column] < 0, copies[column], column, f"copies of {name}")
+    copies = Copies(
+        broker=numbers(table, "broker"),
+        offset=numbers(table, "offset"),
+        epoch=numbers(table, "epoch"),
+        writer=numbers(table, "writer"),
+        seq=numbers(table, "seq"),
+        intact=numbers(table, "intact", 1).astype(bool),
+        at_home=at_home(table["home"], name),
+        control=numbers(table, "control", 0).astype(bool),
+    )
+    refuse(copies.broker < 0, copies.broker, "broker", f"copies of {name}")
+    refuse(copies.offset < 0, copies.offset, "offset", f"copies of {name}")
     return copies
 
 
-def at_home(column: Any, name: str) -> Any:
+def at_home(column: pa.ChunkedArray, name: str) -> Flags:
     """Whether each message names this partition as its home, or none."""
     if column.null_count == len(column):
         return np.ones(len(column), dtype=bool)
@@ -41,60 +52,131 @@ def at_home(column: Any, name: str) -> Any:
     return np.concatenate(parts).astype(bool)
 
 
-def refuse(bad: Any, values: Any, column: str, where: str) -> None:
+def refuse(bad: Flags, values: Ints, column: str, where: str) -> None:
     """Raise BadDataError naming the first impossible value."""
     if np.any(bad):
         row = int(np.argmax(bad))
         raise BadDataError(f"{where} hold {column} {int(values[row])} in row {row}, which cannot be.")
 
 
-def context_of(
-    source: Source, evidence: Evidence, holds: TopicPartition, copies: Mapping[str, Any]
-) -> Context:
+def partition_of(source: Source, evidence: Evidence, where: TopicPartition, copies: Copies) -> Partition:
     """Replicas of a partition, and which of them is the reference."""
     ends: dict[int, tuple[int, int]] = {}
-    broker, offset, epoch = copies["broker"], copies["offset"], copies["epoch"]
-    for number in np.flatnonzero(np.bincount(broker)) if len(broker) else ():
+    spans: dict[int, tuple[int, int]] = {}
+    broker, offset, epoch = copies.broker, copies.offset, copies.epoch
+    for number in distinct(broker).tolist():
         rows = np.flatnonzero(broker == number)
         last = rows[np.argmax(offset[rows])]
-        ends[int(number)] = (int(epoch[last]), int(offset[last]))
-    return make_context(source, evidence, holds, ends)
+        ends[number] = (int(epoch[last]), int(offset[last]))
+        spans[number] = (int(offset[rows].min()), int(offset[last]))
+    return make_partition(source, evidence, where, ends, spans)
 
 
-def make_context(
-    source: Source, evidence: Evidence, holds: TopicPartition, ends: Mapping[int, tuple[int, int]]
-) -> Context:
-    """The same from the last epoch and offset of each replica."""
+def make_partition(
+    source: Source,
+    evidence: Evidence,
+    where: TopicPartition,
+    ends: Mapping[int, tuple[int, int]],
+    spans: Mapping[int, tuple[int, int]],
+) -> Partition:
+    """The same from the last epoch and offset, and first and last offset, of each replica."""
     replicas = {}
     for row in evidence.rows("replicas"):
-        if (row["topic"], row["partition"]) == holds:
+        if (row["topic"], row["partition"]) == where:
             replicas[int(row["broker"])] = Replica(
-                int(row["broker"]),
-                bool(row["complete"]),
-                -1 if row["log_start"] is None else int(row["log_start"]),
-                -1 if row["leo"] is None else int(row["leo"]),
-                bool(row["leader"]),
-                row["in_sync"],
-                "compact" in (row["cleanup"] or ""),
+                broker=int(row["broker"]),
+                complete=bool(row["complete"]),
+                log_start=-1 if row["log_start"] is None else int(row["log_start"]),
+                leo=-1 if row["leo"] is None else int(row["leo"]),
+                leader=bool(row["leader"]),
+                in_sync=row["in_sync"],
+                compacted="compact" in (row["cleanup"] or ""),
             )
     reference, conclusive = choose_reference(replicas, ends, source.rows("replicas") > 0)
-    compacted = any(replica.compacted for replica in replicas.values())
-    return Context(holds[0], holds[1], replicas, reference, conclusive, compacted)
+    return Partition(
+        topic=where.topic,
+        number=where.partition,
+        replicas=replicas,
+        reference=reference,
+        conclusive=conclusive,
+        compacted=any(replica.compacted for replica in replicas.values()),
+        spans=spans,
+    )
 
 
-def send_arrays(table: Any, name: str) -> Sends:
+def group_events(evidence: Evidence, where: TopicPartition) -> list[GroupEvent]:
+    """What consumer groups did that concerns a partition; an event without a partition concerns all."""
+    return [
+        GroupEvent(
+            ns=int(row["ns"]),
+            group=row["group"],
+            reader=int(row["reader"]),
+            event=row["event"],
+            offset=-1 if row["offset"] is None else int(row["offset"]),
+        )
+        for row in evidence.rows("groups")
+        if (row["topic"], row["partition"]) in (where, (None, None))
+        and (row["event"] != "committed" or row["topic"] is not None)
+    ]
+
+
+def read_arrays(table: pa.Table, index: KeyIndex) -> Reads:
+    """Columns of `reads` as arrays."""
+    coded = pc.dictionary_encode(table["group"].cast(pa.string()).combine_chunks())
+    writer, seq = numbers(table, "writer"), numbers(table, "seq")
+    committed = pc.fill_null(pc.equal(table["isolation"], "read_committed"), False)
+    return Reads(
+        reader=numbers(table, "reader"),
+        ns=numbers(table, "ns"),
+        offset=numbers(table, "offset"),
+        writer=writer,
+        seq=seq,
+        row=index.find(writer, seq),
+        group=coded.indices.fill_null(-1).to_numpy(zero_copy_only=False),
+        groups=tuple(coded.dictionary.to_pylist()),
+        committed=committed.to_numpy().astype(bool),
+    )
+
+
+def send_arrays(table: pa.Table, evidence: Evidence, name: str) -> Sends:
     """Columns of `sends` that decide a fate; refuses values that cannot be."""
-    outcome = outcome_codes(table["outcome"], name)
-    sends = Sends(numbers(table, "writer"), numbers(table, "seq"), outcome, numbers(table, "offset"))
+    writer = numbers(table, "writer")
+    aborted, visible = _transactions(table, evidence, writer)
+    sends = Sends(
+        writer=writer,
+        seq=numbers(table, "seq"),
+        outcome=outcome_codes(table["outcome"], name),
+        offset=numbers(table, "offset"),
+        sent_ns=numbers(table, "sent_ns"),
+        aborted=aborted,
+        visible=visible,
+    )
     refuse(sends.writer < 0, sends.writer, "writer", f"sends of {name}")
     refuse(sends.seq < 0, sends.seq, "seq", f"sends of {name}")
     refuse(sends.offset < -1, sends.offset, "offset", f"sends of {name}")
-    sent, done = numbers(table, "sent_ns"), numbers(table, "done_ns")
-    refuse((done >= 0) & (done < sent), done, "done_ns (before it was sent)", f"sends of {name}")
+    done = numbers(table, "done_ns")
+    refuse((done >= 0) & (done < sends.sent_ns), done, "done_ns (before it was sent)", f"sends of {name}")
     return sends
 
 
-def outcome_codes(column: Any, name: str) -> Any:
+def _transactions(table: pa.Table, evidence: Evidence, writer: Ints) -> tuple[Flags, Flags]:
+    """Whether each message's transaction was aborted, and whether it was committed (or there is none)."""
+    column = table["txn"]
+    aborted, visible = np.zeros(len(writer), dtype=bool), np.ones(len(writer), dtype=bool)
+    if column.null_count == len(column):
+        return aborted, visible
+    txn = numbers(table, "txn")
+    visible = pc.is_null(column).to_numpy().astype(bool)
+    for ended, mark in ((evidence.aborted, aborted), (evidence.committed, visible)):
+        numbers_of: dict[int, list[int]] = {}
+        for number, transaction in ended:
+            numbers_of.setdefault(number, []).append(transaction)
+        for number, transactions in numbers_of.items():
+            mark |= (writer == number) & np.isin(txn, transactions)
+    return aborted, visible & ~aborted
+
+
+def outcome_codes(column: pa.ChunkedArray, name: str) -> Ints:
     """`ok`, `fail`, `info` as 0, 1, 2; null is 2."""
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     parts = []
@@ -111,13 +193,17 @@ def outcome_codes(column: Any, name: str) -> Any:
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int8)
 
 
-def write(folder: str, part: str, table: Any) -> None:
-    """Write one part of an output table; a repeated task replaces what its first attempt wrote."""
+def write(folder: str, part: str, table: pa.Table) -> None:
+    """Write one part of an output table; what an earlier attempt of the task wrote is replaced."""
     system, inner = file_system(f"{folder}/{part}.parquet")
+    if not table.num_rows:
+        if system.get_file_info(inner).type != pafs.FileType.NotFound:
+            system.delete_file(inner)
+        return
     with system.open_output_stream(inner) as stream:
         pq.write_table(table, stream, compression="snappy", use_dictionary=_texts(table.schema))
 
 
-def _texts(schema: Any) -> list[str]:
+def _texts(schema: pa.Schema) -> list[str]:
     """Columns in which values recur; numbers are not worth a dictionary."""
     return [field.name for field in schema if pa.types.is_string(field.type)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 import pyarrow as pa
 
@@ -33,9 +32,8 @@ FINDINGS: Mapping[str, str] = MappingProxyType(
 )
 """Classes of findings; one row per root cause."""
 
-_TEXT = pa.dictionary(pa.int32(), pa.string())
+_TEXTS = pa.list_(pa.string())
 _INTS = pa.list_(pa.int32())
-_LONGS = pa.list_(pa.int64())
 
 LIFE = pa.schema(
     [
@@ -98,6 +96,7 @@ FINDING = pa.schema(
         ("last_broker", pa.int32()),
         ("reader", pa.string()),
         ("cause", pa.string()),
+        ("evidence", _TEXTS),
         ("detail", pa.string()),
         ("expected", pa.bool_()),
     ]
@@ -112,11 +111,9 @@ TALLY = pa.schema(
         ("outcome", pa.string()),
         ("name", pa.string()),
         ("count", pa.int64()),
-        ("value", pa.int64()),
-        ("text", pa.string()),
     ]
 )
-"""What a task reports: fates and findings counted (`fate`, `finding`), facts about its piece, failures."""
+"""Counts of messages (``kind`` `fate`) and of findings (`finding`); ``name`` is the fate or the class."""
 
 _DDL = {
     pa.string(): "string",
@@ -124,16 +121,16 @@ _DDL = {
     pa.int64(): "bigint",
     pa.bool_(): "boolean",
     _INTS: "array<int>",
-    _LONGS: "array<bigint>",
+    _TEXTS: "array<string>",
 }
 
 
-def ddl(schema: Any) -> str:
+def ddl(schema: pa.Schema) -> str:
     """An Arrow schema of this module as Spark DDL."""
     return ", ".join(f"`{field.name}` {_DDL[field.type]}" for field in schema)
 
 
-def build(schema: Any, columns: Mapping[str, Any], rows: int) -> Any:
+def build(schema: pa.Schema, columns: Mapping[str, object], rows: int) -> pa.Table:
     """An Arrow table of ``schema``; absent columns are null, and Python scalars fill the whole column."""
     arrays = []
     for field in schema:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +15,10 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from checkers.partition.types import Ints
 from harness.errors import BadDataError
 from harness.history.schema import TABLES
+from harness.kafka.model import TopicPartition
 
 NEEDED = ("sends", "copies")
 SPLIT = ("sends", "copies", "reads", "sightings")
@@ -26,18 +27,16 @@ SPLIT = ("sends", "copies", "reads", "sightings")
 CODED = ("home", "outcome")
 """Columns of few texts, which are read as codes: it takes a fraction of the time."""
 
-TopicPartition = tuple[str, int]
 _CODED_TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
-@dataclass(frozen=True)
-class Piece:
-    """One Parquet file: its rows, and the one topic partition it holds (None: several)."""
+@dataclass(frozen=True, kw_only=True)
+class TableFile:
+    """One Parquet file of a table, and the one topic partition whose rows it holds (None: several)."""
 
     path: str
     rows: int
-    size_bytes: int
-    holds: TopicPartition | None
+    topic_partition: TopicPartition | None
     exact: bool = True
     """Its columns have exactly the schema's types (else they are cast when read)."""
 
@@ -47,15 +46,15 @@ class Source:
     """The tables of one history: files by table name."""
 
     folder: str
-    files: Mapping[str, tuple[Piece, ...]]
+    files: Mapping[str, tuple[TableFile, ...]]
 
     def rows(self, table: str) -> int:
         """Rows of a table; 0 when it is absent."""
-        return sum(piece.rows for piece in self.files.get(table, ()))
+        return sum(file.rows for file in self.files.get(table, ()))
 
     def paths(self, table: str) -> list[str]:
         """Paths of a table's files; empty when it is absent."""
-        return [piece.path for piece in self.files.get(table, ())]
+        return [file.path for file in self.files.get(table, ())]
 
 
 def line_of(error: Exception) -> str:
@@ -63,7 +62,7 @@ def line_of(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def file_system(path: str) -> tuple[Any, str]:
+def file_system(path: str) -> tuple[pafs.FileSystem, str]:
     """The file system of a path or URI, as Arrow sees it, and the path inside it."""
     if "://" in path:
         from checkers.tables.hadoop import hadoop_system
@@ -79,7 +78,7 @@ def open_source(folder: Path | str) -> Source:
     """
     base = str(folder).rstrip("/")
     system, root = file_system(base)
-    found: dict[str, tuple[Piece, ...]] = {}
+    found: dict[str, tuple[TableFile, ...]] = {}
     for name in TABLES:
         target = f"{root}/{name}.parquet"
         info = system.get_file_info(target)
@@ -90,36 +89,49 @@ def open_source(folder: Path | str) -> Source:
                     f"is {base} the folder that holds the history's tables?"
                 )
             continue
+        prefix = base[: len(base) - len(root)]
         paths = [target]
         if info.type == pafs.FileType.Directory:
-            listed = system.get_file_info(pafs.FileSelector(target, recursive=False))
-            paths = sorted(
-                entry.path
-                for entry in listed
-                if entry.base_name.endswith(".parquet") and not entry.base_name.startswith(("_", "."))
-            )
-            if not paths:
-                raise BadDataError(
-                    f"{base}/{name}.parquet is a folder with no Parquet file; its rows are lost."
-                )
-        prefix = base[: len(base) - len(root)]
-        found[name] = tuple(_piece(system, path, prefix, name) for path in paths)
+            paths = _files_in(system, target, prefix)
+        found[name] = tuple(_table_file(system, path, prefix, name) for path in paths)
     return Source(base, found)
 
 
-def _piece(system: Any, path: str, prefix: str, table: str) -> Piece:
+def _files_in(system: pafs.FileSystem, folder: str, prefix: str) -> list[str]:
+    """The files of a table's folder; names that begin with `_` or `.` are those of other programs."""
+    paths = []
+    for entry in system.get_file_info(pafs.FileSelector(folder, recursive=False)):
+        if entry.base_name.startswith(("_", ".")):
+            continue
+        if entry.type == pafs.FileType.Directory:
+            raise BadDataError(
+                f"{prefix}{entry.path} is a folder inside a table's folder; put the table's Parquet files "
+                f"directly into {prefix}{folder}."
+            )
+        if not entry.base_name.endswith(".parquet"):
+            raise BadDataError(
+                f"{prefix}{entry.path} lies in a table's folder and is not called *.parquet; rename it if "
+                f"it belongs to the table, else remove it or let its name begin with `_`."
+            )
+        paths.append(entry.path)
+    if not paths:
+        raise BadDataError(f"{prefix}{folder} is a folder with no Parquet file; its rows are lost.")
+    return sorted(paths)
+
+
+def _table_file(system: pafs.FileSystem, path: str, prefix: str, table: str) -> TableFile:
     try:
         with system.open_input_file(path) as handle:
-            size = handle.size()
             parquet = pq.ParquetFile(handle)
             meta, schema = parquet.metadata, parquet.schema_arrow
     except (pa.ArrowException, OSError) as error:
         raise BadDataError(f"{prefix}{path} cannot be read as Parquet: {line_of(error)}") from error
     exact = _check_schema(prefix + path, schema, table)
-    return Piece(prefix + path, meta.num_rows, size, _holds(meta) if table in SPLIT else None, exact)
+    only_one = _topic_partition_of(meta) if table in SPLIT else None
+    return TableFile(path=prefix + path, rows=meta.num_rows, topic_partition=only_one, exact=exact)
 
 
-def _check_schema(path: str, schema: Any, table: str) -> bool:
+def _check_schema(path: str, schema: pa.Schema, table: str) -> bool:
     exact = True
     wanted = TABLES[table]
     version = (schema.metadata or {}).get(b"acked.schema_version")
@@ -130,6 +142,8 @@ def _check_schema(path: str, schema: Any, table: str) -> bool:
             if not field.nullable:
                 raise BadDataError(f"{path} has no column {field.name}, which {table} must have.")
             continue
+        if schema.names.count(field.name) > 1:
+            raise BadDataError(f"{path} has several columns {field.name}; {table} has one of each name.")
         had = schema.field(field.name).type
         had = had.value_type if pa.types.is_dictionary(had) else had
         if not _fits(had, field.type):
@@ -138,7 +152,7 @@ def _check_schema(path: str, schema: Any, table: str) -> bool:
     return exact
 
 
-def _fits(had: Any, wanted: Any) -> bool:
+def _fits(had: pa.DataType, wanted: pa.DataType) -> bool:
     if had.equals(wanted) or pa.types.is_null(had):
         return True
     if pa.types.is_integer(wanted):
@@ -150,12 +164,12 @@ def _fits(had: Any, wanted: Any) -> bool:
     return False
 
 
-def _holds(meta: Any) -> TopicPartition | None:
+def _topic_partition_of(meta: pq.FileMetaData) -> TopicPartition | None:
     """The only topic partition in a file, if its statistics say that there is only one."""
     names = [meta.schema.column(i).path for i in range(meta.num_columns)]
     found = []
     for column in ("topic", "partition"):
-        seen: set[Any] = set()
+        seen: set[str | int] = set()
         index = names.index(column)
         for group in range(meta.num_row_groups):
             stats = meta.row_group(group).column(index).statistics
@@ -165,7 +179,7 @@ def _holds(meta: Any) -> TopicPartition | None:
         if len(seen) != 1:
             return None
         found.append(seen.pop())
-    return str(found[0]), int(found[1])
+    return TopicPartition(str(found[0]), int(found[1]))
 
 
 def partitions(source: Source) -> dict[TopicPartition, tuple[int, int]]:
@@ -179,32 +193,32 @@ def partitions(source: Source) -> dict[TopicPartition, tuple[int, int]]:
         counts[key] = (sends + (rows if table == "sends" else 0), total + rows)
 
     for name in SPLIT:
-        for piece in source.files.get(name, ()):
-            if piece.holds is not None:
-                add(piece.path, piece.holds, name, piece.rows)
-            elif piece.rows:
-                for key, rows in _count_mixed(piece):
-                    add(piece.path, key, name, rows)
+        for file in source.files.get(name, ()):
+            if file.topic_partition is not None:
+                add(file.path, file.topic_partition, name, file.rows)
+            elif file.rows:
+                for key, rows in _count_mixed(file):
+                    add(file.path, key, name, rows)
     return counts
 
 
-def _count_mixed(piece: Piece) -> Iterator[tuple[TopicPartition, int]]:
-    for batch in batches([piece.path], ["topic", "partition"]):
+def _count_mixed(file: TableFile) -> Iterator[tuple[TopicPartition, int]]:
+    for batch in batches([file.path], ["topic", "partition"]):
         table = pa.Table.from_batches([batch])
-        refuse_nulls(piece.path, table)
+        refuse_nulls(file.path, table)
         counted = table.group_by(["topic", "partition"]).aggregate([([], "count_all")])
         for row in counted.to_pylist():
-            yield (str(row["topic"]), int(row["partition"])), int(row["count_all"])
+            yield TopicPartition(str(row["topic"]), int(row["partition"])), int(row["count_all"])
 
 
-def refuse_nulls(path: str, table: Any) -> None:
+def refuse_nulls(path: str, table: pa.Table) -> None:
     """Raise BadDataError when a column of ``table``, all of them required, holds a null."""
     for name in table.column_names:
         if table[name].null_count:
             raise BadDataError(f"{path}: column {name} is required, but a row has none.")
 
 
-def batches(paths: Sequence[str], columns: Sequence[str]) -> Iterator[Any]:
+def batches(paths: Sequence[str], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Record batches of some columns of Parquet files. Raises BadDataError when a file is damaged."""
     for path in paths:
         system, inner = file_system(path)
@@ -225,12 +239,12 @@ class Window:
 
 
 def read_rows(
-    pieces: Sequence[Piece],
+    files: Sequence[TableFile],
     table: str,
     columns: Sequence[str],
-    holds: TopicPartition,
+    where: TopicPartition,
     windows: Sequence[Window] = (),
-) -> Any:
+) -> pa.Table:
     """Rows of one topic partition as an Arrow table with exactly ``columns``; absent columns are null.
 
     With ``windows``, only row groups whose statistics may meet all of them are read; rows are not filtered.
@@ -238,17 +252,17 @@ def read_rows(
     schema = TABLES[table].arrow()
     wanted = pa.schema([schema.field(name).with_nullable(True) for name in columns])
     parts = []
-    for piece in pieces:
-        if piece.holds is not None and piece.holds != holds:
+    for file in files:
+        if file.topic_partition not in (None, where):
             continue
-        part = _read_piece(piece, table, columns, holds, windows)
-        if part is not None and part.num_rows:
+        part = _read_file(file, table, columns, where, windows)
+        if part.num_rows:
             parts.append(part)
     return _together(parts) if parts else wanted.empty_table()
 
 
-def _together(parts: Sequence[Any]) -> Any:
-    """Tables as one; a column is of codes in all of them, or in none."""
+def _together(parts: Sequence[pa.Table]) -> pa.Table:
+    """Tables as one; a column is dictionary-encoded in all of them, or in none."""
     plain = {
         name for part in parts for name in part.column_names if not pa.types.is_dictionary(part[name].type)
     }
@@ -262,22 +276,22 @@ def _together(parts: Sequence[Any]) -> Any:
 
 
 def row_groups(
-    pieces: Sequence[Piece],
+    files: Sequence[TableFile],
     table: str,
     columns: Sequence[str],
-    holds: TopicPartition,
+    where: TopicPartition,
     windows: Sequence[Window],
-) -> Iterator[Any]:
+) -> Iterator[pa.Table]:
     """The same rows as of `read_rows`, one row group after the other."""
-    for piece in pieces:
-        if piece.holds not in (None, holds):
+    for file in files:
+        if file.topic_partition not in (None, where):
             continue
-        system, inner = file_system(piece.path)
+        system, inner = file_system(file.path)
         with system.open_input_file(inner) as handle:
             meta = pq.ParquetFile(handle).metadata
         for group in range(meta.num_row_groups):
-            if _meets(meta, group, windows):
-                yield _read_piece(piece, table, columns, holds, (), group)
+            if meets(meta.row_group(group), windows):
+                yield _read_file(file, table, columns, where, (), group)
 
 
 def remove(folder: str) -> None:
@@ -287,22 +301,30 @@ def remove(folder: str) -> None:
         system.delete_dir(inner)
 
 
-def read_findings(path: str, columns: Sequence[str]) -> Any:
-    """Columns of findings that a task has written before."""
-    system, inner = file_system(path)
-    return pq.read_table(inner, columns=list(columns), filesystem=system)
-
-
-def _read_piece(
-    piece: Piece,
+def read_file(
+    path: str,
     table: str,
     columns: Sequence[str],
-    holds: TopicPartition,
+    group: int | None = None,
+    windows: Sequence[Window] = (),
+) -> pa.Table:
+    """Rows of a file, or of one row group, whichever topic partitions they are of."""
+    return _read_file(
+        TableFile(path=path, rows=0, topic_partition=None), table, columns, None, windows, group
+    )
+
+
+def _read_file(
+    file: TableFile,
+    table: str,
+    columns: Sequence[str],
+    where: TopicPartition | None,
     windows: Sequence[Window],
     only_group: int | None = None,
-) -> Any:
+) -> pa.Table:
+    """Rows of a file; of all topic partitions if ``where`` is None."""
     schema = TABLES[table].arrow()
-    system, inner = file_system(piece.path)
+    system, inner = file_system(file.path)
     try:
         with system.open_input_file(inner) as handle:
             meta = pq.ParquetFile(handle).metadata
@@ -312,15 +334,16 @@ def _read_piece(
             groups = [
                 group
                 for group in range(parquet.metadata.num_row_groups)
-                if only_group in (None, group) and _meets(parquet.metadata, group, windows)
+                if only_group in (None, group) and meets(parquet.metadata.row_group(group), windows)
             ]
-            extra = [] if piece.holds is not None else ["topic", "partition"]
+            mixed = where is not None and file.topic_partition is None
+            extra = ["topic", "partition"] if mixed else []
             names = [name for name in dict.fromkeys([*columns, *extra]) if name in present]
             read = parquet.read_row_groups(groups, columns=names, use_threads=False)
     except (pa.ArrowException, OSError) as error:
-        raise BadDataError(f"{piece.path} cannot be read as Parquet: {line_of(error)}") from error
-    if extra:
-        read = only(read, holds)
+        raise BadDataError(f"{file.path} cannot be read as Parquet: {line_of(error)}") from error
+    if where is not None and extra:
+        read = only(read, where)
     arrays = []
     for name in columns:
         field = schema.field(name)
@@ -330,24 +353,25 @@ def _read_piece(
         column = read[name]
         if not field.nullable and column.null_count:
             row = pc.index(pc.is_null(column), True).as_py()
-            raise BadDataError(f"{piece.path}: column {name} is required, but row {row} has none.")
+            raise BadDataError(f"{file.path}: column {name} is required, but row {row} has none.")
         try:
-            same = column.type == field.type or column.type == _CODED_TEXT
+            same = column.type == field.type or (column.type == _CODED_TEXT and name in CODED)
             arrays.append(column if same else column.cast(field.type))
         except pa.ArrowException as error:
             raise BadDataError(
-                f"{piece.path}: column {name} does not fit {field.type}: {line_of(error)}"
+                f"{file.path}: column {name} does not fit {field.type}: {line_of(error)}"
             ) from error
     return pa.table(arrays, names=list(columns))
 
 
-def only(table: Any, holds: TopicPartition) -> Any:
+def only(table: pa.Table, where: TopicPartition) -> pa.Table:
     """Rows of one topic partition."""
-    return table.filter(pc.and_(pc.equal(table["topic"], holds[0]), pc.equal(table["partition"], holds[1])))
+    topic, partition = where
+    return table.filter(pc.and_(pc.equal(table["topic"], topic), pc.equal(table["partition"], partition)))
 
 
-def _meets(meta: Any, group: int, windows: Sequence[Window]) -> bool:
-    row_group = meta.row_group(group)
+def meets(row_group: pq.RowGroupMetaData, windows: Sequence[Window]) -> bool:
+    """Whether a row group can hold rows of all windows, as far as its statistics tell."""
     for index in range(row_group.num_columns) if windows else ():
         column = row_group.column(index)
         for window in windows:
@@ -361,23 +385,23 @@ def _meets(meta: Any, group: int, windows: Sequence[Window]) -> bool:
     return True
 
 
-def numbers(table: Any, column: str, null: int = -1) -> Any:
+def numbers(table: pa.Table, column: str, null: int = -1) -> Ints:
     """An integer or flag column as a numpy array, with ``null`` in place of nulls."""
     values = table[column]
     if values.null_count:
         values = values.fill_null(bool(null) if pa.types.is_boolean(values.type) else null)
+    found: Ints
     if values.num_chunks == 1:
-        return values.chunk(0).to_numpy(zero_copy_only=False)
-    if values.num_chunks == 0:
-        return np.empty(0, dtype=values.type.to_pandas_dtype())
-    return np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in values.chunks])
+        found = values.chunk(0).to_numpy(zero_copy_only=False)
+    elif values.num_chunks == 0:
+        found = np.empty(0, dtype=values.type.to_pandas_dtype())
+    else:
+        found = np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in values.chunks])
+    return found
 
 
-def read_small(source: Source, table: str) -> Any:
+def read_small(source: Source, table: str) -> pa.Table:
     """A whole table with every column of the schema: one of few rows, as it is held in memory."""
     schema = TABLES[table].arrow()
-    parts = []
-    for piece in source.files.get(table, ()):
-        read = _read_piece(Piece(piece.path, piece.rows, 0, ("", 0)), table, schema.names, ("", 0), ())
-        parts.append(read)
+    parts = [_read_file(file, table, schema.names, None, ()) for file in source.files.get(table, ())]
     return pa.concat_tables(parts) if parts else schema.empty_table()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,9 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from checkers.evidence import gather
-from checkers.fast.plan import judge_all
-from checkers.fast.strays import settle_rows
-from checkers.fast.task import Job
-from checkers.tables.output import FINDING, LIFE, TALLY
+from checkers.fast.plan import judge_all, run_here
+from checkers.fast.tasks import Job
+from checkers.tables.output import FINDING
 from checkers.tables.source import open_source
 from tests.histories import History
 from tests.oracles import duckdb_plan, fates_of, findings_of, life_of, model_findings
@@ -203,12 +201,6 @@ def damaged(draw: Any) -> Damaged:
     return Damaged(draw)
 
 
-def one_by_one(tasks: Sequence[Sequence[Any]], judge: Callable[[Any], Iterable[Any]]) -> Any:
-    """What Spark does with tasks, without Spark."""
-    told = [table for task in tasks for item in task for table in judge(item)]
-    return pa.concat_tables(told) if told else TALLY.empty_table()
-
-
 def fast_findings(
     folder: Path, piece_messages: int = 1_000_000, *, split_rows: int = 1_000_000
 ) -> Counter[tuple[Any, ...]]:
@@ -217,18 +209,17 @@ def fast_findings(
     for place in (out, folder / "life"):
         place.mkdir()
     source = open_source(folder)
-    job = Job(source, gather(source), str(folder / "life"), str(out))
-    judge_all(one_by_one, job, piece_messages=piece_messages, split_rows=split_rows)
-    found, life = (
-        pa.concat_tables(
-            [pq.read_table(path) for path in sorted(place.glob("*.parquet"))] or [schema.empty_table()]
-        )
-        for place, schema in ((out, FINDING), (folder / "life", LIFE))
-    )
-    sends = pq.read_table(folder / "sends.parquet", columns=["writer", "seq", "topic", "partition"])
-    settled = settle_rows(found, sends, life)
+    job = Job(source=source, evidence=gather(source), life=str(folder / "life"), findings=str(out))
+    counts = judge_all(run_here, job, piece_messages=piece_messages, split_rows=split_rows)
+    parts = [pq.read_table(path) for path in sorted(out.glob("*.parquet"))]
+    found = pa.concat_tables([FINDING.empty_table(), *parts])
+    by_class = {row["name"]: 0 for row in counts.to_pylist() if row["kind"] == "finding"}
+    for row in counts.to_pylist():
+        if row["kind"] == "finding":
+            by_class[row["name"]] += row["count"]
+    assert by_class == Counter(found["class"].to_pylist()), "findings are counted as they are written"
     columns = ["class", "topic", "partition", "offset", "writer", "seq"]
-    return Counter(tuple(row.values()) for row in settled.select(columns).to_pylist())
+    return Counter(tuple(row.values()) for row in found.select(columns).to_pylist())
 
 
 @st.composite

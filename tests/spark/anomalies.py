@@ -90,13 +90,13 @@ CASES: dict[str, tuple[str, History, Found]] = {
         {("misrouted", 3, 3)},
     ),
     "away-and-over": (
-        "a message in another partition, at the offset of one that is gone there: told with that one alone",
+        "a message in another partition, at the offset of one that is gone there: one is lost, one is astray",
         kept(2)
         .send(5, offset=0, partition=1)
         .send(6, offset=1, partition=1)
         .logs([(1, 1)])
         .logs([(0, 5), (1, 0)], partition=1),
-        {("overwritten", 1, 6)},
+        {("lost", 1, 6), ("misrouted", 1, 0)},
     ),
     "overwritten": (
         "a record nobody sent stands at the offset of an acknowledged message that is gone: one finding",
@@ -197,69 +197,94 @@ CASES: dict[str, tuple[str, History, Found]] = {
         .logs([{"offset": 0, "seq": 0, "writer": 2}, (1, 0)]),
         set(),
     ),
-    "skip": (
-        "a reader jumped over a record that is in the log",
-        kept().logs(FOUR).read(0, 0, 9000).read(3, 3, 9001),
-        {("skip", 1, 1)},
-    ),
-    "step-back": (
-        "a reader assigned by hand went back without having asked to",
-        kept().logs(FOUR).read(0, 0, 9000).read(1, 1, 9001).read(0, 0, 9002).read(1, 1, 9003),
-        {("non_monotonic", 0, 0)},
-    ),
-    "sought": (
-        "a reader that asked to go back may",
+    "lost-beside-damage": (
+        "a lost message whose offset another message has, damaged on one follower: the damage is not its own",
         kept()
-        .logs(FOUR)
-        .read(0, 0, 9000)
-        .read(1, 1, 9001)
-        .read(0, 0, 9003)
-        .add("groups", ns=9002, group="g", reader=1, event="sought", topic="t", partition=0, offset=0),
+        .send(4, offset=3)
+        .log(1, [*FOUR[:3], (3, 4)])
+        .log(2, [*FOUR[:3], (3, 4)])
+        .log(3, [*FOUR[:3], {"offset": 3, "seq": 4, "intact": False}]),
+        {("lost", 3, 3), ("corrupt", 3, 4)},
+    ),
+    "unreadable": (
+        "a record damaged beyond recognition, where a message was acknowledged: one finding",
+        kept().logs([*FOUR[:3], {"offset": 3, "seq": None, "writer": None, "intact": False}]),
+        {("corrupt", 3, 3)},
+    ),
+    "unreadable-for-two": (
+        "the same, where two messages were acknowledged: it is taken for the newer one",
+        kept().send(4, offset=3).logs([*FOUR[:3], {"offset": 3, "seq": 99, "intact": False}]),
+        {("lost", 3, 3), ("corrupt", 3, 4)},
+    ),
+    "unreadable-on-leader": (
+        "damaged beyond recognition on one replica: the others say what it was, and it is not gone",
+        kept()
+        .log(1, [*FOUR[:3], {"offset": 3, "seq": None, "writer": None, "intact": False}])
+        .log(2, FOUR)
+        .log(3, FOUR),
+        {("corrupt", 3, None)},
+    ),
+    "corrupt-acks-0": (
+        "damaged everywhere, and acknowledged without offset: it names itself",
+        kept(3).send(3).logs([*FOUR[:3], {"offset": 3, "seq": 3, "intact": False}]),
+        {("corrupt", 3, 3)},
+    ),
+    "corrupt-unknown-read": (
+        "damaged everywhere, of unknown outcome, and read: it was part of the log",
+        kept().send(4, "info").logs([*FOUR, {"offset": 4, "seq": 4, "intact": False}]).read(4, 4, 9000),
+        {("corrupt", 4, 4)},
+    ),
+    "corrupt-on-leader": (
+        "damaged on the replica that counts, with good copies elsewhere: the message is not gone",
+        kept().log(1, [*FOUR[:3], {"offset": 3, "seq": 3, "intact": False}]).log(2, FOUR).log(3, FOUR),
+        {("corrupt", 3, 3)},
+    ),
+    "exchanged": (
+        "two messages in each other's partition: nothing is lost or overwritten",
+        kept(2)
+        .send(5, offset=0, partition=1)
+        .send(6, offset=1, partition=1)
+        .logs([(0, 0), (1, 6)])
+        .logs([(0, 5), (1, 1)], partition=1),
+        {("misrouted", 1, 6), ("misrouted", 1, 1)},
+    ),
+    "aborted-and-gone": (
+        "an acknowledged record of an aborted transaction may be gone",
+        kept()
+        .send(4, offset=4, txn=5)
+        .add("transactions", ns=8000, writer=1, txn=5, event="aborted")
+        .logs(FOUR),
         set(),
     ),
-    "group-rewind": (
-        "a group that was handed again what it had committed",
+    "aborted-and-failed": (
+        "a record that was reported as failed may be in the log when its transaction was aborted",
         kept()
-        .logs(FOUR)
-        .read(0, 0, 9000, group="g")
-        .read(1, 1, 9001, group="g")
-        .read(0, 0, 9003, reader=2, group="g")
-        .add("groups", ns=9002, group="g", reader=1, event="committed", topic="t", partition=0, offset=2),
-        {("replay", 0, 0)},
-    ),
-    "group-at-least-once": (
-        "what a group had not committed it may be handed again",
-        kept()
-        .logs(FOUR)
-        .read(0, 0, 9000, group="g")
-        .read(1, 1, 9001, group="g")
-        .read(1, 1, 9003, reader=2, group="g")
-        .add("groups", ns=9002, group="g", reader=1, event="committed", topic="t", partition=0, offset=1),
+        .send(4, "fail", txn=5)
+        .add("transactions", ns=8000, writer=1, txn=5, event="aborted")
+        .logs([*FOUR, (4, 4)]),
         set(),
     ),
-    "offset-conflict": (
-        "two readers were handed different messages at one offset, and both messages are kept",
-        kept().logs(FOUR).read(1, 1, 9000).read(1, 2, 9000, reader=2),
-        {("offset_conflict", 1, 2)},
+    "committed-and-gone": (
+        "an acknowledged record of a committed transaction must not be gone",
+        kept()
+        .send(4, offset=4, txn=5)
+        .add("transactions", ns=8000, writer=1, txn=5, event="committed")
+        .logs(FOUR),
+        {("lost", 4, 4)},
     ),
-    "aborted-read": (
-        "a reader was handed a message that definitely failed and is not in the log",
-        kept().send(4, "fail").logs(FOUR).read(4, 4, 9000),
-        {("aborted_read", 4, 4)},
+    "great-numbers": (
+        "sequence numbers may be as large as they come",
+        kept(2)
+        .send(2**62, offset=2, sent_ns=5000, done_ns=5500)
+        .send(2**62 + 1, offset=3, sent_ns=6000, done_ns=6500)
+        .send(2**63 - 1, offset=4, sent_ns=7000, done_ns=7500)
+        .logs([*FOUR[:2], (2, 2**62), (4, 2**63 - 1)]),
+        {("lost", 3, 2**62 + 1)},
     ),
-    "aborted-transaction-read": (
-        "a reader of committed records was handed one of an aborted transaction",
-        kept(3)
-        .send(3, offset=3, txn=5)
-        .logs(FOUR)
-        .read(3, 3, 9000, isolation="read_committed")
-        .add("transactions", ns=8000, writer=1, txn=5, event="aborted"),
-        {("aborted_read", 3, 3)},
-    ),
-    "read-of-the-dropped": (
-        "a reader was handed a message of unknown outcome that never became part of the log",
-        kept().send(4, "info").logs(FOUR).read(4, 4, 9000),
-        {("aborted_read", 4, 4)},
+    "end-and-hole": (
+        "a replica that ends early, where another one has a hole: one finding an offset",
+        kept().log(1, FOUR).log(2, [*FOUR[:2], FOUR[3]]).log(3, FOUR[:2]),
+        {("diverged", 2, 2)},
     ),
 }
 
@@ -355,5 +380,196 @@ LISTED: dict[str, tuple[str, History, Found]] = {
         .replica(2, **FULL)
         .replica(3, leo=0, log_start=0, in_sync=True),
         {("diverged", 0, 0)},
+    ),
+    "empty-leader": (
+        "the leader's log is empty and the followers' are not: they have records too many",
+        kept()
+        .log(2, FOUR)
+        .log(3, FOUR)
+        .replica(1, leader=True, leo=0, log_start=0, in_sync=True)
+        .replica(2, **FULL)
+        .replica(3, **FULL),
+        {("diverged", 0, 0), ("diverged", 1, 1), ("diverged", 2, 2), ("diverged", 3, 3)},
+    ),
+    "empty-leader-compacted": (
+        "the same in a compacted topic: compaction never takes the end of a log",
+        kept()
+        .log(2, FOUR)
+        .log(3, FOUR)
+        .replica(1, leader=True, leo=0, log_start=0, cleanup="compact")
+        .replica(2, leo=4, log_start=0, cleanup="compact")
+        .replica(3, leo=4, log_start=0, cleanup="compact"),
+        {("diverged", 0, 0), ("diverged", 1, 1), ("diverged", 2, 2), ("diverged", 3, 3)},
+    ),
+    "empty-replica-inside": (
+        "an in-sync replica with an empty log that starts inside the leader's",
+        kept()
+        .log(1, FOUR)
+        .log(2, FOUR)
+        .replica(1, leader=True, **FULL)
+        .replica(2, **FULL)
+        .replica(3, leo=2, log_start=2, in_sync=True),
+        {("diverged", 2, 2)},
+    ),
+    "empty-replica-at-the-end": (
+        "an in-sync replica whose log starts where the leader's ends has lost nothing",
+        kept()
+        .log(1, FOUR)
+        .log(2, FOUR)
+        .replica(1, leader=True, **FULL)
+        .replica(2, **FULL)
+        .replica(3, leo=4, log_start=4, in_sync=True),
+        set(),
+    ),
+    "acks-0-retention": (
+        "an acknowledgement without offset proves no loss where retention has taken something",
+        kept(3)
+        .send(3)
+        .logs(FOUR[2:3])
+        .replica(1, leader=True, leo=3, log_start=2)
+        .replica(2, leo=3, log_start=2)
+        .replica(3, leo=3, log_start=2),
+        set(),
+    ),
+    "acks-0-compaction": (
+        "nor in a compacted topic",
+        kept(3)
+        .send(3)
+        .logs(FOUR[:3])
+        .replica(1, leader=True, leo=3, log_start=0, cleanup="compact")
+        .replica(2, leo=3, log_start=0, cleanup="compact")
+        .replica(3, leo=3, log_start=0, cleanup="compact"),
+        set(),
+    ),
+    "acks-0-read": (
+        "but where a reader was handed it, there it stood",
+        kept(3)
+        .send(3)
+        .logs(FOUR[2:3])
+        .read(3, 3, 9000)
+        .replica(1, leader=True, leo=3, log_start=2)
+        .replica(2, leo=3, log_start=2)
+        .replica(3, leo=3, log_start=2),
+        {("lost_after_read", None, 3)},
+    ),
+    "unknown-read-retired": (
+        "a message of unknown outcome that was read where retention has been since was part of the log",
+        kept(3)
+        .send(3, "info")
+        .logs(FOUR[2:3])
+        .read(1, 3, 9000)
+        .replica(1, leader=True, leo=3, log_start=2)
+        .replica(2, leo=3, log_start=2)
+        .replica(3, leo=3, log_start=2),
+        set(),
+    ),
+    "unknown-read-compacted": (
+        "or compaction",
+        kept()
+        .send(4, "info")
+        .logs([FOUR[0], FOUR[3]])
+        .read(1, 4, 9000)
+        .replica(1, leader=True, cleanup="compact", **FULL)
+        .replica(2, cleanup="compact", **FULL)
+        .replica(3, cleanup="compact", **FULL),
+        set(),
+    ),
+    "retired-from-the-leader": (
+        "what retention took from the leader a replica out of sync may still have",
+        kept()
+        .log(1, FOUR[2:])
+        .log(2, FOUR[2:])
+        .log(3, FOUR)
+        .replica(1, leader=True, leo=4, log_start=2, in_sync=True)
+        .replica(2, leo=4, log_start=2, in_sync=True)
+        .replica(3, leo=4, log_start=0, in_sync=False),
+        {("not_converged", None, None)},
+    ),
+    "damaged-in-sync": (
+        "damaged on every in-sync replica, with a good copy out of the ISR: one finding about the message",
+        kept()
+        .log(1, [*FOUR[:3], {"offset": 3, "seq": 3, "intact": False}])
+        .log(2, [*FOUR[:3], {"offset": 3, "seq": 3, "intact": False}])
+        .log(3, FOUR)
+        .replica(1, leader=True, **FULL)
+        .replica(2, **FULL)
+        .replica(3, leo=4, log_start=0, in_sync=False),
+        {("corrupt", 3, 3), ("not_converged", None, None)},
+    ),
+    "phantom-on-follower": (
+        "a definite failure that only an in-sync follower has: one finding, where it stands",
+        kept()
+        .send(4, "fail")
+        .log(1, FOUR)
+        .log(2, FOUR)
+        .log(3, [*FOUR, (4, 4)])
+        .replica(1, leader=True, **FULL)
+        .replica(2, **FULL)
+        .replica(3, leo=5, log_start=0, in_sync=True),
+        {("phantom", 4, 4)},
+    ),
+    "misrouted-and-retired": (
+        "found in another partition, while retention took its own place: what is found counts",
+        kept(3)
+        .send(3, offset=1, partition=1)
+        .logs([*FOUR[:3], (3, 3)])
+        .replica(1, leader=True, **FULL)
+        .replica(2, **FULL)
+        .replica(3, **FULL)
+        .add("replicas", topic="t", partition=1, broker=1, complete=True, leader=True, leo=5, log_start=5),
+        {("misrouted", 3, 3)},
+    ),
+    "unknown-on-follower-read": (
+        "an unknown outcome that only an in-sync follower has, and that was read: the replicas disagree",
+        kept()
+        .send(4, "info")
+        .log(1, FOUR)
+        .log(2, FOUR)
+        .log(3, [*FOUR, (4, 4)])
+        .read(4, 4, 9000)
+        .replica(1, leader=True, **FULL)
+        .replica(2, **FULL)
+        .replica(3, leo=5, log_start=0, in_sync=True),
+        {("diverged", 4, 4)},
+    ),
+    "unknown-outside-read": (
+        "the same on a replica out of sync: only the reader tells of it",
+        kept()
+        .send(4, "info")
+        .log(1, FOUR)
+        .log(2, FOUR)
+        .log(3, [*FOUR, (4, 4)])
+        .read(4, 4, 9000)
+        .replica(1, leader=True, **FULL)
+        .replica(2, **FULL)
+        .replica(3, leo=5, log_start=0, in_sync=False),
+        {("aborted_read", 4, 4), ("not_converged", None, None)},
+    ),
+    "incomplete-and-nothing-missing": (
+        "the final read stopped before the end, and no message is missing: what follows is not known",
+        kept().logs(FOUR).replica(1, False, leader=True).replica(2, False).replica(3, False),
+        {("undetermined", None, None)},
+    ),
+    "too-many-at-the-start": (
+        "one in-sync replica begins with a record too many, while one out of sync lags",
+        kept()
+        .log(1, FOUR[1:])
+        .log(2, FOUR)
+        .log(3, FOUR[1:2])
+        .replica(1, leader=True, **FULL)
+        .replica(2, **FULL)
+        .replica(3, leo=2, log_start=0, in_sync=False),
+        {("diverged", 0, 0), ("not_converged", None, None)},
+    ),
+    "another-epoch-at-the-start": (
+        "one in-sync replica has its first record in another epoch, while one out of sync lags",
+        kept()
+        .log(1, FOUR)
+        .log(2, [{"offset": 0, "seq": 0, "epoch": 1}, *FOUR[1:]])
+        .log(3, FOUR[:1])
+        .replica(1, leader=True, **FULL)
+        .replica(2, **FULL)
+        .replica(3, leo=1, log_start=0, in_sync=False),
+        {("diverged", 0, 0), ("not_converged", None, None)},
     ),
 }

@@ -12,6 +12,7 @@ import pytest
 from checkers.judge import judge_import
 from tests.histories import History, together
 from tests.spark.anomalies import CASES, FOUR, LISTED, Found, kept
+from tests.spark.reader_anomalies import READERS
 
 pytestmark = pytest.mark.spark
 
@@ -31,13 +32,14 @@ def judged(spark: Any, cases: Mapping[str, tuple[str, History, Found]], folder: 
 
 @pytest.fixture(scope="module")
 def found(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
-    plain = judged(spark, CASES, tmp_path_factory.mktemp("plain"))
-    return plain | judged(spark, LISTED, tmp_path_factory.mktemp("listed"))
+    judged_plainly = (judged(spark, cases, tmp_path_factory.mktemp("plain")) for cases in (CASES, READERS))
+    found = {name: findings for part in judged_plainly for name, findings in part.items()}
+    return found | judged(spark, LISTED, tmp_path_factory.mktemp("listed"))
 
 
-@pytest.mark.parametrize("name", [*CASES, *LISTED])
+@pytest.mark.parametrize("name", [*CASES, *READERS, *LISTED])
 def test_names_each_anomaly_once(found: dict[str, Found], name: str) -> None:
-    sentence, _, expected = (CASES | LISTED)[name]
+    sentence, _, expected = (CASES | READERS | LISTED)[name]
     assert found[name] == expected, sentence
 
 

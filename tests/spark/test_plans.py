@@ -17,6 +17,7 @@ from checkers.judge import judge_import
 from tests.histories import together
 from tests.oracles import Finding, duckdb_findings
 from tests.spark.anomalies import CASES, LISTED
+from tests.spark.reader_anomalies import READERS
 
 pytestmark = pytest.mark.spark
 COLUMNS = ["class", "topic", "partition", "offset", "writer", "seq"]
@@ -29,7 +30,7 @@ def fast_findings(spark: Any, folder: Path) -> Counter[Finding]:
     return Counter(tuple(row.values()) for row in rows)
 
 
-@pytest.mark.parametrize("cases", [CASES, LISTED], ids=["plain", "listed"])
+@pytest.mark.parametrize("cases", [CASES, READERS, LISTED], ids=["plain", "readers", "listed"])
 def test_all_plans_agree(spark: Any, tmp_path: Path, cases: dict[str, Any]) -> None:
     folder = together({name: history for name, (_, history, _) in cases.items()}, tmp_path)
     fast = fast_findings(spark, folder)

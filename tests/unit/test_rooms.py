@@ -84,9 +84,6 @@ NOT_IN: Mapping[str, tuple[str, ...]] = {
 """Folder or module → packages it must do without at any depth of its code; the longest entry counts."""
 
 
-KNOWN_VIOLATIONS = ("checkers/partition/consumers.py",)
-
-
 def _modules() -> list[Path]:
     return sorted(path for room in ROOMS[:7] for path in (ROOT / room).rglob("*.py"))
 
@@ -126,11 +123,7 @@ def forbidden(module: str, source: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [p for p in _modules() if str(p.relative_to(ROOT)) not in KNOWN_VIOLATIONS],
-    ids=lambda path: str(path.relative_to(ROOT)),
-)
+@pytest.mark.parametrize("path", _modules(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_only_what_its_room_may(path: Path) -> None:
     module = str(path.relative_to(ROOT))
     assert forbidden(module, path.read_text()) == [], f"{module} may import {', '.join(allowed(module))}"

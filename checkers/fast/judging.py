@@ -1,0 +1,354 @@
+"""One task of the fast plan, in a worker: from files to life and findings, and to what others must know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.evidence import Sightings, sightings_of
+from checkers.fast import regroup
+from checkers.fast.identities import look_up, refuse_sent_twice
+from checkers.fast.loading import (
+    COPY_COLUMNS,
+    NOTHING,
+    READ_COLUMNS,
+    SIGHTING_COLUMNS,
+    Messages,
+    load,
+    others_at,
+    reference_between,
+    rows_of,
+)
+from checkers.fast.merge import jumps, log_ends, merge, offsets_by_broker
+from checkers.fast.results import (
+    CLAIMS,
+    CLASSES,
+    EDGES,
+    FATES,
+    OFFSET_SPANS,
+    OFFSETS,
+    PASSED,
+    RECORDS,
+    SEQS,
+    STEPS,
+    UNSENT,
+    HomesResult,
+    KeyResult,
+    OffsetResult,
+    PassedResult,
+    ReadResult,
+    Result,
+    WholeResult,
+    table_of,
+)
+from checkers.fast.tasks import (
+    Identities,
+    IdentityLookup,
+    Job,
+    KeyRange,
+    OffsetRange,
+    PassedMessages,
+    Range,
+    ReadWindow,
+    SharedWriters,
+    Task,
+    WholePartition,
+    WindowEdges,
+)
+from checkers.partition.deliveries import (
+    Steps,
+    aborted_reads,
+    conflicts,
+    edge_reads,
+    missed,
+    reads_at_edges,
+    suspicious_steps,
+    unsent,
+)
+from checkers.partition.fate import FATES as ALL_FATES
+from checkers.partition.fates import Fates, claimed_offsets, decide, flagged
+from checkers.partition.keys import KeyIndex
+from checkers.partition.logs import Partition, reference_of, split_logs
+from checkers.partition.messages import Reads, Sends
+from checkers.partition.order import out_of_order
+from checkers.partition.replicas import BEGIN, LENGTH, Records, all_records, differences, odd_records
+from checkers.partition.types import Ints
+from checkers.tables.arrays import (
+    copy_arrays,
+    group_events,
+    read_arrays,
+    write,
+)
+from checkers.tables.findings import (
+    counted,
+    joined,
+    of_differences,
+    of_messages,
+    of_reads,
+    of_records,
+)
+from checkers.tables.life import life_of
+from checkers.tables.source import numbers, read_rows
+from harness.history.schema import OUTCOMES
+from harness.kafka.model import TopicPartition
+
+Arrays = TypeVar("Arrays", Sends, Fates, Sightings)
+
+
+def judge_task(job: Job, task: Task) -> Result:
+    """Do what a task asks for; its parts of life and findings are written. Raises BadDataError."""
+    if isinstance(task, WholePartition):
+        return _whole(job, task)
+    if isinstance(task, KeyRange):
+        return _key_range(job, task)
+    if isinstance(task, OffsetRange):
+        return _offset_range(job, task)
+    if isinstance(task, ReadWindow):
+        return _read_window(job, task)
+    if isinstance(task, WindowEdges):
+        return _window_edges(job, task)
+    if isinstance(task, PassedMessages):
+        return _passed(job, task)
+    if isinstance(task, IdentityLookup):
+        return HomesResult(homes=look_up(task))
+    if isinstance(task, SharedWriters):
+        refuse_sent_twice(task)
+        return HomesResult()
+    return regroup.sort_apart(task)
+
+
+# ---- by message
+
+
+def _seqs(sends: Sends) -> pa.Table:
+    grouped = pa.table([pa.array(sends.writer), pa.array(sends.seq)], names=["writer", "seq"]).group_by(
+        "writer", use_threads=False
+    )
+    found = grouped.aggregate([("seq", "min"), ("seq", "max")])
+    return found.select(["writer", "seq_min", "seq_max"]).rename_columns(SEQS.names).cast(SEQS)
+
+
+def _fate_counts(sends: Sends, fates: Fates) -> pa.Table:
+    width = len(ALL_FATES)
+    code = sends.outcome.astype(np.int16) * width + fates.fate
+    table = pa.table([pa.array(sends.writer), pa.array(code)], names=["writer", "code"])
+    counts = table.group_by(["writer", "code"], use_threads=False).aggregate([([], "count_all")])
+    codes = counts["code"].to_numpy()
+    columns = [
+        counts["writer"],
+        pa.array(OUTCOMES).take(pa.array(codes // width)),
+        pa.array([fate.name for fate in ALL_FATES]).take(pa.array(codes % width)),
+        counts["count_all"],
+    ]
+    return pa.table(columns, names=FATES.names).cast(FATES)
+
+
+def _write_messages(job: Job, part: str, messages: Messages, fates: Fates, late: Ints) -> pa.Table:
+    """Write the part of life; returns the findings about messages and about what was read."""
+    sends, reads, logs = messages.sends, messages.reads, messages.logs
+    partition = messages.partition
+    seen_table = rows_of(job, messages.where, "sightings", SIGHTING_COLUMNS, messages.seqs)
+    seen_row = messages.index.find(numbers(seen_table, "writer"), numbers(seen_table, "seq"))
+    seen = sightings_of(len(sends), seen_row, seen_table)
+    mine = flagged(partition, fates, logs)
+    rows, place = _chosen(len(sends), mine, late, everything=job.life is not None)
+    table, narrow = messages.table, (sends, fates, seen)
+    if len(rows) < len(sends):
+        table = table.take(pa.array(rows))
+        narrow = (_narrow(sends, rows), _narrow(fates, rows), _narrow(seen, rows))
+    life = life_of(
+        partition,
+        job.evidence,
+        table=table,
+        sends=narrow[0],
+        logs=logs,
+        fates=narrow[1],
+        seen=narrow[2],
+    )
+    if job.life is not None:
+        write(job.life, part, life.table)
+    found = [
+        of_messages(life, place[mine], narrow[1]),
+        of_messages(life, place[late], narrow[1], "out_of_order"),
+    ]
+    if len(reads):
+        gone = aborted_reads(partition, sends, fates, logs, reads)
+        elsewhere = conflicts(partition, sends, fates, logs, reads)
+        found.append(of_reads(partition, "aborted_read", reads, gone))
+        found.append(of_reads(partition, "offset_conflict", reads, elsewhere))
+    return joined(found)
+
+
+def _chosen(count: int, mine: Ints, late: Ints, *, everything: bool) -> tuple[Ints, Ints]:
+    """Messages that become rows of life, and at which row each of them is."""
+    if everything:
+        rows = np.arange(count)
+        return rows, rows
+    wanted = np.zeros(count, dtype=bool)
+    wanted[mine] = True
+    wanted[late] = True
+    return np.flatnonzero(wanted), np.cumsum(wanted) - 1
+
+
+def _narrow(record: Arrays, rows: Ints) -> Arrays:
+    return replace(record, **{name: values[rows] for name, values in vars(record).items()})
+
+
+def _key_range(job: Job, task: KeyRange) -> KeyResult:
+    messages = load(job, task.where, identities=task.identities, partition=task.partition, seqs=task.seqs)
+    unresolved = messages.unresolved()
+    if unresolved.num_rows:
+        return KeyResult(unresolved=unresolved, seqs=_seqs(messages.sends))
+    sends, logs = messages.sends, messages.logs
+    fates = decide(task.partition, sends, logs, messages.reads, messages.away)
+    late, spans = out_of_order(sends, fates, task.later_low)
+    findings = _write_messages(job, task.part, messages, fates, late)
+    write(job.findings, task.part, findings)
+    claims = messages.claims
+    return KeyResult(
+        fates=_fate_counts(sends, fates),
+        findings=counted(findings).cast(CLASSES),
+        seqs=_seqs(sends),
+        strays=messages.strays(),
+        claimed=pa.table([pa.array(claimed_offsets(sends, logs, fates))], schema=OFFSETS),
+        claims=pa.table(
+            {
+                "offset": claims.offset,
+                "sent_ns": sends.sent_ns[claims.row],
+                "writer": sends.writer[claims.row],
+                "seq": sends.seq[claims.row],
+            }
+        ).cast(CLAIMS),
+        spans=pa.table({name: [getattr(span, name) for span in spans] for name in OFFSET_SPANS.names}).cast(
+            OFFSET_SPANS
+        ),
+    )
+
+
+# ---- by offset
+
+
+def _ends(found: Records) -> tuple[Records, pa.Table]:
+    """Differences that are findings as they are, and those that stand for the end of a log."""
+    ends = (found.kind == LENGTH) | (found.kind == BEGIN)
+    return found.take(~ends), table_of(found.take(ends), RECORDS)
+
+
+def _by_broker(parts: Sequence[Records]) -> Records:
+    found = all_records(parts)
+    return found.take(np.argsort(found.broker, kind="stable"))
+
+
+def _offset_range(job: Job, task: OffsetRange) -> OffsetResult:
+    partition, where = task.partition, task.where
+    window = task.offsets.window("offset")
+    table = read_rows(job.source.files["copies"], "copies", COPY_COLUMNS, where, (window,))
+    inside = task.offsets.of(numbers(table, "offset"))
+    copies = copy_arrays(table if inside.all() else table.filter(pa.array(inside)), str(where))
+    del table
+    logs = split_logs(partition, KeyIndex(NOTHING, NOTHING, str(where)), copies, task.homes)
+    odd = odd_records(partition, logs, list(task.strays.items()))
+    told = np.union1d(odd.offset, task.claimed)
+    different, ends = _ends(differences(partition, logs, told))
+    findings = joined(
+        [
+            of_records(partition, odd, task.homes, task.claimed),
+            of_differences(partition, _by_broker([different, task.ends])),
+        ]
+    )
+    write(job.findings, task.part, findings)
+    return OffsetResult(findings=counted(findings).cast(CLASSES), ends=ends)
+
+
+# ---- by time
+
+
+def _read_window(job: Job, task: ReadWindow) -> ReadResult:
+    where, partition = task.where, task.partition
+    window = task.times.window("ns")
+    table = read_rows(job.source.files["reads"], "reads", READ_COLUMNS, where, (window,))
+    table = table.filter(pa.array(task.times.of(numbers(table, "ns"))))
+    reads = read_arrays(table, KeyIndex(NOTHING, NOTHING, str(where)))
+    steps = suspicious_steps(
+        reads, group_events(job.evidence, where), reference_between(job, where, partition)
+    )
+    unnamed = reads.take(np.flatnonzero((reads.writer < 0) | (reads.seq < 0)))
+    return ReadResult(
+        steps=table_of(steps, STEPS),
+        edges=table_of(edge_reads(reads), EDGES),
+        unsent=_unsent(job, where, partition, unnamed),
+    )
+
+
+def _unsent(job: Job, where: TopicPartition, partition: Partition, reads: Reads) -> pa.Table:
+    if not len(reads):
+        return UNSENT.empty_table()
+    index = KeyIndex(NOTHING, NOTHING, str(where))
+    copies = others_at(job, where, Range(low=0, high=0), np.unique(reads.offset))
+    logs = split_logs(partition, index, copies, None) if copies is not None else []
+    rows = unsent(logs, reads)
+    names = of_reads(partition, "aborted_read", reads, rows)["reader"]
+    return pa.table([pa.array(reads.offset[rows]), pa.array(reads.ns[rows]), names], schema=UNSENT)
+
+
+def _window_edges(job: Job, task: WindowEdges) -> ReadResult:
+    reads, windows = reads_at_edges(task.edges)
+    events = group_events(job.evidence, task.where)
+    steps = suspicious_steps(reads, events, reference_between(job, task.where, task.partition), windows)
+    return ReadResult(steps=table_of(steps, STEPS))
+
+
+def _passed(job: Job, task: PassedMessages) -> PassedResult:
+    messages = load(job, task.where, identities=Identities(), partition=task.partition, seqs=task.seqs)
+    return PassedResult(passed=_missed(messages, task.jumps))
+
+
+def _missed(messages: Messages, jumps: Steps) -> pa.Table:
+    reference = reference_of(messages.partition, messages.logs)
+    found = missed(jumps, reference, messages.sends, messages.reads)
+    rows = np.flatnonzero(found.count > 0)
+    columns = [rows, found.count[rows], found.offset[rows], found.writer[rows], found.seq[rows]]
+    return pa.table([pa.array(c, pa.int64()) for c in columns], schema=PASSED)
+
+
+# ---- all of a partition
+
+
+def _whole(job: Job, task: WholePartition) -> WholeResult:
+    messages = load(job, task.where, identities=task.identities)
+    unresolved = messages.unresolved()
+    if unresolved.num_rows:
+        return WholeResult(unresolved=unresolved, seqs=_seqs(messages.sends))
+    partition, sends, logs, reads = messages.partition, messages.sends, messages.logs, messages.reads
+    fates = decide(partition, sends, logs, reads, messages.away)
+    late, _ = out_of_order(sends, fates, {})
+    found = [_write_messages(job, task.part, messages, fates, late)]
+    strays, homes = messages.strays(), task.identities.homes
+    claimed = claimed_offsets(sends, logs, fates)
+    odd = odd_records(partition, logs, list(offsets_by_broker(strays).items()))
+    different, ends = _ends(differences(partition, logs, np.union1d(odd.offset, claimed)))
+    every = _by_broker([different, log_ends([ends])])
+    found += [of_records(partition, odd, homes, claimed), of_differences(partition, every)]
+    fate_counts = _fate_counts(sends, fates)
+    steps, passed = ReadResult(), []
+    if len(reads):
+        reference = reference_of(partition, logs)
+        suspicious = suspicious_steps(
+            reads, group_events(job.evidence, task.where), lambda _low, _high: [reference]
+        )
+        steps = ReadResult(steps=table_of(suspicious, STEPS))
+        passed = [PassedResult(passed=_missed(messages, jumps([steps])))]
+    merged = merge(
+        partition,
+        keys=[KeyResult(fates=fate_counts)],
+        offsets=[],
+        windows=[steps],
+        passed=passed,
+    )
+    findings = joined([*found, merged.findings])
+    write(job.findings, task.part, findings)
+    return WholeResult(fates=merged.fates, findings=counted(findings).cast(CLASSES), seqs=_seqs(sends))

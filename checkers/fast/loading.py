@@ -1,0 +1,203 @@
+"""Reading what a task judges: messages, records and reads of a topic partition, or of a range of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.fast.results import (
+    STRAYS,
+    UNRESOLVED,
+)
+from checkers.fast.tasks import (
+    Identities,
+    Job,
+    Range,
+)
+from checkers.partition.deliveries import (
+    Slices,
+)
+from checkers.partition.fates import Claims, recognise
+from checkers.partition.keys import KeyIndex
+from checkers.partition.logs import OWN, Copies, Log, Partition, reference_of, split_logs
+from checkers.partition.logs import UNRESOLVED as NOT_LOOKED_UP
+from checkers.partition.messages import FAIL, Reads, Sends
+from checkers.partition.types import Flags, Ints
+from checkers.tables.arrays import (
+    copy_arrays,
+    partition_of,
+    read_arrays,
+    send_arrays,
+)
+from checkers.tables.source import Window, numbers, read_rows, row_groups
+from harness.kafka.model import TopicPartition
+
+SEND_COLUMNS = (
+    "writer", "seq", "sent_ns", "done_ns", "outcome", "error", "offset", "attempts", "broker", "label", "txn",
+)  # fmt: skip
+COPY_COLUMNS = ("broker", "offset", "epoch", "writer", "seq", "intact", "home", "control")
+SIGHTING_COLUMNS = ("broker", "offset", "seen_ns", "epoch", "writer", "seq", "gone_ns")
+READ_COLUMNS = ("reader", "ns", "offset", "writer", "seq", "poll", "group", "isolation")
+
+NOTHING = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Messages:
+    """Messages (all of a partition, or those of a range), what the logs hold of them, and their fates."""
+
+    where: TopicPartition
+    seqs: Range | None
+    partition: Partition
+    table: pa.Table
+    sends: Sends
+    index: KeyIndex
+    logs: Sequence[Log]
+    reads: Reads
+    claims: Claims
+    away: Flags | None
+
+    def unresolved(self) -> pa.Table:
+        """Messages that must be looked up among all sends before anything can be said."""
+        parts = []
+        for log in self.logs:
+            if not len(log) or int(log.origin.max()) != NOT_LOOKED_UP:
+                continue
+            asked = (log.origin == NOT_LOOKED_UP) & ~log.control
+            if self.seqs is None:
+                asked &= log.intact
+            else:
+                asked &= log.intact | ~self.seqs.of(log.seq)
+            rows = np.flatnonzero(asked)
+            if len(rows):
+                columns = (log.writer[rows], log.seq[rows], log.intact[rows])
+                parts.append(
+                    pa.table([pa.array(c) for c in columns], names=UNRESOLVED.names).cast(UNRESOLVED)
+                )
+        if not parts:
+            return UNRESOLVED.empty_table()
+        found = pa.concat_tables(parts)
+        return (
+            found.group_by(["writer", "seq"]).aggregate([("intact", "max")]).rename_columns(UNRESOLVED.names)
+        )
+
+    def strays(self) -> pa.Table:
+        """Records of these messages' range that name a message which was not sent to this partition."""
+        parts = []
+        for log in self.logs:
+            if not log.origin.any():
+                continue
+            odd = (log.row < 0) & (log.origin != OWN) & log.intact & ~log.control
+            odd &= (log.writer >= 0) & (log.seq >= 0)
+            if self.seqs is not None:
+                odd &= self.seqs.of(log.seq)
+            rows = np.flatnonzero(odd)
+            if len(rows):
+                broker = np.full(len(rows), log.broker, dtype=np.int32)
+                parts.append(pa.table([pa.array(broker), pa.array(log.offset[rows])], schema=STRAYS))
+        return pa.concat_tables([STRAYS.empty_table(), *parts])
+
+
+def load(
+    job: Job,
+    where: TopicPartition,
+    *,
+    identities: Identities,
+    partition: Partition | None = None,
+    seqs: Range | None = None,
+) -> Messages:
+    table = rows_of(job, where, "sends", SEND_COLUMNS, seqs)
+    sends = send_arrays(table, job.evidence, str(where))
+    index = KeyIndex(sends.writer, sends.seq, str(where))
+    copies = copy_arrays(rows_of(job, where, "copies", COPY_COLUMNS, seqs), str(where))
+    if partition is None:
+        partition = partition_of(job.source, job.evidence, where, copies)
+    logs = split_logs(partition, index, copies, identities.homes)
+    reads = read_arrays(rows_of(job, where, "reads", READ_COLUMNS, seqs), index)
+    if seqs is not None:
+        offsets = _offsets_of_interest(partition, sends, logs, reads)
+        more = others_at(job, where, seqs, offsets)
+        if more is not None:
+            logs = split_logs(partition, index, copies.and_also(more), identities.homes)
+    logs, claims = recognise(partition, sends, logs, reads, identities.taken)
+    away = None
+    if len(identities.away):
+        away = np.zeros(len(sends), dtype=bool)
+        rows = index.find(identities.away[:, 0], identities.away[:, 1])
+        away[rows[rows >= 0]] = True
+    return Messages(
+        where=where,
+        seqs=seqs,
+        partition=partition,
+        table=table,
+        sends=sends,
+        index=index,
+        logs=logs,
+        reads=reads,
+        claims=claims,
+        away=away,
+    )
+
+
+def rows_of(
+    job: Job, where: TopicPartition, table: str, columns: tuple[str, ...], seqs: Range | None
+) -> pa.Table:
+    files = job.source.files.get(table, ())
+    if seqs is None:
+        return read_rows(files, table, columns, where)
+    found = read_rows(files, table, columns, where, (seqs.window("seq"),))
+    inside = seqs.of(numbers(found, "seq"))
+    if table != "sends":  # what names no message belongs to no range
+        inside &= (numbers(found, "seq") >= 0) & (numbers(found, "writer") >= 0)
+    return found if inside.all() else found.filter(pa.array(inside))
+
+
+def _offsets_of_interest(partition: Partition, sends: Sends, logs: Sequence[Log], reads: Reads) -> Ints:
+    """Offsets at which it matters what messages of other ranges, or none at all, stand there."""
+    reference = reference_of(partition, logs)
+    stands = np.zeros(len(sends), dtype=bool)
+    stands[reference.row[reference.row >= 0]] = True
+    missing = ~stands & (sends.outcome != FAIL)
+    parts = [sends.offset[missing], reads.offset[reads.row < 0]]
+    if missing.any():
+        parts += [log.offset[(log.row >= 0) & missing[log.row]] for log in logs]
+        parts.append(reads.offset[(reads.row >= 0) & missing[reads.row]])
+    if partition.compacted and len(reads):
+        place = reference.at(reads.offset)
+        same = (place >= 0) & (reference.row[place] == reads.row) if len(reference) else place >= 0
+        parts.append(reads.offset[~same])
+    offsets = np.unique(np.concatenate(parts))
+    return offsets[offsets >= 0]
+
+
+def others_at(job: Job, where: TopicPartition, seqs: Range, offsets: Ints) -> Copies | None:
+    """Records at some offsets that are not of the range."""
+    if not len(offsets):
+        return None
+    window = Window("offset", int(offsets[0]), int(offsets[-1]))
+    parts = []
+    for table in row_groups(job.source.files["copies"], "copies", COPY_COLUMNS, where, (window,)):
+        seq, writer = numbers(table, "seq"), numbers(table, "writer")
+        other = np.isin(numbers(table, "offset"), offsets) & ~(seqs.of(seq) & (seq >= 0) & (writer >= 0))
+        if other.any():
+            parts.append(table.filter(pa.array(other)))
+    return copy_arrays(pa.concat_tables(parts), str(where)) if parts else None
+
+
+def reference_between(job: Job, where: TopicPartition, partition: Partition) -> Slices:
+    """The reference log between two offsets, a row group at a time."""
+    index = KeyIndex(NOTHING, NOTHING, str(where))
+    broker = partition.reference
+
+    def slices(low: int, high: int) -> Iterator[Log]:
+        windows = (Window("offset", low, high), Window("broker", broker, broker))
+        for table in row_groups(job.source.files["copies"], "copies", COPY_COLUMNS, where, windows):
+            mine = table.filter(pc.equal(table["broker"], broker))
+            if mine.num_rows:
+                yield from split_logs(partition, index, copy_arrays(mine, str(where)), None)
+
+    return slices

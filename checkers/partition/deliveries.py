@@ -1,0 +1,371 @@
+"""What readers were handed, against the final log: aborted reads, conflicts, skips, steps back, replays.
+
+A *stream* is what one reader was handed that was assigned by hand, or all members of one consumer group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.partition.fate import CODE
+from checkers.partition.fates import Fates
+from checkers.partition.logs import Log, Partition, reference_of
+from checkers.partition.messages import Reads, Sends
+from checkers.partition.types import Flags, Ints, Texts
+
+FOREVER = np.iinfo(np.int64).max
+_SETTLED = [CODE[name] for name in ("kept", "unknown_kept", "duplicated", "moved", "phantom")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupEvent:
+    """A row of `groups` that concerns a partition."""
+
+    ns: int
+    group: str
+    reader: int
+    event: str
+    offset: int
+
+
+# ---- what was handed over
+
+
+def aborted_reads(
+    partition: Partition, sends: Sends, fates: Fates, logs: Sequence[Log], reads: Reads
+) -> Ints:
+    """Reads (the first of each message) of what was aborted or is not in the final log.
+
+    Of a message that nobody sent to this partition, the first read at each offset at which no replica holds
+    such a record.
+    """
+    known = reads.row >= 0
+    row = np.where(known, reads.row, 0)
+    if not len(sends):
+        return unsent(logs, reads)
+    reference = reference_of(partition, logs)
+    in_sync = sum(1 << bit for bit, log in enumerate(logs) if partition.in_sync(log.broker))
+    dropped = (fates.fate == CODE["unknown_dropped"]) & ~((fates.holders & in_sync) != 0).astype(bool)
+    guilty = known & ~sends.aborted[row] & (fates.fate == CODE["failed"])[row]
+    guilty |= known & sends.aborted[row] & reads.committed
+    maybe = known & ~sends.aborted[row] & dropped[row]
+    maybe &= ~partition.retired_at(reads.offset, reference.at(reads.offset) >= 0)
+    found = _first(np.flatnonzero(guilty | maybe), reads, with_offset=False)
+    return np.sort(np.concatenate([found, unsent(logs, reads)]))
+
+
+def unsent(logs: Sequence[Log], reads: Reads) -> Ints:
+    """Reads of records that are no message of this partition and that no replica holds where they stood.
+
+    A damaged record may be any.
+    """
+    rows = np.flatnonzero(reads.row < 0)
+    if not len(rows):
+        return rows
+    stands = np.zeros(len(rows), dtype=bool)
+    for log in logs:
+        place = log.at(reads.offset[rows])
+        if len(log):
+            same = (log.writer[place] == reads.writer[rows]) & (log.seq[place] == reads.seq[rows])
+            stands |= (place >= 0) & ~log.control[place] & (same | ~log.intact[place])
+    return _first(rows[~stands], reads, with_offset=True)
+
+
+def conflicts(partition: Partition, sends: Sends, fates: Fates, logs: Sequence[Log], reads: Reads) -> Ints:
+    """Reads (the first of each message and offset) of messages that stand elsewhere in the final log."""
+    if not len(sends):
+        return np.empty(0, dtype=np.int64)
+    known = reads.row >= 0
+    row = np.where(known, reads.row, 0)
+    settled = known & np.isin(fates.fate[row], _SETTLED) & (fates.copies[row] > 0)
+    settled &= ~(reads.committed & sends.aborted[row])
+    settled &= (reads.offset != fates.found_offset[row]) & (reads.offset != sends.offset[row])
+    rows = np.flatnonzero(settled)
+    if not len(rows):
+        return rows
+    reference = reference_of(partition, logs)
+    place = reference.at(reads.offset[rows])
+    own = (place >= 0) & (reference.row[place] == reads.row[rows]) if len(reference) else place >= 0
+    own |= partition.retired_at(reads.offset[rows], place >= 0)
+    return _first(rows[~own], reads, with_offset=True)
+
+
+def _first(rows: Ints, reads: Reads, *, with_offset: bool) -> Ints:
+    """Of ``rows``, the first by time of each message (and offset), in the order of the table."""
+    if not len(rows):
+        return rows
+    ordered = rows[np.argsort(reads.ns[rows], kind="stable")]
+    columns = [reads.writer[ordered].astype(np.int64), reads.seq[ordered]]
+    columns += [reads.offset[ordered]] if with_offset else []
+    _, first = np.unique(np.stack(columns, axis=1), axis=0, return_index=True)
+    return np.sort(ordered[first])
+
+
+# ---- the order in which it was handed over
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps:
+    """Steps of streams from one read to the next that are suspicious, one entry per step.
+
+    A step back is an anomaly by itself. A step ahead is one if messages between ``low`` and ``offset``, both
+    excluded, should have been handed over.
+    """
+
+    back: Flags
+    reader: Ints
+    """Who was handed ``offset``."""
+    group: Texts
+    low: Ints
+    offset: Ints
+    writer: Ints
+    seq: Ints
+    ns: Ints
+    committed: Flags
+    since_ns: Ints
+    """What the stream was handed from here on …"""
+    until_ns: Ints
+    """… up to here was not skipped: in between nobody sought."""
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def take(self, rows: Ints) -> Steps:
+        """Some of them."""
+        return Steps(**{name: values[rows] for name, values in vars(self).items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pairs:
+    """Pairs of successive reads of a stream (as rows) whose offsets do not follow each other."""
+
+    before: Ints
+    after: Ints
+    back: Flags
+    low: Ints
+
+    def take(self, rows: Ints | Flags) -> _Pairs:
+        return _Pairs(
+            before=self.before[rows], after=self.after[rows], back=self.back[rows], low=self.low[rows]
+        )
+
+
+Slices = Callable[[int, int], Iterable[Log]]
+"""The reference log from one offset to another, in one slice or in several that follow each other."""
+
+
+def suspicious_steps(
+    reads: Reads, events: Sequence[GroupEvent], reference: Slices, windows: Ints | None = None
+) -> Steps:
+    """Steps that no event of a group explains, as far as the reference log alone can tell.
+
+    ``windows`` says which piece each read is of; then only steps from one piece into another count.
+    """
+    pairs = _repositioned(reads, events, _pairs(reads, windows))
+    before, after = reads.offset[pairs.before], reads.offset[pairs.after]
+    suspicious = np.zeros(len(after), dtype=bool)
+    touched = np.concatenate([before, after, pairs.low])
+    for log in reference(int(touched.min()), int(touched.max())) if len(touched) else ():
+        if not len(log):
+            continue
+        place = log.at(before)
+        stood = (place >= 0) & (log.writer[place] == reads.writer[pairs.before])
+        stood &= log.seq[place] == reads.seq[pairs.before]
+        messages = log.offset[log.intact & log.at_home & ~log.control]
+        passed = np.searchsorted(messages, after, "left") - np.searchsorted(messages, pairs.low, "right")
+        # Where the record that it had read no longer stands, the reader had to go back.
+        suspicious |= np.where(pairs.back, stood, passed > 0)
+    pairs = pairs.take(suspicious)
+    since, until = _runs(reads, events, pairs)
+    rows = pairs.after
+    return Steps(
+        back=pairs.back,
+        reader=reads.reader[rows].astype(np.int64),
+        group=reads.group_names(rows),
+        low=pairs.low,
+        offset=reads.offset[rows],
+        writer=reads.writer[rows].astype(np.int64),
+        seq=reads.seq[rows],
+        ns=reads.ns[rows],
+        committed=reads.committed[rows],
+        since_ns=since,
+        until_ns=until,
+    )
+
+
+def _pairs(reads: Reads, windows: Ints | None) -> _Pairs:
+    streams = reads.streams()
+    order = np.lexsort((reads.ns, streams))
+    before, after = order[:-1], order[1:]
+    step = reads.offset[after] - reads.offset[before]
+    odd = (streams[before] == streams[after]) & (step != 1)
+    if windows is not None:
+        odd &= windows[before] != windows[after]
+    before, after = before[odd], after[odd]
+    return _Pairs(before=before, after=after, back=step[odd] <= 0, low=reads.offset[before])
+
+
+def _repositioned(reads: Reads, events: Sequence[GroupEvent], pairs: _Pairs) -> _Pairs:
+    """Without the steps that a seek, an assignment or a commit explains.
+
+    A new position within a group is the group's committed offset: below it is a replay, beyond it what lies
+    between was skipped. A group that never committed starts wherever its configuration says.
+    """
+    grouped = reads.group[pairs.after] >= 0
+    moved = _between(reads, events, pairs, "sought")
+    assigned = _between(reads, events, pairs, "assigned")
+    moved |= assigned & ~grouped
+    handover = grouped & (assigned | (reads.reader[pairs.before] != reads.reader[pairs.after]))
+    committed = _committed(reads, events, pairs.after)
+    at_least_once = grouped & pairs.back & (reads.offset[pairs.after] >= committed)
+    fresh = handover & ~pairs.back & (committed < 0)
+    low = np.where(handover & ~pairs.back, np.maximum(pairs.low, committed - 1), pairs.low)
+    kept = _Pairs(before=pairs.before, after=pairs.after, back=pairs.back, low=low)
+    return kept.take(~(moved | at_least_once | fresh))
+
+
+def _between(reads: Reads, events: Sequence[GroupEvent], pairs: _Pairs, kind: str) -> Flags:
+    """Whether the reader had such an event between the two reads."""
+    found = np.zeros(len(pairs.after), dtype=bool)
+    reader, since, until = reads.reader[pairs.after], reads.ns[pairs.before], reads.ns[pairs.after]
+    for event in events:
+        if event.event == kind:
+            found |= (reader == event.reader) & (since <= event.ns) & (event.ns <= until)
+    return found
+
+
+def _committed(reads: Reads, events: Sequence[GroupEvent], rows: Ints) -> Ints:
+    """The newest commit of the group at the time of each read, -1 for none."""
+    found = np.full(len(rows), -1, dtype=np.int64)
+    for position, name in enumerate(reads.groups):
+        commits = sorted(
+            (event.ns, event.offset)
+            for event in events
+            if event.event == "committed" and event.group == name and event.offset >= 0
+        )
+        mine = reads.group[rows] == position
+        times = np.array([ns for ns, _ in commits], dtype=np.int64)
+        offsets = np.array([-1, *(offset for _, offset in commits)], dtype=np.int64)
+        found[mine] = offsets[np.searchsorted(times, reads.ns[rows][mine], side="right")]
+    return found
+
+
+def _runs(reads: Reads, events: Sequence[GroupEvent], pairs: _Pairs) -> tuple[Ints, Ints]:
+    """Between which times nobody of the stream sought, around each step."""
+    since = np.full(len(pairs.after), -FOREVER, dtype=np.int64)
+    until = np.full(len(pairs.after), FOREVER, dtype=np.int64)
+    before, after = reads.ns[pairs.before], reads.ns[pairs.after]
+    reader, group = reads.reader[pairs.after], reads.group[pairs.after]
+    for event in events:
+        if event.event != "sought":
+            continue
+        position = reads.groups.index(event.group) if event.group in reads.groups else -2
+        mine = np.where(group >= 0, group == position, reader == event.reader)
+        since = np.where(mine & (event.ns <= before), np.maximum(since, event.ns), since)
+        until = np.where(mine & (event.ns >= after), np.minimum(until, event.ns), until)
+    return since, until
+
+
+@dataclass(frozen=True, kw_only=True)
+class Missed:
+    """Per step ahead: how many messages should have been handed over, and the first of them (else -1)."""
+
+    count: Ints
+    offset: Ints
+    writer: Ints
+    seq: Ints
+
+
+def missed(jumps: Steps, reference: Log, sends: Sends, reads: Reads) -> Missed:
+    """What each step ahead passed over.
+
+    Not counted: what was sent only after the read, what a reader of committed records is not to see, and
+    what the stream was handed before or after, without having sought in between.
+    """
+    count = np.zeros(len(jumps), dtype=np.int64)
+    first = np.full(len(jumps), -1, dtype=np.int64)
+    places = np.flatnonzero((reference.row >= 0) & reference.intact)
+    offsets = reference.offset[places]
+    lows = np.searchsorted(offsets, jumps.low, side="right")
+    highs = np.searchsorted(offsets, jumps.offset, side="left")
+    streams = reads.streams()
+    handed: dict[tuple[int, int, int], Ints] = {}
+    for number in np.flatnonzero(highs > lows).tolist():
+        rows = reference.row[places[lows[number] : highs[number]]]
+        due = sends.sent_ns[rows] <= jumps.ns[number]
+        if jumps.committed[number]:
+            due &= sends.visible[rows]
+        if not due.any():
+            continue
+        name = jumps.group[number]
+        if name is None:
+            stream = int(jumps.reader[number])
+        else:
+            stream = -1 - reads.groups.index(name) if name in reads.groups else FOREVER
+        run = (stream, int(jumps.since_ns[number]), int(jumps.until_ns[number]))
+        if run not in handed:
+            mine = (streams == stream) & (reads.row >= 0) & (reads.ns >= run[1]) & (reads.ns <= run[2])
+            handed[run] = np.unique(reads.row[mine])
+        due &= ~np.isin(rows, handed[run])
+        passed = np.flatnonzero(due)
+        if len(passed):
+            count[number], first[number] = len(passed), places[lows[number] + passed[0]]
+    some = first >= 0
+    at = np.where(some, first, 0)
+    columns = {
+        name: np.where(some, getattr(reference, name)[at], -1) if len(reference) else first
+        for name in ("offset", "writer", "seq")
+    }
+    return Missed(count=count, **columns)
+
+
+# ---- what one window of time has to know of another
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeReads:
+    """The first and the last read of each stream in a window of time."""
+
+    reader: Ints
+    ns: Ints
+    offset: Ints
+    writer: Ints
+    seq: Ints
+    group: Texts
+    committed: Flags
+
+
+def edge_reads(reads: Reads) -> EdgeReads:
+    """All that other windows have to know of this one, in the order of delivery."""
+    streams = reads.streams()
+    order = np.lexsort((reads.ns, streams))
+    ends = np.flatnonzero(np.diff(streams[order]) != 0)
+    rows = order[:0]
+    if len(order):
+        rows = order[np.unique(np.concatenate([[0], ends, ends + 1, [len(order) - 1]]))]
+    return EdgeReads(
+        reader=reads.reader[rows].astype(np.int64),
+        ns=reads.ns[rows],
+        offset=reads.offset[rows],
+        writer=reads.writer[rows].astype(np.int64),
+        seq=reads.seq[rows],
+        group=reads.group_names(rows),
+        committed=reads.committed[rows],
+    )
+
+
+def reads_at_edges(windows: Sequence[EdgeReads]) -> tuple[Reads, Ints]:
+    """The edges of windows as reads again, and the number of the window of each."""
+    names = np.concatenate([window.group for window in windows]).tolist()
+    groups = tuple(sorted({name for name in names if name is not None}))
+    columns = {
+        name: np.concatenate([getattr(window, name) for window in windows])
+        for name in ("reader", "ns", "offset", "writer", "seq", "committed")
+    }
+    group = np.array([-1 if name is None else groups.index(name) for name in names], dtype=np.int64)
+    nobody = np.full(len(names), -1, dtype=np.int32)
+    number = np.repeat(np.arange(len(windows)), [len(window.offset) for window in windows])
+    return Reads(**columns, row=nobody, group=group, groups=groups), number

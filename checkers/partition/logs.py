@@ -1,0 +1,244 @@
+"""One topic partition's final logs: what each replica holds, which of them is the reference, what is gone.
+
+The *reference* is the log that counts: the leader's where it is known, else the most advanced replica's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from checkers.partition.keys import Homes, KeyIndex, distinct
+from checkers.partition.types import Flags, Ints
+from harness.errors import BadDataError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copies:
+    """Columns of `copies`; -1 stands for null."""
+
+    broker: Ints
+    offset: Ints
+    epoch: Ints
+    writer: Ints
+    seq: Ints
+    intact: Flags
+    at_home: Flags
+    """The message names this partition as its home, or none."""
+    control: Flags
+
+    def take(self, rows: Ints | slice) -> Copies:
+        """Some of them."""
+        return Copies(**{name: values[rows] for name, values in vars(self).items()})
+
+    def and_also(self, more: Copies) -> Copies:
+        """These and more."""
+        parts = vars(more)
+        return Copies(**{name: np.concatenate([values, parts[name]]) for name, values in vars(self).items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replica:
+    """What is known of one replica at the end (its row in `replicas`); -1 stands for null."""
+
+    broker: int
+    complete: bool = True
+    log_start: int = -1
+    leo: int = -1
+    leader: bool = False
+    in_sync: bool | None = None
+    compacted: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partition:
+    """One topic partition: its replicas, the reference among them, and whether absence proves anything."""
+
+    topic: str
+    number: int
+    replicas: Mapping[int, Replica] = field(default_factory=dict)
+    reference: int = -1
+    conclusive: bool = True
+    compacted: bool = False
+    spans: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """First and last offset of each replica that holds records, in the whole partition."""
+
+    @property
+    def name(self) -> str:
+        """`topic/partition`, as messages name their home."""
+        return f"{self.topic}/{self.number}"
+
+    @property
+    def log_start(self) -> int:
+        """Where the reference log starts; -1 if not known."""
+        known = self.replicas.get(self.reference)
+        return known.log_start if known is not None else -1
+
+    @property
+    def log_end(self) -> int:
+        """Where the reference log ends: the first offset that it does not have yet."""
+        known = self.replicas.get(self.reference)
+        if known is not None and known.leo >= 0:
+            return known.leo
+        return self.spans[self.reference][1] + 1 if self.reference in self.spans else 0
+
+    def in_sync(self, broker: int) -> bool:
+        """Whether the replica counts as in sync; one of which nothing is known does."""
+        known = self.replicas.get(broker)
+        return known is None or known.in_sync is not False
+
+    def retired_at(self, offsets: Ints, occupied: Flags) -> Flags:
+        """Whether retention or compaction explains that the reference lacks a message at each offset.
+
+        ``occupied`` says that the reference holds a record there. Compaction never takes the log's end.
+        """
+        gone = offsets < self.log_start
+        if self.compacted:
+            gone = gone | (offsets < self.log_end)
+        found: Flags = gone & (offsets >= 0) & ~occupied
+        return found
+
+
+OWN, NOBODY, ELSEWHERE, UNRESOLVED = 0, 1, 2, 3
+"""Whose record it is: a message of this partition, nobody's, another partition's; not looked up yet.
+
+Markers count as the partition's own.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Log:
+    """One replica's final log, by rising offset."""
+
+    broker: int
+    offset: Ints
+    epoch: Ints
+    writer: Ints
+    seq: Ints
+    intact: Flags
+    at_home: Flags
+    control: Flags
+    row: Ints
+    """The message in `sends`, damaged or not; -1 where it is none of those at hand."""
+    origin: Ints
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def at(self, offsets: Ints) -> Ints:
+        """Position of each offset in this log, -1 where it holds none."""
+        if not len(self.offset):
+            return np.full(len(offsets), -1, dtype=np.int64)
+        place = np.minimum(np.searchsorted(self.offset, offsets), len(self.offset) - 1)
+        return np.where(self.offset[place] == offsets, place, -1)
+
+
+def empty_log(broker: int) -> Log:
+    """A log without records."""
+    numbers, flags = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
+    return Log(
+        broker=broker,
+        offset=numbers,
+        epoch=numbers,
+        writer=numbers,
+        seq=numbers,
+        intact=flags,
+        at_home=flags,
+        control=flags,
+        row=numbers,
+        origin=numbers,
+    )
+
+
+def choose_reference(
+    replicas: Mapping[int, Replica], ends: Mapping[int, tuple[int, int]], listed: bool
+) -> tuple[int, bool]:
+    """The reference broker (-1: none) and whether absence from the logs proves a loss.
+
+    ``ends`` gives last epoch and last offset of each replica that holds records; ``listed`` says that the
+    history has a `replicas` table, so that a partition without rows there was never read.
+    """
+    if listed and not replicas:
+        return _most_advanced(ends), False
+    leaders = [replica for replica in replicas.values() if replica.leader]
+    if len(leaders) == 1 and leaders[0].complete:
+        return leaders[0].broker, True
+    whole = [replica for replica in replicas.values() if replica.complete]
+    best = [r for r in whole if r.in_sync is not False] or whole
+    if listed:
+        among = {r.broker: ends.get(r.broker, (-1, r.leo - 1)) for r in best} or dict(ends)
+    else:
+        among = dict(ends)
+    conclusive = not leaders and bool(whole or not listed) and len(whole) == len(replicas)
+    return _most_advanced(among), conclusive
+
+
+def _most_advanced(ends: Mapping[int, tuple[int, int]]) -> int:
+    return max(ends, key=lambda broker: (*ends[broker], -broker)) if ends else -1
+
+
+def split_logs(partition: Partition, index: KeyIndex, copies: Copies, homes: Homes | None) -> list[Log]:
+    """Copies as one log per replica, by broker. Raises BadDataError for two records at one offset.
+
+    ``homes`` tells where messages that are not in ``index`` were sent to; without it that stays open.
+    """
+    broker = copies.broker
+    logs = []
+    for number in distinct(broker).tolist():
+        rows = np.flatnonzero(broker == number)
+        if len(rows) == rows[-1] - rows[0] + 1:
+            part = copies.take(slice(rows[0], rows[-1] + 1))
+        else:
+            part = copies.take(rows)
+        steps = np.diff(part.offset)
+        if len(steps) and int(steps.min()) < 0:
+            part = part.take(np.argsort(part.offset, kind="stable"))
+            steps = np.diff(part.offset)
+        if len(steps) and not np.all(steps):
+            twice = int(part.offset[np.flatnonzero(steps == 0)[0]])
+            raise BadDataError(
+                f"copies of {partition.name} hold two records at offset {twice} of broker {number}; "
+                f"a replica has one record per offset."
+            )
+        row = index.find(part.writer, part.seq)
+        # What names another home is no message of this partition, unless damage may have changed the name.
+        own = ~part.control & (part.at_home | ~part.intact)
+        if not own.all():
+            row = np.where(own, row, np.int32(-1))
+        origin = np.zeros(len(row), dtype=np.int8)
+        strange = np.flatnonzero((row < 0) & ~part.control)
+        if len(strange):
+            codes = origins(partition, homes, part.writer[strange], part.seq[strange])
+            astray = part.intact[strange] & ~part.at_home[strange]
+            origin[strange] = np.where(astray & (codes == OWN), NOBODY, codes)
+        logs.append(
+            Log(
+                broker=int(number),
+                offset=part.offset,
+                epoch=part.epoch,
+                writer=part.writer,
+                seq=part.seq,
+                intact=part.intact,
+                at_home=part.at_home,
+                control=part.control,
+                row=row,
+                origin=origin,
+            )
+        )
+    return logs
+
+
+def origins(partition: Partition, homes: Homes | None, writer: Ints, seq: Ints) -> Ints:
+    """Whose records they are that name no message at hand."""
+    named = (writer >= 0) & (seq >= 0)
+    if homes is None:
+        return np.where(named, UNRESOLVED, NOBODY)
+    here, elsewhere = homes.find(partition.topic, partition.number, writer, seq)
+    return np.where(named & here, OWN, np.where(named & elsewhere, ELSEWHERE, NOBODY))
+
+
+def reference_of(partition: Partition, logs: Sequence[Log]) -> Log:
+    """The reference log among ``logs``; an empty one where it holds none of these records."""
+    return next((log for log in logs if log.broker == partition.reference), empty_log(partition.reference))

@@ -1,0 +1,227 @@
+"""The table `findings`: one row per root cause, from arrays and from rows of `life`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.partition.deliveries import Missed, Steps
+from checkers.partition.fates import Fates
+from checkers.partition.keys import Homes
+from checkers.partition.logs import Partition
+from checkers.partition.messages import Reads
+from checkers.partition.replicas import CORRUPT, KINDS, Records
+from checkers.partition.types import Ints, Texts
+from checkers.tables.life import Life, nullable
+from checkers.tables.output import FINDING, build
+
+INCOMPLETE = "the final read did not reach the end of every log that could hold them"
+
+
+def of_messages(life: Life, places: Ints, fates: Fates, name: str | None = None) -> pa.Table:
+    """Findings about messages: ``places`` are rows of ``life``, to which ``fates`` belongs row by row.
+
+    ``name`` is the class; without it, the fate.
+    """
+    if not len(places):
+        return FINDING.empty_table()
+    everything = len(places) == life.table.num_rows and bool(np.all(places[1:] > places[:-1]))
+    chosen = life if everything else life.take(places)
+    part = chosen.table
+    extra = fates.extra_offset[places]
+    found = np.where(extra >= 0, extra, fates.found_offset[places])
+    columns = {
+        "class": name or part["fate"],
+        "topic": part["topic"],
+        "partition": part["partition"],
+        "offset": pc.coalesce(part["offset"], part["found_offset"]),
+        "epoch": pc.coalesce(part["found_epoch"], part["last_epoch"]),
+        "brokers": part["replicas"],
+        "writer": part["writer"],
+        "seq": part["seq"],
+        "label": part["label"],
+        "found_offset": nullable(found, pa.int64()),
+        "count": 1,
+        "acked_ns": pc.if_else(pc.equal(part["outcome"], "ok"), part["done_ns"], pa.scalar(None, pa.int64())),
+        "acked_by": part["acked_by"],
+        "acked_during": part["acked_during"],
+        "acked_fault": part["acked_fault"],
+        "last_broker": part["last_broker"],
+        "cause": part["cause"],
+        "evidence": chosen.evidence,
+    }
+    return build(FINDING, columns, len(places))
+
+
+def of_records(partition: Partition, records: Records, homes: Homes | None, told: Ints) -> pa.Table:
+    """Findings about records of no message of this partition or damaged ones, one per offset.
+
+    Of several records at an offset the first counts. ``told`` are offsets with a finding of a message.
+    """
+    if not len(records):
+        return FINDING.empty_table()
+    distinct, first = np.unique(records.offset, return_index=True)
+    pick = records.take(first[~np.isin(distinct, told)])
+    damaged = pa.array(pick.kind == CORRUPT)
+    home = pa.nulls(len(pick), pa.string()) if homes is None else _home(homes, pick)
+    home = pc.if_else(pc.or_(damaged, pc.fill_null(pc.equal(home, partition.name), False)), None, home)
+    astray = home.is_valid()
+    sent_to = pc.binary_join_element_wise("sent to", home, " ")
+    return build(
+        FINDING,
+        {
+            "class": pc.if_else(damaged, "corrupt", pc.if_else(astray, "misrouted", "foreign")),
+            "topic": partition.topic,
+            "partition": partition.number,
+            "offset": pick.offset,
+            "epoch": nullable(pick.epoch, pa.int32()),
+            "brokers": _brokers_at(records, pick.offset),
+            "writer": nullable(pick.writer, pa.int32()),
+            "seq": nullable(pick.seq, pa.int64()),
+            "found_offset": pick.offset,
+            "count": 1,
+            "detail": sent_to,
+        },
+        len(pick),
+    )
+
+
+def _home(homes: Homes, records: Records) -> pa.Array:
+    """`topic/partition` to which each record's message was sent; null where it was sent nowhere."""
+    names = [f"{topic}/{number}" for topic, number in zip(homes.topic, homes.partition.tolist(), strict=True)]
+    place = homes.place(records.writer, records.seq)
+    return pa.array(names, pa.string()).take(nullable(place, pa.int64()))
+
+
+def of_differences(partition: Partition, records: Records) -> pa.Table:
+    """Findings about replicas that disagree, one per offset; of several at an offset the first counts."""
+    if not len(records):
+        return FINDING.empty_table()
+    distinct, first = np.unique(records.offset, return_index=True)
+    pick = records.take(first)
+    return build(
+        FINDING,
+        {
+            "class": "diverged",
+            "topic": partition.topic,
+            "partition": partition.number,
+            "offset": distinct,
+            "epoch": nullable(pick.epoch, pa.int32()),
+            "brokers": _brokers_at(records, distinct),
+            "writer": nullable(pick.writer, pa.int32()),
+            "seq": nullable(pick.seq, pa.int64()),
+            "count": pick.count,
+            "detail": pa.array(KINDS).take(pa.array(pick.kind)),
+        },
+        len(distinct),
+    )
+
+
+def _brokers_at(records: Records, offsets: Ints) -> pa.Array:
+    """The brokers that each of the rising ``offsets`` is told of."""
+    mine = np.flatnonzero(np.isin(records.offset, offsets))
+    order = mine[np.lexsort((records.broker[mine], records.offset[mine]))]
+    where = np.searchsorted(offsets, records.offset[order])
+    known = np.unique(records.broker)
+    if len(known) <= 62:
+        mask = np.zeros(len(offsets), dtype=np.int64)
+        np.bitwise_or.at(mask, where, np.int64(1) << np.searchsorted(known, records.broker[order]))
+        masks, inverse = np.unique(mask, return_inverse=True)
+        lists = [[int(b) for bit, b in enumerate(known) if int(m) >> bit & 1] for m in masks]
+        return pa.array(lists, pa.list_(pa.int32())).take(pa.array(inverse.astype(np.int32)))
+    lists = [[] for _ in offsets]
+    for place, broker in zip(where.tolist(), records.broker[order].tolist(), strict=True):
+        lists[place].append(broker)
+    return pa.array([list(dict.fromkeys(brokers)) for brokers in lists], pa.list_(pa.int32()))
+
+
+def of_reads(partition: Partition, name: str, reads: Reads, rows: Ints) -> pa.Table:
+    """Findings about single reads (``rows``)."""
+    return build(
+        FINDING,
+        {
+            "class": name,
+            "topic": partition.topic,
+            "partition": partition.number,
+            "offset": reads.offset[rows],
+            "writer": nullable(reads.writer[rows], pa.int32()),
+            "seq": nullable(reads.seq[rows], pa.int64()),
+            "count": 1,
+            "reader": _readers(reads.group_names(rows), reads.reader[rows]),
+        },
+        len(rows),
+    )
+
+
+def of_steps(partition: Partition, steps: Steps) -> pa.Table:
+    """Findings about steps back."""
+    return build(
+        FINDING,
+        {
+            "class": pa.array(["non_monotonic" if g is None else "replay" for g in steps.group], pa.string()),
+            "topic": partition.topic,
+            "partition": partition.number,
+            "offset": steps.offset,
+            "writer": nullable(steps.writer, pa.int32()),
+            "seq": nullable(steps.seq, pa.int64()),
+            "count": 1,
+            "reader": _readers(steps.group, steps.reader),
+        },
+        len(steps),
+    )
+
+
+def of_skips(partition: Partition, steps: Steps, passed: Missed) -> pa.Table:
+    """Findings about steps ahead over messages that should have been handed over."""
+    rows = np.flatnonzero(passed.count > 0)
+    return build(
+        FINDING,
+        {
+            "class": "skip",
+            "topic": partition.topic,
+            "partition": partition.number,
+            "offset": passed.offset[rows],
+            "writer": nullable(passed.writer[rows], pa.int32()),
+            "seq": nullable(passed.seq[rows], pa.int64()),
+            "count": passed.count[rows],
+            "reader": _readers(steps.group[rows], steps.reader[rows]),
+        },
+        len(rows),
+    )
+
+
+def _readers(groups: Texts, readers: Ints) -> pa.Array:
+    pairs = zip(groups.tolist(), readers.tolist(), strict=True)
+    names = [f"reader {reader}" if group is None else f"group {group}" for group, reader in pairs]
+    return pa.array(names, pa.string())
+
+
+def undetermined(partition: Partition, messages: int) -> pa.Table:
+    """One finding for a partition whose final read proves no absence, however much it leaves open."""
+    if partition.conclusive:
+        return FINDING.empty_table()
+    return build(
+        FINDING,
+        {
+            "class": "undetermined",
+            "topic": partition.topic,
+            "partition": partition.number,
+            "count": messages,
+            "detail": INCOMPLETE,
+        },
+        1,
+    )
+
+
+def joined(parts: Sequence[pa.Table]) -> pa.Table:
+    """Findings of several parts as one table."""
+    return pa.concat_tables([part for part in parts if part.num_rows] or [FINDING.empty_table()])
+
+
+def counted(findings: pa.Table) -> pa.Table:
+    """Findings by class: columns `class` and `count`."""
+    counts = findings.group_by(["class"]).aggregate([([], "count_all")])
+    return pa.table({"class": counts["class"], "count": counts["count_all"]})

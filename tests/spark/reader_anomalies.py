@@ -1,0 +1,247 @@
+"""Hand-written histories of readers, each with the one thing that is wrong with it, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.histories import History
+from tests.spark.anomalies import FOUR, Found, kept
+
+PLACE: dict[str, Any] = {"topic": "t", "partition": 0}
+
+
+def group_event(history: History, ns: int, event: str, reader: int = 1, offset: int | None = None) -> History:
+    """Something that consumer group `g` did with the partition."""
+    return history.add("groups", ns=ns, group="g", reader=reader, event=event, offset=offset, **PLACE)
+
+
+def transaction(history: History, txn: int, event: str) -> History:
+    """The end of a transaction of writer 1."""
+    return history.add("transactions", ns=8000, writer=1, txn=txn, event=event)
+
+
+READERS: dict[str, tuple[str, History, Found]] = {
+    "skip": (
+        "a reader jumped over a record that is in the log",
+        kept().logs(FOUR).read(0, 0, 9000).read(3, 3, 9001),
+        {("skip", 1, 1)},
+    ),
+    "step-back": (
+        "a reader assigned by hand went back without having asked to",
+        kept().logs(FOUR).read(0, 0, 9000).read(1, 1, 9001).read(0, 0, 9002).read(1, 1, 9003),
+        {("non_monotonic", 0, 0)},
+    ),
+    "sought": (
+        "a reader that asked to go back may",
+        kept()
+        .logs(FOUR)
+        .read(0, 0, 9000)
+        .read(1, 1, 9001)
+        .read(0, 0, 9003)
+        .add("groups", ns=9002, group="g", reader=1, event="sought", topic="t", partition=0, offset=0),
+        set(),
+    ),
+    "group-rewind": (
+        "a group that was handed again what it had committed",
+        kept()
+        .logs(FOUR)
+        .read(0, 0, 9000, group="g")
+        .read(1, 1, 9001, group="g")
+        .read(0, 0, 9003, reader=2, group="g")
+        .add("groups", ns=9002, group="g", reader=1, event="committed", topic="t", partition=0, offset=2),
+        {("replay", 0, 0)},
+    ),
+    "group-at-least-once": (
+        "what a group had not committed it may be handed again",
+        kept()
+        .logs(FOUR)
+        .read(0, 0, 9000, group="g")
+        .read(1, 1, 9001, group="g")
+        .read(1, 1, 9003, reader=2, group="g")
+        .add("groups", ns=9002, group="g", reader=1, event="committed", topic="t", partition=0, offset=1),
+        set(),
+    ),
+    "offset-conflict": (
+        "two readers were handed different messages at one offset, and both messages are kept",
+        kept().logs(FOUR).read(1, 1, 9000).read(1, 2, 9000, reader=2),
+        {("offset_conflict", 1, 2)},
+    ),
+    "aborted-read": (
+        "a reader was handed a message that definitely failed and is not in the log",
+        kept().send(4, "fail").logs(FOUR).read(4, 4, 9000),
+        {("aborted_read", 4, 4)},
+    ),
+    "aborted-transaction-read": (
+        "a reader of committed records was handed one of an aborted transaction",
+        kept(3)
+        .send(3, offset=3, txn=5)
+        .logs(FOUR)
+        .read(3, 3, 9000, isolation="read_committed")
+        .add("transactions", ns=8000, writer=1, txn=5, event="aborted"),
+        {("aborted_read", 3, 3)},
+    ),
+    "read-of-the-dropped": (
+        "a reader was handed a message of unknown outcome that never became part of the log",
+        kept().send(4, "info").logs(FOUR).read(4, 4, 9000),
+        {("aborted_read", 4, 4)},
+    ),
+    "aborted-transaction-read-uncommitted": (
+        "a reader of everything may be handed a record of an aborted transaction",
+        transaction(kept(3).send(3, offset=3, txn=5).logs(FOUR), 5, "aborted").read(3, 3, 9000),
+        set(),
+    ),
+    "never-sent": (
+        "a reader was handed a record that nobody sent and that is not in the log",
+        kept().logs(FOUR).read(4, 77, 9000),
+        {("aborted_read", 4, 77)},
+    ),
+    "never-sent-at-a-message": (
+        "the same, at the offset of a message",
+        kept().logs(FOUR).read(2, 77, 9000),
+        {("aborted_read", 2, 77)},
+    ),
+    "never-sent-in-the-log": (
+        "a record that nobody sent is in the log: that it was read is no second finding",
+        kept().logs([*FOUR, (4, 77)]).read(4, 77, 9000),
+        {("foreign", 4, 77)},
+    ),
+    "nameless": (
+        "two readers were handed a record without a name that no replica holds: once",
+        kept().logs(FOUR).read(4, None, 9000).read(4, None, 9001, reader=2),
+        {("aborted_read", 4, None)},
+    ),
+    "nameless-in-the-log": (
+        "a record without a name that is in the log",
+        kept().logs([*FOUR, (4, None)]).read(4, None, 9000),
+        {("foreign", 4, None)},
+    ),
+    "inversion": (
+        "a poll that returned two records in the wrong order is one finding",
+        kept().logs(FOUR).read(0, 0, 9000).read(2, 2, 9001).read(1, 1, 9002).read(3, 3, 9003),
+        {("non_monotonic", 1, 1)},
+    ),
+    "skip-and-back-by-seeking": (
+        "what a reader jumped over it was not handed, even if it asked for it afterwards",
+        group_event(kept().logs(FOUR).read(0, 0, 9000).read(2, 2, 9001), 9002, "sought", offset=1)
+        .read(1, 1, 9003)
+        .read(2, 2, 9004)
+        .read(3, 3, 9005),
+        {("skip", 1, 1)},
+    ),
+    "assigned-again": (
+        "a reader that was assigned the partition anew may go back",
+        group_event(kept().logs(FOUR).read(0, 0, 9000).read(1, 1, 9001), 9002, "assigned").read(0, 0, 9003),
+        set(),
+    ),
+    "never-committed": (
+        "a group that never committed may be handed everything again",
+        kept()
+        .logs(FOUR)
+        .read(0, 0, 9000, group="g")
+        .read(1, 1, 9001, group="g")
+        .read(0, 0, 9003, reader=2, group="g"),
+        set(),
+    ),
+    "newest-commit": (
+        "a group that committed a lower offset later may be handed what lies above it",
+        group_event(
+            group_event(
+                kept()
+                .logs(FOUR)
+                .read(0, 0, 9000, group="g")
+                .read(1, 1, 9001, group="g")
+                .read(2, 2, 9002, group="g"),
+                9003,
+                "committed",
+                offset=3,
+            ),
+            9004,
+            "committed",
+            offset=1,
+        ).read(1, 1, 9005, reader=2, group="g"),
+        set(),
+    ),
+    "sought-then-moved": (
+        "a member sought back, and the next one went on where the group had committed",
+        group_event(
+            group_event(
+                kept()
+                .logs(FOUR)
+                .read(0, 0, 9000, group="g")
+                .read(1, 1, 9001, group="g")
+                .read(2, 2, 9002, group="g"),
+                9003,
+                "committed",
+                offset=3,
+            ),
+            9004,
+            "sought",
+            offset=0,
+        )
+        .read(0, 0, 9005, group="g")
+        .read(3, 3, 9006, reader=2, group="g"),
+        set(),
+    ),
+    "beyond-the-commit": (
+        "the next member of a group went on beyond what was committed and handed over",
+        group_event(kept().logs(FOUR).read(0, 0, 9000, group="g"), 9001, "committed", offset=1).read(
+            3, 3, 9002, reader=2, group="g"
+        ),
+        {("skip", 1, 1)},
+    ),
+    "sent-after-the-read": (
+        "what stands where a reader went on was sent only after that",
+        History()
+        .send(0, offset=0)
+        .send(3, offset=3)
+        .send(4, offset=1, sent_ns=20_000, done_ns=20_500, writer=2)
+        .logs([(0, 0), {"offset": 1, "seq": 4, "writer": 2}, (3, 3)])
+        .read(0, 0, 9000)
+        .read(3, 3, 9001),
+        set(),
+    ),
+    "skip-beside-an-abort": (
+        "a reader of committed records jumped over one, while another transaction was aborted",
+        transaction(
+            transaction(kept(2).send(2, offset=2, txn=5).send(3, offset=3, txn=6), 5, "aborted"),
+            6,
+            "committed",
+        )
+        .logs(FOUR)
+        .read(0, 0, 9000, isolation="read_committed")
+        .read(3, 3, 9001, isolation="read_committed"),
+        {("skip", 1, 1)},
+    ),
+    "over-the-aborted": (
+        "a reader of committed records is not to see what was aborted",
+        transaction(kept(1).send(1, offset=1, txn=5).send(2, offset=2).send(3, offset=3), 5, "aborted")
+        .logs(FOUR)
+        .read(0, 0, 9000, isolation="read_committed")
+        .read(2, 2, 9001, isolation="read_committed")
+        .read(3, 3, 9002, isolation="read_committed"),
+        set(),
+    ),
+    "over-the-undecided": (
+        "nor what belongs to a transaction of which no end is known",
+        kept(1)
+        .send(1, offset=1, txn=5)
+        .send(2, offset=2)
+        .logs(FOUR[:3])
+        .read(0, 0, 9000, isolation="read_committed")
+        .read(2, 2, 9001, isolation="read_committed"),
+        set(),
+    ),
+    "over-the-committed": (
+        "but what was committed",
+        transaction(kept(1).send(1, offset=1, txn=5).send(2, offset=2), 5, "committed")
+        .logs(FOUR[:3])
+        .read(0, 0, 9000, isolation="read_committed")
+        .read(2, 2, 9001, isolation="read_committed"),
+        {("skip", 1, 1)},
+    ),
+    "where-nothing-stands": (
+        "a reader was handed a message at an offset that is empty now, while the message stands elsewhere",
+        History().send(0, offset=0).send(1, "info").logs([(0, 0), (5, 1)]).read(3, 1, 9000),
+        {("offset_conflict", 3, 1)},
+    ),
+}
