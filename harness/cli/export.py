@@ -29,7 +29,7 @@ def export(
         raise UsageError(f"{to} ends in {to.suffix or 'nothing'!r}; exports are .edn or .json files.")
     if not run.is_dir():
         raise BadDataError(f"{run} does not exist, so there is nothing to export; `ls runs` shows the runs.")
-    from checkers.ask.jepsen import export as write
+    from checkers.ask.jepsen.export import export as write
 
     done = write(run, to, final_log=final_log)
     if as_json:

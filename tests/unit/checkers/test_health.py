@@ -58,6 +58,12 @@ def test_an_unknown_complaint_counts_also_during_a_fault_once_per_wording(tmp_pa
     assert sorted(row["count"] for row in found) == [1, 2]
 
 
+def test_a_line_without_text_is_found(tmp_path: Path) -> None:
+    """Another program need not fill that column."""
+    line = {"ns": 5, "host": "broker1", "kind": "error", "text": None}
+    assert [row["class"] for row in _check(tmp_path, log_events=[line])] == ["server_error"]
+
+
 def test_fatal_is_always_a_finding(tmp_path: Path) -> None:
     """No fault of this project makes a broker log a fatal error harmlessly."""
     found = _check(tmp_path, faults=FAULT, log_events=[_line(150, OFFLINE, "fatal")])

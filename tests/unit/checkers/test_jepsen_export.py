@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from checkers.ask.jepsen import WRITER_STEP, Exported, export
+from checkers.ask.jepsen.columns import WRITER_STEP
+from checkers.ask.jepsen.export import Exported, export
 from harness.errors import BadDataError, UsageError
 from tests.histories import History
 from tests.jepsen import Op, analyse
@@ -191,12 +192,14 @@ def test_a_failed_message_is_no_part_of_a_committed_transaction(tmp_path: Path) 
 
 
 def test_records_without_a_writer_are_left_out_and_counted(tmp_path: Path) -> None:
+    """A damaged record may name any writer and number, also one that has no value."""
     history = kept(3).send(7, offset=0, partition=1).log(1, [(3, None), (4, 99), (5, 7)])
+    history.log(1, [{"offset": 6, "writer": 2**31 - 1, "seq": 2**62}, {"offset": 7, "seq": -5}])
     history.log(2, [(3, None), (4, 99), (5, 7)]).log(3, [(3, None), (4, 99), (5, 7)])
     for offset, seq in ((0, 0), (3, None), (4, 99), (5, 7)):
         history.read(offset, seq, 9000 + offset, poll=1)
     done, ops = exported(history, tmp_path)
-    assert (done.foreign, done.misrouted) == (4, 2), "once by the reader and once in the final log"
+    assert (done.foreign, done.misrouted) == (6, 2), "the reader's, and those of the final log"
     assert analyse(ops) == {"unseen": [(1, value(7))]}
 
 

@@ -22,8 +22,8 @@ _STRING = pa.large_string()
 
 KINDS = ("ok", "fail", "info", "invoke")
 FUNCTIONS = ("send", "poll", "assign")
-_OPEN = KINDS.index("info")
-_INVOKE = KINDS.index("invoke")
+OK, FAIL, INFO, _INVOKE = range(len(KINDS))
+SEND, POLL, ASSIGN = range(len(FUNCTIONS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +44,17 @@ class Operations:
     invocation: pa.Array
     completion: pa.Array
     """The value at both events, as text of the form; further fields may follow it (`Form.field`)."""
+
+
+def operations(*, function: int, ranks: tuple[int, int], **columns: Any) -> Operations:
+    """Operations of one function, whose events have the same ranks."""
+    count = len(columns["owner"])
+    return Operations(
+        function=np.full(count, function),
+        invoked_rank=np.full(count, ranks[0]),
+        completed_rank=np.full(count, ranks[1]),
+        **columns,
+    )
 
 
 def concat(parts: list[Operations]) -> Operations:
@@ -191,7 +202,7 @@ def _in_order(ops: Operations) -> Longs:
 def _processes(ops: Operations, events: Longs) -> Longs:
     """The process of each operation: the owner's lowest idle one, or a new one."""
     count = len(ops.owner)
-    owner, is_open = ops.owner.tolist(), (ops.kind == _OPEN).tolist()
+    owner, is_open = ops.owner.tolist(), (ops.kind == INFO).tolist()
     process = [0] * count
     idle: dict[int, list[int]] = {}
     created = 0
