@@ -81,6 +81,7 @@ def decide(
     violated = [f"{count} {name} that nothing declared" for name, count in unexpected.items() if count > 0]
     violated += [
         f"claim {claim.name!r} is {claim.status}"
+        + (", although its erratum says otherwise" if claim.status == "confirmed" else "")
         for claim in claims
         if claim.status in ("refuted", "confirmed") and not claim.as_declared
     ]

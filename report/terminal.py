@@ -73,16 +73,20 @@ def _claims(claims: Sequence[Mapping[str, Any]], out: Console) -> None:
         status = str(claim["status"])
         mark = "[green]✓[/]" if claim["as_declared"] else "[bold red]✗[/]"
         style = _STATUS_STYLE.get(status, "")
-        section = escape(f"({claim['section']})")
+        kind = ", precondition" if claim.get("precondition") else ""
+        section = escape(f"({claim['section']}{kind})")
         out.print(
             f" {mark} [{style}]{status:<14}[/] {escape(claim['says'])} [dim]{section}[/]", soft_wrap=True
         )
         out.print(f"     [dim]observed:[/] {escape(str(claim['observed']))}", soft_wrap=True)
-        erratum = claim.get("erratum")
-        if erratum:
+        either = claim.get("either")
+        instead = claim.get("erratum") or (
+            either if either and claim.get("occurred") == either["says"] else None
+        )
+        if instead:
             out.print(
-                f"     [dim]instead:[/]  {escape(erratum['says'])} "
-                f"[dim]because {escape(erratum['because'])}[/]",
+                f"     [dim]instead:[/]  {escape(instead['says'])} "
+                f"[dim]because {escape(instead['because'])}[/]",
                 soft_wrap=True,
             )
 

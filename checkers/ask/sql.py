@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from checkers.claims.moments import names_moments, read_moments, resolve
 from checkers.spark.errors import reason, spark_errors
 from checkers.spark.views import table_frame
 from checkers.tables.output import FINDING, LIFE, ddl
@@ -75,9 +76,11 @@ def query(
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Column names and rows of one query over the runs; ``limit`` rows at most.
 
-    Raises UsageError when ``text`` is no query or cannot be run, BadDataError for a damaged run.
+    A query over one run may name its moments as claims do, for example `{mark:cut}`. Raises UsageError when
+    ``text`` is no query or cannot be run, BadDataError for a damaged run.
     """
     names = register_runs(session, folders)
+    text = with_moments(text, folders)
     require_query(session, text)
     try:
         frame = session.sql(text)
@@ -86,6 +89,24 @@ def query(
     except spark_errors() as error:
         raise UsageError(f"The SQL cannot be run: {reason(error)} Tables are {', '.join(names)}.") from None
     return list(frame.columns), [_values(row) for row in rows]
+
+
+def with_moments(text: str, folders: Sequence[Path]) -> str:
+    """The query with the times of the moments that it names in braces.
+
+    Raises UsageError when it names one and there are several runs, or when the run does not have it.
+    """
+    if not names_moments(text):
+        return text
+    if len(folders) != 1:
+        raise UsageError(
+            f"The query names a moment in braces, such as {{mark:cut}}, which differs from run to run, and "
+            f"there are {len(folders)} runs; name one run."
+        )
+    found = resolve(text, read_moments(open_source(history_of(folders[0])), [text]))
+    if found.missing:
+        raise UsageError(f"The query cannot be run on {folders[0]}: {'; '.join(found.missing)}.")
+    return found.sql
 
 
 def require_query(session: SparkSession, text: str) -> None:

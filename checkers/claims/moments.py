@@ -89,6 +89,11 @@ def resolve(text: str, moments: Moments) -> Resolved:
     return Resolved(sql, tuple(missing))
 
 
+def names_moments(text: str) -> bool:
+    """Whether a text names a moment in braces."""
+    return _NAME.search(text) is not None
+
+
 def marks_named(text: str) -> tuple[str, ...]:
     """The marks that a text names, optional ones included."""
     return tuple(name for kind, name in _NAME.findall(text) if kind.startswith("mark"))

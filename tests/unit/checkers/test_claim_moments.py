@@ -7,9 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from checkers.ask.sql import with_moments
 from checkers.claims.moments import Moments, marks_named, read_moments, resolve
 from checkers.tables.source import open_source
+from harness.errors import UsageError
 from harness.history.schema import TABLES
 
 
@@ -86,3 +89,14 @@ def test_an_empty_history_knows_nothing(tmp_path: Path) -> None:
         read_moments(_history(tmp_path), ["{heard:store}"]),
     )
     assert len(found.missing) == 4
+
+
+def test_a_claim_can_be_asked_of_one_run(tmp_path: Path) -> None:
+    """`acked sql` takes a claim's query as it is stored; of several runs each has times of its own."""
+    _history(tmp_path, marks=[{"ns": 5, "name": "cut"}])
+    assert with_moments("SELECT {mark:cut}", [tmp_path]) == "SELECT 5L"
+    assert with_moments("SELECT 1", [tmp_path, tmp_path]) == "SELECT 1"
+    with pytest.raises(UsageError, match="name one run"):
+        with_moments("SELECT {mark:cut}", [tmp_path, tmp_path])
+    with pytest.raises(UsageError, match="did not set the mark 'end'"):
+        with_moments("SELECT {mark:end}", [tmp_path])

@@ -129,3 +129,24 @@ def test_a_record_of_nobody() -> None:
     """A record that no client of the run sent has no writer."""
     said = describe({"class": "foreign", "topic": "t", "partition": 0, "offset": 9, "writer": None})
     assert said == "record in t/0 at offset 9"
+
+
+def test_the_other_outcome_is_shown_when_it_occurred() -> None:
+    """Of two declared outcomes the report says which one it was; a precondition is called one."""
+    other = {"says": "It hangs.", "because": "a lock is held", "holds": True}
+    claim = {
+        "name": "accepts",
+        "says": "It accepts writes.",
+        "section": "000",
+        "status": "confirmed",
+        "as_declared": True,
+        "observed": "3 of 3",
+        "erratum": None,
+        "either": other,
+        "occurred": "It accepts writes.",
+        "precondition": True,
+    }
+    assert "It hangs." not in _shown({**_JUDGEMENT, "claims": [claim]})
+    shown = _shown({**_JUDGEMENT, "claims": [{**claim, "occurred": "It hangs."}]})
+    assert "instead:  It hangs. because a lock is held" in shown
+    assert "(000, precondition)" in shown
