@@ -52,6 +52,9 @@ FRESH_S = 1.0
 _FRESH_NS = int(FRESH_S * 1e9)
 _LOST = ("lost", "lost_after_read", "overwritten")
 _FINAL = "{final:*} IS NOT NULL"
+_REPLICAS = "(SELECT count_if(NOT complete) AS unread FROM replicas)"
+_WHOLE = f"{_FINAL} AND max(unread) = 0"
+"""Condition: every replica's final log was read to its end, of rows joined with `_REPLICAS`."""
 
 
 # Moments ----------------------------------------------------------------------------------------------------
@@ -231,6 +234,29 @@ class Partition:
         """In the final logs replicas hold different messages at this offset."""
         return _different(self, at_offset, "> 1")
 
+    def logs_agree(self, *, replicas: int, at_least: int) -> str:
+        """So many final logs, read to their end, hold the same messages at the same offsets, and enough."""
+        log = "array_join(sort_array(collect_list(concat(offset, ':', writer, '/', seq))), ' ')"
+        return _answer(
+            f"CASE WHEN {_WHOLE} AND count(*) = {replicas} AND max(messages) >= {at_least} "
+            f"THEN count(DISTINCT log) = 1 END",
+            "concat(count(*), ' replicas with ', count(DISTINCT log), ' different logs of at most ', "
+            "coalesce(max(messages), 0), ' messages')",
+            f"(SELECT broker, count(*) AS messages, {log} AS log FROM copies "
+            f"WHERE {self.where} AND writer IS NOT NULL GROUP BY broker) CROSS JOIN {_REPLICAS}",
+        )
+
+
+def isrs_are_full(*, at: str) -> str:
+    """At a mark every partition that the metadata store knows has all its replicas in sync."""
+    return _answer(
+        f"CASE WHEN count(*) > 0 AND {observed_at(at)} THEN bool_and(missing = 0) END",
+        "concat(count_if(missing > 0), ' of ', count(*), ' partitions with an incomplete ISR: ', "
+        "array_join(sort_array(collect_set(CASE WHEN missing > 0 THEN place END)), ', '))",
+        f"(SELECT concat(topic, '-', partition) AS place, max_by(size(array_except(replicas, isr)), "
+        f"struct(epoch, ns)) AS missing FROM truth WHERE ns <= {mark(at)} GROUP BY topic, partition)",
+    )
+
 
 def partition(topic: str, number: int = 0) -> Partition:
     """A partition of a topic; the first one if no number is given."""
@@ -404,6 +430,17 @@ def controller_epoch_rises(*, since: str, until: str, at_least: int = 1) -> str:
     return _controllers(since, until, f"later.epoch >= earlier.epoch + {at_least}")
 
 
+def quorum_leaders_are(count: int, *, at: str) -> str:
+    """At a mark so many controllers of a KRaft quorum name themselves as its leader."""
+    return _answer(
+        f"CASE WHEN count(*) > 0 AND {observed_at(at)} THEN count_if(leads) = {count} END",
+        "concat('controllers that name themselves as leader: ', "
+        "array_join(sort_array(collect_set(CASE WHEN leads THEN source END)), ', '))",
+        f"(SELECT source, max_by(controller % 10, ns) = cast(right(source, 1) AS int) AS leads FROM views "
+        f"WHERE subject = 'controller' AND source LIKE 'controller%' AND ns <= {mark(at)} GROUP BY source)",
+    )
+
+
 def _controllers(since: str, until: str, wanted: str) -> str:
     def told(when: str) -> str:
         return f"'controller ', {_text(f'{when}.controller')}, ' in epoch ', {_text(f'{when}.epoch')}"
@@ -486,6 +523,17 @@ class Messages:
         """Every one stands at exactly so many offsets of the final log."""
         return self._found(f"count(DISTINCT r.offset) = {copies}", "copies", "", _FINAL, at_least)
 
+    def held_by(self, *brokers: int, at_least: int = 1) -> str:
+        """In the final logs every one is on these brokers, and on no other; none named: on no broker."""
+        wanted = _array(brokers) if brokers else "cast(array() AS array<int>)"
+        return _answer(
+            f"CASE WHEN {_WHOLE} AND count(*) >= {at_least} THEN count_if(held = {wanted}) = count(*) END",
+            "concat(count(*), ' messages on brokers ', cast(collect_set(held) AS string))",
+            f"(SELECT m.writer, m.seq, sort_array(collect_set(c.broker)) AS held "
+            f"FROM (SELECT * FROM life WHERE {self.where}) m LEFT JOIN copies c ON c.writer = m.writer "
+            f"AND c.seq = m.seq AND c.topic = m.topic GROUP BY m.writer, m.seq) CROSS JOIN {_REPLICAS}",
+        )
+
     def seen_on(self, *brokers: int, copies: int = 1, until: str, at_least: int = 1) -> str:
         """Up to a mark every one was seen at exactly so many offsets of the log of each of these brokers."""
         wanted = " AND ".join(
@@ -566,6 +614,15 @@ def noted(name: str, like: str = "%") -> str:
         f"count_if(text LIKE '{like}') > 0",
         f"coalesce(max(text), 'no mark {name}')",
         f"marks WHERE name = '{name}'",
+    )
+
+
+def topic_is_set(topic: str, key: str, value: str) -> str:
+    """A topic's effective setting, read back from the cluster, has this value. For ``given``."""
+    return _answer(
+        f"count_if(value = '{value}') > 0",
+        f"concat('{key}=', coalesce(max(value), 'unknown'))",
+        f"configs WHERE scope = 'topic' AND name = '{topic}' AND key = '{key}'",
     )
 
 

@@ -21,14 +21,17 @@ from checkers.claims.builders import (
     controller_is,
     controller_stays,
     does_not_answer,
+    isrs_are_full,
     messages,
     messages_where,
     opposite,
     partition,
+    quorum_leaders_are,
+    topic_is_set,
 )
 from checkers.claims.evaluate import ask
 from checkers.claims.moments import Moments
-from checkers.spark.session import asked_of_little
+from checkers.spark.session import settings_for_small_data
 from checkers.tables.output import LIFE, ddl
 from harness.history.schema import TABLES, VIEWS
 
@@ -64,6 +67,7 @@ def _said(
         "leader": leader,
         "epoch": epoch,
         "isr": list(isr),
+        "replicas": list(isr) if topic in ("late", "orphan") else [1, 2, 3],
     }
 
 
@@ -80,6 +84,7 @@ def _controller(
 
 
 ROWS: dict[str, list[dict[str, Any]]] = {
+    "configs": [{"scope": "topic", "name": "t", "key": "min.insync.replicas", "value": "2"}],
     "views": [
         _said(1, "zookeeper2", "t", 1, 0, (1, 2, 3)),
         _said(25, "zookeeper2", "t", 2, 1, (2, 3)),
@@ -101,6 +106,7 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         _controller(23, 3, 2),
         _controller(24, 2, 3),
         _controller(1, 2, None, "broker1"),
+        *(_controller(5, node, None, f"controller{n}") for n, node in ((1, 11), (2, 12), (3, 12))),
     ],
     "log_events": [
         {"ns": 33 * S, "host": "broker1", "kind": "truncated", "topic": "t", "partition": 0, "offset": 2},
@@ -121,6 +127,11 @@ ROWS: dict[str, list[dict[str, Any]]] = {
     "copies": [
         {"topic": "t", "partition": 0, "broker": b, "offset": o, "writer": 1, "seq": seq}
         for b, o, seq in ((1, 0, 0), (2, 0, 0), (1, 1, 1), (2, 1, 3), (1, 2, 2), (1, 3, 2))
+    ]
+    + [
+        {"topic": "equal", "partition": 0, "broker": b, "offset": n, "writer": 2, "seq": n}
+        for b in (1, 2)
+        for n in (0, 1)
     ],
 }
 
@@ -207,6 +218,22 @@ CASES = (
     Case("replicas do not agree", T.replicas_agree(at_offset=1), False),
     Case("one replica agrees with nobody", T.replicas_agree(at_offset=2), None),
     Case("replicas differ", T.replicas_differ(at_offset=1), True),
+    Case("logs agree", partition("equal").logs_agree(replicas=2, at_least=2), True),
+    Case("logs do not agree", T.logs_agree(replicas=2, at_least=1), False),
+    Case("logs of fewer replicas", partition("equal").logs_agree(replicas=3, at_least=1), None),
+    Case("logs of fewer messages", partition("equal").logs_agree(replicas=2, at_least=3), None),
+    Case("full ISRs", isrs_are_full(at="cut"), True),
+    Case("an incomplete ISR", isrs_are_full(at="middle"), False),
+    Case("two quorum leaders", quorum_leaders_are(2, at="middle"), True),
+    Case("one quorum leader", quorum_leaders_are(1, at="middle"), False),
+    Case("held by", messages("w").held_by(1, 2, at_least=2), False),
+    Case("held by both", messages(label="m0").held_by(1, 2), True),
+    Case("held by one of them", messages(label="m2").held_by(1), True),
+    Case("held by another too", messages(label="m0").held_by(1), False),
+    Case("held by none", messages(label="m4").held_by(), True),
+    Case("too few to be held", messages(label="m0").held_by(1, 2, at_least=2), None),
+    Case("topic is set", topic_is_set("t", "min.insync.replicas", "2"), True, True),
+    Case("topic is set otherwise", topic_is_set("t", "min.insync.replicas", "1"), False),
     Case("believes", broker(1).believes(T, leader=1, isr=(1, 2, 3), epoch=0, at="end"), True),
     Case("believes something else", broker(1).believes(T, leader=2, at="end"), False),
     Case("silent since before the cut", broker(3).believes(T, leader=1, at="middle"), None),
@@ -299,7 +326,7 @@ def history(spark: Any) -> Any:
 
 
 def _answers(session: Any, moments: Moments, cases: Iterable[Case]) -> dict[str, bool | None]:
-    with asked_of_little(session, True):
+    with settings_for_small_data(session):
         answers = ask(session, {case.name: case.sentence for case in cases}, moments)
     return {name: answer.holds for name, answer in answers.items()}
 
