@@ -365,6 +365,26 @@ class Broker:
             f"log_events WHERE {self._events('truncated', place, after, '', 'true')}",
         )
 
+    def truncated_to_end_of(self, place: Partition, epoch: int, *, after: str) -> str:
+        """After a mark it cut its log to where a leader epoch ends in the final log, and no further."""
+        return _answer(
+            f"CASE WHEN {{final:{place.topic}}} IS NOT NULL THEN coalesce(cut = epoch_end, false) END",
+            f"concat('{self.host} truncated {place.topic} to offset ', {_text('cut')}, "
+            f"'; epoch {epoch} ends at ', {_text('epoch_end')})",
+            f"(SELECT min(offset) AS cut FROM log_events "
+            f"WHERE {self._events('truncated', place, after, '', 'true')}) CROSS JOIN "
+            f"(SELECT min(offset) AS epoch_end FROM copies WHERE {place.where} AND epoch > {epoch})",
+        )
+
+    def is_registered(self, *, at: str) -> str:
+        """At a mark it is registered in ZooKeeper, so that it counts as alive."""
+        return _answer(
+            f"CASE WHEN {observed_at(at)} THEN array_contains(brokers, {self.number}) END",
+            f"concat('registered: ', {_text('brokers')})",
+            f"(SELECT max_by(brokers, ns) AS brokers FROM views "
+            f"WHERE subject = 'brokers' AND source LIKE 'zookeeper%' AND ns <= {mark(at)})",
+        )
+
     def resigned(self, *, after: str) -> str:
         """After a mark it gave up the controller's role."""
         return self.logged("resigned", after=after)
@@ -541,6 +561,13 @@ class Messages:
             for number in brokers
         )
         return self._found(wanted, "sightings", f"seen_ns <= {mark(until)}", "true", at_least)
+
+    def still_on(self, *brokers: int, at: str, at_least: int = 1) -> str:
+        """At a mark every one is in the log of each of these brokers, which were followed after it."""
+        wanted = " AND ".join(f"count_if(r.broker = {number}) > 0" for number in brokers)
+        followed = " AND ".join(f"{{tailed:broker{number}}} >= {mark(at)}" for number in brokers)
+        there = f"seen_ns <= {mark(at)} AND coalesce(gone_ns > {mark(at)}, true)"
+        return self._found(wanted, "sightings", there, followed, at_least)
 
     def not_seen_on(self, number: int, *, until: str, at_least: int = 1) -> str:
         """Up to a mark none was seen on this broker, whose replicas were followed until then and after."""

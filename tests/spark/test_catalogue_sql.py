@@ -10,7 +10,7 @@ import pytest
 
 from checkers.claims.evaluate import ask, queries_of
 from checkers.claims.moments import Moments, marks_named
-from checkers.spark.session import asked_of_little
+from checkers.spark.session import settings_for_small_data
 from checkers.tables.output import FINDING, LIFE, ddl
 from harness.history.schema import TABLES, VIEWS
 from harness.run.catalogue import all_scenarios
@@ -47,7 +47,7 @@ def test_claims_are_sql_and_do_not_hold_where_nothing_was_seen(name: str, empty:
     scenario = all_scenarios()[name]
     queries = _queries(scenario)
     marks = {mark: 10**9 * n for n, mark in enumerate(marks_named(" ".join(queries.values())))}
-    with asked_of_little(empty, True):
+    with settings_for_small_data(empty):
         answers = ask(empty, queries, Moments(marks=marks))
     preconditions = {claim.name for claim in scenario.claims if claim.precondition}
     held = {claim for claim, answer in answers.items() if answer.holds} - preconditions

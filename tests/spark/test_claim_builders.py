@@ -101,6 +101,9 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         _said(1, "broker2", "t", 1, 0, (1, 2, 3)),
         {"ns": 22 * S, "source": "broker2", "subject": "reachable", "error": "timed out"},
         {"ns": 35 * S, "source": "broker2", "subject": "reachable"},
+        {"ns": 1 * S, "source": "zookeeper2", "subject": "brokers", "brokers": [1, 2, 3]},
+        {"ns": 25 * S, "source": "zookeeper2", "subject": "brokers", "brokers": [1, 2]},
+        {"ns": 26 * S, "source": "broker3", "subject": "brokers", "brokers": [1, 2, 3]},
         _controller(1, 2, 1),
         _controller(22, -1, 1),
         _controller(23, 3, 2),
@@ -123,6 +126,10 @@ ROWS: dict[str, list[dict[str, Any]]] = {
     "sightings": [
         {"topic": "t", "partition": 0, "broker": b, "offset": o, "seen_ns": at * S, "writer": 1, "seq": seq}
         for b, o, at, seq in ((1, 0, 5, 0), (1, 1, 6, 1), (1, 2, 26, 2), (1, 3, 27, 2), (2, 2, 45, 2))
+    ]
+    + [
+        {"topic": "t", "partition": 0, "broker": 1, "offset": 4, "seen_ns": 27 * S, "writer": 1, "seq": 4}
+        | {"gone_ns": 33 * S}
     ],
     "copies": [
         {"topic": "t", "partition": 0, "broker": b, "offset": o, "writer": 1, "seq": seq}
@@ -132,6 +139,10 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         {"topic": "equal", "partition": 0, "broker": b, "offset": n, "writer": 2, "seq": n}
         for b in (1, 2)
         for n in (0, 1)
+    ]
+    + [
+        {"topic": "t", "partition": 0, "broker": 1, "offset": offset, "epoch": epoch}
+        for offset, epoch in ((1, 0), (2, 1), (3, 2))
     ],
 }
 
@@ -255,6 +266,13 @@ CASES = (
     Case("truncated", broker(1).truncated(T, to=2, after="cut"), True, True),
     Case("truncated further", broker(1).truncated(partition("u"), to=2, after="cut"), False),
     Case("truncated nothing", broker(1).truncated(CALM, to=2, after="cut"), False),
+    Case("truncated to the end of the epoch", broker(1).truncated_to_end_of(T, 0, after="cut"), True),
+    Case("truncated further than that", broker(1).truncated_to_end_of(T, 1, after="cut"), False),
+    Case("the epoch ends nowhere", broker(1).truncated_to_end_of(T, 2, after="cut"), False),
+    Case("truncated nothing to it", broker(2).truncated_to_end_of(T, 0, after="cut"), False),
+    Case("registered", broker(2).is_registered(at="middle"), True),
+    Case("registered before", broker(3).is_registered(at="start"), True, True),
+    Case("not registered", broker(3).is_registered(at="middle"), False),
     Case("controller", controller_is(2, at="end"), True),
     Case("another controller", controller_is(1, 3, at="end"), False),
     Case("no election", controller_stays(since="start", until="cut"), True),
@@ -288,6 +306,11 @@ CASES = (
     Case("not once in the log", messages("refused").in_final_log(copies=1), False),
     Case("seen twice", messages("refused").seen_on(1, copies=2, until="middle"), True, True),
     Case("not seen on both", messages("refused").seen_on(1, 2, copies=2, until="middle"), False),
+    Case("still there", messages("w").still_on(1, at="end", at_least=2), True),
+    Case("there, until it was cut off", messages(label="m4").still_on(1, at="middle"), True),
+    Case("cut off", messages(label="m4").still_on(1, at="end"), False),
+    Case("not on both", messages("w").still_on(1, 2, at="end"), False),
+    Case("still there, nobody looked", messages("w").still_on(3, at="end"), None),
     Case("not seen", messages("refused").not_seen_on(2, until="middle"), True),
     Case("seen after all", messages("refused").not_seen_on(1, until="middle"), False),
     Case("not seen, nobody looked", messages("refused").not_seen_on(3, until="middle"), None),
