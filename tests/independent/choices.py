@@ -21,10 +21,30 @@ class Choices:
     start. The first says no more than is known.
     """
 
-    end_outside_the_isr_is_one_finding: bool = True
+    unknown_is_in_sync: bool = True
+    """`in-sync replicas disagree at an offset`, and `null means "not known"`. Where nothing says whether a
+    replica was in sync (no table of replicas, or null), it is compared: a history of sends and copies
+    alone would show no disagreement otherwise. Only a replica that is known to be outside the ISR is
+    not.
+    """
+
+    end_outside_the_isr_is_one_finding: bool = False
     """`a log that ends early is one finding, where it ends` is said of in-sync replicas. Acknowledged
-    messages that stand only on a replica outside the ISR, behind the reference's end, are read the same
-    way.
+    messages that stand only on a replica outside the ISR, behind the reference's end, are one finding
+    each, as lost ones are (`diverged: acknowledged, on a follower, but not in the reference log`: a
+    finding).
+    """
+
+    later_one_is_acknowledged: bool = True
+    """`an acknowledged message stands behind a later one of its writer`: a later *acknowledged* one."""
+
+    unknown_transaction_is_committed: bool = False
+    """`a reader jumped over messages that are in the final log`. A reader of committed messages is not
+    handed those of a transaction whose end the producer does not know: it may have been aborted."""
+
+    incomplete_read_is_a_finding: bool = False
+    """`undetermined: absent as far as was read, but the read was not complete; one per partition`: where
+    the read was not complete and no message is absent, there is none.
     """
 
     misrouted_is_placed_where_it_stands: bool = False

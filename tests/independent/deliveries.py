@@ -98,7 +98,7 @@ def aborted_reads(history: History, judge: Judge, choices: Choices) -> Iterator[
 def _held(judge: Judge, message: MessageId, choices: Choices) -> bool:
     """Whether a follower's copy tells of the message already (an in-sync one, as `diverged`)."""
     return any(
-        (log.in_sync or not choices.dropped_on_follower_is_aborted_read)
+        (judge.in_sync(log) or not choices.dropped_on_follower_is_aborted_read)
         and (judge.good(log, message) or judge.bad(log, message))
         for log in judge.partition.logs.values()
     )
@@ -163,13 +163,22 @@ def _was_due(history: History, judge: Judge, offset: int, after: Row) -> bool:
     if send["sent_ns"] > after["ns"]:
         return False  # what stands there now was sent after the read: the offset was used again
     uncommitted = after.get("isolation") == "read_uncommitted"
-    if not uncommitted and _transaction(history, message, send) not in ("none", "committed"):
+    if not uncommitted and _transaction(history, message, send) not in _delivered(judge):
         return False  # not for those who read what is committed
     group = after.get("group")
     return not any(
         message_id(row) == message or row["offset"] == offset
         for row in judge.partition.reads
         if row["reader"] == after["reader"] or (group is not None and row.get("group") == group)
+    )
+
+
+def _delivered(judge: Judge) -> tuple[str, ...]:
+    """Ends of transactions whose messages a reader of committed messages is surely handed."""
+    return (
+        ("none", "committed", "unknown")
+        if judge.choices.unknown_transaction_is_committed
+        else ("none", "committed")
     )
 
 

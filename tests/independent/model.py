@@ -67,10 +67,10 @@ class Log:
 
     @property
     def advance(self) -> tuple[int, int]:
-        """`highest last epoch, then offset`."""
-        last = max(self.records, default=None)
-        epoch = None if last is None else self.records[last].get("epoch")
-        return (-1 if epoch is None else epoch), self.end
+        """`highest last epoch, then offset`: those of the last record."""
+        last = max(self.records, default=-1)
+        epoch = self.records[last].get("epoch") if last >= 0 else None
+        return (-1 if epoch is None else epoch), last
 
     @property
     def content(self) -> tuple[object, ...]:

@@ -251,7 +251,7 @@ def test_corrupt_with_a_good_copy_left() -> None:
     truth = judged(
         sends=sent("ok0 ok1"),
         copies=log("0 1!") + log("0 1", broker=2),
-        replicas=[replica(1, 2), replica(2, 2, in_sync=None)],
+        replicas=[replica(1, 2), replica(2, 2, in_sync=False, complete=False)],
     )
     check(truth, "kept kept", "corrupt")
 
@@ -399,9 +399,20 @@ def test_a_partition_that_was_not_read() -> None:
 
 
 def test_the_reference_without_a_leader() -> None:
-    """Nobody is told to lead: the log of the highest last epoch counts, though another is longer."""
+    """Nobody is known to lead: the log of the highest last epoch counts, though another is longer."""
+    truth = judged(
+        sends=sent("ok0 ok1 info info"),
+        copies=log("0 1@2", broker=1) + log("0 2 3", broker=2),
+        replicas=[replica(1, 2, leader=None), replica(2, 3, in_sync=False)],
+    )
+    check(truth, "kept kept unknown_dropped unknown_dropped", "not_converged")
+
+
+def test_replicas_of_unknown_state_are_compared() -> None:
+    """Nothing says who was in sync: two messages at one offset, and a log that ends early, are findings."""
     copies = log("0 1@2", broker=1) + log("0 2 3", broker=2)
-    check(judged(sends=sent("ok0 ok1 info info"), copies=copies), "kept kept unknown_dropped unknown_dropped")
+    truth = judged(sends=sent("ok0 ok1 info info"), copies=copies)
+    check(truth, "kept kept unknown_dropped unknown_dropped", "diverged diverged")
 
 
 def test_two_replicas_on_a_par() -> None:

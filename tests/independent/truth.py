@@ -264,7 +264,9 @@ class PartitionJudge:
                 place = fate in ("lost", "lost_after_read", "moved", "overwritten")
                 offset = self.partition.sends[message].get("offset") if place else None
                 found[Finding(fate, topic, partition, offset, *message)] += 1
-        if "undetermined" in self.fates.values():
+        if "undetermined" in self.fates.values() or (
+            self.choices.incomplete_read_is_a_finding and not self.determined()
+        ):
             found[Finding("undetermined", topic, partition)] += 1  # `one per partition`
         overwritten = {
             self.partition.sends[message].get("offset")
@@ -294,7 +296,7 @@ class PartitionJudge:
         """Offsets of `diverged` findings: `in-sync replicas disagree at an offset: in content, in epoch, a
         record missing or too many; a log that ends early is one finding, where it ends`.
         """
-        in_sync = [log for log in self._logs() if log.in_sync]
+        in_sync = [log for log in self._logs() if self.in_sync(log)]
         points = {o for log in in_sync for o in log.records if self._disagree(in_sync, o)}
         ends = {log.end for log in in_sync if log.whole and self._goes_on(in_sync, log)}
         reference = self.reference
@@ -310,6 +312,10 @@ class PartitionJudge:
             elif not (min(held) >= reference.end and reference.end in ends):
                 points.add(min(held))
         return points | ends
+
+    def in_sync(self, log: Log) -> bool:
+        """Whether a log is compared with the others."""
+        return log.in_sync or (log.in_sync is None and self.choices.unknown_is_in_sync)
 
     def _disagree(self, in_sync: list[Log], offset: int) -> bool:
         """Whether replicas that were read at ``offset`` hold different things there."""
@@ -353,5 +359,11 @@ class PartitionJudge:
             (writer, seq)
             for (writer, seq), offset in stands.items()
             if self.fates[writer, seq] == "kept"
-            and any(w == writer and later > seq and o < offset for (w, later), o in stands.items())
+            and any(
+                w == writer
+                and later > seq
+                and o < offset
+                and (self.fates[w, later] == "kept" or not self.choices.later_one_is_acknowledged)
+                for (w, later), o in stands.items()
+            )
         ]

@@ -32,6 +32,6 @@ def findings(history: History) -> Counter[Finding]:
         if row.get("in_sync") is False and not row.get("leader") and place(row) not in partly:
             found[Finding("not_converged", *place(row))] += 1  # `though all were read whole`
     for row in history.get("configs", ()):
-        if row.get("asked") is not None and row.get("value") != row["asked"]:
+        if None not in (row.get("asked"), row.get("value")) and row["value"] != row["asked"]:
             found[Finding("config_mismatch")] += 1  # `took effect than was asked for`
     return +found
