@@ -14,6 +14,7 @@ import re
 import shutil
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections import Counter
@@ -33,6 +34,8 @@ from tests.independent.truth import Truth, truths_of
 
 RUN_WIDE = ("process_exit", "server_error", "config_mismatch")
 """Findings of a run as a whole: of histories that are judged together only their number can be compared."""
+SLOW_S = 60
+"""Judging a batch is given up after so long, and a second for each of its histories."""
 MOST_REFERENCES = 64
 """So many combinations of references that are on a par are tried."""
 
@@ -67,12 +70,12 @@ class Disagreement:
     planted: tuple[str, ...]
 
 
-def cases(seed: int, numbers: Iterable[int]) -> Iterator[Case]:
-    """Generated histories, without the tables and columns that their layout leaves out."""
-    layouts = [layout(seed, number) for number in range(LAYOUTS)]
+def cases(seed: int, numbers: Iterable[int], count: int = LAYOUTS) -> Iterator[Case]:
+    """Generated histories in ``count`` layouts, without the tables and columns that these leave out."""
+    layouts = [layout(seed, number) for number in range(count)]
     for number in numbers:
         history, planted = generate(seed, number)
-        lies = number % LAYOUTS
+        lies = number % count
         yield Case(number, lies, layouts[lies].strip(history), planted)
 
 
@@ -171,12 +174,8 @@ def _open_question(case: Case) -> str:
     """The choice that, taken otherwise, leaves no difference; empty if there is none."""
     defaults: dict[str, Any] = vars(DEFAULT)
     for name, value in defaults.items():
-        other = (
-            ("foreign" if value == "aborted_read" else "aborted_read")
-            if isinstance(value, str)
-            else not value
-        )
-        choices: Choices = replace(DEFAULT, **{name: other})
+        other: dict[str, Any] = {name: not value if isinstance(value, bool) else "foreign"}
+        choices: Choices = replace(DEFAULT, **other)
         if any(
             not differences(truth, case)
             for truth in islice(truths_of(case.history, choices), MOST_REFERENCES)
@@ -205,14 +204,14 @@ def run_wide(batch: Sequence[Case], alone: Counter[str], plan: str) -> list[Disa
     ]
 
 
-def batches(seed: int, numbers: Iterable[int], size: int) -> Iterator[list[Case]]:
-    """Cases of one layout, up to ``size`` of them; what concerns a whole run is kept apart."""
+def batches(seed: int, numbers: Iterable[int], size: int, layouts: int) -> Iterator[list[Case]]:
+    """Cases of one layout, up to ``size`` of them; what a batch may fail over is kept apart."""
 
     def key(case: Case) -> tuple[int, bool]:
-        return case.layout, any(kind in RUN_DAMAGE for kind in case.planted)
+        return case.layout, any(kind in (*RUN_DAMAGE, "limits") for kind in case.planted)
 
     waiting: dict[tuple[int, bool], list[Case]] = {}
-    for case in cases(seed, numbers):
+    for case in cases(seed, numbers, layouts):
         batch = waiting.setdefault(key(case), [])
         batch.append(case)
         if len(batch) == size:
@@ -227,6 +226,7 @@ def compare_many(
     plans: Sequence[str],
     *,
     size: int = 200,
+    layouts: int = LAYOUTS,
     folder: Path | None = None,
 ) -> list[Disagreement]:
     """Judge histories and return every disagreement; a batch that the checker refuses is judged one by
@@ -234,7 +234,7 @@ def compare_many(
     """
     found: list[Disagreement] = []
     with tempfile.TemporaryDirectory(prefix="acked-independent-") as scratch:
-        for batch in batches(seed, numbers, size):
+        for batch in batches(seed, numbers, size, layouts):
             lies = layout(seed, batch[0].layout)
             for plan in plans:
                 found += _judge_and_compare(session, batch, lies, plan, folder or Path(scratch) / "history")
@@ -244,6 +244,10 @@ def compare_many(
 def _judge_and_compare(
     session: Any, batch: list[Case], lies: Layout, plan: str, folder: Path
 ) -> list[Disagreement]:
+    limit_s = SLOW_S + len(batch)
+    stop = threading.Timer(limit_s, session.sparkContext.cancelAllJobs)
+    stop.start()
+    begun = time.monotonic()
     try:
         alone = judge(session, batch, lies, plan, folder)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the checker's answer
@@ -254,11 +258,13 @@ def _judge_and_compare(
                 for part in (batch[:half], batch[half:])
                 for one in _judge_and_compare(session, part, lies, plan, folder)
             ]
-        text = reason(error)
+        text = f"too slow (over {SLOW_S} s)" if time.monotonic() - begun > limit_s else reason(error)
         case = batch[0]
         return [
             Disagreement(case.number, plan, f"refused: {text[:100]}", text, case.size, tuple(case.planted))
         ]
+    finally:
+        stop.cancel()
     found = [one for case in batch for one in compare(case, plan)]
     return found + run_wide(batch, alone, plan)
 
@@ -292,6 +298,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="Spark tasks side by side")
     parser.add_argument("--plan", choices=("fast", "general", "both"), default="fast")
     parser.add_argument("--batch", type=int, default=200, help="histories that are judged together, at most")
+    parser.add_argument("--layouts", type=int, default=LAYOUTS, help="ways to lay histories down")
     parser.add_argument(
         "--piece-messages", type=int, help="messages of a piece into which partitions are cut"
     )
@@ -310,7 +317,15 @@ def main() -> int:
     session = start_session(master=f"local[{arguments.jobs}]")
     begun = time.monotonic()
     plans = ("fast", "general") if arguments.plan == "both" else (arguments.plan,)
-    found = compare_many(session, arguments.seed, numbers, plans, size=arguments.batch, folder=folder)
+    found = compare_many(
+        session,
+        arguments.seed,
+        numbers,
+        plans,
+        size=arguments.batch,
+        layouts=arguments.layouts,
+        folder=folder,
+    )
     seconds = time.monotonic() - begun
     session.stop()
     pace = f"{len(numbers) / seconds:.1f} a second"
@@ -337,9 +352,8 @@ def report(found: Sequence[Disagreement], show: int) -> None:
         print(f"\n{count} x {kind} (in {len(histories)} histories)")
         for one in alike[:show]:
             print(f"    --only {one.number} ({one.plan}; planted {', '.join(one.planted)}): {one.text}")
-    print(
-        f"\n{len(found)} disagreements in {len({one.number for one in found})} histories, of {len(kinds)} kinds"
-    )
+    numbers = {one.number for one in found}
+    print(f"\n{len(found)} disagreements in {len(numbers)} histories, of {len(kinds)} kinds")
 
 
 if __name__ == "__main__":

@@ -8,25 +8,44 @@ Every history is a pure function of seed and number, so that a disagreement can 
 from __future__ import annotations
 
 import argparse
+from itertools import combinations
 from random import Random
 from typing import Any
 
 from harness.history.schema import TABLES
-from tests.independent.damage import LAST, LOG_DAMAGE
+from tests.independent.damage import LAST, LOG_DAMAGE, Damage
 from tests.independent.model import History
 from tests.independent.readers import READ_DAMAGE, consume
 from tests.independent.world import World, healthy
 
 RUN_DAMAGE = ("process_exit", "server_error", "config_mismatch")
+ATTEMPTS = 20
 KINDS = (*LOG_DAMAGE, *READ_DAMAGE)
+
+
+def kinds_of(random: Random, number: int) -> list[str]:
+    """What is to be planted: first every kind alone, then every pair of kinds, then up to three at random."""
+    scheduled = [*((kind,) for kind in KINDS), *combinations(KINDS, 2)]
+    if number < len(scheduled):
+        return list(scheduled[number])
+    return random.sample(KINDS, random.choice((0, 1, 1, 1, 1, 2, 2, 2, 2, 3)))
 
 
 def generate(seed: int, number: int) -> tuple[History, list[str]]:
     """History ``number`` of ``seed``, and what was planted in it."""
-    random = Random(f"{seed}/{number}")
-    world = healthy(random, number, limits=random.random() < 0.15)
-    kinds = random.sample(KINDS, random.choice((0, 1, 1, 1, 1, 2, 2, 2, 2, 3)))
-    kinds.sort(key=lambda kind: (kind in LAST, kind in READ_DAMAGE))
+    for attempt in range(ATTEMPTS):
+        random = Random(f"{seed}/{number}/{attempt}")
+        wanted = kinds_of(random, number)
+        world = _damaged(random, number, wanted)
+        if set(wanted) <= set(world.planted):
+            break  # else there was no room for all of it: another world may have some
+    return _tables(world), world.planted
+
+
+def _damaged(random: Random, number: int, kinds: list[str]) -> World:
+    """A healthy world, its readers, and damage to both."""
+    world = healthy(random, number, limits=random.random() < 0.06)
+    kinds = sorted(kinds, key=lambda kind: kind in LAST)
     early = random.random() < 0.6
     if early:
         consume(world)
@@ -42,11 +61,11 @@ def generate(seed: int, number: int) -> tuple[History, list[str]]:
         world.planted.append(random.choice(RUN_DAMAGE))
         _damage_the_run(world, world.planted[-1])
     _surroundings(world)
-    return _tables(world), world.planted
+    return world
 
 
-def _plant(world: World, damage: Any, kind: str) -> None:
-    """In a partition that has room for it, half of the time one that has been damaged already."""
+def _plant(world: World, damage: Damage, kind: str) -> None:
+    """In the first partition, in random order, that has room for it."""
     for partition in world.random.sample(world.partitions, len(world.partitions)):
         if damage(world, partition):
             world.planted.append(kind)

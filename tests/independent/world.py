@@ -199,9 +199,10 @@ def healthy(random: Random, number: int, *, limits: bool = False) -> World:
     world.next_reader = 2**31 - 1 - 16 * (number + 1) if limits and random.random() < 0.5 else number * 16
     count = random.choice((1, 2, 2, 3, 3, 3, 4, 5))
     brokers = random.sample(range(1, 13), count)
-    if limits and random.random() < 0.5:
-        brokers[0] = random.choice((0, 2**31 - 1))
+    if limits:
+        brokers[0] = 2**31 - 1 if random.random() < 0.02 else random.choice((0, 13, 1001, 10**6))
     world.brokers = brokers
+    world.planted += ["limits"] if limits else []
     for topic in [f"{topic_name(random, number)}{end}" for end in random.choice((("",), ("",), ("", "-2")))]:
         topic = topic[-249:]
         first = 2**31 - 4 if limits and random.random() < 0.3 else random.choice((0, 0, 0, 7))
