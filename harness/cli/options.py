@@ -62,7 +62,7 @@ Rate = Annotated[
         help="Background messages per second in each AZ; 0: none. Default: the scenario's own.",
     ),
 ]
-Force = Annotated[bool, typer.Option(help="Accept a Kafka version that was never tried.")]
+Force = Annotated[bool, typer.Option(help="Accept a Kafka version that has not been tested.")]
 Repeat = Annotated[
     int,
     typer.Option(
