@@ -72,7 +72,7 @@ from checkers.partition.deliveries import (
 from checkers.partition.fate import FATES as ALL_FATES
 from checkers.partition.fates import Fates, claimed_offsets, decide, flagged
 from checkers.partition.keys import KeyIndex
-from checkers.partition.logs import Partition, reference_of, split_logs
+from checkers.partition.logs import Partition, reference_of, split_copies, split_logs
 from checkers.partition.messages import Reads, Sends
 from checkers.partition.order import out_of_order
 from checkers.partition.replicas import BEGIN, LENGTH, Records, all_records, differences, odd_records
@@ -125,18 +125,18 @@ def judge_task(job: Job, task: Task) -> Result:
 
 
 def _seqs(sends: Sends) -> pa.Table:
-    grouped = pa.table([pa.array(sends.writer), pa.array(sends.seq)], names=["writer", "seq"]).group_by(
-        "writer", use_threads=False
-    )
-    found = grouped.aggregate([("seq", "min"), ("seq", "max")])
-    return found.select(["writer", "seq_min", "seq_max"]).rename_columns(SEQS.names).cast(SEQS)
+    return _counts(sends, None)[1]
 
 
-def _fate_counts(sends: Sends, fates: Fates) -> pa.Table:
+def _counts(sends: Sends, fates: Fates | None) -> tuple[pa.Table, pa.Table]:
+    """Messages by writer, outcome and fate; and which sequence numbers each writer sent."""
     width = len(ALL_FATES)
-    code = sends.outcome.astype(np.int16) * width + fates.fate
-    table = pa.table([pa.array(sends.writer), pa.array(code)], names=["writer", "code"])
-    counts = table.group_by(["writer", "code"], use_threads=False).aggregate([([], "count_all")])
+    code = sends.outcome.astype(np.int16) * width + (0 if fates is None else fates.fate)
+    arrays = [pa.array(sends.writer), pa.array(code), pa.array(sends.seq)]
+    table = pa.table(arrays, names=["writer", "code", "seq"])
+    counts = table.group_by(["writer", "code"], use_threads=False).aggregate(
+        [([], "count_all"), ("seq", "min"), ("seq", "max")]
+    )
     codes = counts["code"].to_numpy()
     columns = [
         counts["writer"],
@@ -144,7 +144,11 @@ def _fate_counts(sends: Sends, fates: Fates) -> pa.Table:
         pa.array([fate.name for fate in ALL_FATES]).take(pa.array(codes % width)),
         counts["count_all"],
     ]
-    return pa.table(columns, names=FATES.names).cast(FATES)
+    seqs = counts.group_by("writer").aggregate([("seq_min", "min"), ("seq_max", "max")])
+    return (
+        pa.table(columns, names=FATES.names).cast(FATES),
+        seqs.select(["writer", "seq_min_min", "seq_max_max"]).rename_columns(SEQS.names).cast(SEQS),
+    )
 
 
 def _write_messages(job: Job, part: str, messages: Messages, fates: Fates, late: Ints) -> pa.Table:
@@ -209,10 +213,11 @@ def _key_range(job: Job, task: KeyRange) -> KeyResult:
     findings = _write_messages(job, task.part, messages, fates, late)
     write(job.findings, task.part, findings)
     claims = messages.claims
+    counts, seqs = _counts(sends, fates)
     return KeyResult(
-        fates=_fate_counts(sends, fates),
+        fates=counts,
         findings=counted(findings).cast(CLASSES),
-        seqs=_seqs(sends),
+        seqs=seqs,
         strays=messages.strays(),
         claimed=pa.table([pa.array(claimed_offsets(sends, logs, fates))], schema=OFFSETS),
         claims=pa.table(
@@ -250,7 +255,7 @@ def _offset_range(job: Job, task: OffsetRange) -> OffsetResult:
     inside = task.offsets.of(numbers(table, "offset"))
     copies = copy_arrays(table if inside.all() else table.filter(pa.array(inside)), str(where))
     del table
-    logs = split_logs(partition, KeyIndex(NOTHING, NOTHING, str(where)), copies, task.homes)
+    logs = split_logs(partition, KeyIndex(NOTHING, NOTHING, str(where)), split_copies(copies), task.homes)
     odd = odd_records(partition, logs, list(task.strays.items()))
     told = np.union1d(odd.offset, task.claimed)
     different, ends = _ends(differences(partition, logs, told))
@@ -289,7 +294,7 @@ def _unsent(job: Job, where: TopicPartition, partition: Partition, reads: Reads)
         return UNSENT.empty_table()
     index = KeyIndex(NOTHING, NOTHING, str(where))
     copies = others_at(job, where, Range(low=0, high=0), np.unique(reads.offset))
-    logs = split_logs(partition, index, copies, None) if copies is not None else []
+    logs = split_logs(partition, index, split_copies(copies), None) if copies is not None else []
     rows = unsent(logs, reads)
     names = of_reads(partition, "aborted_read", reads, rows)["reader"]
     return pa.table([pa.array(reads.offset[rows]), pa.array(reads.ns[rows]), names], schema=UNSENT)
@@ -333,7 +338,7 @@ def _whole(job: Job, task: WholePartition) -> WholeResult:
     different, ends = _ends(differences(partition, logs, np.union1d(odd.offset, claimed)))
     every = _by_broker([different, log_ends([ends])])
     found += [of_records(partition, odd, homes, claimed), of_differences(partition, every)]
-    fate_counts = _fate_counts(sends, fates)
+    fate_counts, seqs = _counts(sends, fates)
     steps, passed = ReadResult(), []
     if len(reads):
         reference = reference_of(partition, logs)
@@ -351,4 +356,4 @@ def _whole(job: Job, task: WholePartition) -> WholeResult:
     )
     findings = joined([*found, merged.findings])
     write(job.findings, task.part, findings)
-    return WholeResult(fates=merged.fates, findings=counted(findings).cast(CLASSES), seqs=_seqs(sends))
+    return WholeResult(fates=merged.fates, findings=counted(findings).cast(CLASSES), seqs=seqs)

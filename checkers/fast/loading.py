@@ -23,7 +23,7 @@ from checkers.partition.deliveries import (
 )
 from checkers.partition.fates import Claims, recognise
 from checkers.partition.keys import KeyIndex
-from checkers.partition.logs import OWN, Copies, Log, Partition, reference_of, split_logs
+from checkers.partition.logs import OWN, Copies, Log, Partition, reference_of, split_copies, split_logs
 from checkers.partition.logs import UNRESOLVED as NOT_LOOKED_UP
 from checkers.partition.messages import FAIL, Reads, Sends
 from checkers.partition.types import Flags, Ints
@@ -114,15 +114,17 @@ def load(
     sends = send_arrays(table, job.evidence, str(where))
     index = KeyIndex(sends.writer, sends.seq, str(where))
     copies = copy_arrays(rows_of(job, where, "copies", COPY_COLUMNS, seqs), str(where))
+    by_broker = split_copies(copies)
     if partition is None:
-        partition = partition_of(job.source, job.evidence, where, copies)
-    logs = split_logs(partition, index, copies, identities.homes)
+        partition = partition_of(job.source, job.evidence, where, by_broker)
+    logs = split_logs(partition, index, by_broker, identities.homes)
     reads = read_arrays(rows_of(job, where, "reads", READ_COLUMNS, seqs), index)
     if seqs is not None:
         offsets = _offsets_of_interest(partition, sends, logs, reads)
         more = others_at(job, where, seqs, offsets)
         if more is not None:
-            logs = split_logs(partition, index, copies.and_also(more), identities.homes)
+            by_broker = split_copies(copies.and_also(more))
+            logs = split_logs(partition, index, by_broker, identities.homes)
     logs, claims = recognise(partition, sends, logs, reads, identities.taken)
     away = None
     if len(identities.away):
@@ -198,6 +200,6 @@ def reference_between(job: Job, where: TopicPartition, partition: Partition) -> 
         for table in row_groups(job.source.files["copies"], "copies", COPY_COLUMNS, where, windows):
             mine = table.filter(pc.equal(table["broker"], broker))
             if mine.num_rows:
-                yield from split_logs(partition, index, copy_arrays(mine, str(where)), None)
+                yield from split_logs(partition, index, split_copies(copy_arrays(mine, str(where))), None)
 
     return slices

@@ -227,12 +227,17 @@ def _places(count: int, sends: Sends, log: Log) -> tuple[Ints, Ints, Ints, Ints]
     found = np.full(count, -1, dtype=np.int64)
     epoch = np.full(count, -1, dtype=np.int32)
     extra = np.full(count, -1, dtype=np.int64)
-    held = np.flatnonzero(log.row >= 0)
-    rows, offsets = log.row[held], log.offset[held]
+    rows, offsets, epochs = log.row, log.offset, log.epoch
+    if len(rows) and int(rows.min()) < 0:
+        held = np.flatnonzero(rows >= 0)
+        rows, offsets, epochs = rows[held], offsets[held], epochs[held]
     copies = np.bincount(rows, minlength=count).astype(np.int32)
-    found[rows[::-1]], epoch[rows[::-1]] = offsets[::-1], log.epoch[held][::-1]
+    if not len(rows) or int(copies.max()) == 1:
+        found[rows], epoch[rows] = offsets, epochs
+        return copies, found, epoch, extra
+    found[rows[::-1]], epoch[rows[::-1]] = offsets[::-1], epochs[::-1]
     exact = np.flatnonzero(sends.offset[rows] == offsets)
-    found[rows[exact]], epoch[rows[exact]] = offsets[exact], log.epoch[held[exact]]
+    found[rows[exact]], epoch[rows[exact]] = offsets[exact], epochs[exact]
     other = np.flatnonzero((copies[rows] > 1) & (found[rows] != offsets))
     extra[rows[other][::-1]] = offsets[other][::-1]
     return copies, found, epoch, extra

@@ -179,19 +179,25 @@ def _most_advanced(ends: Mapping[int, tuple[int, int]]) -> int:
     return max(ends, key=lambda broker: (*ends[broker], -broker)) if ends else -1
 
 
-def split_logs(partition: Partition, index: KeyIndex, copies: Copies, homes: Homes | None) -> list[Log]:
-    """Copies as one log per replica, by broker. Raises BadDataError for two records at one offset.
+def split_copies(copies: Copies) -> dict[int, Copies]:
+    """Copies by broker."""
+    found = {}
+    for number in distinct(copies.broker).tolist():
+        rows = np.flatnonzero(copies.broker == number)
+        whole = len(rows) == rows[-1] - rows[0] + 1
+        found[number] = copies.take(slice(rows[0], rows[-1] + 1) if whole else rows)
+    return found
+
+
+def split_logs(
+    partition: Partition, index: KeyIndex, copies: Mapping[int, Copies], homes: Homes | None
+) -> list[Log]:
+    """Copies of each replica as its log, by broker. Raises BadDataError for two records at one offset.
 
     ``homes`` tells where messages that are not in ``index`` were sent to; without it that stays open.
     """
-    broker = copies.broker
     logs = []
-    for number in distinct(broker).tolist():
-        rows = np.flatnonzero(broker == number)
-        if len(rows) == rows[-1] - rows[0] + 1:
-            part = copies.take(slice(rows[0], rows[-1] + 1))
-        else:
-            part = copies.take(rows)
+    for number, part in sorted(copies.items()):
         steps = np.diff(part.offset)
         if len(steps) and int(steps.min()) < 0:
             part = part.take(np.argsort(part.offset, kind="stable"))

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from checkers.evidence import Evidence
 from checkers.partition.deliveries import GroupEvent
-from checkers.partition.keys import KeyIndex, distinct
+from checkers.partition.keys import KeyIndex
 from checkers.partition.logs import Copies, Partition, Replica, choose_reference
 from checkers.partition.messages import Reads, Sends
 from checkers.partition.types import Flags, Ints
@@ -59,16 +59,16 @@ def refuse(bad: Flags, values: Ints, column: str, where: str) -> None:
         raise BadDataError(f"{where} hold {column} {int(values[row])} in row {row}, which cannot be.")
 
 
-def partition_of(source: Source, evidence: Evidence, where: TopicPartition, copies: Copies) -> Partition:
+def partition_of(
+    source: Source, evidence: Evidence, where: TopicPartition, copies: Mapping[int, Copies]
+) -> Partition:
     """Replicas of a partition, and which of them is the reference."""
     ends: dict[int, tuple[int, int]] = {}
     spans: dict[int, tuple[int, int]] = {}
-    broker, offset, epoch = copies.broker, copies.offset, copies.epoch
-    for number in distinct(broker).tolist():
-        rows = np.flatnonzero(broker == number)
-        last = rows[np.argmax(offset[rows])]
-        ends[number] = (int(epoch[last]), int(offset[last]))
-        spans[number] = (int(offset[rows].min()), int(offset[last]))
+    for number, part in copies.items():
+        last = int(np.argmax(part.offset))
+        ends[number] = (int(part.epoch[last]), int(part.offset[last]))
+        spans[number] = (int(part.offset.min()), int(part.offset[last]))
     return make_partition(source, evidence, where, ends, spans)
 
 
