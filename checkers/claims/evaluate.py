@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from checkers.claims.moments import Moments, resolve
 from checkers.spark.errors import reason, spark_errors
 from harness.errors import BadDataError
 
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
 _AT_ONCE = 16
 """Queries in one text. A data frame for each would be planned for each; of very many, planning takes longer
 than all of them in parts."""
+
+
+StoredClaim = Mapping[str, Any]
+"""A claim as `claims.json` holds it (see `harness.scenario.Claim`)."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,7 @@ class ClaimResult:
     quote: str = ""
 
 
-def queries_of(claims: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def queries_of(claims: Sequence[StoredClaim]) -> dict[str, str]:
     """All queries of the claims, by `name`, `name (given)`, `name (erratum)` and `name (either)`."""
     found: dict[str, str] = {}
     for claim in claims:
@@ -62,7 +69,7 @@ def texts_of(declared: Mapping[str, Any]) -> list[str]:
     return [*claims.values(), *(entry["where"] for entry in declared.get("expected", []))]
 
 
-def ask(session: Any, queries: Mapping[str, str], moments: Moments) -> dict[str, Answer]:
+def ask(session: SparkSession, queries: Mapping[str, str], moments: Moments) -> dict[str, Answer]:
     """Run the queries together. Raises BadDataError naming the claim whose SQL cannot be understood."""
     if not queries:
         return {}
@@ -86,14 +93,14 @@ def ask(session: Any, queries: Mapping[str, str], moments: Moments) -> dict[str,
     return {name: answers.get(name, Answer(None, "the query returned no row")) for name in queries}
 
 
-def _rows(session: Any, queries: Mapping[str, str]) -> list[Any]:
+def _rows(session: SparkSession, queries: Mapping[str, str]) -> list[Row]:
     """The rows of some queries, asked as one; each alone where that fails, so that the error names it."""
     from pyspark.errors import AnalysisException
 
     rows = _collect(session, " UNION ALL ".join(_select(name, query) for name, query in queries.items()))
     if not isinstance(rows, Exception):
         return list(rows)
-    found: list[Any] = []
+    found: list[Row] = []
     for name, query in queries.items():
         alone = _collect(session, _select(name, query))
         if isinstance(alone, AnalysisException):
@@ -112,7 +119,7 @@ def _select(name: str, query: str) -> str:
     )
 
 
-def _collect(session: Any, query: str) -> Any:
+def _collect(session: SparkSession, query: str) -> list[Row] | Exception:
     """The rows of one query, or the error of Spark that it ended with."""
     try:
         return session.sql(query).collect()
@@ -120,13 +127,13 @@ def _collect(session: Any, query: str) -> Any:
         return error
 
 
-def judge_claims(session: Any, claims: Sequence[Mapping[str, Any]], moments: Moments) -> list[ClaimResult]:
+def judge_claims(session: SparkSession, claims: Sequence[StoredClaim], moments: Moments) -> list[ClaimResult]:
     """All claims of a scenario, judged by the views registered in the session."""
     answers = ask(session, queries_of(claims), moments)
     return [result(claim, answers) for claim in claims]
 
 
-def result(claim: Mapping[str, Any], answers: Mapping[str, Answer]) -> ClaimResult:
+def result(claim: StoredClaim, answers: Mapping[str, Answer]) -> ClaimResult:
     """What the answers to a claim's queries make of it.
 
     With an erratum it is as declared only if its own sentence is refuted and the erratum holds; with another

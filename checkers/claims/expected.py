@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,15 +17,18 @@ from checkers.tables.output import FINDING, LIFE, ddl
 from checkers.tables.source import batches
 from harness.errors import BadDataError
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 _KEEP_WHOLE = 300_000
 """Up to this many findings are rewritten as one file by the driver; more are left to Spark."""
 
 
 def mark_expected(
-    session: Any,
-    lives: Any,
+    session: SparkSession,
+    lives: DataFrame,
     findings: Path,
-    expected: Sequence[Mapping[str, Any]],
+    expected: Sequence[Mapping[str, str]],
     moments: Moments,
     *,
     little: bool = False,
@@ -42,7 +45,9 @@ def mark_expected(
     return _rewrite(session, marked_frame(found, lives, expected, moments), findings, parts)
 
 
-def marked_frame(found: Any, lives: Any, expected: Sequence[Mapping[str, Any]], moments: Moments) -> Any:
+def marked_frame(
+    found: DataFrame, lives: DataFrame, expected: Sequence[Mapping[str, str]], moments: Moments
+) -> DataFrame:
     """Findings with their column `expected` filled, given life; as DataFrames.
 
     A condition may name the columns of the finding and, of the message that it is about, those of `life`.
@@ -69,7 +74,7 @@ def marked_frame(found: Any, lives: Any, expected: Sequence[Mapping[str, Any]], 
     return joined.select(*columns, covered.alias("expected"))
 
 
-def _understood(joined: Any, entry: Mapping[str, Any], moments: Moments) -> str:
+def _understood(joined: DataFrame, entry: Mapping[str, str], moments: Moments) -> str:
     """The condition of one expectation as SQL. Raises BadDataError when Spark cannot understand it."""
     from pyspark.errors import PySparkException
 
@@ -84,7 +89,9 @@ def _understood(joined: Any, entry: Mapping[str, Any], moments: Moments) -> str:
     return sql
 
 
-def _rewrite(session: Any, marked: Any, findings: Path, parts: Sequence[str]) -> dict[str, int]:
+def _rewrite(
+    session: SparkSession, marked: DataFrame, findings: Path, parts: Sequence[str]
+) -> dict[str, int]:
     rows = sum(pq.ParquetFile(path).metadata.num_rows for path in parts)
     if rows <= _KEEP_WHOLE:
         table = marked.toArrow().cast(FINDING)
