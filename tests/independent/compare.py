@@ -1,0 +1,360 @@
+"""Judge random histories with the checker and by the truth, and print where the two differ.
+
+python -m tests.independent.compare --histories 2000 --seed 1 --plan fast
+
+Histories of one layout (which tables and columns there are, how they lie in files) are judged together,
+as topics of one big history; ids and names are disjoint, so that the result falls apart again by topic.
+Exit code 1 where anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from tests.independent.choices import DEFAULT, Choices
+from tests.independent.generate import RUN_DAMAGE, generate
+from tests.independent.layout import LAYOUTS, Layout, layout
+from tests.independent.model import Finding, History, MessageId
+from tests.independent.truth import Truth, truths_of
+
+RUN_WIDE = ("process_exit", "server_error", "config_mismatch")
+"""Findings of a run as a whole: of histories that are judged together only their number can be compared."""
+SLOW_S = 60
+"""Judging a batch is given up after so long, and a second for each of its histories."""
+MOST_REFERENCES = 64
+"""So many combinations of references that are on a par are tried."""
+
+
+@dataclass
+class Case:
+    """One generated history, its truth, and what the checker says of it."""
+
+    number: int
+    layout: int
+    history: History
+    planted: list[str]
+    fates: dict[MessageId, str] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    hidden: set[str] = field(default_factory=set)
+    """Tables of which the checker wrote rows into files that nobody reads."""
+
+    @property
+    def size(self) -> int:
+        return sum(len(rows) for rows in self.history.values())
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """One difference: ``kind`` groups alike ones, ``text`` tells this one."""
+
+    number: int
+    plan: str
+    kind: str
+    text: str
+    size: int
+    planted: tuple[str, ...]
+
+
+def cases(seed: int, numbers: Iterable[int], count: int = LAYOUTS) -> Iterator[Case]:
+    """Generated histories in ``count`` layouts, without the tables and columns that these leave out."""
+    layouts = [layout(seed, number) for number in range(count)]
+    for number in numbers:
+        history, planted = generate(seed, number)
+        lies = number % count
+        yield Case(number, lies, layouts[lies].strip(history), planted)
+
+
+def judge(session: Any, batch: Sequence[Case], lies: Layout, plan: str, folder: Path) -> Counter[str]:
+    """Let the checker judge a batch; fills in its cases and counts the findings that belong to none of
+    them.
+    """
+    from checkers.judge import judge_import
+
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    merged: dict[str, list[Any]] = {}
+    for case in batch:
+        for name, rows in case.history.items():
+            merged.setdefault(name, []).extend(rows)
+    lies.write(merged, folder)
+    judge_import(session, folder, plan=plan)
+    owner = {
+        row["topic"]: case
+        for case in batch
+        for name in ("sends", "copies", "replicas", "reads")
+        for row in case.history.get(name, ())
+    }
+    for case in batch:
+        case.fates, case.findings, case.hidden = {}, [], set()
+    for row, hidden in _rows(folder / "life.parquet", ("topic", "writer", "seq", "fate")):
+        case = owner[row["topic"]]
+        case.fates[row["writer"], row["seq"]] = row["fate"]
+        case.hidden |= {"life"} if hidden else set()
+    alone: Counter[str] = Counter()
+    for row, hidden in _rows(folder / "findings.parquet", ("class", *Finding._fields[1:])):
+        if row["class"] in RUN_WIDE or row["topic"] not in owner:
+            alone[row["class"]] += 1
+        else:
+            case = owner[row["topic"]]
+            case.findings.append(Finding(*row.values()))
+            case.hidden |= {"findings"} if hidden else set()
+    return alone
+
+
+def _rows(table: Path, columns: Sequence[str]) -> Iterator[tuple[dict[str, Any], bool]]:
+    """Rows of a table, and whether they lie in a file that readers of Parquet folders ignore."""
+    files = sorted(table.rglob("*")) if table.is_dir() else [table]
+    for file in files:
+        if file.suffix == ".parquet" and file.is_file():
+            for row in pq.ParquetFile(file).read(columns=list(columns)).to_pylist():
+                yield {column: row[column] for column in columns}, file.name.startswith(("_", "."))
+
+
+def differences(truth: Truth, case: Case) -> list[tuple[str, str]]:
+    """Kind and text of every difference between a truth and what the checker said of a history."""
+    found = [(f"hidden rows of {table}", f"rows of {table} in hidden files") for table in sorted(case.hidden)]
+    for message in sorted({*truth.fates, *case.fates}):
+        right, said = truth.fates.get(message, "nothing"), case.fates.get(message, "nothing")
+        if right != said:
+            found.append((f"fate {right}, checker says {said}", f"message {message}: {right}, not {said}"))
+    spare = Counter(case.findings)
+    missed = []
+    wanted = [finding for finding in truth.findings.elements() if finding.name not in RUN_WIDE]
+    for finding in sorted(wanted, key=lambda finding: finding.count(None)):
+        fitting = next((said for said in spare if spare[said] and _fits(finding, said)), None)
+        if fitting is None:
+            missed.append(finding)
+        else:
+            spare[fitting] -= 1
+    found += [(f"missed {finding.name}", f"missed {tuple(finding)}") for finding in missed]
+    found += [(f"false {finding.name}", f"false {tuple(finding)}") for finding in (+spare).elements()]
+    return found
+
+
+def _fits(wanted: Finding, said: Finding) -> bool:
+    return all(want is None or want == have for want, have in zip(wanted, said, strict=True))
+
+
+def compare(case: Case, plan: str) -> list[Disagreement]:
+    """Differences from the truth, unless another reading of what the document leaves open has none."""
+    truths = list(islice(truths_of(case.history), MOST_REFERENCES))
+    best = min((differences(truth, case) for truth in truths), key=len)
+    if not best:
+        return []
+    opened = _open_question(case)
+    return [
+        Disagreement(
+            number=case.number,
+            plan=plan,
+            kind=f"[open: {opened}] {kind}" if opened else kind,
+            text=text,
+            size=case.size,
+            planted=tuple(case.planted),
+        )
+        for kind, text in best
+    ]
+
+
+def _open_question(case: Case) -> str:
+    """The choice that, taken otherwise, leaves no difference; empty if there is none."""
+    defaults: dict[str, Any] = vars(DEFAULT)
+    for name, value in defaults.items():
+        other: dict[str, Any] = {name: not value if isinstance(value, bool) else "foreign"}
+        choices: Choices = replace(DEFAULT, **other)
+        if any(
+            not differences(truth, case)
+            for truth in islice(truths_of(case.history, choices), MOST_REFERENCES)
+        ):
+            return name
+    return ""
+
+
+def run_wide(batch: Sequence[Case], alone: Counter[str], plan: str) -> list[Disagreement]:
+    """Differences in the number of findings that belong to the run as a whole."""
+    wanted: Counter[str] = Counter()
+    for case in batch:
+        for finding in next(iter(truths_of(case.history))).findings.elements():
+            wanted[finding.name] += finding.name in RUN_WIDE
+    return [
+        Disagreement(
+            number=batch[0].number,
+            plan=plan,
+            kind=f"number of {name}",
+            text=f"{name}: {wanted[name]}, not {alone[name]}, in the batch of layout {batch[0].layout}",
+            size=0,
+            planted=(),
+        )
+        for name in sorted({*wanted, *alone})
+        if wanted[name] != alone[name]
+    ]
+
+
+def batches(seed: int, numbers: Iterable[int], size: int, layouts: int) -> Iterator[list[Case]]:
+    """Cases of one layout, up to ``size`` of them; what a batch may fail over is kept apart."""
+
+    def key(case: Case) -> tuple[int, bool]:
+        return case.layout, any(kind in (*RUN_DAMAGE, "limits") for kind in case.planted)
+
+    waiting: dict[tuple[int, bool], list[Case]] = {}
+    for case in cases(seed, numbers, layouts):
+        batch = waiting.setdefault(key(case), [])
+        batch.append(case)
+        if len(batch) == size:
+            yield waiting.pop(key(case))
+    yield from waiting.values()
+
+
+def compare_many(
+    session: Any,
+    seed: int,
+    numbers: Iterable[int],
+    plans: Sequence[str],
+    *,
+    size: int = 200,
+    layouts: int = LAYOUTS,
+    folder: Path | None = None,
+) -> list[Disagreement]:
+    """Judge histories and return every disagreement; a batch that the checker refuses is judged one by
+    one.
+    """
+    found: list[Disagreement] = []
+    with tempfile.TemporaryDirectory(prefix="acked-independent-") as scratch:
+        for batch in batches(seed, numbers, size, layouts):
+            lies = layout(seed, batch[0].layout)
+            for plan in plans:
+                found += _judge_and_compare(session, batch, lies, plan, folder or Path(scratch) / "history")
+    return found
+
+
+def _judge_and_compare(
+    session: Any, batch: list[Case], lies: Layout, plan: str, folder: Path
+) -> list[Disagreement]:
+    limit_s = SLOW_S + len(batch)
+    stop = threading.Timer(limit_s, session.sparkContext.cancelAllJobs)
+    stop.start()
+    begun = time.monotonic()
+    try:
+        alone = judge(session, batch, lies, plan, folder)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the checker's answer
+        if len(batch) > 1:
+            half = len(batch) // 2
+            return [
+                one
+                for part in (batch[:half], batch[half:])
+                for one in _judge_and_compare(session, part, lies, plan, folder)
+            ]
+        text = f"too slow (over {SLOW_S} s)" if time.monotonic() - begun > limit_s else reason(error)
+        case = batch[0]
+        return [
+            Disagreement(case.number, plan, f"refused: {text[:100]}", text, case.size, tuple(case.planted))
+        ]
+    finally:
+        stop.cancel()
+    found = [one for case in batch for one in compare(case, plan)]
+    return found + run_wide(batch, alone, plan)
+
+
+def reason(error: BaseException) -> str:
+    """The last line of an error, also of one in a Python worker of Spark, and the place that raised it."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    raised = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
+    places = re.findall(r'File ".*?/(checkers/[\w/]+\.py)", line (\d+)', str(error)) or [
+        (Path(frame.filename).name, str(frame.lineno))
+        for frame in traceback.extract_tb(error.__traceback__)
+        if "checkers" in frame.filename
+    ]
+    last = raised[-1] if raised else f"{type(error).__name__}: {lines[0] if lines else ''}"
+    said = re.sub(r"'?[^' ]*/[^ ]*", "PATH", last)
+    return f"{said} at {':'.join(places[-1]) if places else '?'}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--histories", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first history")
+    parser.add_argument(
+        "--only", type=int, help="judge this history alone, keep its files, and print where they are"
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="Spark tasks side by side")
+    parser.add_argument("--plan", choices=("fast", "general", "both"), default="fast")
+    parser.add_argument("--batch", type=int, default=200, help="histories that are judged together, at most")
+    parser.add_argument("--layouts", type=int, default=LAYOUTS, help="ways to lay histories down")
+    parser.add_argument(
+        "--piece-messages", type=int, help="messages of a piece into which partitions are cut"
+    )
+    parser.add_argument("--show", type=int, default=3, help="disagreements of a kind that are printed")
+    arguments = parser.parse_args()
+    if arguments.piece_messages is not None:
+        set_piece_messages(arguments.piece_messages)
+    numbers = range(arguments.first, arguments.first + arguments.histories)
+    folder = None
+    if arguments.only is not None:
+        numbers = range(arguments.only, arguments.only + 1)
+        folder = Path(tempfile.mkdtemp(prefix="acked-independent-"))
+        print(f"files: {folder}")
+    from checkers.session import start_session
+
+    session = start_session(master=f"local[{arguments.jobs}]")
+    begun = time.monotonic()
+    plans = ("fast", "general") if arguments.plan == "both" else (arguments.plan,)
+    found = compare_many(
+        session,
+        arguments.seed,
+        numbers,
+        plans,
+        size=arguments.batch,
+        layouts=arguments.layouts,
+        folder=folder,
+    )
+    seconds = time.monotonic() - begun
+    session.stop()
+    pace = f"{len(numbers) / seconds:.1f} a second"
+    print(f"{len(numbers)} histories, seed {arguments.seed}, plan {arguments.plan}: {pace}")
+    report(found, arguments.show)
+    return 1 if found else 0
+
+
+def set_piece_messages(messages: int) -> None:
+    """Cut partitions into pieces of so many messages: the checker's setting for that is not documented
+    yet.
+    """
+    raise SystemExit(
+        f"--piece-messages {messages}: the checker has no documented setting for the size of a piece"
+    )
+
+
+def report(found: Sequence[Disagreement], show: int) -> None:
+    """Every kind with its count and its smallest histories."""
+    kinds = Counter(one.kind for one in found)
+    for kind, count in kinds.most_common():
+        alike = sorted((one for one in found if one.kind == kind), key=lambda one: one.size)
+        histories = {one.number for one in alike}
+        print(f"\n{count} x {kind} (in {len(histories)} histories)")
+        for one in alike[:show]:
+            print(f"    --only {one.number} ({one.plan}; planted {', '.join(one.planted)}): {one.text}")
+    numbers = {one.number for one in found}
+    print(f"\n{len(found)} disagreements in {len(numbers)} histories, of {len(kinds)} kinds")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""What the truth reads and writes: a history as lists of rows, and the logs of its topic partitions.
+
+Everything here follows `docs/history.md`: columns are optional, null means "not known", a table that is
+absent says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+Row = Mapping[str, Any]
+History = Mapping[str, Sequence[Row]]
+"""Table name → rows; a table that is absent has no key."""
+
+TopicPartition = tuple[str, int]
+MessageId = tuple[int, int]
+"""A message is `writer` and `seq`."""
+
+
+class Finding(NamedTuple):
+    """One anomaly; ``None`` in a field of an expected finding means that the document does not fix it."""
+
+    name: str
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    writer: int | None = None
+    seq: int | None = None
+
+
+def message_id(row: Row) -> MessageId | None:
+    """The message a record or a delivery names; ``None`` unless it names both writer and seq."""
+    writer, seq = row.get("writer"), row.get("seq")
+    return None if writer is None or seq is None else (writer, seq)
+
+
+def place(row: Row) -> TopicPartition:
+    """Topic and partition of a row."""
+    return row["topic"], row["partition"]
+
+
+@dataclass(eq=False)
+class Log:
+    """One replica's own log at the end, as far as the final read got."""
+
+    broker: int
+    records: dict[int, Row] = field(default_factory=dict)
+    whole: bool = True
+    """The final read reached the log's end."""
+    start: int = 0
+    leo: int = 0
+    leader: bool = False
+    in_sync: bool | None = None
+    compacted: bool = False
+
+    @property
+    def end(self) -> int:
+        """First offset of which the final read says nothing, or at which nothing was ever written."""
+        last = max(self.records, default=self.start - 1) + 1
+        return max(last, self.leo) if self.whole else last
+
+    def covers(self, offset: int) -> bool:
+        """Whether the read would have shown a record at ``offset``."""
+        return self.start <= offset < self.end
+
+    @property
+    def advance(self) -> tuple[int, int]:
+        """`highest last epoch, then offset`: those of the last record."""
+        last = max(self.records, default=-1)
+        epoch = self.records[last].get("epoch") if last >= 0 else None
+        return (-1 if epoch is None else epoch), last
+
+    @property
+    def content(self) -> tuple[object, ...]:
+        """What distinguishes this log from another that is as advanced."""
+        return (
+            self.start,
+            self.compacted,
+            self.in_sync,
+            tuple(
+                (
+                    offset,
+                    row.get("epoch"),
+                    message_id(row),
+                    row.get("intact") is False,
+                    bool(row.get("control")),
+                )
+                for offset, row in sorted(self.records.items())
+            ),
+        )
+
+
+@dataclass(eq=False)
+class Partition:
+    """All that a history says about one topic partition."""
+
+    at: TopicPartition
+    sends: dict[MessageId, Row] = field(default_factory=dict)
+    logs: dict[int, Log] = field(default_factory=dict)
+    reads: list[Row] = field(default_factory=list)
+
+    def leader(self) -> Log | None:
+        """The log of the replica that led at the end, where `replicas` tells."""
+        return next((log for log in self.logs.values() if log.leader), None)
+
+    def references(self) -> list[Log]:
+        """The reference log, and any other that the document's rule puts on a par with it.
+
+        `The reference of a partition is its leader's replica where replicas tells who led and the final
+        read reached that log's end; else the most advanced replica that was read whole (highest last
+        epoch, then offset).` Where nothing was read whole, what the leader (else the most advanced)
+        shows is all there is.
+        """
+        leader = self.leader()
+        if leader is not None and leader.whole:
+            return [leader]
+        candidates = [log for log in self.logs.values() if log.whole]
+        if not candidates:
+            candidates = [leader] if leader is not None else list(self.logs.values())
+        best = max((log.advance for log in candidates), default=None)
+        tied = [log for log in sorted(candidates, key=lambda log: log.broker) if log.advance == best]
+        different: dict[tuple[object, ...], Log] = {}
+        for log in tied:
+            different.setdefault(log.content, log)
+        return list(different.values())
+
+
+def partitions_of(history: History) -> dict[TopicPartition, Partition]:
+    """Every topic partition that a history names, with its sends, logs and reads (in order of delivery)."""
+    found: dict[TopicPartition, Partition] = {}
+
+    def partition(row: Row) -> Partition:
+        return found.setdefault(place(row), Partition(place(row)))
+
+    for row in history["sends"]:
+        partition(row).sends[row["writer"], row["seq"]] = row
+    for row in history.get("replicas", ()):
+        partition(row).logs[row["broker"]] = Log(
+            broker=row["broker"],
+            whole=row["complete"],
+            start=row.get("log_start") or 0,
+            leo=row.get("leo") or 0,
+            leader=bool(row.get("leader")),
+            in_sync=True if row.get("leader") else row.get("in_sync"),
+            compacted="compact" in (row.get("cleanup") or ""),
+        )
+    for row in history["copies"]:
+        logs = partition(row).logs
+        # `replicas tells a log that was read to its end from one that was not`: without a row nothing tells.
+        unknown = Log(row["broker"], whole="replicas" not in history)
+        logs.setdefault(row["broker"], unknown).records[row["offset"]] = row
+    for row in in_order(history.get("reads", ())):
+        partition(row).reads.append(row)
+    return found
+
+
+def in_order(reads: Iterable[Row]) -> list[Row]:
+    """Deliveries `in the order of delivery`: by time; rows of one time stay in the order of the table."""
+    return sorted(reads, key=lambda row: row["ns"])

@@ -1,0 +1,265 @@
+"""Consumers of a history: what they were handed, and what goes wrong with that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.independent.world import Replicated, World
+
+Damage = Callable[[World, Replicated], bool]
+
+
+def deliver(world: World, partition: Replicated, reader: int, offset: int, **more: Any) -> None:
+    """One delivery of what stands at ``offset`` on the leader; of nothing known where nothing stands."""
+    record = partition.logs[partition.leader].get(offset, {}) if partition.logs else {}
+    row = {
+        "topic": partition.at[0],
+        "partition": partition.at[1],
+        "reader": reader,
+        "ns": world.tick(),
+        "offset": offset,
+        "epoch": record.get("epoch"),
+        "writer": record.get("writer"),
+        "seq": record.get("seq"),
+        "group": None,
+        "isolation": None,
+    }
+    world.rows("reads").append(row | more)
+
+
+def event(
+    world: World, partition: Replicated, group: str, reader: int, name: str, offset: int | None = None
+) -> None:
+    """A row of `groups`."""
+    topic, number = partition.at
+    world.rows("groups").append(
+        {
+            "ns": world.tick(),
+            "group": group,
+            "reader": reader,
+            "event": name,
+            "topic": topic,
+            "partition": number,
+            "offset": offset,
+        }
+    )
+
+
+def _visible(world: World, partition: Replicated, isolation: str | None) -> list[int]:
+    """Offsets that a consumer is handed: no markers, nothing damaged, nothing aborted where it asked for
+    that.
+    """
+    undecided = {
+        (row["writer"], row["txn"])
+        for row in world.rows("transactions")
+        if row["event"] in ("aborted", "unknown")
+    }
+    found = []
+    for offset, record in sorted(partition.logs[partition.leader].items()):
+        send = partition.sends.get((record.get("writer"), record.get("seq")), {})  # type: ignore[arg-type]
+        hidden = isolation == "read_committed" and (send.get("writer"), send.get("txn")) in undecided
+        if not record.get("control") and record.get("intact") is not False and not hidden:
+            found.append(offset)
+    return found
+
+
+def consume(world: World) -> None:
+    """Readers that behave: some assigned by hand, some in a group whose partitions change hands."""
+    for partition in world.partitions:
+        for _ in range(world.random.choice((0, 1, 1, 2))):
+            isolation = world.random.choice((None, "read_committed", "read_uncommitted"))
+            offsets = _visible(world, partition, isolation)
+            if world.random.random() < 0.3:
+                offsets = offsets[world.random.randint(0, len(offsets)) :]
+            if world.random.random() < 0.4:
+                _consume_as_group(world, partition, offsets, isolation)
+                continue
+            reader = world.reader()
+            for offset in offsets:
+                deliver(world, partition, reader, offset, isolation=isolation)
+
+
+def _consume_as_group(world: World, partition: Replicated, offsets: list[int], isolation: str | None) -> None:
+    """Two members take turns; who takes over begins at the group's newest commit."""
+    group = f"g{world.name}-{world.reader()}"
+    members = [world.reader(), world.reader()]
+    member, committed, position = 0, -1, 0
+    commits = world.random.random() < 0.8
+    while position < len(offsets):
+        reader = members[member]
+        event(world, partition, group, reader, "assigned")
+        stop = min(len(offsets), position + world.random.randint(1, 6))
+        for offset in offsets[position:stop]:
+            deliver(world, partition, reader, offset, group=group, isolation=isolation)
+            if commits and world.random.random() < 0.3:
+                committed = offset
+                event(world, partition, group, reader, "committed", offset + 1)
+        if world.random.random() < 0.4:
+            event(world, partition, group, reader, "revoked")
+            member = 1 - member
+            if commits and committed >= 0:
+                stop = offsets.index(committed) + 1
+        position = max(stop, position + (0 if commits else 1))
+
+
+def _rows(world: World, partition: Replicated, group: bool | None = None) -> list[dict[str, Any]]:
+    """Deliveries of one reader of the partition, in order."""
+    rows = [row for row in world.rows("reads") if (row["topic"], row["partition"]) == partition.at]
+    if group is not None:
+        rows = [row for row in rows if (row["group"] is not None) == group]
+    if not rows:
+        return []
+    reader = world.random.choice(rows)["reader"]
+    return sorted((row for row in rows if row["reader"] == reader), key=lambda row: int(row["ns"]))
+
+
+def reads_what_is_gone(world: World, partition: Replicated) -> bool:
+    """Readers were handed messages that no log holds: failed, unknown, acknowledged, or sent by nobody."""
+    random = world.random
+    outcome = random.choice(("fail", "info", "ok", None, "nobody"))
+    offset = partition.end() + random.choice((0, 0, 3)) if partition.replicas else 0
+    if partition.offsets() and random.random() < 0.4:
+        offset = random.choice(partition.offsets())
+    if random.random() < 0.2:
+        offset = random.randint(0, offset)
+    more: dict[str, Any] = {"writer": None, "seq": None}
+    if outcome == "nobody":
+        if random.random() < 0.5:
+            more = {"writer": world.writer(), "seq": 0}
+    else:
+        writers = sorted({writer for writer, _ in partition.sends}) or [world.writer()]
+        send = world.send(partition, random.choice(writers), outcome)
+        if outcome == "ok" and random.random() < 0.8:
+            send["offset"] = offset
+        more = {"writer": send["writer"], "seq": send["seq"]}
+    for _ in range(random.choice((1, 1, 2))):
+        deliver(world, partition, world.reader(), offset, **more)
+    return True
+
+
+def reads_what_was_aborted(world: World, partition: Replicated) -> bool:
+    """A message of an aborted transaction was handed to a reader."""
+    aborted = {(row["writer"], row["txn"]) for row in world.rows("transactions") if row["event"] == "aborted"}
+    offsets = partition.offsets(lambda send: (send["writer"], send.get("txn")) in aborted)
+    if not offsets:
+        return False
+    for _ in range(world.random.choice((1, 1, 2))):
+        isolation = world.random.choice(("read_committed", "read_committed", "read_uncommitted", None))
+        deliver(world, partition, world.reader(), world.random.choice(offsets), isolation=isolation)
+    return True
+
+
+def reads_at_anothers_offset(world: World, partition: Replicated) -> bool:
+    """A reader was handed a message at an offset that is another's, or nobody's."""
+    offsets = partition.offsets()
+    if len(offsets) < 2:
+        return False
+    a, b = world.random.sample(offsets, 2)
+    if world.random.random() < 0.15:
+        b = partition.end() + 2
+    record = partition.logs[partition.leader][a]
+    for _ in range(world.random.choice((1, 1, 2))):
+        deliver(world, partition, world.reader(), b, writer=record["writer"], seq=record["seq"])
+    return True
+
+
+def jumps(world: World, partition: Replicated) -> bool:
+    """A reader was not handed some records in the middle; sometimes it had sought."""
+    rows = _rows(world, partition)
+    if len(rows) < 3:
+        return False
+    first = world.random.randint(1, len(rows) - 2)
+    last = world.random.randint(first, len(rows) - 2)
+    for row in rows[first : last + 1]:
+        world.rows("reads").remove(row)
+    _maybe_sought(world, partition, rows[first - 1], rows[last + 1])
+    return True
+
+
+def _maybe_sought(world: World, partition: Replicated, before: dict[str, Any], after: dict[str, Any]) -> None:
+    """One time in three the reader sought to where it went on (or another did, which explains nothing)."""
+    if world.random.random() < 0.33:
+        reader = after["reader"] if world.random.random() < 0.8 else world.reader()
+        event(world, partition, after["group"] or "", reader, "sought", after["offset"])
+        world.rows("groups")[-1]["ns"] = world.random.randint(before["ns"] + 1, after["ns"] - 1)
+
+
+def goes_back(world: World, partition: Replicated) -> bool:
+    """A reader is handed the last few records again, once; sometimes it had sought."""
+    rows = _rows(world, partition)
+    if not rows:
+        return False
+    again = rows[-world.random.randint(1, min(4, len(rows))) :]
+    for row in again:
+        world.rows("reads").append(row | {"ns": world.tick()})
+    after = world.rows("reads")[-len(again)]
+    _maybe_sought(world, partition, rows[-1], after)
+    return True
+
+
+def inverts(world: World, partition: Replicated) -> bool:
+    """Two neighbouring records were handed over in the wrong order."""
+    rows = _rows(world, partition, group=False)
+    if len(rows) < 2:
+        return False
+    number = world.random.randint(0, len(rows) - 2)
+    a, b = rows[number], rows[number + 1]
+    a["ns"], b["ns"] = b["ns"], a["ns"]
+    return True
+
+
+def replays(world: World, partition: Replicated) -> bool:
+    """A member of a group is handed again what the group read: committed or not, newest or furthest."""
+    rows = _rows(world, partition, group=True)
+    if len(rows) < 2:
+        return False
+    group, reader = rows[0]["group"], rows[0]["reader"]
+    number = world.random.randint(0, len(rows) - 1)
+    kind = world.random.random()
+    if kind < 0.6:
+        event(world, partition, group, reader, "committed", rows[-1]["offset"] + 1)
+        if kind < 0.2:
+            event(world, partition, group, reader, "committed", rows[number]["offset"])
+    elif kind < 0.7:
+        event(world, partition, group, reader, "committed", rows[number]["offset"])
+    if world.random.random() < 0.5:
+        event(world, partition, group, reader, "revoked")
+        reader = world.reader()
+        event(world, partition, group, reader, "assigned")
+    if world.random.random() < 0.2:
+        event(world, partition, group, reader, "sought", rows[number]["offset"])
+    for row in rows[number:]:
+        world.rows("reads").append(row | {"ns": world.tick(), "reader": reader})
+    return True
+
+
+def sent_after_the_read(world: World, partition: Replicated) -> bool:
+    """A reader passed offsets whose records were truncated; what stands there now was sent later."""
+    offsets = partition.offsets()
+    if len(offsets) < 3:
+        return False
+    reader, last = world.reader(), offsets[-1]
+    deliver(world, partition, reader, offsets[0])
+    deliver(world, partition, reader, last)
+    partition.cut(offsets[1])
+    partition.epoch += 1
+    writers = sorted({writer for writer, _ in partition.sends})
+    for _ in range(last - offsets[1] + 1 if last - offsets[1] < 50 else 1):
+        world.write(partition, world.random.choice(writers))
+    return True
+
+
+READ_DAMAGE: dict[str, Damage] = {
+    damage.__name__: damage
+    for damage in (
+        reads_what_is_gone,
+        reads_what_was_aborted,
+        reads_at_anothers_offset,
+        jumps,
+        goes_back,
+        inverts,
+        replays,
+        sent_after_the_read,
+    )
+}

@@ -1,0 +1,712 @@
+"""Hand-written histories of a few rows: each says in one sentence why the truth is what it is. No Spark.
+
+A log is written as a string, one word an offset: a number is the message of that seq, `-` a gap, `x` a
+record that nobody sent, `|` a transaction marker, `3!` a damaged record that still names message 3, `!`
+one that names nothing, `3@7` message 3 in epoch 7. Messages are sent in the order of their seq, at
+times 0, 100, 200, …
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.independent.choices import Choices
+from tests.independent.model import Finding
+from tests.independent.truth import Truth, truth_of, truths_of
+
+T, W = "t", 7
+
+
+def sent(outcomes: str, **more: Any) -> list[dict[str, Any]]:
+    """Sends of writer 7: `ok0` acknowledged at offset 0, `ok` without offset, `info`, `info3`, `fail`."""
+    rows = []
+    for seq, word in enumerate(outcomes.split()):
+        outcome = word.rstrip("0123456789")
+        offset = int(word[len(outcome) :]) if word != outcome else None
+        row = {
+            "topic": T,
+            "partition": 0,
+            "writer": W,
+            "seq": seq,
+            "sent_ns": seq * 100,
+            "done_ns": seq * 100 + 50,
+        }
+        rows.append(row | {"outcome": outcome, "offset": offset} | more)
+    return rows
+
+
+def log(text: str, broker: int = 1, start: int = 0, partition: int = 0, **more: Any) -> list[dict[str, Any]]:
+    """The records of one replica."""
+    rows = []
+    for offset, word in enumerate(text.split(), start):
+        if word == "-":
+            continue
+        row: dict[str, Any] = {
+            "topic": T,
+            "partition": partition,
+            "broker": broker,
+            "offset": offset,
+            "epoch": 0,
+        }
+        word, _, epoch = word.partition("@")
+        if epoch:
+            row["epoch"] = int(epoch)
+        if word == "|":
+            row["control"] = True
+        if word.endswith("!"):
+            row["intact"] = False
+            word = word[:-1]
+        if word.isdigit():
+            row |= {"writer": W, "seq": int(word)}
+        rows.append(row | more)
+    return rows
+
+
+def replica(broker: int, leo: int, complete: bool = True, **more: Any) -> dict[str, Any]:
+    """A row of `replicas`; broker 1 leads, and all are in sync, unless told otherwise."""
+    row = {"topic": T, "partition": 0, "broker": broker, "complete": complete, "leo": leo, "log_start": 0}
+    return row | {"leader": broker == 1, "in_sync": True} | more
+
+
+def read(offsets: str, reader: int = 1, start: int = 1000, **more: Any) -> list[dict[str, Any]]:
+    """Deliveries: `3` is message 3 at offset 3, `3:5` message 3 at offset 5, `x:5` an unknown record
+    there.
+    """
+    rows = []
+    for number, word in enumerate(offsets.split()):
+        seq, _, offset = word.partition(":")
+        row = {
+            "topic": T,
+            "partition": 0,
+            "reader": reader,
+            "ns": start + number * 10,
+            "offset": int(offset or seq),
+        }
+        rows.append(row | ({"writer": W, "seq": int(seq)} if seq != "x" else {}) | more)
+    return rows
+
+
+def event(name: str, ns: int, offset: int | None = None, reader: int = 1, group: str = "g") -> dict[str, Any]:
+    return {
+        "ns": ns,
+        "group": group,
+        "reader": reader,
+        "event": name,
+        "topic": T,
+        "partition": 0,
+        "offset": offset,
+    }
+
+
+def judged(**tables: list[dict[str, Any]]) -> Truth:
+    truths = list(truths_of(tables))
+    assert len(truths) == 1, "these histories leave no choice of the reference"
+    return truths[0]
+
+
+def fates(truth: Truth) -> str:
+    return " ".join(fate for _, fate in sorted(truth.fates.items()))
+
+
+def names(truth: Truth) -> str:
+    return " ".join(sorted(finding.name for finding in truth.findings.elements()))
+
+
+def check(truth: Truth, expected_fates: str, expected_findings: str = "") -> None:
+    assert (fates(truth), names(truth)) == (expected_fates, expected_findings)
+
+
+# ---- fates
+
+
+def test_kept() -> None:
+    """Both acknowledged messages stand where they were said to stand."""
+    check(judged(sends=sent("ok0 ok1"), copies=log("0 1")), "kept kept")
+
+
+def test_kept_without_offset() -> None:
+    """An acknowledgement without an offset (acks=0) is kept wherever the message stands."""
+    check(judged(sends=sent("ok ok1"), copies=log("0 1")), "kept kept")
+
+
+def test_lost_and_moved_of_the_document() -> None:
+    """`docs/history.md`'s own example: 1 is on no replica, 2 stands at 1's offset instead of its own."""
+    truth = judged(sends=sent("ok0 ok1 ok2 info"), copies=log("0 2") + log("0 2", broker=2))
+    check(truth, "kept lost moved unknown_dropped", "lost moved")
+    assert Finding("lost", T, 0, 1, W, 1) in truth.findings
+    assert Finding("moved", T, 0, 2, W, 2) in truth.findings
+
+
+def test_lost_whose_offset_was_given_to_another() -> None:
+    """One loss and nothing else: `no cascades`, though another message stands at its offset."""
+    check(judged(sends=sent("ok0 ok1 ok1"), copies=log("0 2")), "kept lost kept", "lost")
+
+
+def test_lost_after_read() -> None:
+    """A reader had been handed the lost message, and another at its offset later: one finding."""
+    truth = judged(sends=sent("ok0 ok1 ok1"), copies=log("0 2"), reads=read("0 1") + read("0 2:1", reader=2))
+    check(truth, "kept lost_after_read kept", "lost_after_read")
+
+
+def test_lost_without_any_copies() -> None:
+    """With no table of replicas, no copies at all is an empty log."""
+    check(judged(sends=sent("ok0"), copies=[]), "lost", "lost")
+
+
+def test_duplicated() -> None:
+    """A retry put the message at two offsets; whether acknowledged or unknown does not matter."""
+    check(
+        judged(sends=sent("ok0 info"), copies=log("0 0 1 1")),
+        "duplicated duplicated",
+        "duplicated duplicated",
+    )
+
+
+def test_a_second_copy_on_a_follower_is_no_duplicate() -> None:
+    """The same offset on two replicas is one copy of a replicated log."""
+    check(judged(sends=sent("ok0"), copies=log("0") + log("0", broker=2)), "kept")
+
+
+def test_overwritten() -> None:
+    """It was acknowledged at 1, is gone, and a record that nobody sent stands there: no `foreign` besides."""
+    check(judged(sends=sent("ok0 ok1"), copies=log("0 x")), "kept overwritten", "overwritten")
+
+
+def test_a_marker_overwrites_nothing() -> None:
+    """A transaction marker at the lost message's offset is Kafka's own record, not a stranger's."""
+    check(judged(sends=sent("ok0 ok1"), copies=log("0 |")), "kept lost", "lost")
+
+
+def test_another_partitions_message_overwrites_nothing() -> None:
+    """What stands at the lost message's offset was sent, though elsewhere: lost, and misrouted."""
+    sends = sent("ok0 ok1") + [sent("ok0")[0] | {"partition": 1, "seq": 9}]
+    truth = judged(sends=sends, copies=log("0 9"))
+    check(truth, "kept lost misrouted", "lost misrouted")
+
+
+def test_diverged_on_an_in_sync_follower() -> None:
+    """The leader has a hole where a follower holds the message: one disagreement, and no loss."""
+    truth = judged(
+        sends=sent("ok0 ok1 ok2"),
+        copies=log("0 - 2") + log("0 1 2", broker=2),
+        replicas=[replica(1, 3), replica(2, 3)],
+    )
+    check(truth, "kept diverged kept", "diverged")
+    assert Finding("diverged", T, 0, 1) in truth.findings
+
+
+def test_diverged_outside_the_isr() -> None:
+    """A message that only a replica outside the ISR holds is not lost, and still a finding."""
+    truth = judged(
+        sends=sent("ok0 ok1 ok1"),
+        copies=log("0 2") + log("0 1", broker=2),
+        replicas=[replica(1, 2), replica(2, 2, in_sync=False, complete=True)],
+    )
+    check(truth, "kept diverged kept", "diverged not_converged")
+
+
+def test_an_empty_leader() -> None:
+    """The leader's log ends at 0, where two in-sync followers go on: one finding, where it ends."""
+    truth = judged(
+        sends=sent("ok0 ok1"),
+        copies=log("0 1", broker=2) + log("0 1", broker=3),
+        replicas=[replica(1, 0), replica(2, 2), replica(3, 2)],
+    )
+    check(truth, "diverged diverged", "diverged")
+    assert Finding("diverged", T, 0, 0) in truth.findings
+
+
+def test_an_empty_leader_and_followers_of_unknown_state() -> None:
+    """Nothing says that the followers are in sync; the acknowledged messages are not where they should be."""
+    truth = judged(
+        sends=sent("ok0 ok1"),
+        copies=log("0 1", broker=2),
+        replicas=[replica(1, 0, in_sync=None), replica(2, 2, in_sync=None)],
+    )
+    check(truth, "diverged diverged", "diverged")
+
+
+def test_corrupt() -> None:
+    """The only record of message 1 is damaged on every replica: one finding at its offset, no loss
+    besides.
+    """
+    truth = judged(sends=sent("ok0 ok1"), copies=log("0 1!") + log("0 1!", broker=2))
+    check(truth, "kept corrupt", "corrupt")
+
+
+def test_corrupt_beyond_recognition() -> None:
+    """The record at the acknowledged offset names nobody, and its checksum does not hold: it was message
+    1.
+    """
+    check(judged(sends=sent("ok0 ok1"), copies=log("0 !")), "kept corrupt", "corrupt")
+
+
+def test_corrupt_with_a_good_copy_left() -> None:
+    """A good copy is left outside the ISR: the record is a finding, the message is not gone, nothing
+    diverged.
+    """
+    truth = judged(
+        sends=sent("ok0 ok1"),
+        copies=log("0 1!") + log("0 1", broker=2),
+        replicas=[replica(1, 2), replica(2, 2, in_sync=False, complete=False)],
+    )
+    check(truth, "kept kept", "corrupt")
+
+
+def test_corrupt_and_acknowledged_without_offset() -> None:
+    """The damaged record may be the absent message: no loss is proven."""
+    check(judged(sends=sent("ok0 ok"), copies=log("0 !")), "kept corrupt", "corrupt")
+
+
+def test_corrupt_of_unknown_outcome_and_read() -> None:
+    """A reader was handed message 1 at the offset where only damage stands now: it was part of the log."""
+    truth = judged(sends=sent("ok0 info"), copies=log("0 !"), reads=read("0 1"))
+    check(truth, "kept corrupt", "corrupt")
+
+
+def test_the_new_owner_of_a_lost_messages_offset_is_damaged() -> None:
+    """Message 1 is lost; the damage on the follower is message 2's, which the leader still holds."""
+    truth = judged(
+        sends=sent("ok0 ok1 ok1"),
+        copies=log("0 2") + log("0 !", broker=2),
+        replicas=[replica(1, 2), replica(2, 2)],
+    )
+    check(truth, "kept lost kept", "corrupt lost")
+
+
+def test_misrouted() -> None:
+    """It was sent to partition 0 and stands in partition 1: its absence at home is no loss besides."""
+    truth = judged(sends=sent("ok0 ok1"), copies=log("0") + log("1", partition=1))
+    check(truth, "kept misrouted", "misrouted")
+
+
+def test_two_messages_that_swapped_partitions() -> None:
+    """Somebody sent both, so neither is overwritten: each is misrouted once."""
+    sends = [sent("ok0")[0], sent("ok0")[0] | {"partition": 1, "seq": 1}]
+    check(
+        judged(sends=sends, copies=log("1") + log("0", partition=1)),
+        "misrouted misrouted",
+        "misrouted misrouted",
+    )
+
+
+def test_misrouted_and_at_home() -> None:
+    """A second copy in another partition: the message is kept, the stray record is a finding."""
+    check(judged(sends=sent("ok0"), copies=log("0") + log("0", partition=1)), "kept", "misrouted")
+
+
+def test_misrouted_though_retention_took_its_place() -> None:
+    """The stray record is there whatever became of the message's own place."""
+    truth = judged(
+        sends=sent("ok0 ok1"),
+        copies=log("1", start=1) + log("0", partition=1),
+        replicas=[replica(1, 2, log_start=1), replica(1, 1, partition=1)],
+    )
+    check(truth, "misrouted kept", "misrouted")
+
+
+def test_phantom() -> None:
+    """The client was told that it was definitely not written, and the log holds it."""
+    check(judged(sends=sent("fail ok1"), copies=log("0 1")), "phantom kept", "phantom")
+
+
+def test_phantom_on_a_follower_only() -> None:
+    """One root cause: a phantom, and no disagreement of the replicas besides."""
+    truth = judged(
+        sends=sent("ok0 fail"),
+        copies=log("0") + log("0 1", broker=2),
+        replicas=[replica(1, 1), replica(2, 2)],
+    )
+    check(truth, "kept phantom", "phantom")
+
+
+def test_failed() -> None:
+    """It definitely failed and is absent, as the client was told."""
+    check(judged(sends=sent("ok0 fail"), copies=log("0")), "kept failed")
+
+
+def test_unknown() -> None:
+    """No outcome, or none that says anything: in the log or not, both are fine."""
+    sends = sent("info info5 info") + [sent("ok")[0] | {"seq": 3, "outcome": None}]
+    truth = judged(sends=sends, copies=log("0 3"))
+    check(truth, "unknown_kept unknown_dropped unknown_dropped unknown_kept")
+
+
+def test_retired_by_retention() -> None:
+    """Message 0 was acknowledged below the log's start."""
+    truth = judged(sends=sent("ok0 ok1"), copies=log("1", start=1), replicas=[replica(1, 2, log_start=1)])
+    check(truth, "retired kept")
+
+
+def test_retired_though_a_follower_still_holds_it() -> None:
+    """Replicas delete old segments at their own pace: no disagreement."""
+    truth = judged(
+        sends=sent("ok0 ok1"),
+        copies=log("1", start=1) + log("0 1", broker=2),
+        replicas=[replica(1, 2, log_start=1), replica(2, 2)],
+    )
+    check(truth, "retired kept")
+
+
+def test_lost_above_the_start_of_the_log() -> None:
+    """Retention takes the beginning only; message 1 was above it."""
+    truth = judged(sends=sent("ok0 ok1 ok2"), copies=log("2", start=2), replicas=[replica(1, 3, log_start=1)])
+    check(truth, "retired lost kept", "lost")
+
+
+def test_retired_by_compaction() -> None:
+    """A gap inside a compacted log; beyond its end compaction takes nothing."""
+    truth = judged(
+        sends=sent("ok0 ok1 ok2"), copies=log("- 1"), replicas=[replica(1, 2, cleanup="compact,delete")]
+    )
+    check(truth, "retired kept lost", "lost")
+
+
+def test_compaction_gives_no_offset_away() -> None:
+    """Another message stands at the offset of message 0: it was not compacted, it was truncated."""
+    truth = judged(sends=sent("ok0 ok0"), copies=log("1"), replicas=[replica(1, 1, cleanup="compact")])
+    check(truth, "lost kept", "lost")
+
+
+@pytest.mark.parametrize("more", [{"log_start": 1}, {"cleanup": "compact"}])
+def test_acknowledged_without_offset_below_the_start(more: dict[str, Any]) -> None:
+    """acks=0 says no offset: the message may have stood where retention or compaction took it."""
+    truth = judged(sends=sent("ok ok1"), copies=log("1", start=1), replicas=[replica(1, 2, **more)])
+    check(truth, "retired kept")
+
+
+def test_undetermined() -> None:
+    """The final read stopped before the log's end: absence proves nothing; one finding for the partition."""
+    truth = judged(sends=sent("ok0 ok1 ok2 info"), copies=log("0"), replicas=[replica(1, 3, complete=False)])
+    check(truth, "kept undetermined undetermined undetermined", "undetermined")
+
+
+def test_an_incomplete_read_that_misses_nothing() -> None:
+    """Every message was found before the read stopped: there is nothing to be undetermined about."""
+    check(judged(sends=sent("ok0"), copies=log("0"), replicas=[replica(1, 3, complete=False)]), "kept")
+
+
+def test_a_partition_that_was_not_read() -> None:
+    """The table of replicas knows other partitions, not this one: nobody read its log."""
+    truth = judged(sends=sent("ok0"), copies=[], replicas=[replica(1, 0, partition=1)])
+    check(truth, "undetermined", "undetermined")
+
+
+# ---- the reference
+
+
+def test_the_reference_without_a_leader() -> None:
+    """Nobody is known to lead: the log of the highest last epoch counts, though another is longer."""
+    truth = judged(
+        sends=sent("ok0 ok1 info info"),
+        copies=log("0 1@2", broker=1) + log("0 2 3", broker=2),
+        replicas=[replica(1, 2, leader=None), replica(2, 3, in_sync=False)],
+    )
+    check(truth, "kept kept unknown_dropped unknown_dropped", "not_converged")
+
+
+def test_replicas_of_unknown_state_are_compared() -> None:
+    """Nothing says who was in sync: two messages at one offset, and a log that ends early, are findings."""
+    copies = log("0 1@2", broker=1) + log("0 2 3", broker=2)
+    truth = judged(sends=sent("ok0 ok1 info info"), copies=copies)
+    check(truth, "kept kept unknown_dropped unknown_dropped", "diverged diverged")
+
+
+def test_two_replicas_on_a_par() -> None:
+    """Same last epoch and offset, other content: the document allows either as the reference."""
+    tables = {"sends": sent("ok0 ok0 ok1"), "copies": log("0 2") + log("1 2", broker=2)}
+    assert [fates(truth) for truth in truths_of(tables)] == ["kept diverged kept", "diverged kept kept"]
+
+
+def test_the_leader_was_not_read_whole() -> None:
+    """What neither the follower nor the part of the leader that was read holds may stand in the rest of
+    it.
+    """
+    tables = {
+        "sends": sent("ok0 ok1"),
+        "copies": log("0") + log("0", broker=2),
+        "replicas": [replica(1, 2, complete=False), replica(2, 1)],
+    }
+    check(judged(**tables), "kept undetermined", "undetermined")
+    other = truth_of(tables, Choices(follower_proves_what_leader_lacks=True))
+    check(other, "kept lost", "lost")
+
+
+# ---- disagreements of replicas
+
+
+def two(leader: str, follower: str, sends: str, **more: Any) -> Truth:
+    """A leader and a follower in sync, both read whole."""
+    copies, count = log(leader) + log(follower, broker=2), [len(leader.split()), len(follower.split())]
+    return judged(
+        sends=sent(sends),
+        copies=copies,
+        replicas=[replica(1, count[0], **more), replica(2, count[1], **more)],
+    )
+
+
+def test_diverged_in_content() -> None:
+    """Two messages at one offset; message 2 is of unknown outcome, so no fate tells of it."""
+    truth = two("0 1", "0 2", "ok0 ok1 info")
+    check(truth, "kept kept unknown_dropped", "diverged")
+    assert Finding("diverged", T, 0, 1) in truth.findings
+
+
+def test_diverged_in_epoch() -> None:
+    """The same message, of another leader's epoch."""
+    check(two("0 1@1", "0 1@2", "ok0 ok1"), "kept kept", "diverged")
+
+
+def test_a_record_missing_on_a_follower() -> None:
+    """A hole below the end of the follower's log."""
+    check(two("0 1 2", "0 - 2", "ok0 ok1 ok2"), "kept kept kept", "diverged")
+
+
+def test_a_log_that_ends_early() -> None:
+    """Two records are missing at the end: one finding, at the follower's end."""
+    truth = two("0 1 2", "0", "ok0 ok1 ok2")
+    check(truth, "kept kept kept", "diverged")
+    assert Finding("diverged", T, 0, 1) in truth.findings
+
+
+def test_an_empty_in_sync_follower() -> None:
+    """Its log begins and ends inside the leader's."""
+    truth = judged(
+        sends=sent("ok0 ok1 ok2"), copies=log("0 1 2"), replicas=[replica(1, 3), replica(2, 1, log_start=1)]
+    )
+    check(truth, "kept kept kept", "diverged")
+    assert Finding("diverged", T, 0, 1) in truth.findings
+
+
+def test_replicas_compact_at_their_own_pace() -> None:
+    """Other gaps in another replica's compacted log are no disagreement."""
+    check(two("- 1 2", "0 - 2", "ok0 ok1 ok2", cleanup="compact"), "retired kept kept")
+
+
+def test_a_lagging_follower_outside_the_isr() -> None:
+    """It is out of sync, which is a finding of its own; that it lacks records is not."""
+    truth = judged(
+        sends=sent("ok0 ok1"),
+        copies=log("0 1") + log("0", broker=2),
+        replicas=[replica(1, 2), replica(2, 1, in_sync=False)],
+    )
+    check(truth, "kept kept", "not_converged")
+
+
+def test_a_follower_that_was_not_read_whole() -> None:
+    """Nothing is known of the rest of its log."""
+    truth = judged(
+        sends=sent("ok0 ok1"),
+        copies=log("0 1") + log("0", broker=2),
+        replicas=[replica(1, 2), replica(2, 2, complete=False)],
+    )
+    check(truth, "kept kept")
+
+
+# ---- single records
+
+
+def test_foreign() -> None:
+    """One record that names nobody and one of a writer that sent no such message."""
+    check(judged(sends=sent("ok0"), copies=log("0 x 55")), "kept", "foreign foreign")
+
+
+def test_foreign_on_one_follower_only() -> None:
+    """The record that nobody sent is the root cause; that the replicas differ follows from it."""
+    check(two("0 1", "0 x", "ok0 ok1"), "kept kept", "foreign")
+
+
+def test_markers_and_gaps_are_no_finding() -> None:
+    """Transactions leave both."""
+    check(judged(sends=sent("ok0 ok2"), copies=log("0 | 1 - |")), "kept kept")
+
+
+def test_out_of_order() -> None:
+    """Message 0 was acknowledged at 1, behind message 1, as the client was told: one stands behind a later
+    one.
+    """
+    truth = judged(sends=sent("ok1 ok0 ok2"), copies=log("1 0 2"))
+    check(truth, "kept kept kept", "out_of_order")
+    assert Finding("out_of_order", T, 0, None, W, 0) in truth.findings
+
+
+def test_moved_ones_are_not_counted_again() -> None:
+    """Message 0 stands behind 1, and was acknowledged elsewhere: moved, and nothing else."""
+    check(judged(sends=sent("ok0 ok0"), copies=log("1 0")), "moved kept", "moved")
+
+
+# ---- deliveries
+
+
+def test_aborted_read_of_a_failed_message() -> None:
+    """A reader was handed what the client was told had failed, and the log does not hold it."""
+    check(judged(sends=sent("ok0 fail"), copies=log("0"), reads=read("0 1")), "kept failed", "aborted_read")
+
+
+def test_a_phantom_that_was_read() -> None:
+    """The phantom is the root cause."""
+    check(judged(sends=sent("fail"), copies=log("0"), reads=read("0")), "phantom", "phantom")
+
+
+def test_aborted_read_of_what_never_became_part_of_the_log() -> None:
+    """Its outcome is unknown, it was read, and the whole log lacks it."""
+    check(
+        judged(sends=sent("ok0 info"), copies=log("0"), reads=read("0 1")),
+        "kept unknown_dropped",
+        "aborted_read",
+    )
+
+
+def test_unknown_read_and_then_retired() -> None:
+    """It was part of the log, and retention took it: nothing was aborted."""
+    truth = judged(
+        sends=sent("info ok1"),
+        copies=log("1", start=1),
+        replicas=[replica(1, 2, log_start=1)],
+        reads=read("0 1"),
+    )
+    check(truth, "unknown_dropped kept")
+
+
+@pytest.mark.parametrize(
+    ("isolation", "findings"), [("read_committed", "aborted_read"), ("read_uncommitted", ""), (None, "")]
+)
+def test_aborted_read_of_an_aborted_message(isolation: str | None, findings: str) -> None:
+    """Only a reader that asked for committed messages is wronged by an aborted one."""
+    truth = judged(
+        sends=sent("ok0", txn=4),
+        copies=log("0 |"),
+        reads=read("0", isolation=isolation),
+        transactions=[{"ns": 50, "writer": W, "txn": 4, "event": "aborted"}],
+    )
+    check(truth, "kept", findings)
+
+
+def test_a_delivery_that_nobody_sent() -> None:
+    """No log holds it, nobody sent it, a reader was handed it."""
+    check(judged(sends=sent("ok0"), copies=log("0"), reads=read("0 x:1")), "kept", "aborted_read")
+
+
+def test_a_foreign_record_that_was_read() -> None:
+    """It is in the log, as one foreign record; that it was read follows."""
+    check(judged(sends=sent("ok0"), copies=log("0 x"), reads=read("0 x:1")), "kept", "foreign")
+
+
+def test_offset_conflict() -> None:
+    """Reader 2 was handed message 0 where message 1 stands, and both are in the log."""
+    truth = judged(sends=sent("ok0 ok1"), copies=log("0 1"), reads=read("0 1") + read("0:1", reader=2))
+    check(truth, "kept kept", "offset_conflict")
+    assert Finding("offset_conflict", T, 0, None, W, 0) in truth.findings
+
+
+def test_an_offset_where_nothing_stands() -> None:
+    """A conflict is with another message; at offset 5 there is none."""
+    check(judged(sends=sent("ok0"), copies=log("0"), reads=read("0:5")), "kept")
+
+
+def test_skip() -> None:
+    """From 0 to 3, over two messages that the log holds: one jump."""
+    check(
+        judged(sends=sent("ok0 ok1 ok2 ok3"), copies=log("0 1 2 3"), reads=read("0 3")),
+        "kept kept kept kept",
+        "skip",
+    )
+
+
+def test_what_explains_a_jump() -> None:
+    """A marker, a gap, a seek, another member of the group, an aborted message, one that was sent later."""
+    sends = sent("ok0 ok1 ok2")
+    assert names(judged(sends=sent("ok0 ok3"), copies=log("0 | - 1"), reads=read("0 1:3"))) == ""
+    sought = [event("sought", 1005, 2)]
+    assert names(judged(sends=sends, copies=log("0 1 2"), reads=read("0 2"), groups=sought)) == ""
+    shared = read("0 2", group="g") + read("1", reader=2, group="g")
+    assert names(judged(sends=sends, copies=log("0 1 2"), reads=shared)) == ""
+    assert names(judged(sends=sends, copies=log("0 1 2"), reads=read("0 2", start=50))) == ""
+    sends[1]["txn"] = 4
+    ends = [{"ns": 500, "writer": W, "txn": 4, "event": "aborted"}]
+    for isolation, skipped in (("read_committed", ""), ("read_uncommitted", "skip")):
+        reads = read("0 2", isolation=isolation)
+        assert names(judged(sends=sends, copies=log("0 1 2"), reads=reads, transactions=ends)) == skipped
+
+
+def test_skip_beside_an_aborted_transaction() -> None:
+    """That another writer's transaction aborted explains no jump over a committed message."""
+    ends = [{"ns": 500, "writer": 99, "txn": 4, "event": "aborted"}]
+    reads = read("0 2", isolation="read_committed")
+    truth = judged(sends=sent("ok0 ok1 ok2"), copies=log("0 1 2"), reads=reads, transactions=ends)
+    check(truth, "kept kept kept", "skip")
+
+
+def test_non_monotonic() -> None:
+    """A reader assigned by hand went back from 2 to 1, and 2 still stands."""
+    check(
+        judged(sends=sent("ok0 ok1 ok2"), copies=log("0 1 2"), reads=read("0 1 2 1 2")),
+        "kept kept kept",
+        "non_monotonic",
+    )
+
+
+def test_one_inversion_is_one_finding() -> None:
+    """0 2 1 3: it went back once, and was handed everything."""
+    sends = sent("ok0 ok1 ok2 ok3")
+    assert names(judged(sends=sends, copies=log("0 1 2 3"), reads=read("0 2 1 3"))) == "non_monotonic"
+
+
+def test_what_explains_going_back() -> None:
+    """A seek, or that what it had read was truncated (which is a loss), or that it is a group's member."""
+    sends, copies = sent("ok0 ok1 ok2"), log("0 1 2")
+    sought = [event("sought", 1025, 1)]
+    assert names(judged(sends=sends, copies=copies, reads=read("0 1 2 1 2"), groups=sought)) == ""
+    truncated = read("0 1 2 3:2")
+    assert (
+        names(judged(sends=sent("ok0 ok1 ok2 ok2"), copies=log("0 1 3"), reads=truncated))
+        == "lost_after_read"
+    )
+    assert names(judged(sends=sends, copies=copies, reads=read("0 1 2 1 2", group="g"))) == ""
+
+
+def test_replay() -> None:
+    """The group committed 3 (all of 0 to 2) and its new member was handed 1 and 2 again: one replay."""
+    reads = read("0 1 2", group="g") + read("1 2", reader=2, start=2000, group="g")
+    commit = [event("committed", 1500, 3)]
+    truth = judged(sends=sent("ok0 ok1 ok2"), copies=log("0 1 2"), reads=reads, groups=commit)
+    check(truth, "kept kept kept", "replay")
+
+
+def test_what_explains_a_replay() -> None:
+    """Nothing was committed, or not that far, or the newest commit went back, or the member sought."""
+    tables = {"sends": sent("ok0 ok1 ok2"), "copies": log("0 1 2")}
+    reads = read("0 1 2", group="g") + read("1 2", reader=2, start=2000, group="g")
+    assert names(judged(**tables, reads=reads)) == ""
+    assert names(judged(**tables, reads=reads, groups=[event("assigned", 1500, reader=2)])) == ""
+    assert names(judged(**tables, reads=reads, groups=[event("committed", 1500, 1)])) == ""
+    back = [event("committed", 1500, 3), event("committed", 1600, 1)]
+    assert names(judged(**tables, reads=reads, groups=back)) == ""
+    sought = [event("committed", 1500, 3), event("sought", 1600, 1, reader=2)]
+    assert names(judged(**tables, reads=reads, groups=sought)) == ""
+
+
+# ---- the run
+
+
+def test_whole_run() -> None:
+    """A process that exited, two complaints of one wording and one of another, a configuration that did
+    not take.
+    """
+    truth = judged(
+        sends=sent("ok0"),
+        copies=log("0"),
+        processes=[{"ns": 1, "host": "broker1", "event": event} for event in ("started", "exited")],
+        log_events=[
+            {"ns": n, "host": "broker1", "kind": "error", "text": text}
+            for n, text in enumerate(("a", "a", "b"))
+        ],
+        configs=[
+            {"scope": "topic", "name": T, "key": key, "value": "1", "asked": asked}
+            for key, asked in (("a", "1"), ("b", "2"), ("c", None))
+        ],
+    )
+    assert Counter(names(truth).split()) == {"process_exit": 1, "server_error": 2, "config_mismatch": 1}

@@ -1,0 +1,37 @@
+"""Findings `in every run, whatever it is about`: processes, complaints in logs, ISR at the end,
+configuration.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.independent.model import Finding, History, place
+
+
+def findings(history: History) -> Counter[Finding]:
+    """Findings that no message and no record is needed for.
+
+    Histories made here have no fault that explains a process's end or a line of a log, and their lines are
+    of no known wording, so that every such row counts.
+    """
+    found: Counter[Finding] = Counter()
+    for row in history.get("processes", ()):
+        if row["event"] == "exited":
+            found[Finding("process_exit")] += 1  # `ended although no fault ended it`
+    # `one per host and wording`
+    complaints = {
+        (row["host"], row.get("text"))
+        for row in history.get("log_events", ())
+        if row["kind"] in ("error", "fatal")
+    }
+    found[Finding("server_error")] += len(complaints)
+    replicas = history.get("replicas", [])
+    partly = {place(row) for row in replicas if not row["complete"]}
+    for row in replicas:
+        if row.get("in_sync") is False and not row.get("leader") and place(row) not in partly:
+            found[Finding("not_converged", *place(row))] += 1  # `though all were read whole`
+    for row in history.get("configs", ()):
+        if None not in (row.get("asked"), row.get("value")) and row["value"] != row["asked"]:
+            found[Finding("config_mismatch")] += 1  # `took effect than was asked for`
+    return +found
