@@ -163,8 +163,8 @@ def _offsets_of_interest(partition: Partition, sends: Sends, logs: Sequence[Log]
     reference = reference_of(partition, logs)
     stands = np.zeros(len(sends), dtype=bool)
     stands[reference.row[reference.row >= 0]] = True
-    missing = ~stands & (sends.outcome != FAIL)
-    parts = [sends.offset[missing], reads.offset[reads.row < 0]]
+    missing = ~stands
+    parts = [sends.offset[missing & (sends.outcome != FAIL)], reads.offset[reads.row < 0]]
     if missing.any():
         parts += [log.offset[(log.row >= 0) & missing[log.row]] for log in logs]
         parts.append(reads.offset[(reads.row >= 0) & missing[reads.row]])

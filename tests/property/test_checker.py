@@ -26,7 +26,10 @@ DAMAGES = (
     "divert", "foreign", "epoch", "replace", "usurp",
 )  # fmt: skip
 
-Plain = set[tuple[Any, ...]]
+MORE = (
+    "nameless", "blank", "blank_one", "retire", "retire_one", "compact", "empty_one", "sent_again",
+)  # fmt: skip
+"""Damages that only histories with readers and replicas have: the model knows nothing of them."""
 
 
 class Damaged:
@@ -62,7 +65,9 @@ class Damaged:
                 self.logs[partition, broker] = [dict(record) for record in log]
             if walks and log:
                 self.walk(partition, log)
-        for damage in draw(st.lists(st.sampled_from(DAMAGES), max_size=4)):
+        self.starts: dict[tuple[int, int], int] = {}
+        self.compacted: set[int] = set()
+        for damage in draw(st.lists(st.sampled_from((*DAMAGES, *MORE) if walks else DAMAGES), max_size=4)):
             self.damage(damage)
         self.told = History()
         if walks:
@@ -71,12 +76,20 @@ class Damaged:
     def walk(self, partition: int, log: list[dict[str, Any]]) -> None:
         """Readers, some of a group, that go on, jump, turn back, and commit."""
         for _ in range(self.draw(st.integers(1, 3))):
-            reader = 100 + self.draw(st.integers(0, 2))
-            group = "g" if reader == 102 else None
+            reader = 100 + self.draw(st.integers(0, 3))
+            group = "g" if reader > 101 else None
             for _ in range(self.draw(st.integers(1, 6))):
-                record = self.draw(st.sampled_from(log))
-                more = {"partition": partition, "reader": reader, "group": group}
-                self.reads.append(record | more)
+                record = dict(self.draw(st.sampled_from(log)))
+                other = self.draw(st.integers(0, 11))
+                if other == 0:
+                    record |= {"writer": None, "seq": None}
+                elif other == 1:
+                    record |= {"writer": 9, "seq": self.draw(st.sampled_from((5, record["seq"])))}
+                elif other == 2:
+                    record["offset"] += self.draw(st.sampled_from((-1, 1, 3)))
+                isolation = self.draw(st.sampled_from((None, "read_committed", "read_uncommitted")))
+                more = {"partition": partition, "reader": reader, "group": group, "isolation": isolation}
+                self.reads.append(record | more | {"offset": max(0, record["offset"])})
                 if group is not None and self.draw(st.booleans()):
                     self.commits.append((len(self.reads), partition, record["offset"] + 1))
 
@@ -89,16 +102,25 @@ class Damaged:
         if kind == "foreign":
             self.append(partition, end, 9, self.draw(st.sampled_from((0, 77))))
             return
+        if kind == "nameless":
+            self.append(partition, end, None, None)
+            return
         if not offsets:
             return
         at = self.draw(st.sampled_from(offsets))
         one = {"drop_one", "corrupt_one", "truncate_one", "epoch", "replace", "usurp"}
+        one |= {"blank_one", "retire_one", "empty_one"}
         brokers = [self.draw(st.integers(1, 3))] if kind in one else [1, 2, 3]
         if kind == "divert":
             other = [r["offset"] for (p, _), log in self.logs.items() if p != partition for r in log]
             record = next(r for log in logs.values() for r in log if r["offset"] == at)
             self.append(1 - partition, max(other, default=-1) + 1, record["writer"], record["seq"])
             kind = "drop"
+        elif kind == "sent_again":  # the offset is given to another message, sent later
+            seq = max((row["seq"] for row in self.sends if row["writer"] == 2), default=-1) + 1
+            self.sends.append(
+                {"partition": partition, "writer": 2, "seq": seq, "offset": at, "outcome": "ok"}
+            )
         elif kind in ("duplicate", "move"):
             record = next(r for log in logs.values() for r in log if r["offset"] == at)
             self.append(partition, end, record["writer"], record["seq"])
@@ -107,6 +129,14 @@ class Damaged:
             self.swap(partition, at, self.draw(st.sampled_from(offsets)))
         for broker in brokers:
             log = self.logs[partition, broker]
+            if kind in ("retire", "retire_one"):
+                log[:] = [r for r in log if r["offset"] >= at]
+                self.starts[partition, broker] = max(at, self.starts.get((partition, broker), 0))
+            elif kind == "empty_one":
+                log.clear()
+            elif kind == "compact":
+                self.compacted.add(partition)
+                log[:] = [r for r in log if r["offset"] != at]
             if kind in ("drop", "drop_one"):
                 log[:] = [r for r in log if r["offset"] != at]
             elif kind in ("truncate", "truncate_one", "usurp"):
@@ -116,6 +146,10 @@ class Damaged:
             for record in log:
                 if record["offset"] == at and kind in ("corrupt", "corrupt_one"):
                     record["intact"] = False
+                elif record["offset"] == at and kind in ("blank", "blank_one"):
+                    record |= {"intact": False, "writer": None, "seq": None}
+                elif record["offset"] == at and kind == "sent_again":
+                    record |= {"writer": 2, "seq": self.sends[-1]["seq"]}
                 elif record["offset"] == at and kind == "epoch":
                     record["epoch"] = 1
                 elif record["offset"] == at and kind == "replace":
@@ -147,6 +181,16 @@ class Damaged:
             row = {"host": f"broker{draw(brokers)}", "kind": kind, "offset": draw(st.integers(0, 8))}
             history.add("log_events", ns=draw(times), **row, **place)
         history.add("writers", writer=1, name="one", az="az1", acks=1, idempotent=draw(st.booleans()))
+        for txn in (1, 2, 3):
+            event = draw(st.sampled_from(("committed", "aborted", "unknown")))
+            history.add("transactions", ns=9000, writer=1, txn=txn, event=event)
+        for _ in range(draw(st.integers(0, 2))):
+            event = draw(st.sampled_from(("sought", "assigned")))
+            row = {"group": "g", "reader": draw(st.sampled_from((100, 101, 102, 103))), "event": event}
+            where = draw(st.sampled_from((place, place | {"partition": 1}, {})))
+            history.add("groups", ns=10 * draw(st.integers(0, 20)) - 4, **row, **where)
+        if draw(st.booleans()):
+            self.tell_replicas(history)
         for number, row in enumerate(self.sends):
             if draw(st.booleans()):
                 gone = draw(st.sampled_from((None, end + number)))
@@ -155,7 +199,27 @@ class Damaged:
                 history.add("sightings", gone_ns=gone, **seen, **where)
                 history.add("sightings", **seen | {"seen_ns": 10 * number + 5, "broker": 3}, **where)
 
-    def append(self, partition: int, offset: int, writer: int, seq: int) -> None:
+    def tell_replicas(self, history: History) -> None:
+        """What is known of each replica at the end."""
+        draw = self.draw
+        for partition in (0, 1):
+            leader = draw(st.sampled_from((None, 1, 2, 3)))
+            for broker in (1, 2, 3):
+                log = self.logs[partition, broker]
+                start = self.starts.get((partition, broker), 0)
+                end = max(start, log[-1]["offset"] + 1 if log else 0)
+                history.replica(
+                    broker,
+                    draw(st.sampled_from((True, True, True, False))),
+                    partition=partition,
+                    leader=broker == leader,
+                    in_sync=draw(st.sampled_from((True, True, False, None))),
+                    leo=draw(st.sampled_from((end, end, None))),
+                    log_start=draw(st.sampled_from((start, start, None))),
+                    cleanup="compact" if partition in self.compacted else "delete",
+                )
+
+    def append(self, partition: int, offset: int, writer: int | None, seq: int | None) -> None:
         for broker in (1, 2, 3):
             self.logs[partition, broker].append(
                 {"offset": offset, "epoch": 0, "writer": writer, "seq": seq, "intact": True}
@@ -175,11 +239,12 @@ class Damaged:
             more = {key: row[key] for key in ("partition", "writer")}
             if self.walks:
                 more |= {"attempts": 1 + row["seq"] % 2, "broker": (None, 1, 2)[row["seq"] % 3]}
+                more |= {"txn": (None, 1, 2, 3)[row["seq"] % 4]}
             history.send(row["seq"], row["outcome"], row["offset"], **more)
         for (partition, broker), log in self.logs.items():
             history.log(broker, log, partition=partition)
         for number, row in enumerate(self.reads):
-            more = {key: row.get(key) for key in ("partition", "writer", "group")}
+            more = {key: row.get(key) for key in ("partition", "writer", "group", "isolation")}
             history.read(
                 row["offset"], row["seq"], 10 * number, reader=row.get("reader", 1000 + number), **more
             )
@@ -187,7 +252,8 @@ class Damaged:
             row = {"ns": 10 * after - 5, "group": "g", "reader": 102, "event": "committed", "topic": "t"}
             history.add("groups", **row, partition=partition, offset=offset)
         if self.walks:
-            history.rows |= self.told.rows
+            for name, rows in self.told.rows.items():
+                history.rows.setdefault(name, []).extend(rows)
         return history.write(folder)
 
     def model(self) -> Counter[tuple[Any, ...]]:

@@ -189,6 +189,11 @@ CASES: dict[str, tuple[str, History, Found]] = {
         History().send(0, offset=2).send(1, offset=0).send(2, offset=1).logs([(0, 1), (1, 2), (2, 0)]),
         {("out_of_order", 2, 0)},
     ),
+    "usurped": (
+        "a replica that led on from the middle, in an epoch of its own: the others have records too many",
+        kept().log(1, FOUR).log(2, FOUR).log(3, [FOUR[0], {"offset": 1, "seq": 1, "epoch": 1}]),
+        {("diverged", 1, 1), ("diverged", 2, 2), ("diverged", 3, 3)},
+    ),
     "order-of-two-writers": (
         "between writers there is no order",
         History()

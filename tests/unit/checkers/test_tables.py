@@ -1,0 +1,146 @@
+"""Tables on disk: every file is read or refused with one sentence; encodings do not matter."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from checkers.tables.source import open_source
+from harness.errors import BadDataError
+from tests.histories import History
+from tests.property.test_checker import fast_findings
+
+
+def kept(count: int = 6, **more: Any) -> History:
+    """Messages that are where they should be."""
+    history = History()
+    for seq in range(count):
+        history.send(seq, offset=seq, **more)
+    return history.logs(
+        [(seq, seq) for seq in range(count)], **{k: v for k, v in more.items() if k == "topic"}
+    )
+
+
+def apart(folder: Path, table: str) -> Path:
+    """The table as a folder of two files."""
+    file = folder / f"{table}.parquet"
+    rows = pq.read_table(file)
+    file.unlink()
+    file.mkdir()
+    pq.write_table(rows.slice(0, 2), file / "one.parquet")
+    pq.write_table(rows.slice(2), file / "two.parquet")
+    return file
+
+
+def test_a_folder_of_files_is_a_table(tmp_path: Path) -> None:
+    folder = kept().write(tmp_path)
+    apart(folder, "copies")
+    assert fast_findings(folder) == Counter()
+
+
+def test_a_file_in_a_folder_below_is_refused(tmp_path: Path) -> None:
+    table = apart(kept().write(tmp_path), "copies")
+    (table / "more").mkdir()
+    (table / "two.parquet").rename(table / "more" / "two.parquet")
+    with pytest.raises(BadDataError, match=r"copies.parquet/more is a folder inside a table's folder"):
+        open_source(tmp_path)
+
+
+def test_a_file_of_another_name_is_refused(tmp_path: Path) -> None:
+    table = apart(kept().write(tmp_path), "copies")
+    (table / "two.parquet").rename(table / "two.parq")
+    with pytest.raises(BadDataError, match=r"two.parq lies in a table's folder and is not called \*.parquet"):
+        open_source(tmp_path)
+
+
+def test_what_other_programs_leave_beside_is_no_part_of_the_table(tmp_path: Path) -> None:
+    table = apart(kept().write(tmp_path), "copies")
+    (table / "_SUCCESS").touch()
+    (table / "_temporary").mkdir()
+    (table / ".one.parquet.crc").write_bytes(b"crc")
+    assert fast_findings(tmp_path) == Counter()
+
+
+TEXTS = (
+    pa.string(),
+    pa.large_string(),
+    pa.dictionary(pa.int8(), pa.string()),
+    pa.dictionary(pa.int32(), pa.string()),
+    pa.dictionary(pa.int64(), pa.large_string()),
+)
+
+
+@pytest.mark.parametrize("table", ["sends", "copies", "reads", "writers"])
+@pytest.mark.parametrize("one", TEXTS, ids=str)
+def test_files_of_one_table_may_be_encoded_differently(tmp_path: Path, table: str, one: pa.DataType) -> None:
+    history = kept().add("writers", writer=1, name="one", az="az1").add("writers", writer=2, name="two")
+    for seq in range(4):
+        history.read(seq, seq, 9000 + seq, group="g", isolation="read_committed")
+    for row in history.rows["copies"]:
+        row["home"] = "t/0"
+    folder = history.write(tmp_path)
+    two = apart(folder, table) / "two.parquet"
+    rows = pq.read_table(two)
+    texts = [field.name for field in rows.schema if pa.types.is_string(field.type)]
+    for name in texts:
+        rows = rows.set_column(
+            rows.schema.get_field_index(name), name, rows[name].cast(pa.string()).cast(one)
+        )
+    pq.write_table(rows, two)
+    assert fast_findings(folder) == Counter()
+
+
+def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    folder = kept().write(tmp_path)
+    rows = pq.read_table(folder / "copies.parquet")
+    pq.write_table(rows.append_column("offset", rows["offset"]), folder / "copies.parquet")
+    with pytest.raises(BadDataError, match="has several columns offset"):
+        open_source(folder)
+
+
+def test_the_longest_topic_name(tmp_path: Path) -> None:
+    """Kafka's longest: 249 characters; files are not named after topics."""
+    folder = kept(topic="x" * 249).write(tmp_path)
+    assert fast_findings(folder, piece_messages=2, split_rows=3) == Counter()
+    assert {len(path.name) < 64 for path in folder.rglob("*.parquet")} == {True}
+
+
+@pytest.mark.parametrize("topic", ["orders-keys-v2", "a-offset-b", "part-000000", "t%41", "sync-log"])
+def test_names_of_topics_mean_nothing(tmp_path: Path, topic: str) -> None:
+    """The same finding whatever the topic is called, whole and in pieces."""
+    history = kept(8, topic=topic)
+    history.rows["copies"] = [
+        row for row in history.rows["copies"] if row["broker"] != 3 or row["offset"] < 3
+    ]
+    history.log(1, [(8, None)], topic=topic)
+    expected = Counter([("diverged", topic, 0, 3, 1, 3), ("foreign", topic, 0, 8, None, None)])
+    for size in (1_000_000, 2, 1):
+        assert fast_findings(history.write(tmp_path / str(size)), piece_messages=size) == expected
+
+
+@pytest.mark.parametrize("size", [1_000_000, 1])
+def test_a_message_sent_to_two_partitions_is_refused(tmp_path: Path, size: int) -> None:
+    folder = kept().send(3, offset=0, partition=1).write(tmp_path)
+    with pytest.raises(BadDataError, match=r"message 3 of writer 1 in t/0 and in t/1; an identity"):
+        fast_findings(folder, piece_messages=size)
+
+
+def test_writers_of_several_partitions_are_fine(tmp_path: Path) -> None:
+    history = History()
+    for seq in range(10):
+        history.send(seq, offset=seq // 2, partition=seq % 2)
+    for partition in (0, 1):
+        history.logs([(n, 2 * n + partition) for n in range(5)], partition=partition)
+    assert fast_findings(history.write(tmp_path)) == Counter()
+
+
+def test_brokers_may_have_any_number(tmp_path: Path) -> None:
+    history = History().send(0, offset=0)
+    for broker in (0, 2**31 - 1):
+        history.log(broker, [(0, 0)])
+    assert fast_findings(history.write(tmp_path)) == Counter()
