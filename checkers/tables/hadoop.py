@@ -58,6 +58,7 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
     def __init__(self, session: SparkSession, uri: str) -> None:
         from py4j.protocol import Py4JJavaError
 
+        assert session._jvm is not None  # it is None only in Spark Connect sessions
         self._jvm: Any = session._jvm
         self._type = self._jvm.org.apache.hadoop.fs.Path
         self._java_error = Py4JJavaError
