@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import asdict
 from typing import Any
 
@@ -51,11 +50,4 @@ def test_claims_are_sql_and_do_not_hold_where_nothing_was_seen(name: str, empty:
         answers = ask(empty, queries, Moments(marks=marks))
     preconditions = {claim.name for claim in scenario.claims if claim.precondition}
     held = {claim for claim, answer in answers.items() if answer.holds} - preconditions
-    if not _is_former(scenario):
-        assert {claim for claim in held if not claim.endswith("(given)")} == set()
-
-
-def _is_former(scenario: Scenario) -> bool:
-    """Its claims are written with builders that may hold although nobody looked."""
-    module = inspect.getmodule(scenario.body)
-    return module is not None and "checkers.claims.former" in inspect.getsource(module)
+    assert {claim for claim in held if not claim.endswith("(given)")} == set()
