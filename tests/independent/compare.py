@@ -312,7 +312,7 @@ def main() -> int:
         numbers = range(arguments.only, arguments.only + 1)
         folder = Path(tempfile.mkdtemp(prefix="acked-independent-"))
         print(f"files: {folder}")
-    from checkers.session import start_session
+    from checkers.spark.session import start_session
 
     session = start_session(master=f"local[{arguments.jobs}]")
     begun = time.monotonic()
