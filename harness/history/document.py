@@ -28,7 +28,7 @@ any may read one.
 
     history/
       sends.parquet                a table is one Parquet file ...
-      copies.parquet/              ... or a folder of Parquet files
+      copies.parquet/              ... or a folder of files called *.parquet
         orders-0.parquet           best: one file per topic partition, whatever it is called
         orders-1.parquet
       views.parquet
@@ -39,14 +39,15 @@ In a run folder the tables lie in `history/`; an imported folder holds them itse
 * Only `sends` and `copies` are needed; every other table may be absent. Each adds something: `replicas` tells
   a log that was read to its end from one that was not, `reads` adds what consumers saw, `views`, `faults`,
   `log_events` and `sightings` add causes, `writers` adds names.
+* A table's folder holds no other folders; names that begin with `_` or `.` are left alone.
 * Columns are matched by name; their order is free, others are ignored. Required columns must be there and
   hold no null. Optional ones may be absent, and null means "not known".
 * Integers of any width are taken where an integer is asked for, if the values fit. Strings may be
   dictionary-encoded. Any compression will do.
 * Times are integer nanoseconds of one clock that never goes back, the same for all tables; where it starts
   is free. Offsets, epochs and broker ids are Kafka's own.
-* A message is `writer` and `seq`: the writer's number, and a number that rises with each of its sends. It
-  must be found again in the log, so the message itself must carry both.
+* A message is `writer` and `seq`: the writer's number, and a number that rises with each of its sends, to
+  whichever partition. It must be found again in the log, so the message itself must carry both.
 * A file may say its version as Parquet key-value metadata `acked.schema_version`; if it does, it must
   be `{SCHEMA_VERSION}`.
 * The checker is fastest when each file of `sends`, `copies`, `reads` and `sightings` holds one topic

@@ -122,8 +122,12 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 (
                     _TOPIC,
                     _PARTITION,
-                    _need("writer", "int", "the producer, unique in the run (see `writers`)"),
-                    _need("seq", "long", "the message's number, unique per writer, rising in send order"),
+                    _need("writer", "int", "the producer, unique in the run (see `writers`); not negative"),
+                    _need(
+                        "seq",
+                        "long",
+                        "the message's number, unique per writer, rising in send order; not negative",
+                    ),
                     _need("sent_ns", "long", "when the application handed it over, before it left"),
                     Column("done_ns", "long", "when the outcome came; null if it never did"),
                     Column("outcome", "text", "`ok`, `fail` or `info`; null: no outcome came (unknown)"),

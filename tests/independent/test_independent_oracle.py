@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from checkers.session import start_session
+from checkers.spark.session import start_session
 from tests.independent.compare import compare_many, report
 
 pytestmark = pytest.mark.spark
