@@ -1,1 +1,1 @@
-"""Figures of the README and of the issues, measured by hand: `python -m benchmarks.<name>`."""
+"""Benchmarks, run by hand: `python -m benchmarks.<name>`; docs/benchmarks.md has their results."""

@@ -1,9 +1,9 @@
-"""How fast the checker is: makes a history of a known shape, judges it, and says where the time went.
+"""The speed of the checker: makes a history of a known shape, judges it, and reports where the time went.
 
     python -m benchmarks.checker --messages 10000000 --damage clean --partitions 100
 
 Damage is `clean`, `duplicated` (every third message twice), `lost` (1 %) or `diverged` (1 % of one replica).
-The history stands on disk before the clock starts; reading it and writing the findings is inside.
+The history is on disk before the clock starts; reading it and writing the findings is measured.
 """
 
 from __future__ import annotations
@@ -22,20 +22,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import checkers
 from checkers.evidence import gather
 from checkers.fast import plan as fast
 from checkers.fast.tasks import Job
 from checkers.spark.session import start_session
+from checkers.spark.warm import warm_up
 from checkers.tables.source import open_source
 from harness.history.schema import TABLES
 
 WRITERS = 3
 ROW_GROUP = 1 << 18
+CHECKERS = Path(checkers.__file__).parent
 DAMAGES = ("clean", "duplicated", "lost", "diverged")
 
 
 def make_history(folder: Path, messages: int, partitions: int, damage: str) -> None:
-    """Lay down `sends`, `copies` of three replicas, and `replicas`, one file per topic partition."""
+    """Write `sends`, `copies` of three replicas, and `replicas`, one file per topic partition."""
     for name in ("sends", "copies"):
         (folder / f"{name}.parquet").mkdir(parents=True)
     rows = []
@@ -77,7 +80,7 @@ def _make_partition(folder: Path, partition: int, count: int, damage: str) -> li
 
 
 def _offset(ids: Any, damage: str) -> Any:
-    """A duplicate follows its message at once, so later messages stand further on."""
+    """A duplicate directly follows its message, so that later messages have higher offsets."""
     return ids + (ids + 2) // 3 if damage == "duplicated" else ids
 
 
@@ -222,36 +225,36 @@ def floor(folder: Path) -> dict[str, float]:
     return {"read the columns it needs": reading, "compare every message on 3 replicas": comparing}
 
 
-PHASES = {
-    "read": ("read_rows",),
-    "index and match": ("split_logs", "__init__", "copy_arrays", "send_arrays", "partition_of", "recognise"),
-    "decide fates": ("decide",),
-    "order of writers": ("out_of_order",),
-    "compare replicas": ("differences", "odd_records"),
-    "rows of life": ("life_of",),
-    "findings": ("of_messages", "of_records", "of_differences", "of_reads", "suspicious_steps", "merge"),
-    "write": ("write",),
-}
-"""Where the pipeline's time goes: functions that `checkers.fast.judging` calls, by phase."""
-
-
 def where_time_goes(job: Job, piece_messages: int) -> tuple[float, dict[str, float]]:
-    """CPU seconds of the same pieces in this process without Spark: in all, and by phase."""
+    """CPU seconds of the same pieces in this process without Spark: in all, and of the ten largest functions.
+
+    Each function counts with what it spends in libraries, but without the other functions of the checker.
+    """
     profile = cProfile.Profile(time.process_time)
     began = time.process_time()
     profile.runcall(fast.judge_all, fast.run_here, job, piece_messages=piece_messages)
     whole = time.process_time() - began
-    phases = dict.fromkeys(PHASES, 0.0)
-    for (file, _, name), (*_, spent, callers) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
-        called_by_piece = any(caller[0].endswith("judging.py") for caller in callers)
-        for phase, names in PHASES.items():
-            if name in names and "checkers" in file and called_by_piece:
-                phases[phase] += spent
-    return whole, {**phases, "everything else": whole - sum(phases.values())}
+    stats: Any = pstats.Stats(profile)
+    spent: dict[str, float] = {}
+    for (file, _, name), (_, _, own, _, callers) in stats.stats.items():
+        if _is_checkers(file):
+            place = f"{Path(file).relative_to(CHECKERS)}: {name}"
+            spent[place] = spent.get(place, 0.0) + own
+        elif file != __file__:  # time in a library counts for the function of the checker that called it
+            for (caller, _, by), (_, _, _, within) in callers.items():
+                if _is_checkers(caller):
+                    place = f"{Path(caller).relative_to(CHECKERS)}: {by}"
+                    spent[place] = spent.get(place, 0.0) + within
+    largest = dict(sorted(spent.items(), key=lambda entry: -entry[1])[:10])
+    return whole, {**largest, "everything else": whole - sum(largest.values())}
 
 
-def tell_floor(options: argparse.Namespace, folder: Path, taken: float, scratch: Path) -> None:
-    """Print how far the pipeline is off plain numpy, and where its time goes."""
+def _is_checkers(file: str) -> bool:
+    return Path(file).is_relative_to(CHECKERS)
+
+
+def show_floor(options: argparse.Namespace, folder: Path, taken: float, scratch: Path) -> None:
+    """Print how far the pipeline is from plain numpy, and where its time goes."""
     least = floor(folder)
     for name, seconds in least.items():
         print(f"numpy floor, one process: {name}: {seconds:.2f} s of CPU")
@@ -263,11 +266,12 @@ def tell_floor(options: argparse.Namespace, folder: Path, taken: float, scratch:
     again = scratch / "again"
     again.mkdir()
     source = open_source(folder)
-    job = Job(source=source, evidence=gather(source), life=None, findings=str(again))
-    whole, phases = where_time_goes(job, options.piece)
+    whole, functions = where_time_goes(
+        Job(source=source, evidence=gather(source), life=None, findings=str(again)), options.piece
+    )
     times = whole / sum(least.values())
     print(f"the same pieces without Spark, one process: {whole:.2f} s of CPU, {times:.1f} times the floor")
-    for name, seconds in phases.items():
+    for name, seconds in functions.items():
         print(f"  {name}: {seconds:.2f} s ({seconds / whole:.0%})")
 
 
@@ -279,10 +283,12 @@ def main() -> None:
         "--damage", type=lambda text: "clean" if text == "0" else text, choices=DAMAGES, default="clean"
     )
     parser.add_argument("--partitions", type=int, default=10)
-    parser.add_argument("--piece", type=int, default=1_000_000, help="messages in a piece of a partition")
-    parser.add_argument("--life", action="store_true", help="write the life table too")
-    parser.add_argument("--floor", action="store_true", help="how far off plain numpy, and why")
-    parser.add_argument("--keep", type=Path, help="make the history here, or use the one that is there")
+    parser.add_argument(
+        "--piece", type=int, default=1_000_000, help="messages in a piece of a partition, at most"
+    )
+    parser.add_argument("--life", action="store_true", help="also write the life table")
+    parser.add_argument("--floor", action="store_true", help="compare with plain numpy, and profile")
+    parser.add_argument("--keep", type=Path, help="folder to make the history in, or one that has it")
     options = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="acked-benchmark-"))
     try:
@@ -300,6 +306,7 @@ def _measure(options: argparse.Namespace, scratch: Path) -> None:
     phases["make history"] = time.perf_counter() - began
     began = time.perf_counter()
     session = start_session()
+    warm_up(session)
     phases["start and warm session"] = time.perf_counter() - began
     for key in ("spark.master", "spark.driver.memory", "spark.sql.shuffle.partitions"):
         print(f"{key} = {session.conf.get(key)}")
@@ -328,7 +335,7 @@ def _measure(options: argparse.Namespace, scratch: Path) -> None:
         counts[key] = counts.get(key, 0) + row["count"]
     print(", ".join(f"{name}: {count}" for name, count in sorted(counts.items())))
     if options.floor:
-        tell_floor(options, folder, taken, scratch)
+        show_floor(options, folder, taken, scratch)
     print(f"{options.messages / taken:.0f} messages/s, peak {peak.mib:.0f} MiB")
     session.stop()
 

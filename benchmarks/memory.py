@@ -1,4 +1,4 @@
-"""Memory of a run's hosts, in either lab, from outside: PSS, so that shared pages count once."""
+"""Memory of the hosts of a run, in either lab, seen from outside: PSS, so that shared pages count once."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Memory:
     cluster: float = 0.0
     """Brokers, ZooKeeper nodes, controllers."""
     helpers: float = 0.0
-    """Whatever else runs in the hosts: clients' agents, probes, what holds a container."""
+    """Everything else in the hosts: the clients' agents, probes, the first process of a container."""
     engine: float = 0.0
-    """The container engine with its shims, whoever else uses it."""
+    """The container engine and its shims, including what they do for others."""
 
     def peak(self, other: Memory) -> Memory:
-        """The greater of each."""
+        """The maximum of each."""
         return Memory(*(max(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)))
 
 
@@ -63,7 +63,7 @@ class Sampler:
         self._thread.start()
 
     def stop(self) -> Memory:
-        """End it; returns the peaks."""
+        """Stop sampling; returns the peaks."""
         self._stop.set()
         self._thread.join()
         return self._peak

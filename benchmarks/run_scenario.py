@@ -1,10 +1,10 @@
-"""How long a scenario takes from Enter to verdict, and whether it always comes to the same verdict.
+"""How long a scenario takes from the command to the verdict, and whether the verdict is always the same.
 
     .venv/bin/python -m benchmarks.run_scenario --runs 10
     .venv/bin/python -m benchmarks.run_scenario --runs 3 --lab compose
 
-Prints wall time and phases as min, median and max, the peak memory of the hosts (PSS, in either lab; the
-container engine apart), and the verdicts.
+Prints wall time and phases as minimum, median and maximum, the peak memory of the hosts (PSS, in either lab;
+the container engine separately), and the verdicts.
 """
 
 from __future__ import annotations

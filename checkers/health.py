@@ -1,7 +1,6 @@
-"""Checks of every run: did a process end by itself, did a log complain of something that no fault explains,
-did the replicas converge, was the configuration the one that was asked for?
+"""Checks of every run, whatever it is about: processes, server logs, replicas and configuration.
 
-They look at small tables only, and what they find are findings like any other.
+They read small tables only. What they find are findings like any other.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ _SERIOUS = ("error", "fatal")
 _UNANSWERED = "ISR change never answered"
 
 
-def check_health(evidence: Evidence, findings: Path, tallies: Any) -> Any:
-    """Add what is wrong with the run itself to the folder ``findings`` and to the tallies; returns these."""
+def check_health(evidence: Evidence, findings: Path, tallies: pa.Table) -> pa.Table:
+    """Write findings about the run itself to the folder ``findings``; returns the tallies with them."""
     rows = [
-        *_ended(evidence),
-        *_complaints(evidence),
-        *_apart(evidence),
-        *_configured_otherwise(evidence),
+        *_process_exits(evidence),
+        *_server_errors(evidence),
+        *_not_converged(evidence),
+        *_config_mismatches(evidence),
     ]
     if not rows:
         return tallies
@@ -50,7 +49,7 @@ def check_health(evidence: Evidence, findings: Path, tallies: Any) -> Any:
     return pa.concat_tables([tallies, *more])
 
 
-def _ended(evidence: Evidence) -> Iterator[dict[str, Any]]:
+def _process_exits(evidence: Evidence) -> Iterator[dict[str, Any]]:
     """Processes that ended although no fault ended them."""
     for row in evidence.rows("processes"):
         if row["event"] == "exited":
@@ -58,35 +57,35 @@ def _ended(evidence: Evidence) -> Iterator[dict[str, Any]]:
             yield {"class": "process_exit", "detail": f"{row['host']} ended by itself{status}"}
 
 
-def _complaints(evidence: Evidence) -> Iterator[dict[str, Any]]:
-    """ERROR and FATAL lines; one finding per host and wording, with how often it was said.
+def _server_errors(evidence: Evidence) -> Iterator[dict[str, Any]]:
+    """ERROR and FATAL lines: one finding per host and wording, with the number of lines.
 
-    What is known to follow from a fault is no finding once there was one: see `checkers.known_errors`.
+    A line that is known to follow from a fault is no finding after the first fault (`checkers.known_errors`).
     """
     first_fault = min((fault.from_ns for fault in evidence.faults), default=None)
-    said: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    lines: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for row in evidence.rows("log_events"):
-        if row["kind"] not in _SERIOUS:
+        level, text = row["kind"], row["text"] or ""
+        if level not in _SERIOUS:
             continue
         after_fault = first_fault is not None and row["ns"] >= first_fault
-        if row["kind"] == "error" and any(
-            known.needle in row["text"] and (after_fault or known.any_time) for known in KNOWN
-        ):
-            continue
-        said.setdefault((row["host"], _wording(row["text"])), []).append(row)
-    for (host, _), rows in sorted(said.items()):
-        level = rows[0]["kind"].upper()
-        yield {"class": "server_error", "count": len(rows), "detail": f"{host} {level}: {rows[0]['text']}"}
+        known = any(error.part in text and (after_fault or error.any_time) for error in KNOWN)
+        if level == "fatal" or not known:
+            lines.setdefault((row["host"], _wording(text)), []).append((level, text))
+    for (host, _), alike in sorted(lines.items()):
+        level, text = alike[0]
+        yield {"class": "server_error", "count": len(alike), "detail": f"{host} {level.upper()}: {text}"}
 
 
 def _wording(text: str) -> str:
+    """The beginning of a line, without its numbers."""
     return "".join("#" if letter.isdigit() else letter for letter in text)[:60]
 
 
-def _apart(evidence: Evidence) -> Iterator[dict[str, Any]]:
-    """Partitions that ended with replicas out of sync or of different length.
+def _not_converged(evidence: Evidence) -> Iterator[dict[str, Any]]:
+    """Partitions that ended with replicas out of the ISR.
 
-    Only where all replicas were read whole: else the partition is undetermined, which says enough.
+    Where a replica was not read to its end, the partition is `undetermined` already.
     """
     partitions: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in evidence.rows("replicas"):
@@ -109,19 +108,19 @@ def _apart(evidence: Evidence) -> Iterator[dict[str, Any]]:
 
 
 def _unanswered(evidence: Evidence, topic: str, partition: int, leader: int | None) -> bool:
-    """Whether the leader set out to change the ISR and never heard that it was changed (KAFKA-12751)."""
-    told = [
+    """Whether the leader asked for a change of the ISR and got no answer (KAFKA-12751)."""
+    changes = [
         row["kind"]
         for row in evidence.rows("log_events")
         if row["host"] == f"broker{leader}"
         and (row["topic"], row["partition"]) == (topic, partition)
         and row["kind"] in ("isr_shrinking", "isr_expanding", "isr_updated")
     ]
-    return bool(told) and told[-1] != "isr_updated"
+    return bool(changes) and changes[-1] != "isr_updated"
 
 
-def _configured_otherwise(evidence: Evidence) -> Iterator[dict[str, Any]]:
-    """Keys that took another value than was asked for; the harness refuses such a run before it begins."""
+def _config_mismatches(evidence: Evidence) -> Iterator[dict[str, Any]]:
+    """Configuration keys with another value than was asked for; the harness itself refuses such a run."""
     for row in evidence.rows("configs"):
         asked, value = row["asked"], row["value"]
         if asked is not None and value is not None and asked != value:

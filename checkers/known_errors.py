@@ -1,7 +1,7 @@
-"""What Kafka and ZooKeeper log as ERROR when they do what they are meant to do under a fault.
+"""Lines that Kafka and ZooKeeper log as ERROR although they behave as designed under a fault.
 
-Recorded on the versions of the catalogue. A line that is not listed here is a finding, and so is a listed one
-before the first fault, unless it may come at ``any_time``.
+Recorded on the versions of the catalogue. A line that is not listed is a finding. A listed one is a finding
+only before the first fault, unless it may come at ``any_time``.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 
 class Known(NamedTuple):
-    """Part of a log line, and why it is no finding."""
+    """Part of a log line, and why the line is no finding."""
 
-    needle: str
+    part: str
     because: str
     any_time: bool = False
 
@@ -30,15 +30,15 @@ KNOWN = (
     ),
     Known(
         "Received LeaderAndIsrRequest with correlation id",
-        "a broker cannot follow yet: the leader that it was told of is not alive for it",
+        "a broker cannot follow yet: it does not know the leader to be alive",
     ),
     Known(
         "failed to change state for partition",
         "the controller found no live replica in the ISR: the partition stays offline, as it must",
     ),
     Known("fails to send a request to broker", "the controller does not reach a broker"),
-    Known("Error when handling request: clientId=", "a request of a controller that is no longer one"),
-    Known("Received error STALE_CONTROLLER_EPOCH", "a deposed controller is told so"),
+    Known("Error when handling request: clientId=", "a request of a former controller"),
+    Known("Received error STALE_CONTROLLER_EPOCH", "a request of a deposed controller"),
     Known("Error processing append operation on partition", "fewer in-sync replicas than acks=all needs"),
     Known("Error processing fetch with max size", "a replica that was just moved or fenced"),
     Known("Error processing create topic request", "a controller without its metadata store"),

@@ -1,10 +1,18 @@
-"""Verdicts: their order, worst first, and the exit code of each."""
+"""What a run came to: its judgement, and the rule that turns counts and claims into a verdict.
+
+Pure Python, importable without Spark or Arrow.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import EXIT_AS_DECLARED, EXIT_CRASHED, EXIT_UNKNOWN, EXIT_VIOLATED
+
+if TYPE_CHECKING:
+    from checkers.claims.evaluate import ClaimResult
 
 VERDICTS: Mapping[str, int] = {
     "crashed": EXIT_CRASHED,
@@ -24,3 +32,68 @@ _RANK = {verdict: rank for rank, verdict in enumerate(VERDICTS)}
 def worst(verdicts: Iterable[str]) -> str:
     """The worst of some verdicts; `unknown` when there is none."""
     return min(verdicts, key=_RANK.__getitem__, default="unknown")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What a run came to; every value can be written as JSON."""
+
+    verdict: str
+    exit_code: int
+    reasons: tuple[str, ...] = ()
+    """Why the verdict is not `as declared`, one clause each."""
+    scenario: str | None = None
+    messages: int = 0
+    claims: tuple[ClaimResult, ...] = ()
+    fates: Mapping[str, int] = field(default_factory=dict)
+    fates_by_writer: tuple[Mapping[str, Any], ...] = ()
+    """Rows of writer, writer_name, az, acks, outcome, fate, count."""
+    findings_by_class: Mapping[str, int] = field(default_factory=dict)
+    expected_by_class: Mapping[str, int] = field(default_factory=dict)
+    """How many of them the scenario expects."""
+    findings: tuple[Mapping[str, Any], ...] = ()
+    """At most 200 of them, unexpected ones first; all are in `findings.parquet`."""
+    phases_s: Mapping[str, float] = field(default_factory=dict)
+    """Duration of each phase of the judgement, in seconds."""
+    run: str | None = None
+    """The folder or URI that was judged."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The judgement as plain values, ready to be written as JSON."""
+        return asdict(self)
+
+
+def decide(
+    *,
+    messages: int,
+    findings: Mapping[str, int],
+    expected: Mapping[str, int],
+    claims: Sequence[ClaimResult],
+) -> tuple[str, tuple[str, ...]]:
+    """The verdict and its reasons.
+
+    ``messages`` is the number of sends; ``findings`` and ``expected`` count all findings, and those that the
+    scenario expects, by class. `violated`: a finding is not expected, or a claim has another result than
+    declared. `unknown`: something was left open.
+    """
+    unexpected = {name: count - expected.get(name, 0) for name, count in findings.items()}
+    unread = unexpected.pop("undetermined", 0)
+    violated = [f"{count} {name} that nothing declared" for name, count in unexpected.items() if count > 0]
+    violated += [
+        f"claim {claim.name!r} is {claim.status}"
+        + (", although its erratum says otherwise" if claim.status == "confirmed" else "")
+        for claim in claims
+        if claim.status in ("refuted", "confirmed") and not claim.as_declared
+    ]
+    unknown = [
+        f"claim {claim.name!r} is {claim.status}" + (f": {claim.observed}" if claim.observed else "")
+        for claim in claims
+        if claim.status in ("unknown", "not reproduced")
+    ]
+    if messages == 0:
+        unknown.append("the history holds no send, so nothing was proven")
+    if unread > 0:
+        unknown.append(f"the final read of {unread} partition(s) did not reach the end")
+    if violated:
+        return "violated", (*violated, *unknown)
+    return ("unknown", tuple(unknown)) if unknown else ("as declared", ())

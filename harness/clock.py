@@ -1,7 +1,7 @@
-"""The one clock of a run: monotonic nanoseconds, anchored once to wall-clock time.
+"""The clock of a run: monotonic nanoseconds, related once to the wall clock.
 
-All hosts of a lab share one kernel, so `CLOCK_MONOTONIC` can be compared across processes. Wall-clock
-time serves only to place broker log lines and to show a date to a reader.
+All hosts of a lab share one kernel, so the times of its `CLOCK_MONOTONIC` can be compared across processes.
+The wall clock is used only to place the lines of broker logs and to show dates.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def now_ns() -> int:
 
 @dataclass(frozen=True)
 class Anchor:
-    """One instant on both clocks, in nanoseconds."""
+    """The same instant on both clocks, in nanoseconds."""
 
     monotonic_ns: int
     wall_ns: int
@@ -31,9 +31,9 @@ class Anchor:
         return cls((before + after) // 2, wall)
 
     def monotonic_from_wall(self, wall_ns: int) -> int:
-        """Monotonic time of a wall-clock instant, right as long as nobody set the clock in between."""
+        """Monotonic time of a wall-clock time. Wrong if the wall clock was set in between."""
         return wall_ns - self.wall_ns + self.monotonic_ns
 
     def wall_from_monotonic(self, monotonic_ns: int) -> int:
-        """Wall-clock time of a monotonic instant."""
+        """Wall-clock time of a monotonic time."""
         return monotonic_ns - self.monotonic_ns + self.wall_ns

@@ -1,4 +1,4 @@
-"""Progress on stderr: one line per step with the time since the start; a spinner where a person looks."""
+"""Progress on stderr: a line per step with the time since the start, and a spinner on terminals."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def _on_stderr() -> Console:
 
 @dataclass
 class Progress:
-    """Says what goes on, and remembers how long each phase took.
+    """Prints what is going on, and measures how long each phase takes.
 
-    ``quiet`` says nothing (for `--json`), but still keeps the durations.
+    With ``quiet`` (for `--json`) it only measures.
     """
 
     quiet: bool = False
@@ -28,14 +28,14 @@ class Progress:
     durations: dict[str, float] = field(default_factory=dict)
 
     def say(self, text: str) -> None:
-        """One line."""
+        """Print a line."""
         if not self.quiet:
             elapsed = time.monotonic() - self.started
             self.console.print(f"[dim]{elapsed:6.1f} s[/dim]  {escape(text)}", soft_wrap=True)
 
     @contextmanager
     def phase(self, name: str, text: str) -> Iterator[None]:
-        """A phase with a name in the durations; ``text`` is shown while it lasts on a terminal."""
+        """Measure a phase under ``name``; a terminal shows ``text`` while it lasts."""
         begun = time.monotonic()
         try:
             if self.quiet or not self.console.is_terminal:

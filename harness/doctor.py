@@ -1,4 +1,4 @@
-"""What this machine can do: each thing really tried, in under three seconds, leaving nothing behind."""
+"""What this machine can do. Every check tries the real thing, in under three seconds, and cleans up."""
 
 from __future__ import annotations
 
@@ -23,45 +23,47 @@ MIN_DISK_BYTES, MIN_MEMORY_BYTES = 3 * GIB, 2 * GIB
 EMBEDDED = ("python", "java", "cache", "disk-space", "memory", "namespaces", "iproute2", "iptables")
 COMPOSE = ("python", "java", "cache", "disk-space", "memory", "docker-engine", "docker-compose")
 LABS: Mapping[str, tuple[str, ...]] = {"embedded": EMBEDDED, "compose": COMPOSE}
-"""Checks without which a lab cannot run; the others belong to single faults."""
+"""The checks that each lab requires; the others are for single faults."""
 
 _APT = "sudo apt-get install -y"
-_KERNEL = "the kernel must offer it (CONFIG_{}, module {}); there is no other way"
+_KERNEL = "sudo modprobe {1}; if that fails, use a kernel with CONFIG_{0}"
 _REMEDIES = {
     "iproute2": f"{_APT} iproute2",
     "iptables": f"{_APT} iptables",
     "iptables-reject": _KERNEL.format("NFT_REJECT, CONFIG_IP_NF_TARGET_REJECT", "ipt_REJECT"),
     "iptables-statistic": _KERNEL.format("NETFILTER_XT_MATCH_STATISTIC", "xt_statistic"),
     "tbf": _KERNEL.format("NET_SCH_TBF", "sch_tbf"),
-    "netem": _KERNEL.format("NET_SCH_NETEM", "sch_netem, sudo modprobe sch_netem"),
-    "power-cut": "run as root where loop devices and e2fsprogs are; FUSE or an emulation serve else",
-    "fuse": "run as root, or sudo chmod 666 /dev/fuse",
+    "netem": _KERNEL.format("NET_SCH_NETEM", "sch_netem"),
+    "fuse": f"{_APT} mount fuse3; then run as root, or sudo chmod 666 /dev/fuse",
+    "ext4": f"{_APT} mount e2fsprogs; then run as root where the kernel has loop devices",
+    "xfs": f"{_APT} mount xfsprogs; then run as root where the kernel has loop devices and xfs",
 }
 _NEEDED = {
     "python": "everything",
-    "java": "everything that runs Kafka, and Spark",
+    "java": "Kafka and Spark",
     "cache": "Kafka's jars",
     "disk-space": "run folders and the cache",
     "memory": "a cluster of six Java processes",
     "namespaces": "the embedded lab",
     "iproute2": "the embedded lab",
     "iptables": "the embedded lab, link faults",
-    "iptables-reject": "link faults that refuse instead of drop",
-    "iptables-statistic": "the fault that loses packets by percentage",
-    "tbf": "the fault that limits a link's rate",
+    "iptables-reject": "link faults that refuse connections instead of dropping packets",
+    "iptables-statistic": "the fault that drops a percentage of the packets",
+    "tbf": "the fault that limits the rate of a link",
     "netem": "the fault that delays a link",
-    "power-cut": "real power cuts of a replica's disk",
-    "fuse": "power cuts without a disk of their own",
+    "fuse": "power cuts (emulated if fuse, ext4 and xfs are all missing)",
+    "ext4": "power cuts on a real file system",
+    "xfs": "power cuts on a real file system",
     "docker-engine": "the compose lab",
     "docker-compose": "the compose lab",
 }
 CHECKS = tuple(_NEEDED)
-"""Names of all checks, in the order they are shown."""
+"""Names of all checks, in display order."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was tried. ``found`` is what is there, or what went wrong."""
+    """The result of one check. ``found`` is what is there, or what went wrong."""
 
     name: str
     ok: bool
@@ -71,7 +73,7 @@ class Check:
 
 
 def diagnose(names: Collection[str] = CHECKS) -> list[Check]:
-    """Try ``names`` (all by default), in the order of `CHECKS`."""
+    """Run the checks ``names`` (default: all); returns them in the order of `CHECKS`."""
     unknown = sorted(set(names) - set(CHECKS))
     if unknown:
         raise ValueError(f"no such check: {', '.join(unknown)}")
@@ -84,19 +86,19 @@ def diagnose(names: Collection[str] = CHECKS) -> list[Check]:
 
 
 def require(names: Iterable[str]) -> None:
-    """Raise UnfitError with one sentence when one of ``names`` cannot be had here."""
+    """Raise UnfitError if one of the checks ``names`` fails."""
     missing = [check for check in diagnose(tuple(names)) if not check.ok]
     if missing:
         first = missing[0]
         also = f" (also missing: {', '.join(check.name for check in missing[1:])})" if missing[1:] else ""
         raise UnfitError(
-            f"This machine cannot do {first.needed_for}: {first.name}: {first.found}; "
+            f"This machine lacks {first.name}, which is needed for {first.needed_for} ({first.found}); "
             f"remedy: {first.remedy}{also}; `acked doctor` shows more."
         )
 
 
 def can_run(lab: str, checks: Iterable[Check]) -> bool:
-    """Whether all that ``lab`` needs is there."""
+    """Whether every check that ``lab`` requires has passed."""
     return all(check.ok for check in checks if check.name in LABS[lab])
 
 
@@ -105,7 +107,7 @@ _Found = tuple[bool, str, str]
 
 
 def _inside(names: list[str]) -> dict[str, _Found]:
-    """Everything that is tried in namespaces of its own, in one process."""
+    """The checks that need namespaces, all in one process."""
     if not names:
         return {}
     command = [sys.executable, "-m", "harness.kernel_probes", *names]
@@ -116,7 +118,7 @@ def _inside(names: list[str]) -> dict[str, _Found]:
     if done.returncode != 0:
         said = (done.stderr.strip().splitlines() or [f"the probe ended with status {done.returncode}"])[-1]
         remedy = _namespace_remedy()
-        refused = {name: (False, "not tried: namespaces are refused", remedy) for name in names}
+        refused = {name: (False, "not tried: this machine refuses namespaces", remedy) for name in names}
         return {**refused, "namespaces": (False, said, remedy)} if "namespaces" in names else refused
     problems: dict[str, str] = json.loads(done.stdout)
     return {
@@ -131,7 +133,7 @@ _SYSCTLS = {
     "user.max_user_namespaces": ("0", "10000"),
     "user.max_net_namespaces": ("0", "10000"),
 }
-"""Settings that refuse namespaces, with the refusing and the allowing value."""
+"""Kernel settings that can forbid namespaces: the value that forbids them and one that allows them."""
 
 
 def _namespace_remedy(proc: Path = Path("/proc/sys")) -> str:

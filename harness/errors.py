@@ -1,6 +1,6 @@
-"""One class per cause of failure, each with the exit code of the command line.
+"""One exception class for each cause of failure, with the exit code that it leads to.
 
-An error message is one sentence that says what was wrong, the value, where, and what to do about it.
+A message is one sentence: what is wrong, the value, where it was found, and what to do about it.
 """
 
 from __future__ import annotations
@@ -16,54 +16,54 @@ EXIT_CRASHED = 255
 
 
 class AckedError(Exception):
-    """Base of every failure that is reported as one sentence instead of a traceback."""
+    """Base of all failures that the command line reports in one sentence, without a traceback."""
 
     exit_code = EXIT_CRASHED
 
     def __init__(self, message: str, *, detail: str = "") -> None:
-        """``message`` is the sentence; ``detail`` is shown below it (for example the tail of a log)."""
+        """``message`` is the sentence; ``detail`` is shown below it, for example the end of a log."""
         super().__init__(message)
         self.message = message
         self.detail = detail
 
 
 class UsageError(AckedError):
-    """A name, flag or scenario that cannot be meant: nothing was started."""
+    """A command, option or scenario that makes no sense. Nothing was started."""
 
     exit_code = EXIT_USAGE
 
 
 class UnfitError(AckedError):
-    """This machine lacks something the request needs (Java, iptables, user namespaces, a qdisc)."""
+    """This machine lacks something that the command needs (Java, iptables, user namespaces, memory)."""
 
     exit_code = EXIT_UNFIT
 
 
 class BadDataError(AckedError):
-    """A stored history, run folder or Parquet file is damaged or does not follow the schema."""
+    """A stored file is damaged or does not follow its schema: a history, a run folder, `runs.jsonl`."""
 
     exit_code = EXIT_BAD_DATA
 
 
 class InvalidRunError(AckedError):
-    """A precondition did not hold or a fault did not bite: the run proves nothing."""
+    """A precondition of the scenario did not hold, or a fault had no effect: the run proves nothing."""
 
     exit_code = EXIT_UNKNOWN
 
 
 class StoppedError(AckedError):
-    """Whoever started it has ended it early (Ctrl-C, SIGTERM)."""
+    """The user ended the command early (Ctrl-C, SIGTERM)."""
 
     exit_code = EXIT_INTERRUPTED
 
 
 class WaitTimeoutError(AckedError):
-    """An awaited condition did not come true before its deadline; shows the last observation."""
+    """A condition did not become true before its deadline; the message shows the last observation."""
 
 
 class ProcessDiedError(AckedError):
-    """A process of the cluster ended by itself; the detail holds the tail of its log."""
+    """A process of the cluster ended by itself; the detail is the end of its log."""
 
 
 class LabError(AckedError):
-    """The lab itself could not do what it was told (a command in a host failed)."""
+    """The lab failed, for example a command in a host."""

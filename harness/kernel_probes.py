@@ -1,7 +1,8 @@
-"""What the kernel allows inside a lab's namespaces: each thing really tried, in throw-away namespaces.
+"""Probes of what the kernel allows inside a lab's namespaces. Each tries the real thing, in new namespaces.
 
-`harness.doctor` runs it as `python -m harness.kernel_probes NAME...`. It prints one JSON object, name →
-problem (empty where it works). Everything it tries ends with the process, because the namespaces do.
+`harness.doctor` runs this module as `python -m harness.kernel_probes NAME...`. It prints a JSON object: the
+problem of each probe by name, empty where there is none. Everything that a probe makes disappears with its
+namespaces, when the process ends.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from harness import tools
 from harness.errors import AckedError
 from harness.lab.embedded.namespaces import run_inside
 
@@ -21,14 +23,22 @@ _SHUTDOWN_IOCTL, _NO_LOG_FLUSH = 0x8004587D, 2
 
 
 class _Refused(Exception):
-    """A command said no; the message is its last line."""
+    """A probe failed; the message says why."""
 
 
-def _run(*command: str, stdin: str = "") -> None:
+def _run(*command: str, stdin: str = "", keep_open: Sequence[int] = ()) -> None:
     try:
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=5, check=False)
+        done = subprocess.run(
+            command,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+            pass_fds=tuple(keep_open),
+        )
     except FileNotFoundError:
-        raise _Refused(f"{command[0]} is not installed") from None
+        raise _Refused(tools.not_installed(command[0])) from None
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _Refused(f"{command[0]}: {error}") from None
     if done.returncode != 0:
@@ -38,7 +48,7 @@ def _run(*command: str, stdin: str = "") -> None:
 
 
 def _namespaces() -> None:
-    """Reached only when the namespaces were made."""
+    """Nothing to try: this runs only if the namespaces could be made."""
 
 
 def _iproute2() -> None:
@@ -60,34 +70,59 @@ def _qdisc(*words: str) -> Callable[[], None]:
     return add
 
 
-def _power_cut() -> None:
-    """A file system in a file that can be shut down as if the power failed."""
-    if not Path("/dev/loop-control").exists():
-        raise _Refused("there is no /dev/loop-control")
-    _run("mount", "-t", "tmpfs", "tmpfs", "/mnt")
-    image, place = Path("/mnt/image"), Path("/mnt/disk")
-    place.mkdir()
-    with image.open("wb") as file:
-        file.truncate(32 << 20)
-    _run("mkfs.ext4", "-q", "-F", str(image))
-    _run("mount", "-o", "loop", str(image), str(place))  # the loop device goes with the mount
-    try:
-        folder = os.open(place, os.O_RDONLY)
+def _need(*programs: str) -> None:
+    if problem := tools.missing(*programs):
+        raise _Refused(problem)
+
+
+def _loop_disk(kind: str, size_mb: int, *options: str) -> Callable[[], None]:
+    """A file system in a file, shut down as if the power had failed."""
+
+    def cut() -> None:
+        _need(f"mkfs.{kind}", "mount", "umount")
+        if not Path("/dev/loop-control").exists():
+            raise _Refused("there is no /dev/loop-control")
+        _run("mount", "-t", "tmpfs", "tmpfs", "/mnt")
         try:
-            fcntl.ioctl(folder, _SHUTDOWN_IOCTL, _NO_LOG_FLUSH.to_bytes(4, sys.byteorder))
-        except OSError as error:
-            raise _Refused(f"the shutdown ioctl of ext4 answers {error.strerror}") from None
+            image, place = Path("/mnt/image"), Path("/mnt/disk")
+            place.mkdir()
+            with image.open("wb") as file:
+                file.truncate(size_mb << 20)
+            _run(f"mkfs.{kind}", "-q", *options, str(image))
+            _run("mount", "-t", kind, "-o", "loop", str(image), str(place))  # the loop goes with the mount
+            try:
+                _shut_down(kind, place)
+            finally:
+                _run("umount", str(place))
         finally:
-            os.close(folder)
+            _run("umount", "/mnt")
+
+    return cut
+
+
+def _shut_down(kind: str, place: Path) -> None:
+    folder = os.open(place, os.O_RDONLY)
+    try:
+        fcntl.ioctl(folder, _SHUTDOWN_IOCTL, _NO_LOG_FLUSH.to_bytes(4, sys.byteorder))
+    except OSError as error:
+        raise _Refused(f"the shutdown ioctl of {kind} fails: {error.strerror}") from None
     finally:
-        _run("umount", str(place))
+        os.close(folder)
 
 
 def _fuse() -> None:
+    """Mount a file system that no process serves, and unmount it."""
+    _need("libfuse", "mount", "umount")
     try:
-        os.close(os.open("/dev/fuse", os.O_RDWR))
+        device = os.open("/dev/fuse", os.O_RDWR)
     except OSError as error:
         raise _Refused(f"/dev/fuse: {error.strerror}") from None
+    try:
+        options = f"fd={device},rootmode=40000,user_id=0,group_id=0"
+        _run("mount", "-i", "-t", "fuse", "-o", options, "acked-probe", "/mnt", keep_open=(device,))
+    finally:
+        os.close(device)
+    _run("umount", "--lazy", "/mnt")
 
 
 PROBES: Mapping[str, Callable[[], None]] = {
@@ -98,8 +133,9 @@ PROBES: Mapping[str, Callable[[], None]] = {
     "iptables-statistic": _iptables("-m statistic --mode random --probability 0.5 -j DROP"),
     "tbf": _qdisc("tbf", "rate", "1mbit", "burst", "32kbit", "latency", "400ms"),
     "netem": _qdisc("netem", "delay", "10ms"),
-    "power-cut": _power_cut,
     "fuse": _fuse,
+    "ext4": _loop_disk("ext4", 32, "-F"),
+    "xfs": _loop_disk("xfs", 320),
 }
 """Probes by the name of their check in `harness.doctor`."""
 
@@ -117,7 +153,7 @@ def _probe(names: Sequence[str]) -> int:
 
 
 def main(names: list[str]) -> int:
-    """Probe each of ``names``."""
+    """Run the probes ``names`` and print their problems."""
     try:
         return run_inside(lambda: _probe(names))
     except AckedError as error:

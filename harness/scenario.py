@@ -6,15 +6,17 @@ a stored run can be judged again without the scenario's module. Each claim's que
 * ``holds`` (boolean; null means the evidence does not decide it), and
 * ``observed`` (text: what was seen, in the units of the claim).
 
-Queries may name every table of `harness.history.schema`, and `life` (see `docs/findings.md`).
+Queries may name every table of `harness.history.schema`, `life` and `findings` (see `docs/findings.md`), and
+the times of the scenario's marks as `{mark:NAME}`. `checkers.claims.builders` writes the common ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.cluster.setup import Setup
 from harness.kafka.bugs import bugs_of
 from harness.kafka.versions import version_key
 
@@ -36,24 +38,44 @@ class Erratum:
 
 
 @dataclass(frozen=True)
+class Either:
+    """The other outcome of a claim where Kafka really does the one or the other, and what decides it."""
+
+    says: str
+    because: str
+    holds: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Claim:
     """One sentence of an article, and the query that decides it.
 
-    As declared means: the article's query holds; or, where an erratum is given, it does not hold and the
-    erratum's query does. ``given`` is a query of the same shape for the situation the claim speaks of: if
-    that never arose, the claim is *not reproduced* instead of refuted.
+    As declared means: the article's query holds. Where an erratum is given, the article's query must not hold
+    and the erratum's must. Where another outcome is given (``either``), one of the two must hold, and the
+    judgement says which one did. ``given`` is a query of the same shape for the situation that the claim
+    speaks of: if that did not arise, the claim is *not reproduced* instead of refuted.
     """
 
     name: str
     says: str
+    """Our sentence, in English."""
     section: str
     holds: str
+    quote: str = ""
+    """The article's own sentence, in its language."""
     given: str = ""
     erratum: Erratum | None = None
+    either: Either | None = None
+    precondition: bool = False
+    """It only establishes the situation: it must hold (else it is *not reproduced*), and is not a claim."""
     since: str = ""
     """First Kafka version that the claim is asked of; empty for all."""
     before: str = ""
     """First Kafka version that it is no longer asked of."""
+
+    def __post_init__(self) -> None:
+        if self.erratum and self.either:
+            raise ValueError(f"Claim {self.name!r} has both an erratum and another outcome; it may have one.")
 
 
 @dataclass(frozen=True)
@@ -71,51 +93,6 @@ class Expected:
     """First Kafka version that shows it; empty for all."""
     before: str = ""
     """First Kafka version that no longer shows it."""
-
-
-@dataclass(frozen=True)
-class Topic:
-    """A topic; ``replicas`` are the broker numbers of its partitions, preferred leader first.
-
-    With ``spread`` each further partition rotates them, so that every broker leads some.
-    """
-
-    name: str
-    replicas: tuple[int, ...]
-    partitions: int = 1
-    config: Mapping[str, str] = field(default_factory=dict)
-    spread: bool = False
-
-    @property
-    def assignment(self) -> tuple[tuple[int, ...], ...]:
-        """Replicas of each partition, in order of partition."""
-        if not self.spread:
-            return (self.replicas,) * self.partitions
-        size = len(self.replicas)
-        turned = (number % size for number in range(self.partitions))
-        return tuple(self.replicas[turn:] + self.replicas[:turn] for turn in turned)
-
-
-@dataclass(frozen=True)
-class Setup:
-    """Cluster and roles that must hold before the first fault; the harness forces and asserts them."""
-
-    topics: tuple[Topic, ...]
-    controller: str = "broker2"
-    zookeeper_leader: str = "zookeeper2"
-    broker_config: Mapping[str, str] = field(default_factory=dict)
-    brokers: tuple[int, ...] = (1, 2, 3)
-    zookeeper_pins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Brokers that may connect only to these ZooKeeper nodes: healthy ones stay off the AZ to be cut."""
-    format_features: Mapping[str, str] = field(default_factory=dict)
-    """KRaft features that are set when the data folders are formatted, by name and level."""
-    volatile_disks: tuple[str, ...] = ()
-    """Brokers that get a disk of their own whose power can be cut (emulated where the machine cannot)."""
-    stream_rate: float = 20.0
-    """Background messages a second in each AZ; 0 for none."""
-    stream_topic: str = "stream"
-    read_back: bool = True
-    """A consumer reads every topic from start to end once all is over (rows of `reads`)."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +116,11 @@ class Scenario:
     """Kafka versions whose difference the scenario shows, oldest first; none: its own alone."""
     modes: tuple[str, ...] = ()
     """Metadata modes it makes sense in; none: its own alone."""
+
+    @property
+    def supported_modes(self) -> tuple[str, ...]:
+        """Metadata modes it can be run in."""
+        return self.modes or (self.mode,)
 
     def declared(self, version: str = "") -> dict[str, Any]:
         """Claims and expected findings of a Kafka version as stored in the run folder (`claims.json`).

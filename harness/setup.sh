@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Makes a checkout ready: system packages, .venv with the pinned dependencies, Kafka in the cache.
-# Works before any Python of the project exists; exits 3 with one sentence where the machine is unfit.
+# Prepares a checkout: installs system packages and, into .venv, the pinned dependencies, and caches Kafka.
+# Needs nothing of the project's Python. Exits with 3, and one sentence, if the machine is unfit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 unfit() { echo "$*" >&2; exit 3; }
 say() { echo "setup: $*" >&2; }
 
-# The folder belongs to the key: scripts of a virtual environment hold its absolute path.
+# The key contains the folder, because the scripts of a virtual environment contain its absolute path.
 stamp=.venv/.ready
 key=$({ pwd; cat pyproject.toml harness/setup.sh; } | sha256sum | cut -d' ' -f1)
 ready() { [ "$(cat "$stamp" 2>/dev/null)" = "$key" ] && .venv/bin/python -c '' 2>/dev/null; }
@@ -15,7 +15,7 @@ if ready; then exit 0; fi
 
 exec 9<pyproject.toml
 if ! flock --nonblock 9; then
-    say "another setup is at work in this checkout, waiting for it"
+    say "waiting for another setup in this checkout"
     flock 9
     if ready; then exit 0; fi
 fi
@@ -30,46 +30,76 @@ found=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
     unfit "Python $found at $(command -v "$python") is too old: acked needs 3.11 or newer; name another one with PYTHON=python3.11 make ..."
 
-java_major() { # prints nothing where there is no Java that answers
+java_major() { # prints nothing if no Java answers
     local java=java
     [ -n "${JAVA_HOME:-}" ] && java="$JAVA_HOME/bin/java"
     "$java" -version 2>&1 | sed -nE 's/.*version "(1\.)?([0-9]+).*/\2/p' | head -n 1 || true
 }
 
-missing=()
+# Required: without one of these the embedded lab does not run, so setup ends here.
+# Optional: what makes disks whose power a fault can cut. Without them setup goes on: `acked doctor` names what
+# is missing, power cuts are emulated, and tests of the missing kind of disk are skipped with the reason.
+required=() optional=()
 export PATH="$PATH:/usr/sbin:/sbin"
-command -v iptables >/dev/null || missing+=(iptables)
-command -v ip >/dev/null || missing+=(iproute2)
-"$python" -c 'import venv, ensurepip' 2>/dev/null || missing+=("python$found-venv")
-[ -n "$(java_major)" ] || [ -n "${JAVA_HOME:-}" ] || missing+=(openjdk-17-jre-headless)
+has() { command -v "$1" >/dev/null; }
+has iptables || required+=(iptables)
+{ has ip && has tc; } || required+=(iproute2)
+"$python" -c 'import venv, ensurepip' 2>/dev/null || required+=("python$found-venv")
+[ -n "$(java_major)" ] || [ -n "${JAVA_HOME:-}" ] || required+=(openjdk-17-jre-headless)
+{ has mount && has losetup; } || optional+=(mount)
+has mkfs.ext4 || optional+=(e2fsprogs)
+has mkfs.xfs || optional+=(xfsprogs)
+libfuse='import sys; from ctypes.util import find_library as find; sys.exit(not (find("fuse") or find("fuse3")))'
+"$python" -c "$libfuse" 2>/dev/null || optional+=(fuse3)
 
-if [ ${#missing[@]} -gt 0 ]; then
-    install="apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
-    command -v apt-get >/dev/null || unfit "Not installed: ${missing[*]}. Install them with this system's package manager, then run make again."
-    if [ "$(id -u)" = 0 ]; then as_root=()
-    elif sudo -n true 2>/dev/null; then as_root=(sudo -n)
-    else unfit "Not installed: ${missing[*]}. Install them with: sudo sh -c '$install'"
+as_root=()
+may_install() {
+    has apt-get || return
+    [ "$(id -u)" = 0 ] || { sudo -n true 2>/dev/null && as_root=(sudo -n); }
+}
+apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "$@" >"$log" 2>&1 </dev/null; }
+install="apt-get update && apt-get install -y --no-install-recommends"
+remedy() {
+    if has apt-get; then echo "Install them with: sudo sh -c '$install $*'"
+    else echo "Install them with this system's package manager, then run make again."
     fi
-    say "installing ${missing[*]}"
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive sh -c "$install" >"$log" 2>&1 </dev/null ||
-        failed "Installing ${missing[*]} failed; the command was: $install"
+}
+
+lacking=("${required[@]}" "${optional[@]}")
+if [ ${#lacking[@]} -eq 0 ]; then :
+elif may_install; then
+    say "installing ${lacking[*]}"
+    updated=yes
+    apt update || updated=
+    if [ ${#required[@]} -gt 0 ]; then
+        { [ -n "$updated" ] && apt install -y --no-install-recommends "${required[@]}"; } ||
+            failed "Installing ${required[*]} failed; the command was: $install ${required[*]}"
+    fi
+    for package in "${optional[@]}"; do # one by one, so that a package that this release lacks does not prevent the others
+        { [ -n "$updated" ] && apt install -y --no-install-recommends "$package"; } ||
+            say "going on without the optional package $package: $(tail -n 1 "$log")"
+    done
+elif [ ${#required[@]} -gt 0 ]; then
+    unfit "Not installed: ${lacking[*]}. $(remedy "${lacking[@]}")"
+else
+    say "Going on without the optional ${optional[*]}: some power cuts will be emulated. $(remedy "${optional[@]}")"
 fi
 
 major=$(java_major)
 [ -n "$major" ] || unfit "No Java that answers ${JAVA_HOME:+in JAVA_HOME=$JAVA_HOME }was found: install it with sudo apt-get install -y openjdk-17-jre-headless."
-[ "$major" -ge 17 ] || unfit "Java $major is too old: Kafka needs Java 17 or newer; install it with sudo apt-get install -y openjdk-17-jre-headless, or let JAVA_HOME point at one."
+[ "$major" -ge 17 ] || unfit "Java $major is too old: Kafka needs Java 17 or newer; install it with sudo apt-get install -y openjdk-17-jre-headless, or set JAVA_HOME to one."
 
 if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
     say "making .venv with Python $found"
     "$python" -m venv --clear .venv || unfit "Making .venv with $python failed; install python$found-venv (sudo apt-get install -y python$found-venv)."
 fi
-say "installing the pinned dependencies into .venv (a minute or two when they are not cached)"
+say "installing the pinned dependencies into .venv (one or two minutes if they are not cached)"
 pip=(.venv/bin/python -m pip install --disable-pip-version-check --editable '.[dev]')
 if [ -t 2 ]; then "${pip[@]}" >&2; else "${pip[@]}" --quiet >"$log" 2>&1; fi ||
-    failed "Installing the dependencies failed; is the package index reachable from here?"
+    failed "Installing the dependencies failed; check that the package index is reachable from here."
 
 say "resolving Kafka into ${ACKED_CACHE:-~/.cache/acked}"
 .venv/bin/python -m harness.artifacts
-say "laying down the classes that Spark loads, so that it starts in a third of the time"
+say "creating Spark's class-data archive, with which it starts in a third of the time"
 .venv/bin/python -m checkers.spark.class_data
 echo "$key" >"$stamp"

@@ -1,4 +1,4 @@
-"""Waiting for an observed condition: with a deadline, a sentence, and the last observation on time-out."""
+"""Waiting for a condition, with a deadline and an error that shows the last observation."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def wait_until(
     abort: Callable[[], None] | None = None,
     ignoring: tuple[type[Exception], ...] = (),
 ) -> T:
-    """Call ``observe`` until ``accept`` likes what it returns, and return that.
+    """Call ``observe`` every ``poll_s`` until ``accept`` is true of its result, and return that result.
 
-    ``awaiting`` finishes the sentence "waited ... for"; ``abort`` is called before each poll and may
-    raise to end the wait early (a process died, the user pressed Ctrl-C).
-    Connection errors of ``observe``, and those in ``ignoring``, count as "not yet".
+    ``awaiting`` completes the sentence "Timed out waiting for ...". ``abort`` is called before each poll and
+    may raise an error to end the wait early (a process has died, the user has pressed Ctrl-C). If ``observe``
+    raises OSError or an error in ``ignoring``, the condition is not met yet.
 
-    Raises WaitTimeoutError with the last observation after ``within_s`` seconds.
+    Raises WaitTimeoutError, with the last observation, after ``within_s`` seconds.
     """
-    last: list[object] = ["nothing yet"]
+    last: list[object] = ["nothing"]
     transient: tuple[type[Exception], ...] = (OSError, *ignoring)
 
     def attempt() -> tuple[bool, T | None]:
@@ -56,6 +56,6 @@ def wait_until(
     except RetryError:
         waited = time.monotonic() - started
         raise WaitTimeoutError(
-            f"Waited {waited:.1f} s for {awaiting}, in vain; last seen: {last[0]!r}."
+            f"Timed out after {waited:.1f} s waiting for {awaiting}; last observation: {last[0]!r}."
         ) from None
     return cast(T, outcome[1])

@@ -1,5 +1,5 @@
-"""Faults: links, processes, disks and operator actions, each proven to have taken effect.
+"""Faults of links, processes and disks, and operator actions; each is proven to have its effect.
 
-Runs in the harness's process. `nemesis.Nemesis` (in `nemesis.nemesis`) is what a scenario uses. Imports
-`harness`, never clients or checkers.
+A scenario uses `nemesis.nemesis.Nemesis`. Runs in the harness's process. Imports `harness`, never clients or
+checkers.
 """

@@ -1,7 +1,7 @@
 """The life of a fault: inject, verify, heal, verify; four moments in the history; a context manager.
 
-A fault is written down as injected only after it acted and was seen to bite. One that did not bite, or
-that could not be healed, raises InvalidRunError: such a run proves nothing.
+A fault is recorded as injected only after its effect was observed. One that has no effect, or that cannot be
+healed, raises InvalidRunError: such a run proves nothing.
 """
 
 from __future__ import annotations
@@ -12,10 +12,14 @@ from types import TracebackType
 from typing import Literal, Protocol, Self
 
 from harness.clock import now_ns
-from harness.errors import AckedError
+from harness.errors import AckedError, UsageError
 from harness.history.journal import Journal
+from harness.history.schema import MECHANISMS
 
 Kind = Literal["link", "degrade", "process", "storage", "operator"]
+Targets = Mapping[str, object]
+"""What a fault acts on, by exact names. `hosts` (`broker1`), `links` (`broker1 -> broker2:9092`) and
+`partitions` (`t/0`) are lists; further keys hold details (a signal, a percentage). Written as JSON."""
 State = Literal["new", "injecting", "injected", "healing", "healed", "failed"]
 Evidence = Mapping[str, object]
 
@@ -32,43 +36,52 @@ class Fault(Protocol):
         """Its family, as in the `faults` table."""
 
     @property
+    def mechanism(self) -> str:
+        """What it does: one of `harness.history.schema.MECHANISMS`."""
+
+    @property
     def undoable(self) -> bool:
-        """It can be healed now. A killed process with nobody to restart it cannot, wiped data never can."""
+        """It can be healed now. A killed process that nobody restarts cannot, wiped data never can."""
 
     @property
     def ends_processes(self) -> bool:
         """It is over when the processes that it ended run again, whoever starts them."""
 
-    def targets(self) -> object:
-        """The links, hosts or replicas it names; must be expressible in JSON."""
+    def targets(self) -> Targets:
+        """The hosts, links or partitions that it acts on."""
 
     def inject(self) -> None:
         """Act."""
 
     def verify(self) -> Evidence:
-        """What proves that it bites. Raises InvalidRunError if it does not."""
+        """Return the proof of its effect. Raises InvalidRunError if it has none."""
 
     def heal(self) -> None:
-        """Undo; must work twice, after an `inject` that failed half-way, and without any."""
+        """Undo. Must work twice, after an `inject` that failed half-way, and without any `inject`."""
 
     def verify_healed(self) -> Evidence:
-        """What proves that nothing is left. Raises InvalidRunError if something is."""
+        """Return the proof that nothing is left of it. Raises InvalidRunError if something is."""
 
 
 class Injection:
     """One fault of one run. `with` injects and heals; `inject` and `heal` do the same by hand."""
 
     def __init__(self, number: int, fault: Fault, journal: Journal) -> None:
-        """``number`` is the fault's number in the run."""
+        """``number`` is the fault's number in the run. Raises UsageError for an unknown mechanism."""
+        if fault.mechanism not in MECHANISMS:
+            raise UsageError(
+                f"The fault {fault.name!r} has the mechanism {fault.mechanism!r}; say one of "
+                f"{', '.join(MECHANISMS)}."
+            )
         self.number = number
         self.fault = fault
         self.state: State = "new"
         self.evidence: Evidence = {}
-        """What proved that it bit, once it is injected."""
+        """The proof of its effect, once it is injected."""
         self._journal = journal
 
     def inject(self) -> Self:
-        """Act, verify, record. A second call while it is in force changes nothing."""
+        """Inject, verify, record. Has no effect while the fault is in force."""
         if self.state == "injected":
             return self
         self._moment("injecting")
@@ -77,7 +90,7 @@ class Injection:
         try:
             self.fault.inject()
             self.evidence = self.fault.verify()
-            json.dumps(self.evidence)  # whatever is no data (a function, say) is no evidence either
+            json.dumps(self.evidence)  # what is no data (a function, for example) is no evidence either
             done = True
         except AckedError as error:
             reason = error.message
@@ -90,7 +103,7 @@ class Injection:
         return self
 
     def heal(self) -> None:
-        """Undo, verify, record. Without effect when nothing is in force, or nothing can be undone."""
+        """Heal, verify, record. Has no effect if the fault is not in force or cannot be undone."""
         if self.state == "failed":
             self.fault.heal()
         if self.state != "injected" or not self.fault.undoable:
@@ -142,13 +155,14 @@ class Injection:
             fault=self.number,
             name=self.fault.name,
             kind=self.fault.kind,
+            mechanism=self.fault.mechanism,
             moment=moment,
             **row,
         )
 
 
 class Action:
-    """A fault made of callables, done once and never undone: operator actions, damaged data."""
+    """A fault made of callables that acts once and is never undone: operator actions, damaged data."""
 
     undoable = False
     ends_processes = False
@@ -156,17 +170,20 @@ class Action:
     def __init__(
         self,
         name: str,
+        *,
         kind: Kind,
-        targets: object,
+        mechanism: str,
+        targets: Targets,
         act: Callable[[], None],
         verify: Callable[[], Evidence],
     ) -> None:
         """``verify`` must raise InvalidRunError if ``act`` had no effect."""
         self.name = name
         self.kind: Kind = kind
+        self.mechanism = mechanism
         self._targets, self._act, self._verify = targets, act, verify
 
-    def targets(self) -> object:
+    def targets(self) -> Targets:
         """As given."""
         return self._targets
 

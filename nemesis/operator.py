@@ -1,6 +1,6 @@
-"""What an operator does to a running cluster: elections, reassignments, a new controller.
+"""Operator actions on a running cluster: elections, reassignments, a new controller.
 
-Each acts at once, and is recorded as injected when the metadata store shows its effect.
+Each acts now, and is recorded as injected when the metadata store shows its effect.
 """
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeVar
 
-from kazoo.client import KazooClient
-
-from harness.cluster.model import Cluster, PartitionState, told
+from harness.cluster.model import Cluster, first_answer
 from harness.errors import InvalidRunError, WaitTimeoutError
+from harness.kafka.model import ELECTION_NOT_NEEDED, Address, PartitionState, TopicPartition
 from harness.kafka.wire.admin import (
     Outcome,
     alter_partition_reassignments,
@@ -20,35 +19,34 @@ from harness.kafka.wire.admin import (
 from harness.kafka.wire.dialect import MODERN, Dialect
 from harness.waiting import wait_until
 from harness.zookeeper.four_letter import watchers
-from harness.zookeeper.operations import delete_controller
-from nemesis.fault import Action, Evidence, Injection
-from nemesis.roster import Roster
+from harness.zookeeper.session import ZooKeeperSession
+from nemesis.fault import Action, Evidence, Injection, Targets
+from nemesis.registry import FaultRegistry
 
 T = TypeVar("T")
 _EFFECT_WITHIN_S = 15.0
-_64_BITS = (1 << 64) - 1
 _CONTROLLER_TRIES = 25
-_ELECTION_NOT_NEEDED = 84
 
 
 class Operator:
     """Operator actions on one cluster."""
 
-    def __init__(self, roster: Roster, cluster: Cluster, dialect: Dialect = MODERN) -> None:
+    def __init__(self, registry: FaultRegistry, cluster: Cluster, dialect: Dialect = MODERN) -> None:
         """Reached as `Nemesis.operator(cluster, dialect)`."""
-        self._roster, self._cluster, self._dialect = roster, cluster, dialect
+        self._registry, self._cluster, self._dialect = registry, cluster, dialect
 
     def act(
         self,
         name: str,
-        targets: object,
+        *,
+        targets: Targets,
         action: Callable[[], object],
         observe: Callable[[], T],
         accept: Callable[[T], bool],
-        *,
+        mechanism: str = "other",
         within_s: float = _EFFECT_WITHIN_S,
     ) -> Injection:
-        """Do anything, and wait until ``observe`` shows its effect; InvalidRunError if it never does."""
+        """Do anything, and wait until ``observe`` shows its effect. Raises InvalidRunError if it has none."""
 
         def verify() -> Evidence:
             try:
@@ -59,8 +57,15 @@ class Operator:
                 raise InvalidRunError(f"The action {name!r} had no effect: {error.message}") from error
             return {"seen": str(seen)}
 
-        fault = Action(name, "operator", targets, lambda: _ignore(action()), verify)
-        return self._roster.add(fault).inject()
+        fault = Action(
+            name,
+            kind="operator",
+            mechanism=mechanism,
+            targets=targets,
+            act=lambda: _ignore(action()),
+            verify=verify,
+        )
+        return self._registry.add(fault).inject()
 
     def elect(
         self,
@@ -70,53 +75,68 @@ class Operator:
         kind: Literal["preferred", "unclean"] = "preferred",
         leader: str = "",
     ) -> Injection:
-        """Elect the preferred leader, or any live replica whether in sync or not.
+        """Elect the preferred leader, or any live replica, in sync or not.
 
-        ``leader`` is the host that must lead afterwards; without it, anybody.
+        ``leader`` is the host that must lead afterwards; by default, any.
         """
-        wanted = self._roster.topology.host(leader).node_id if leader else None
+        wanted = self._registry.topology.host(leader).node_id if leader else None
 
         def ask() -> None:
-            answers = elect_leaders(self._controller(), [(topic, partition)], kind, dialect=self._dialect)
+            key = TopicPartition(topic, partition)
+            answers = elect_leaders(self._controller(), [key], kind, dialect=self._dialect)
             self._check(f"{kind} election of {topic}/{partition}", answers.values())
 
         def led(state: PartitionState | None) -> bool:
             return state is not None and state.leader >= 0 and wanted in (None, state.leader)
 
         name = f"elect {kind} leader of {topic}/{partition}"
-        return self.act(name, [f"{topic}/{partition}"], ask, self._observe(topic, partition), led)
+        return self.act(
+            name,
+            mechanism=f"elect_{kind}",
+            targets={"partitions": [f"{topic}/{partition}"]},
+            action=ask,
+            observe=self._observe(topic, partition),
+            accept=led,
+        )
 
     def reassign(
         self, topic: str, replicas: Sequence[int], partition: int = 0, *, within_s: float = 30.0
     ) -> Injection:
-        """New replicas, or the same in another order: that bumps the leader epoch and frees a stuck ISR."""
+        """Assign other replicas, or the same in another order; either raises the leader epoch."""
         before = self._cluster.partition(topic, partition)
 
         def ask() -> None:
-            wish = {(topic, partition): list(replicas)}
+            wish = {TopicPartition(topic, partition): list(replicas)}
             answers = alter_partition_reassignments(self._controller(), wish, dialect=self._dialect)
             self._check(f"reassignment of {topic}/{partition} to {list(replicas)}", answers.values())
 
         def done(state: PartitionState | None) -> bool:
-            changed = before is None or state is None or state.epoch != before.epoch
+            changed = before is None or state is None or state.leader_epoch != before.leader_epoch
             return state is not None and changed and set(state.isr) == set(replicas)
 
         name = f"reassign {topic}/{partition} to {list(replicas)}"
-        observe = self._observe(topic, partition)
-        return self.act(name, [f"{topic}/{partition}"], ask, observe, done, within_s=within_s)
+        return self.act(
+            name,
+            mechanism="reassign",
+            targets={"partitions": [f"{topic}/{partition}"], "replicas": list(replicas)},
+            action=ask,
+            observe=self._observe(topic, partition),
+            accept=done,
+            within_s=within_s,
+        )
 
-    def delete_controller(self, client: KazooClient, *, becomes: str = "") -> Injection:
-        """Delete `/controller` so that the brokers race for it; ``becomes`` repeats until that host wins."""
-        wanted = self._roster.topology.host(becomes).node_id if becomes else None
-        first = _controller_epoch(client)
+    def delete_controller(self, session: ZooKeeperSession, *, becomes: str = "") -> Injection:
+        """Delete `/controller` so that the brokers race for it; with ``becomes``, until that host wins."""
+        wanted = self._registry.topology.host(becomes).node_id if becomes else None
+        first = session.controller_epoch()
 
         def race() -> None:
             for _ in range(_CONTROLLER_TRIES):
-                epoch = _controller_epoch(client)
-                self._wait_for_watches(client, "/controller")
-                delete_controller(client)
+                epoch = session.controller_epoch()
+                self._wait_for_watches(session, "/controller")
+                session.delete_controller()
                 wait_until(
-                    lambda epoch=epoch: _controller_epoch(client) > epoch,  # type: ignore[misc]
+                    lambda epoch=epoch: session.controller_epoch() > epoch,  # type: ignore[misc]
                     within_s=_EFFECT_WITHIN_S,
                     awaiting="another controller epoch",
                     poll_s=0.01,
@@ -128,57 +148,50 @@ class Operator:
         name = f"make {becomes} controller" if becomes else "delete /controller"
         return self.act(
             name,
-            ["/controller"],
-            race,
-            lambda: (_controller_epoch(client), self._cluster.controller()),
-            lambda seen: seen[0] > first and seen[1] is not None and wanted in (None, seen[1]),
+            mechanism="move_controller",
+            targets={"hosts": [becomes] if becomes else [], "znodes": ["/controller"]},
+            action=race,
+            observe=lambda: (session.controller_epoch(), self._cluster.controller()),
+            accept=lambda seen: seen[0] > first and seen[1] is not None and wanted in (None, seen[1]),
         )
 
-    def _wait_for_watches(self, client: KazooClient, path: str) -> None:
-        """Wait until every registered broker watches a znode: a deletion that nobody sees is never mended.
+    def _wait_for_watches(self, session: ZooKeeperSession, path: str) -> None:
+        """Wait until every registered broker watches a znode: a broker misses a deletion without a watch.
 
-        A broker that was told of a znode's creation watches it again only when it has dealt with that, and
-        the new controller only when it has taken over. The harness's own sessions watch too.
+        A broker watches a znode again only after it has handled the znode's creation, and the new controller
+        only after it has taken over. The harness's own sessions have watches too.
         """
-        nodes = [node.address for node in self._roster.topology.role("zookeeper")]
+        nodes = [node.zookeeper_address for node in self._registry.topology.role("zookeeper")]
         wait_until(
             lambda: frozenset().union(*(watchers(node, path) for node in nodes)),
-            accept=lambda watching: _sessions(client) <= watching,
+            accept=lambda watching: session.broker_sessions() <= watching,
             within_s=_EFFECT_WITHIN_S,
             awaiting=f"every registered broker to watch {path}",
             poll_s=0.05,
         )
 
-    def _controller(self) -> tuple[str, int]:
-        """Whom to ask: the broker that is controller, or where quorum nodes are, any broker that runs."""
-        number = told(self._cluster.controller, "a controller")
+    def _controller(self) -> Address:
+        """Address for operator requests: the controller, or on KRaft any broker that runs."""
+        number = first_answer(self._cluster.controller, "a controller")
         if number is None:
-            raise InvalidRunError("There is no controller now that could be asked for anything.")
-        brokers = [b for b in self._roster.topology.role("broker") if self._roster.lab.alive(b.name)]
+            raise InvalidRunError("There is no controller that could take an operator request.")
+        brokers = [b for b in self._registry.topology.role("broker") if self._registry.lab.alive(b.name)]
         chosen = [b for b in brokers if b.node_id == number] or brokers
         if not chosen or (self._cluster.mode == "zookeeper" and chosen[0].node_id != number):
-            raise InvalidRunError(f"The controller, broker {number}, does not run, so it cannot be asked.")
-        return chosen[0].address, 9092
+            raise InvalidRunError(
+                f"The controller, broker {number}, does not run, so it cannot take a request."
+            )
+        return chosen[0].broker_address
 
     def _observe(self, topic: str, partition: int) -> Callable[[], PartitionState | None]:
         return lambda: self._cluster.partition(topic, partition)
 
     def _check(self, what: str, outcomes: Iterable[Outcome]) -> None:
         for outcome in outcomes:
-            if outcome.error not in (0, _ELECTION_NOT_NEEDED):
+            if outcome.error not in (0, ELECTION_NOT_NEEDED):
                 raise InvalidRunError(
                     f"The {what} was refused with Kafka's error {outcome.error} {outcome.message}.".rstrip()
                 )
-
-
-def _controller_epoch(client: KazooClient) -> int:
-    return int(client.get("/controller_epoch")[0])
-
-
-def _sessions(client: KazooClient) -> frozenset[str]:
-    """Sessions (hexadecimal) of the registered brokers: each owns its registration."""
-    found = (client.exists(f"/brokers/ids/{name}") for name in client.get_children("/brokers/ids"))
-    return frozenset(f"0x{stat.ephemeralOwner & _64_BITS:x}" for stat in found if stat is not None)
 
 
 def _ignore(_: object) -> None:

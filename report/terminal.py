@@ -1,14 +1,17 @@
-"""The verdict in a terminal: claims with the article's words, fates, findings, and where the run is."""
+"""The verdict of one run in the terminal: claims, fates, findings, and where the run folder is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from harness.errors import AckedError
 
 _STATUS_STYLE = {
     "confirmed": "green",
@@ -23,7 +26,7 @@ _VERDICT_STYLE = {
     "invalid": "bold red",
     "crashed": "bold red",
 }
-SHOWN_FINDINGS = 5
+SHOWN_GROUPS = 8
 
 
 def show(judgement: Mapping[str, Any], console: Console | None = None) -> None:
@@ -47,6 +50,14 @@ def _short(path: str) -> str:
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
+def show_error(error: AckedError, console: Console | None = None) -> None:
+    """Print an error to stderr: its sentence, with the detail below."""
+    out = console or Console(stderr=True, highlight=False)
+    out.print(f"[bold red]acked:[/] {escape(error.message)}", soft_wrap=True)
+    if error.detail:
+        out.print(escape(error.detail), style="dim", soft_wrap=True)
+
+
 def show_durations(durations: Mapping[str, float], console: Console | None = None) -> None:
     """Print how long each phase of the run took, in seconds."""
     out = console or Console(highlight=False)
@@ -62,16 +73,20 @@ def _claims(claims: Sequence[Mapping[str, Any]], out: Console) -> None:
         status = str(claim["status"])
         mark = "[green]✓[/]" if claim["as_declared"] else "[bold red]✗[/]"
         style = _STATUS_STYLE.get(status, "")
-        section = escape(f"({claim['section']})")
+        kind = ", precondition" if claim.get("precondition") else ""
+        section = escape(f"({claim['section']}{kind})")
         out.print(
             f" {mark} [{style}]{status:<14}[/] {escape(claim['says'])} [dim]{section}[/]", soft_wrap=True
         )
         out.print(f"     [dim]observed:[/] {escape(str(claim['observed']))}", soft_wrap=True)
-        erratum = claim.get("erratum")
-        if erratum:
+        either = claim.get("either")
+        instead = claim.get("erratum") or (
+            either if either and claim.get("occurred") == either["says"] else None
+        )
+        if instead:
             out.print(
-                f"     [dim]instead:[/]  {escape(erratum['says'])} "
-                f"[dim]because {escape(erratum['because'])}[/]",
+                f"     [dim]instead:[/]  {escape(instead['says'])} "
+                f"[dim]because {escape(instead['because'])}[/]",
                 soft_wrap=True,
             )
 
@@ -89,7 +104,7 @@ def _fates(judgement: Mapping[str, Any], out: Console) -> None:
         table.add_column(fate.replace("_", " "), justify="right")
     writers: dict[tuple[str, str, str], dict[str, int]] = {}
     for row in rows:
-        acks = "all" if row.get("acks") == -1 else str(row.get("acks", ""))
+        acks = {-1: "all", None: ""}.get(row.get("acks"), str(row.get("acks")))
         key = (str(row.get("writer_name") or ""), str(row.get("az") or ""), acks)
         counts = writers.setdefault(key, {})
         counts[row["fate"]] = counts.get(row["fate"], 0) + int(row["count"])
@@ -98,42 +113,78 @@ def _fates(judgement: Mapping[str, Any], out: Console) -> None:
     out.print(table)
 
 
+@dataclass
+class _Group:
+    """Findings that a reader can take as one: of one class, with one cause, all expected or none."""
+
+    name: str
+    cause: str
+    expected: bool
+    example: Mapping[str, Any]
+    count: int = 0
+
+
+def _grouped(findings: Sequence[Mapping[str, Any]]) -> list[_Group]:
+    """Groups of findings, unexpected ones first, then the largest."""
+    groups: dict[tuple[str, str, bool], _Group] = {}
+    for finding in findings:
+        name, cause = str(finding.get("class")), str(finding.get("cause") or "")
+        expected = bool(finding.get("expected"))
+        group = groups.setdefault((name, cause, expected), _Group(name, cause, expected, finding))
+        group.count += 1
+    return sorted(groups.values(), key=lambda group: (group.expected, -group.count))
+
+
 def _findings(judgement: Mapping[str, Any], out: Console) -> None:
     totals: Mapping[str, int] = judgement.get("findings_by_class") or {}
     if not totals:
         out.print("\nFindings: none")
         return
-    listed = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sorted(totals.items()))
-    out.print(f"\n[bold]Findings[/]: {escape(listed)}")
-    sample = judgement.get("findings") or ()
-    shown = sorted(sample, key=lambda finding: bool(finding.get("expected")))[:SHOWN_FINDINGS]
-    for finding in shown:
-        mark = "[dim]expected[/]  " if finding.get("expected") else "[bold red]UNEXPECTED[/]"
-        out.print(f" {mark} {escape(describe(finding))}", soft_wrap=True)
-    total = sum(totals.values())
-    if total > len(shown):
-        out.print(f" [dim]... and {total - len(shown)} more in findings.parquet[/]")
+    out.print(
+        f"\n[bold]Findings[/]: {escape(', '.join(_count(n, name) for name, n in sorted(totals.items())))}"
+    )
+    sample: Sequence[Mapping[str, Any]] = judgement.get("findings") or ()
+    groups = _grouped(sample)
+    complete = len(sample) == sum(totals.values())
+    for group in groups[:SHOWN_GROUPS]:
+        mark = "[dim]expected[/]  " if group.expected else "[bold red]UNEXPECTED[/]"
+        number = _count(group.count, group.name)
+        if not complete:  # the judgement holds a sample
+            number = f"at least {number}"
+        cause = f": {group.cause}" if group.cause else ""
+        out.print(f" {mark} {escape(number + cause)}", soft_wrap=True)
+        introduction = "for example " if group.count > 1 or not complete else ""
+        out.print(f"            {introduction}{escape(describe(group.example))}", soft_wrap=True)
+    if len(groups) > SHOWN_GROUPS:
+        left = sum(group.count for group in groups[SHOWN_GROUPS:])
+        out.print(f" [dim]... and {left} more, of other classes or causes[/]")
+    if not complete or len(groups) > SHOWN_GROUPS:
+        out.print(" [dim]findings.parquet in the run folder holds them all[/]")
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name.replace('_', ' ')}"
 
 
 def describe(finding: Mapping[str, Any]) -> str:
-    """One finding in one line."""
-    where = f"{finding.get('topic')}/{finding.get('partition')}"
+    """The record that a finding is about, and what is known about it."""
     what = "record"
     if finding.get("writer") is not None:
-        what = f"message {finding.get('label') or ''}".rstrip() + f" ({finding['writer']}:{finding['seq']})"
-    text = f"{str(finding.get('class')).replace('_', ' ')}: {what} in {where}"
+        label = f"{finding['label']} " if finding.get("label") else ""
+        what = f"message {label}({finding['writer']}/{finding['seq']})"
+    text = f"{what} in {finding.get('topic')}/{finding.get('partition')}"
     if finding.get("offset") is not None:
         text += f" at offset {finding['offset']}"
     if finding.get("epoch") is not None:
-        text += f" epoch {finding['epoch']}"
+        text += f" in epoch {finding['epoch']}"
+    if finding.get("acked_by") is not None or finding.get("acked_s") is not None:
+        text += ", acknowledged"
     if finding.get("acked_by") is not None:
-        text += f", acknowledged by broker{finding['acked_by']}"
+        text += f" by broker{finding['acked_by']}"
     if finding.get("acked_s") is not None:
         text += f" at {finding['acked_s']:.2f} s"
     if finding.get("fault"):
         text += f" during `{finding['fault']}`"
     if finding.get("last_broker") is not None:
         text += f", last seen on broker{finding['last_broker']}"
-    if finding.get("cause"):
-        text += f" — {finding['cause']}"
     return text

@@ -11,19 +11,19 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from checkers.verdict import NOT_JUDGED
 from harness.errors import EXIT_USAGE, AckedError, BadDataError
 from harness.kafka.versions import version_key
 from harness.run.catalogue import all_scenarios
-from harness.series.rows import (
-    Row,
-    alike_at_the_end,
-    by_key,
-    read_rows,
+from harness.series.plan import Cell
+from harness.series.summary import (
+    RunSummary,
+    add_up,
+    by_cell,
+    read_summaries,
+    same_at_the_end,
     same_claims,
-    span,
-    verdicts,
 )
+from report.series import claims, span, verdicts
 
 DOCS = Path(__file__).parent.parent / "docs"
 CATALOGUE, VERSIONS = DOCS / "repeats.md", DOCS / "repeats-kraft.md"
@@ -45,18 +45,24 @@ _HEADINGS = (
 )
 
 
-def document_of(row: Row) -> Path:
+def document_of(row: RunSummary) -> Path:
     """ZooKeeper clusters on the scenario's own version make one document; KRaft and other versions the other."""
     scenario = all_scenarios().get(row.scenario)
     own = scenario is None or (row.version, row.mode) == (scenario.kafka, scenario.mode)
     return CATALOGUE if own and row.mode == "zookeeper" else VERSIONS
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[RunSummary]) -> str:
     """What the rows add up to: one line for each scenario, version and mode."""
     order = {name: number for number, name in enumerate(all_scenarios())}
-    found = by_key(rows)
-    keys = sorted(found, key=lambda key: (order.get(key[0], len(order)), key[2], version_key(key[1]), key[1]))
+    found = by_cell(rows)
+    cells = sorted(
+        found,
+        key=lambda cell: (
+            *(order.get(cell.scenario, len(order)), cell.mode),
+            *(version_key(cell.version), cell.version),
+        ),
+    )
     declared = sum(row.verdict == "as declared" for row in rows)
     days = sorted({row.ended[:10] for row in rows if row.ended})
     when = f", {days[0]} to {days[-1]}" if len(days) > 1 else f", {days[0]}" if days else ""
@@ -65,28 +71,33 @@ def table(rows: Sequence[Row]) -> str:
             f"{len(rows)} runs{when}; {declared} of them as declared.\n",
             f"| {' | '.join(_HEADINGS)} |",
             "|" + "---|" * len(_HEADINGS),
-            *(_line(key, found[key]) for key in keys),
+            *(_line(cell, found[cell]) for cell in cells),
         )
     )
 
 
-def _line(key: tuple[str, str, str], rows: Sequence[Row]) -> str:
-    judged = [row for row in rows if row.verdict not in NOT_JUDGED]
-    told = ["–"] * 6
-    if judged:
-        counts = sorted({row.counts for row in judged})
-        told = [
+def _line(cell: Cell, rows: Sequence[RunSummary]) -> str:
+    totals = add_up(rows)
+    figures = ["–"] * 6
+    if totals.claims:
+        judged = [row for row in rows if row.judged]
+        figures = [
             "yes" if same_claims(judged) else f"no: {', '.join(_flickering(judged))}",
-            "; ".join(f"{yes} / {no}" + (f" / {rest} open" if rest else "") for yes, no, rest in counts),
-            span(row.lost for row in judged),
-            span(row.duplicated for row in judged),
-            span(row.moved for row in judged),
-            span(round(row.seconds) for row in judged),
+            claims(totals),
+            *(span(pair) for pair in (totals.lost, totals.duplicated, totals.moved, totals.seconds)),
         ]
-    return f"| {' | '.join((*key, str(len(rows)), verdicts(rows, len(rows)), str(alike_at_the_end(rows)), *told))} |"
+    first = (
+        cell.scenario,
+        cell.version,
+        cell.mode,
+        str(len(rows)),
+        verdicts(totals),
+        str(same_at_the_end(rows)),
+    )
+    return f"| {' | '.join((*first, *figures))} |"
 
 
-def _flickering(rows: Sequence[Row]) -> list[str]:
+def _flickering(rows: Sequence[RunSummary]) -> list[str]:
     """Claims that were not the same in all runs."""
     names = sorted({name for row in rows for name in row.claims})
     return [name for name in names if len({row.claims.get(name) for row in rows}) > 1]
@@ -107,7 +118,7 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr.write(f"{__doc__}")
         return EXIT_USAGE
     try:
-        rows = read_rows(map(Path, argv))
+        rows = read_summaries(map(Path, argv))
         for file in (CATALOGUE, VERSIONS):
             mine = [row for row in rows if document_of(row) == file]
             if mine:

@@ -1,22 +1,22 @@
-"""Steps that several cases share: seeding, preconditions, and waits for what brokers log or believe."""
+"""Steps that several scenarios share: seeding, preconditions, and waits for what brokers log or believe."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from harness.errors import InvalidRunError, WaitTimeoutError
-from harness.kafka.wire.admin import NewTopic, create_topics
+from harness.kafka.model import Topic
+from harness.kafka.wire.admin import create_topics
 from harness.run.stage import Stage
-from harness.scenario import Topic
 from harness.waiting import wait_until
 
 SESSION_S = 15.0
-"""Deadline for what a ZooKeeper session's end decides (4 s in the base configuration)."""
+"""Deadline for what follows from the end of a ZooKeeper session (4 s in the base configuration)."""
 SHRINK_S = 20.0
-"""Deadline for what replica.lag.time.max.ms decides (6 s, looked at every 3 s)."""
+"""Deadline for what follows from replica.lag.time.max.ms (6 s, checked every 3 s)."""
 CONVERGE_S = 40.0
 _SEED_S = 10.0
-"""Followers of a cluster that has just started on a busy machine take their time."""
+"""Followers of a cluster that has just started on a busy machine may need seconds for the first fetch."""
 
 
 def pins(*brokers: int, to: Iterable[int]) -> Mapping[str, tuple[str, ...]]:
@@ -26,7 +26,7 @@ def pins(*brokers: int, to: Iterable[int]) -> Mapping[str, tuple[str, ...]]:
 
 
 def one_or_two_in_sync(one: str, two: str) -> tuple[Topic, Topic]:
-    """A topic twice: acks=all is answered by whoever is in sync, or it takes two (min.insync.replicas)."""
+    """The same topic twice: with min.insync.replicas=1 and with 2."""
     first, second = (
         Topic(name, (1, 2, 3), config={"min.insync.replicas": least})
         for name, least in ((one, "1"), (two, "2"))
@@ -35,13 +35,13 @@ def one_or_two_in_sync(one: str, two: str) -> tuple[Topic, Topic]:
 
 
 def require(holds: bool, sentence: str) -> None:
-    """A precondition: without it the run would judge another situation."""
+    """Check a precondition. Raises InvalidRunError if it does not hold: the run would judge something else."""
     if not holds:
         raise InvalidRunError(f"A precondition does not hold: {sentence}; the run proves nothing.")
 
 
 def seed(stage: Stage, *topics: str, leader: str = "broker1", labels: Iterable[str] = ("a", "b")) -> None:
-    """Two acknowledged messages on every replica, committed, before anything breaks; checks who leads."""
+    """Check who leads, then have messages acknowledged and replicated everywhere before anything breaks."""
     az = stage.lab.topology.host(leader).az
     writer = stage.writer(az, f"{az}-seed", leader, acks=-1, request_timeout_s=_SEED_S)
     for topic in topics:
@@ -82,10 +82,10 @@ def wait_for_controller(stage: Stage, *, not_on: str, within_s: float = SESSION_
 
 
 def wait_unregistered(stage: Stage, *hosts: str, within_s: float = SESSION_S) -> None:
-    """Wait until the metadata store has forgotten brokers (their session ended)."""
+    """Wait until brokers are no longer registered in the metadata store (their session ended)."""
     numbers = {stage.lab.topology.host(host).node_id for host in hosts}
     wait_until(
-        lambda: not numbers & stage.cluster.registered(),
+        lambda: (known := stage.cluster.registered()) is not None and not numbers & known,
         within_s=within_s,
         awaiting=f"{', '.join(hosts)} to lose their registration",
         abort=stage.cluster.check_alive,
@@ -93,10 +93,10 @@ def wait_unregistered(stage: Stage, *hosts: str, within_s: float = SESSION_S) ->
 
 
 def wait_registered(stage: Stage, *hosts: str, within_s: float = SESSION_S) -> None:
-    """Wait until the metadata store knows brokers (again)."""
+    """Wait until brokers are registered in the metadata store."""
     numbers = {stage.lab.topology.host(host).node_id for host in hosts}
     wait_until(
-        lambda: numbers <= stage.cluster.registered(),
+        lambda: numbers <= (stage.cluster.registered() or frozenset()),
         within_s=within_s,
         awaiting=f"{', '.join(hosts)} to be registered",
         abort=stage.cluster.check_alive,
@@ -104,7 +104,7 @@ def wait_registered(stage: Stage, *hosts: str, within_s: float = SESSION_S) -> N
 
 
 def wait_elected(stage: Stage, topic: str, leader: str, *, within_s: float = SESSION_S) -> bool:
-    """Wait for an election that the settings under test may forbid; false if it did not come."""
+    """Wait for an election that the settings under test may forbid; false if there was none."""
     try:
         stage.wait_for_leader(topic, on=leader, within_s=within_s)
     except WaitTimeoutError:
@@ -120,7 +120,7 @@ def wait_view(
 
     def believes() -> bool:
         said = views.partition(topic)
-        return said is not None and said.leader == leader and epoch in (None, said.epoch)
+        return said is not None and said.leader == leader and epoch in (None, said.leader_epoch)
 
     wait_until(believes, within_s=within_s, awaiting=f"{broker} to believe that broker{leader} leads {topic}")
 
@@ -146,7 +146,7 @@ def wait_log(stage: Stage, host: str, *needles: str, more_than: int = 0, within_
 
 
 def wait_isr_committed(stage: Stage, leader: str, topic: str, isr: Iterable[int]) -> None:
-    """Wait until the leader itself has taken in a changed ISR.
+    """Wait until the leader itself works with a changed ISR, as its log says.
 
     It does so some milliseconds after the metadata store changed. A lone write in between is appended
     under the old ISR, and nothing completes it when the new one arrives (KAFKA-13091).
@@ -162,13 +162,36 @@ def wait_isr_committed(stage: Stage, leader: str, topic: str, isr: Iterable[int]
     wait_until(
         committed,
         within_s=5,
-        awaiting=f"{leader} to take in the ISR {sorted(members)} of {topic}",
+        awaiting=f"{leader} to work with the ISR {sorted(members)} of {topic}",
         abort=stage.cluster.check_alive,
     )
 
 
+def stand(stage: Stage, since: int, for_s: float) -> None:
+    """Let a situation stand until so many seconds have passed since a mark (its time in ns).
+
+    For what must not happen: the window has to be longer than what would make it happen.
+    """
+    wait_until(
+        lambda: stage.since(since) >= for_s,
+        within_s=for_s + 5,
+        awaiting=f"the situation to have stood for {for_s:g} s",
+        abort=stage.cluster.check_alive,
+    )
+
+
+def read_in_vain(stage: Stage, az: str, topic: str, *brokers: str, mark: str, within_s: float = 4.0) -> None:
+    """Let a consumer in one AZ try to read a topic; a mark says how many records it was handed, and why.
+
+    Give two ``brokers`` at least to bootstrap from: of one alone it would ask for the records, too.
+    """
+    result = stage.read(az, topic, *brokers, within_s=within_s)
+    why = "; ".join(text for _, text in result.errors) or "no answer"
+    stage.mark(mark, f"{result.count} records for a consumer in {az}: {why}")
+
+
 def elect_preferred(stage: Stage, topic: str, leader: str) -> None:
-    """Have the preferred replica, which is on ``leader``, elected; returns when the history knows."""
+    """Elect the preferred replica, which is on ``leader``; returns when the observer has seen it lead."""
     stage.nemesis.operator(stage.cluster, stage.dialect).elect(topic, leader=leader)
     stage.wait_for_leader(topic, on=leader)
 
@@ -178,28 +201,32 @@ def high_watermark(stage: Stage, broker: str, topic: str) -> int:
     return stage.own_log(broker, topic).high_watermark
 
 
-def log_length(stage: Stage, broker: str, topic: str) -> int:
-    """How many messages a replica holds."""
-    return stage.own_log(broker, topic).parsed.next_offset or 0
+def log_end_offset(stage: Stage, broker: str, topic: str) -> int:
+    """A replica's log end offset (LEO)."""
+    return stage.own_log(broker, topic).log_end_offset
 
 
-def wait_length(stage: Stage, topic: str, length: int, *brokers: str) -> None:
-    """Wait until each of these replicas holds so many messages."""
+def wait_log_end_offset(stage: Stage, topic: str, offset: int, *brokers: str) -> None:
+    """Wait until the log end offset of each of these replicas is ``offset``."""
     wait_until(
-        lambda: [log_length(stage, broker, topic) for broker in brokers],
-        accept=lambda lengths: set(lengths) == {length},
+        lambda: [log_end_offset(stage, broker, topic) for broker in brokers],
+        accept=lambda offsets: set(offsets) == {offset},
         within_s=15,
-        awaiting=f"{', '.join(brokers)} to hold {length} messages of {topic}",
+        awaiting=f"the log end offset of {topic} on {', '.join(brokers)} to be {offset}",
         abort=stage.cluster.check_alive,
     )
 
 
 def try_create_topic(stage: Stage, broker: str, topic: str, replicas: tuple[int, ...], mark: str) -> None:
-    """Ask one broker, as if it were the controller, for a new topic; a mark says what came of it."""
-    address = stage.lab.topology.host(broker).address
-    new = NewTopic(topic, (replicas,), {})
+    """Ask one broker, as if it were the controller, for a new topic; a mark says what it answered.
+
+    Whether the topic comes to be is observed: see `partition(topic).exists` of the claims' builders.
+    """
+    stage.observer.watch([topic])
+    address = stage.lab.topology.host(broker).broker_address
+    new = Topic(topic, replicas)
     try:
-        answer = create_topics((address, 9092), [new], wait_ms=1500, dialect=stage.dialect, timeout_s=2.5)
+        answer = create_topics(address, [new], wait_ms=1500, dialect=stage.dialect, timeout_s=2.5)
         said = f"answered with error {answer[topic].error}"
     except OSError:
         said = "no answer"
@@ -210,7 +237,7 @@ def try_create_topic(stage: Stage, broker: str, topic: str, replicas: tuple[int,
 
 
 def settle(stage: Stage, *topics: str, mark: str = "converged") -> None:
-    """Wait until the replicas of these topics (all, if none is named) hold the same, and say so."""
+    """Wait until the replicas of these topics (all, if none is named) hold the same log, and set a mark."""
     for topic in topics or tuple(spec.name for spec in stage.setup.topics):
         stage.wait_converged(topic, within_s=CONVERGE_S)
     stage.mark(mark, "all replicas hold the same log and are in sync")

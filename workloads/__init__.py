@@ -1,4 +1,6 @@
-"""Clients: what they send and read, and what they write into the history.
+"""The clients of a run: what they send and read, and what they record in the history.
 
-`client` runs in the harness's process, `agent` in a client host, and `protocol` is what they exchange.
+The folders tell in which process a line runs: `client` in the harness, `agent` in the process that the
+harness starts in each client host, and `protocol` is the data that the two exchange over the agent's pipe.
+Neither `client` nor `agent` imports the other.
 """

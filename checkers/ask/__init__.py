@@ -1,4 +1,4 @@
-"""Questions that a person asks of stored runs: free SQL, the story of one message, an export for other tools.
+"""Questions to stored runs: free SQL, the story of one message, and an export for Jepsen's checkers.
 
-Runs in Spark's driver, on demand; no verdict depends on it.
+Runs in Spark's driver. Imports the tables and their views, and writes nothing into run folders.
 """

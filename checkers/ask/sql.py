@@ -1,29 +1,155 @@
-"""Free SQL over one or many stored runs: every table, with the run it came from, and the derived views."""
+"""Free SQL over one or many stored runs: every table, with the run it came from, and views.
+
+Only queries are run; a statement that changes or writes something is refused before it runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from checkers.claims.moments import names_moments, read_moments, resolve
+from checkers.spark.errors import reason, spark_errors
 from checkers.spark.views import table_frame
 from checkers.tables.output import FINDING, LIFE, ddl
 from checkers.tables.source import open_source
-from harness.errors import BadDataError
+from harness.errors import BadDataError, UsageError
 from harness.history.schema import TABLES, VIEWS
 
-_SHORTCUTS = {
-    "losses": "SELECT * FROM life WHERE fate IN ('lost', 'lost_after_read', 'overwritten')",
-    "timeline": """
-        SELECT run, ns, 'mark' AS kind, name AS what, text FROM marks
-        UNION ALL SELECT run, ns, 'fault', concat(name, ': ', moment), targets FROM faults
-        UNION ALL SELECT run, ns, 'process', concat(host, ' ', event), detail FROM processes
-        UNION ALL SELECT run, ns, 'log', concat(host, ' ', kind), text FROM log_events""",
-    "latencies": """
-        SELECT run, writer_name, az, acks, outcome, (done_ns - sent_ns) / 1e6 AS ms, sent_ns,
-               sent_during FROM life WHERE done_ns IS NOT NULL""",
-}
-"""Views for the common questions, besides those of the schema."""
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+_SECOND = "cast(floor((l.sent_ns - b.start_ns) / 1e9) as int)"
+_BEGIN = "(SELECT run, min(sent_ns) AS start_ns FROM life GROUP BY run) b"
+_LOST = "('lost', 'lost_after_read', 'overwritten')"
+
+RUN_VIEWS: Mapping[str, str] = MappingProxyType(
+    {
+        "lost": f"""
+            SELECT run, topic, partition, offset, label, writer, seq, writer_name, az, acks, acked_by,
+                   acked_during, last_broker, fate, cause
+            FROM life WHERE fate IN {_LOST}""",
+        "losses": f"SELECT * FROM life WHERE fate IN {_LOST}",
+        "availability": f"""
+            SELECT l.run, {_SECOND} AS second, l.az, count(*) AS sent,
+                   count_if(l.outcome = 'ok') AS ok, count_if(l.outcome = 'fail') AS fail,
+                   count_if(l.outcome = 'info') AS info,
+                   round(count_if(l.outcome = 'ok') / count(*), 4) AS share
+            FROM life l JOIN {_BEGIN} ON l.run = b.run GROUP BY l.run, second, l.az""",
+        "latency": """
+            SELECT run, az, acks, sent_during, count(*) AS acknowledged,
+                   round(percentile_approx((done_ns - sent_ns) / 1e6, 0.5), 3) AS p50_ms,
+                   round(percentile_approx((done_ns - sent_ns) / 1e6, 0.99), 3) AS p99_ms,
+                   round(max((done_ns - sent_ns) / 1e6), 3) AS max_ms
+            FROM life WHERE outcome = 'ok' GROUP BY run, az, acks, sent_during""",
+        "latencies": """
+            SELECT run, writer_name, az, acks, outcome, (done_ns - sent_ns) / 1e6 AS ms, sent_ns,
+                   sent_during FROM life WHERE done_ns IS NOT NULL""",
+        "leaders": """
+            SELECT run, topic, partition, epoch, leader, min(ns) AS since_ns,
+                   collect_set(source) AS told_by
+            FROM views WHERE subject = 'partition' AND leader IS NOT NULL AND topic IS NOT NULL
+            GROUP BY run, topic, partition, epoch, leader""",
+        "timeline": """
+            SELECT run, ns, 'mark' AS kind, name AS what, text FROM marks
+            UNION ALL SELECT run, ns, 'fault', concat(name, ': ', moment), targets FROM faults
+            UNION ALL SELECT run, ns, 'process', concat(host, ' ', event), detail FROM processes
+            UNION ALL SELECT run, ns, 'log', concat(host, ' ', kind), text FROM log_events""",
+    }
+)
+"""Views for common questions, besides those of the schema: `lost` messages (`losses`: with every column of
+`life`), `availability` per second (since the first send) and AZ, `latency` per AZ and fault (`latencies`: of
+each message), `leaders` that any source reported, by epoch, and the `timeline` of events."""
+
+_PROGRAMS = frozenset({"ScriptTransformation", "CallMethodViaReflection", "TryReflect"})
+"""Nodes of a query's plan that start a program or call a Java method."""
+
+
+def query(
+    session: SparkSession, text: str, folders: Sequence[Path], limit: int | None = None
+) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Column names and rows of one query over the runs; ``limit`` rows at most.
+
+    A query over one run may name its moments as claims do, for example `{mark:cut}`. Raises UsageError when
+    ``text`` is no query or cannot be run, BadDataError for a damaged run.
+    """
+    names = register_runs(session, folders)
+    text = with_moments(text, folders)
+    require_query(session, text)
+    try:
+        frame = session.sql(text)
+        _refuse_programs(frame)
+        rows = (frame if limit is None else frame.limit(limit)).collect()
+    except spark_errors() as error:
+        raise UsageError(f"The SQL cannot be run: {reason(error)} Tables are {', '.join(names)}.") from None
+    return list(frame.columns), [_values(row) for row in rows]
+
+
+def with_moments(text: str, folders: Sequence[Path]) -> str:
+    """The query with the times of the moments that it names in braces.
+
+    Raises UsageError when it names one and there are several runs, or when the run does not have it.
+    """
+    if not names_moments(text):
+        return text
+    if len(folders) != 1:
+        raise UsageError(
+            f"The query names a moment in braces, such as {{mark:cut}}, which differs from run to run, and "
+            f"there are {len(folders)} runs; name one run."
+        )
+    found = resolve(text, read_moments(open_source(history_of(folders[0])), [text]))
+    if found.missing:
+        raise UsageError(f"The query cannot be run on {folders[0]}: {'; '.join(found.missing)}.")
+    return found.sql
+
+
+def require_query(session: SparkSession, text: str) -> None:
+    """Raise UsageError unless ``text`` is one query by Spark's own grammar. Nothing is run."""
+    parser = session._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - no public way to parse
+    try:
+        parser.parseQuery(_without_semicolon(text))
+    except spark_errors() as error:
+        raise UsageError(
+            f"Only one query (SELECT, or WITH … SELECT) can be run, and this is none: {reason(error)}"
+        ) from None
+
+
+def register_runs(session: SparkSession, runs: Sequence[Path]) -> list[str]:
+    """Register all tables and views of the runs in the session; each row has a column `run`.
+
+    Returns the names that can be queried. Raises BadDataError for a folder that holds no history.
+    """
+    if not runs:
+        raise BadDataError("No run was named; give at least one run folder, for example runs/*/latest.")
+    sources = [(_name(folder), open_source(history_of(folder)), folder) for folder in runs]
+    for table in TABLES:
+        frames = [_with_run(table_frame(session, source, table), name) for name, source, _ in sources]
+        _union(frames).createOrReplaceTempView(table)
+    for table, schema in (("life", LIFE), ("findings", FINDING)):
+        frames = [_with_run(_output(session, folder, table, schema), name) for name, _, folder in sources]
+        _union(frames).createOrReplaceTempView(table)
+    views = {name: text.replace("SELECT ns,", "SELECT run, ns,", 1) for name, text in VIEWS.items()}
+    for name, text in {**views, **RUN_VIEWS}.items():
+        session.sql(text).createOrReplaceTempView(name)
+    return sorted([*TABLES, "life", "findings", *views, *RUN_VIEWS])
+
+
+def run_folders(paths: Sequence[Path]) -> list[Path]:
+    """The runs at or below ``paths``, each once. Raises BadDataError when there is none."""
+    found: dict[Path, Path] = {}
+    for path in paths:
+        below = list(_below(path))
+        if not below:
+            raise BadDataError(f"{path} holds no history to query; `ls runs` shows the runs.")
+        for folder in below:
+            found.setdefault(folder.resolve(), folder)
+    return list(found.values())
 
 
 def history_of(run: Path) -> Path:
@@ -31,42 +157,39 @@ def history_of(run: Path) -> Path:
     return run / "history" if (run / "history").is_dir() else run
 
 
-def register_runs(session: Any, runs: Sequence[Path | str]) -> list[str]:
-    """Register all tables and views of the runs in the session; each row tells its `run`.
-
-    Returns the names that can be queried. Raises BadDataError for a folder that holds no history.
-    """
-    folders = [Path(run) for run in runs]
-    if not folders:
-        raise BadDataError("No run was named; give at least one run folder, for example runs/*/latest.")
-    sources = [(_name(folder), open_source(history_of(folder)), folder) for folder in folders]
-    for table in TABLES:
-        frames = [_tagged(table_frame(session, source, table), name) for name, source, _ in sources]
-        _union(frames).createOrReplaceTempView(table)
-    for table, schema in (("life", LIFE), ("findings", FINDING)):
-        frames = [_tagged(_output(session, folder, table, schema), name) for name, _, folder in sources]
-        _union(frames).createOrReplaceTempView(table)
-    views = {name: _with_run(text) for name, text in VIEWS.items()} | _SHORTCUTS
-    for name, text in views.items():
-        session.sql(text).createOrReplaceTempView(name)
-    return sorted([*TABLES, "life", "findings", *views])
+def _without_semicolon(text: str) -> str:
+    """Without the semicolon that ends a statement; comments may follow it."""
+    return re.sub(r";(?=(?:\s|--[^\n]*(?:\n|$)|/\*(?:(?!\*/).)*\*/)*$)", "", text, count=1, flags=re.DOTALL)
 
 
-def query(session: Any, text: str, runs: Sequence[Path | str]) -> Any:
-    """Run SQL over the runs; returns a DataFrame. Raises BadDataError when it cannot be understood."""
-    from pyspark.errors import PySparkException
-
-    names = register_runs(session, runs)
-    try:
-        return session.sql(text)
-    except PySparkException as error:
-        raise BadDataError(
-            f"The SQL cannot be understood: {str(error).splitlines()[0]} Tables are {', '.join(names)}."
-        ) from error
+def _refuse_programs(frame: DataFrame) -> None:
+    ahead = [frame._jdf.queryExecution().analyzed()]  # noqa: SLF001 - plans have no public form
+    while ahead:
+        node = ahead.pop()
+        if node.getClass().getSimpleName() in _PROGRAMS:
+            raise UsageError("The SQL starts a program or calls a Java method; only data can be queried.")
+        for parts in (node.children(), node.innerChildren(), *_expressions(node)):
+            ahead += [parts.apply(place) for place in range(parts.size())]
 
 
-def _with_run(text: str) -> str:
-    return text.replace("SELECT ns,", "SELECT run, ns,", 1)
+def _expressions(node: Any) -> Iterator[Any]:
+    if "plans" in node.getClass().getName():
+        yield node.expressions()
+
+
+def _below(path: Path) -> Iterator[Path]:
+    for folder in (path, path / "history"):
+        if (folder / "sends.parquet").exists() or (folder / "copies.parquet").exists():
+            yield path
+            return
+    for manifest in sorted(path.rglob("run.json")):
+        if (manifest.parent / "history" / "sends.parquet").exists():
+            yield manifest.parent
+
+
+def _values(row: Row) -> tuple[Any, ...]:
+    """A row's values, with nested rows as dicts; columns may have the same name."""
+    return tuple(row.asDict(recursive=True).values()) if len(set(row.__fields__)) == len(row) else tuple(row)
 
 
 def _name(folder: Path) -> str:
@@ -74,20 +197,17 @@ def _name(folder: Path) -> str:
     return f"{resolved.parent.name}/{resolved.name}"
 
 
-def _tagged(frame: Any, run: str) -> Any:
+def _with_run(frame: DataFrame, run: str) -> DataFrame:
     from pyspark.sql import functions as f
 
     return frame.select(f.lit(run).alias("run"), "*")
 
 
-def _union(frames: list[Any]) -> Any:
-    whole = frames[0]
-    for frame in frames[1:]:
-        whole = whole.unionAll(frame)
-    return whole
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    return reduce(lambda whole, frame: whole.unionAll(frame), frames)
 
 
-def _output(session: Any, folder: Path, table: str, schema: Any) -> Any:
+def _output(session: SparkSession, folder: Path, table: str, schema: pa.Schema) -> DataFrame:
     path = folder / f"{table}.parquet"
     if path.exists():
         return session.read.schema(ddl(schema)).parquet(str(path))

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from checkers.claims.moments import Moments, resolve
+from checkers.spark.errors import reason, spark_errors
 from harness.errors import BadDataError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+_AT_ONCE = 16
+"""Queries in one text. A data frame for each would be planned for each; of very many, planning takes longer
+than all of them in parts."""
+
+
+StoredClaim = Mapping[str, Any]
+"""A claim as `claims.json` holds it (see `harness.scenario.Claim`)."""
 
 
 @dataclass(frozen=True)
@@ -29,37 +41,45 @@ class ClaimResult:
     as_declared: bool
     observed: str
     erratum: Mapping[str, Any] | None
+    either: Mapping[str, Any] | None = None
+    """The other outcome that Kafka allows: `says`, `because`, `holds`."""
+    occurred: str = ""
+    """The sentence that turned out true: the claim's, its erratum's or the other outcome's, or none."""
+    precondition: bool = False
+    """It only establishes the situation that other claims speak of, and is no claim itself."""
+    quote: str = ""
 
 
-def queries_of(claims: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """All queries of the claims, by `name`, `name (given)` and `name (erratum)`."""
+def queries_of(claims: Sequence[StoredClaim]) -> dict[str, str]:
+    """All queries of the claims, by `name`, `name (given)`, `name (erratum)` and `name (either)`."""
     found: dict[str, str] = {}
     for claim in claims:
         found[claim["name"]] = claim["holds"]
         if claim.get("given"):
             found[f"{claim['name']} (given)"] = claim["given"]
-        if claim.get("erratum"):
-            found[f"{claim['name']} (erratum)"] = claim["erratum"]["holds"]
+        for other in ("erratum", "either"):
+            if claim.get(other):
+                found[f"{claim['name']} ({other})"] = claim[other]["holds"]
     return found
 
 
-def ask(session: Any, queries: Mapping[str, str]) -> dict[str, Answer]:
+def texts_of(declared: Mapping[str, Any]) -> list[str]:
+    """Every SQL text of what a scenario declares: its claims' queries and its expectations' conditions."""
+    claims = queries_of(declared.get("claims", []))
+    return [*claims.values(), *(entry["where"] for entry in declared.get("expected", []))]
+
+
+def ask(session: SparkSession, queries: Mapping[str, str], moments: Moments) -> dict[str, Answer]:
     """Run the queries together. Raises BadDataError naming the claim whose SQL cannot be understood."""
     if not queries:
         return {}
-    from pyspark.errors import AnalysisException, PySparkException
-
-    queries = _with_marks(session, queries)
-    rows = _collect(session, " UNION ALL ".join(_select(name, query) for name, query in queries.items()))
-    if isinstance(rows, PySparkException):
-        rows = []
-        for name, query in queries.items():
-            alone = _collect(session, _select(name, query))
-            if isinstance(alone, AnalysisException):
-                raise BadDataError(f"The SQL of claim {name!r} cannot be understood: {_short(alone)}")
-            if isinstance(alone, PySparkException):
-                raise BadDataError(f"The SQL of claim {name!r} fails when run: {_short(alone)}")
-            rows += alone
+    resolved = {name: resolve(query, moments) for name, query in queries.items()}
+    names = list(resolved)
+    rows = [
+        row
+        for start in range(0, len(names), _AT_ONCE)
+        for row in _rows(session, {name: resolved[name].sql for name in names[start : start + _AT_ONCE]})
+    ]
     answers: dict[str, Answer] = {}
     for row in rows:
         if row["claim"] in answers:
@@ -67,28 +87,28 @@ def ask(session: Any, queries: Mapping[str, str]) -> dict[str, Answer]:
                 f"The SQL of claim {row['claim']!r} returns more than one row; it must be one."
             )
         answers[row["claim"]] = Answer(row["holds"], row["observed"] or "")
+    for name, one in resolved.items():
+        if one.missing:
+            answers[name] = Answer(None, "; ".join(one.missing))
     return {name: answers.get(name, Answer(None, "the query returned no row")) for name in queries}
 
 
-_MARK = re.compile(r"\(SELECT max\(ns\) FROM marks WHERE name = '([^']*)'\)")
+def _rows(session: SparkSession, queries: Mapping[str, str]) -> list[Row]:
+    """The rows of some queries, asked as one; each alone where that fails, so that the error names it."""
+    from pyspark.errors import AnalysisException
 
-
-def _with_marks(session: Any, queries: Mapping[str, str]) -> dict[str, str]:
-    """Put in the times of marks as numbers.
-
-    Each would be a sub-query of its own, mostly inside another. Spark runs sub-queries in a pool of 16
-    threads, and those that wait for their own sub-queries hold their thread: enough of them stop for ever.
-    """
-    if not any(_MARK.search(query) for query in queries.values()):
-        return dict(queries)
-    rows = session.sql("SELECT name, max(ns) AS ns FROM marks GROUP BY name").collect()
-    times = {row["name"]: row["ns"] for row in rows}
-
-    def literal(match: re.Match[str]) -> str:
-        found = times.get(match.group(1))
-        return "CAST(NULL AS BIGINT)" if found is None else f"{found}L"
-
-    return {name: _MARK.sub(literal, query) for name, query in queries.items()}
+    rows = _collect(session, " UNION ALL ".join(_select(name, query) for name, query in queries.items()))
+    if not isinstance(rows, Exception):
+        return list(rows)
+    found: list[Row] = []
+    for name, query in queries.items():
+        alone = _collect(session, _select(name, query))
+        if isinstance(alone, AnalysisException):
+            raise BadDataError(f"The SQL of claim {name!r} cannot be understood: {reason(alone)}")
+        if isinstance(alone, Exception):
+            raise BadDataError(f"The SQL of claim {name!r} fails when run: {reason(alone)}")
+        found += alone
+    return found
 
 
 def _select(name: str, query: str) -> str:
@@ -99,47 +119,63 @@ def _select(name: str, query: str) -> str:
     )
 
 
-def _collect(session: Any, query: str) -> Any:
-    """All in one text: planned once, whereas a data frame for each claim is planned for each again."""
-    from pyspark.errors import PySparkException
-
+def _collect(session: SparkSession, query: str) -> list[Row] | Exception:
+    """The rows of one query, or the error of Spark that it ended with."""
     try:
         return session.sql(query).collect()
-    except PySparkException as error:
+    except spark_errors() as error:
         return error
 
 
-def _short(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines[:2])[:400]
-
-
-def judge_claims(session: Any, claims: Sequence[Mapping[str, Any]]) -> list[ClaimResult]:
+def judge_claims(session: SparkSession, claims: Sequence[StoredClaim], moments: Moments) -> list[ClaimResult]:
     """All claims of a scenario, judged by the views registered in the session."""
-    answers = ask(session, queries_of(claims))
-    return [_result(claim, answers) for claim in claims]
+    answers = ask(session, queries_of(claims), moments)
+    return [result(claim, answers) for claim in claims]
 
 
-def _result(claim: Mapping[str, Any], answers: Mapping[str, Answer]) -> ClaimResult:
-    name = claim["name"]
-    main = answers[name]
+def result(claim: StoredClaim, answers: Mapping[str, Answer]) -> ClaimResult:
+    """What the answers to a claim's queries make of it.
+
+    With an erratum it is as declared only if its own sentence is refuted and the erratum holds; with another
+    outcome, if one of the two occurred; otherwise if it is confirmed.
+    """
+    name, main = claim["name"], answers[claim["name"]]
     given = answers.get(f"{name} (given)")
-    other = answers.get(f"{name} (erratum)")
-    observed = main.observed
+    erratum, either = claim.get("erratum"), claim.get("either")
+    other = answers.get(f"{name} ({'erratum' if erratum else 'either'})")
+    observed, occurred = main.observed, ""
     if given is not None and given.holds is not True:
         status = "not reproduced" if given.holds is False else "unknown"
         observed = given.observed or main.observed
-    elif main.holds is None:
+    elif main.holds:
+        status, occurred = "confirmed", claim["says"]
+    elif either and other is not None and other.holds:
+        status, occurred, observed = "confirmed", either["says"], other.observed
+    elif main.holds is None or (other is not None and other.holds is None):
         status = "unknown"
+        observed = main.observed if main.holds is None or other is None else other.observed
+    elif claim.get("precondition"):
+        status = "not reproduced"
     else:
-        status = "confirmed" if main.holds else "refuted"
-    by_erratum = status == "refuted" and other is not None and other.holds is True
-    erratum = None
-    if claim.get("erratum"):
-        told = claim["erratum"]
-        erratum = {"says": told["says"], "because": told["because"], "holds": other.holds if other else None}
-        if status == "refuted" and other is not None and other.holds is None:
-            status = "unknown"
+        status = "refuted"
+        occurred = erratum["says"] if erratum and other is not None and other.holds else ""
     return ClaimResult(
-        name, claim["says"], claim["section"], status, status == "confirmed" or by_erratum, observed, erratum
+        name=name,
+        says=claim["says"],
+        section=claim["section"],
+        status=status,
+        as_declared=status == "refuted" and bool(occurred) if erratum else status == "confirmed",
+        observed=observed,
+        erratum=_shown(erratum, other),
+        either=_shown(either, other),
+        occurred=occurred,
+        precondition=bool(claim.get("precondition")),
+        quote=claim.get("quote", ""),
     )
+
+
+def _shown(entry: Mapping[str, Any] | None, answer: Answer | None) -> Mapping[str, Any] | None:
+    if not entry:
+        return None
+    holds = answer.holds if answer else None
+    return {"says": entry["says"], "because": entry["because"], "holds": holds}

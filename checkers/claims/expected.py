@@ -5,25 +5,31 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from checkers.claims.moments import Moments, resolve
+from checkers.spark.errors import reason
 from checkers.spark.views import output_frame
 from checkers.tables.output import FINDING, LIFE, ddl
 from checkers.tables.source import batches
 from harness.errors import BadDataError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _KEEP_WHOLE = 300_000
 """Up to this many findings are rewritten as one file by the driver; more are left to Spark."""
 
 
 def mark_expected(
-    session: Any,
-    lives: Any,
+    session: SparkSession,
+    lives: DataFrame,
     findings: Path,
-    expected: Sequence[Mapping[str, Any]],
+    expected: Sequence[Mapping[str, str]],
+    moments: Moments,
     *,
     little: bool = False,
 ) -> dict[str, int]:
@@ -35,13 +41,18 @@ def mark_expected(
     parts = sorted(str(path) for path in findings.glob("*.parquet"))
     if not expected or not parts:
         return {}
-    found = output_frame(session, "findings", parts, little=little)
-    return _rewrite(session, marked_frame(found, lives, expected), findings, parts)
+    found = output_frame(session, "findings", parts, small=little)
+    return _rewrite(session, marked_frame(found, lives, expected, moments), findings, parts)
 
 
-def marked_frame(found: Any, lives: Any, expected: Sequence[Mapping[str, Any]]) -> Any:
-    """Findings with their column `expected` filled, given life; as DataFrames."""
-    from pyspark.errors import PySparkException
+def marked_frame(
+    found: DataFrame, lives: DataFrame, expected: Sequence[Mapping[str, str]], moments: Moments
+) -> DataFrame:
+    """Findings with their column `expected` filled, given life; as DataFrames.
+
+    A condition may name the columns of the finding and, of the message that it is about, those of `life`.
+    """
+    from pyspark.sql import functions as f
 
     names = [field.name for field in FINDING]
     only = [field.name for field in LIFE if field.name not in names]
@@ -53,26 +64,34 @@ def marked_frame(found: Any, lives: Any, expected: Sequence[Mapping[str, Any]]) 
         & (found["writer"] == lives[keys[1]])
         & (found["seq"] == lives[keys[2]]),
         "left",
-    ).withColumnRenamed("class", "finding")
-    conditions = []
-    for entry in expected:
-        condition = f"(finding = '{entry['finding']}' and coalesce(({entry['where']}), false))"
-        try:
-            joined.filter(condition)
-        except PySparkException as error:
-            text = str(error).splitlines()[0]
-            raise BadDataError(
-                f"The condition of expected {entry['finding']!r} cannot be understood "
-                f"({entry['where']!r}): {text}"
-            ) from error
-        conditions.append(condition)
-    return joined.withColumnRenamed("finding", "class_").selectExpr(
-        *["class_ as class" if name == "class" else f"`{name}`" for name in names if name != "expected"],
-        f"({' or '.join(conditions).replace('finding =', 'class_ =')}) as expected",
     )
+    covered = f.lit(False)
+    for entry in expected:
+        covered |= (f.col("class") == entry["finding"]) & f.coalesce(
+            f.expr(_understood(joined, entry, moments)), f.lit(False)
+        )
+    columns = [f.col(name) for name in names if name != "expected"]
+    return joined.select(*columns, covered.alias("expected"))
 
 
-def _rewrite(session: Any, marked: Any, findings: Path, parts: Sequence[str]) -> dict[str, int]:
+def _understood(joined: DataFrame, entry: Mapping[str, str], moments: Moments) -> str:
+    """The condition of one expectation as SQL. Raises BadDataError when Spark cannot understand it."""
+    from pyspark.errors import PySparkException
+
+    sql = resolve(entry["where"], moments).sql
+    try:
+        joined.filter(sql)
+    except PySparkException as error:
+        raise BadDataError(
+            f"The condition of expected {entry['finding']!r} cannot be understood "
+            f"({entry['where']!r}): {reason(error)}"
+        ) from error
+    return sql
+
+
+def _rewrite(
+    session: SparkSession, marked: DataFrame, findings: Path, parts: Sequence[str]
+) -> dict[str, int]:
     rows = sum(pq.ParquetFile(path).metadata.num_rows for path in parts)
     if rows <= _KEEP_WHOLE:
         table = marked.toArrow().cast(FINDING)

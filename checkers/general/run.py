@@ -8,35 +8,32 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.claims.evaluate import judge_claims, queries_of
 from checkers.claims.expected import marked_frame, told
+from checkers.claims.moments import Moments
 from checkers.evidence import Evidence
 from checkers.general import life as whole
 from checkers.general.views import plan
 from checkers.health import check_health
-from checkers.spark.views import register, table_frame
+from checkers.spark.views import table_frame
 from checkers.tables.output import FINDING, TALLY, ddl
 from checkers.tables.paths import inside, is_folder, is_uri, put
 from checkers.tables.source import Source, remove
 from harness.errors import BadDataError, UsageError
 from harness.history.schema import TABLES
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 PLANS = ("auto", "fast", "general")
-_SAMPLE = 200
-
-
-class Laps(Protocol):
-    """Takes the time of phases."""
-
-    def lap(self, name: str) -> None:
-        """The phase that ends now."""
 
 
 def choose_plan(source: Source, evidence: Evidence, wanted: str) -> str:
@@ -52,19 +49,65 @@ def choose_plan(source: Source, evidence: Evidence, wanted: str) -> str:
     return "fast" if wanted == "auto" else wanted
 
 
+@dataclass(frozen=True, kw_only=True)
+class GeneralResults:
+    """Life and findings of the general plan, in a scratch folder or URI; see `checkers.judge.Results`."""
+
+    session: SparkSession
+    evidence: Evidence
+    scratch: str
+    """Holds `life.parquet` and, once expected findings are marked, `findings.parquet`."""
+    life: DataFrame
+    unmarked: DataFrame
+
+    def mark_expected(self, expected: Sequence[Mapping[str, Any]], moments: Moments) -> Mapping[str, int]:
+        """Fill the findings' column `expected`; returns the expected findings by class."""
+        marked = marked_frame(self.unmarked, self.life, expected, moments) if expected else self.unmarked
+        marked.write.parquet(self._findings)
+        rows = self.findings().filter("expected").groupBy("class").count().collect()
+        return {row["class"]: row["count"] for row in rows}
+
+    def findings(self) -> DataFrame:
+        """All findings."""
+        return self.session.read.schema(ddl(FINDING)).parquet(self._findings)
+
+    def tallies(self) -> pa.Table:
+        """Fates and findings, counted."""
+        fates = self.life.groupBy("topic", "partition", "writer", "outcome", "fate").count()
+        found = self.findings().groupBy("topic", "partition", "class").count()
+        return pa.concat_tables(
+            [
+                _tally("fate", fates.withColumnRenamed("fate", "name").toArrow()),
+                _tally("finding", found.withColumnRenamed("class", "name").toArrow()),
+            ]
+        )
+
+    def sample(self, limit: int) -> list[dict[str, Any]]:
+        """Up to ``limit`` findings for people, unexpected ones first."""
+        from pyspark.sql import functions as f
+
+        order = ("expected", "topic", "partition", f.coalesce("offset", f.lit(0)))
+        rows = self.findings().orderBy(*order).limit(limit).toArrow().to_pylist()
+        return [told(row, self.evidence.start_ns) for row in rows]
+
+    def keep(self, out: str) -> None:
+        """Put life and findings into the folder or URI ``out``."""
+        for name in ("life.parquet", "findings.parquet"):
+            put(inside(self.scratch, name), inside(out, name))
+
+    @property
+    def _findings(self) -> str:
+        return inside(self.scratch, "findings.parquet")
+
+
+@contextmanager
 def judge_generally(
-    session: Any,
-    source: Source,
-    evidence: Evidence,
-    out: str | None,
-    declared: Mapping[str, Any],
-    clock: Laps,
-) -> tuple[Any, dict[str, int], list[Any], list[dict[str, Any]]]:
-    """Tallies, expected findings by class, claims and a sample; life and findings lie in ``out``."""
-    claims, expected = declared.get("claims", []), declared.get("expected", [])
+    session: SparkSession, source: Source, evidence: Evidence, out: str | None
+) -> Iterator[GeneralResults]:
+    """Fates and findings by DataFrame operations; scratch files lie in ``out``, or beside the history."""
     refuse_impossible(session, source)
     scratch = inside(out or source.folder, f".acked-judge-{uuid.uuid4().hex[:8]}")
-    life, findings = inside(scratch, "life.parquet"), inside(scratch, "findings.parquet")
+    life = inside(scratch, "life.parquet")
     try:
         with plan(session, source, whole_rows=True):
             whole.life(session, evidence).write.parquet(inside(scratch, "wide"))
@@ -72,35 +115,20 @@ def judge_generally(
             wide.drop("further", "evidence").write.parquet(life)
             wide.createOrReplaceTempView("x_life")
             whole.findings(session, "x_life").write.parquet(inside(scratch, "found"))
-        clock.lap("fates")
-        lives = session.read.parquet(life)
         found = session.read.schema(ddl(FINDING)).parquet(inside(scratch, "found"))
-        found = found.unionAll(_health(session, evidence))
-        register(session, source, [*queries_of(claims).values(), *(entry["where"] for entry in expected)])
-        marked = marked_frame(found, lives, expected) if expected else found
-        marked.write.parquet(findings)
-        clock.lap("findings")
-        lives.createOrReplaceTempView("life")
-        session.read.schema(ddl(FINDING)).parquet(findings).createOrReplaceTempView("findings")
-        results = judge_claims(session, claims)
-        clock.lap("claims")
-        tallies, expectations = _counted(session), _expected(session)
-        rows = session.sql(
-            "select * from findings order by expected, topic, partition, coalesce(`offset`, 0) "
-            f"limit {_SAMPLE}"
+        yield GeneralResults(
+            session=session,
+            evidence=evidence,
+            scratch=scratch,
+            life=session.read.parquet(life),
+            unmarked=found.unionAll(_health(session, evidence)),
         )
-        sample = [told(row, evidence.start_ns) for row in rows.toArrow().to_pylist()]
-        if out is not None:
-            for name, place in (("life.parquet", life), ("findings.parquet", findings)):
-                put(place, inside(out, name))
-        clock.lap("write")
     finally:
         if is_folder(scratch):
             remove(scratch)
-    return tallies, expectations, results, sample
 
 
-def _health(session: Any, evidence: Evidence) -> Any:
+def _health(session: SparkSession, evidence: Evidence) -> DataFrame:
     """Findings about the run itself, as a DataFrame."""
     with tempfile.TemporaryDirectory(prefix="acked-health-") as folder:
         check_health(evidence, Path(folder), TALLY.empty_table())
@@ -109,30 +137,17 @@ def _health(session: Any, evidence: Evidence) -> Any:
     return session.createDataFrame([tuple(row.values()) for row in rows], ddl(FINDING))
 
 
-def _counted(session: Any) -> Any:
-    fates = session.sql(
-        "select 'fate' as kind, topic, partition, writer, outcome, fate as name, count(*) as count "
-        "from life group by topic, partition, writer, outcome, fate"
-    ).toArrow()
-    found = session.sql(
-        "select 'finding' as kind, topic, partition, class as name, count(*) as count "
-        "from findings group by topic, partition, class"
-    ).toArrow()
-    tables = []
-    for table in (fates, found):
-        columns = [
-            table[field.name].cast(field.type)
-            if field.name in table.column_names
-            else pa.nulls(table.num_rows, field.type)
-            for field in TALLY
-        ]
-        tables.append(pa.table(columns, schema=TALLY))
-    return pa.concat_tables(tables)
-
-
-def _expected(session: Any) -> dict[str, int]:
-    rows = session.sql("select class, count(*) as n from findings where expected group by class").collect()
-    return {row["class"]: row["n"] for row in rows}
+def _tally(kind: str, counted: pa.Table) -> pa.Table:
+    rows = counted.num_rows
+    columns = [
+        pa.repeat(pa.scalar(kind), rows)
+        if field.name == "kind"
+        else counted[field.name].cast(field.type)
+        if field.name in counted.column_names
+        else pa.nulls(rows, field.type)
+        for field in TALLY
+    ]
+    return pa.table(columns, schema=TALLY)
 
 
 _IMPOSSIBLE = {
@@ -151,7 +166,7 @@ _ONCE = {
 }
 
 
-def refuse_impossible(session: Any, source: Source) -> None:
+def refuse_impossible(session: SparkSession, source: Source) -> None:
     """Raise BadDataError for values that cannot be, as the fast path does."""
     for name, conditions in _IMPOSSIBLE.items():
         frame = table_frame(session, source, name)

@@ -1,4 +1,5 @@
-"""Spark sessions: started and warmed up, on this machine or on a cluster, with a history's tables as views.
+"""Spark sessions: start one here or on a cluster, warm it up, and register a history's tables as views.
 
-Runs in Spark's driver. Nothing here decides what a message's fate is.
+Runs in Spark's driver. Imports the tables' schemas; only `warm` imports the judge. Nothing here decides a
+message's fate.
 """

@@ -1,8 +1,8 @@
-"""Spark's class-data archive: the classes that a judgement loads, laid down once, halve a session's start.
+"""Spark's class-data archive: stores the classes that a judgement loads, which halves a session's start.
 
-    python -m checkers.spark.class_data        # makes it when it is missing; `make setup` does
+    python -m checkers.spark.class_data        # makes it if it is missing; `make setup` does
 
-It fits one Java and one PySpark in one place; Java ignores one that does not fit.
+An archive fits one Java and one installation of PySpark; Java ignores one that does not fit.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ import sys
 from pathlib import Path
 
 from checkers.spark.session import archive_path, cache_dir, java_flags, start_session
+from checkers.spark.warm import warm_up
 from harness.errors import AckedError
 
 END_WITHIN_S = 120.0
 KEPT = 3
-"""Archives in a cache: each checkout has its own, of some 180 MB, and checkouts come and go."""
+"""Archives kept in a cache: each checkout has its own, of some 180 MB."""
 
 
 def make(cache: Path) -> Path | None:
-    """Judge a tiny history and keep what was loaded; None, with everything as before, when that fails."""
+    """Judge a tiny history and store the loaded classes; returns None, and changes nothing, if that fails."""
     archive = archive_path(cache)
     if archive.exists():
         return archive
@@ -30,7 +31,9 @@ def make(cache: Path) -> Path | None:
     options = {"spark.driver.extraJavaOptions": f"{flags} -XX:ArchiveClassesAtExit={new}"}
     try:
         session = start_session(settings=options)
+        warm_up(session)
         gateway = session.sparkContext._gateway  # noqa: SLF001 - nothing public ends the JVM
+        assert gateway is not None
         process = gateway.proc
         session.stop()
         gateway.shutdown()
@@ -51,14 +54,14 @@ def _prune(cache: Path) -> None:
 
 
 def main() -> int:
-    """Make the archive; without one Spark only starts slower, so a failure is said and no error."""
+    """Make the archive; a failure is reported but is no error, since Spark only starts more slowly."""
     try:
         made = make(cache_dir())
     except AckedError as error:
         sys.stderr.write(f"{error.message}\n")
         return error.exit_code
     if made is None:
-        sys.stderr.write("no class-data archive for Spark could be made; it starts slower without\n")
+        sys.stderr.write("Spark's class-data archive could not be made; Spark starts more slowly without.\n")
     return 0
 
 

@@ -1,22 +1,26 @@
-"""Judging on a cluster instead of here: the project is shipped, scratch lies where workers reach it.
+"""Judging on a Spark cluster: the project is shipped to it, and scratch files lie where its workers can read.
 
 The workers need Python with the project's dependencies (pyarrow, numpy), and the run folder under the same
-path or URI as here. Nothing else of this machine is read there.
+path or URI as the driver. They read nothing else of this machine.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import checkers
 from checkers.spark.session import start_session
 from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SHIPPED = (
     "harness/__init__.py",
@@ -26,13 +30,16 @@ SHIPPED = (
     "harness/kafka/__init__.py",
     "harness/kafka/model.py",
 )
-"""What the checkers import besides themselves."""
+"""The modules outside `checkers` that it imports."""
 
-_MASTERS = ("spark://", "yarn", "k8s://", "local")
+_HOST_AND_PORT = r"[^\s/:,]+:\d+"
+_MASTER = re.compile(
+    rf"spark://{_HOST_AND_PORT}(,{_HOST_AND_PORT})*|yarn|k8s://\S+|local|local\[(\d+|\*)(, *\d+)?\]"
+)
 
 
 def pack_project(folder: Path) -> Path:
-    """Write `acked.zip`, all that a worker has to import, in the form of `--py-files`."""
+    """Write `acked.zip`, for `--py-files`: every module that a worker imports."""
     assert checkers.__file__ is not None
     room = Path(checkers.__file__).parent
     target = folder / "acked.zip"
@@ -45,21 +52,21 @@ def pack_project(folder: Path) -> Path:
 
 
 @contextmanager
-def cluster_session(master: str, *, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
-    """A session on ``master``, with the project shipped to its workers; ended at the end.
+def cluster_session(master: str, *, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """A session on ``master``, with the project shipped to its workers; stopped at the end.
 
-    Under `spark-submit` the session is the submitted one, and `--py-files` is what ships the project.
-    Raises UsageError for a master that Spark does not know, UnfitError when the session does not come up.
+    Under `spark-submit` it joins the submitted session, and `--py-files` ships the project. Raises UsageError
+    for a master that Spark does not know, UnfitError when the session does not come up.
     """
-    if not master.startswith(_MASTERS):
+    if not _MASTER.fullmatch(master):
         raise UsageError(
-            f"{master!r} is no Spark master; give spark://HOST:PORT, yarn, k8s://URL or local[N]."
+            f"{master!r} is not a Spark master; give spark://HOST:PORT, yarn, k8s://URL or local[N]."
         )
     with tempfile.TemporaryDirectory(prefix="acked-ship-") as folder:
         chosen = dict(settings or {})
         if "PYSPARK_GATEWAY_PORT" not in os.environ:
             chosen["spark.submit.pyFiles"] = str(pack_project(Path(folder)))
-        session = start_session(master=master, settings=chosen, warm=False)
+        session = start_session(master=master, settings=chosen)
         try:
             yield session
         finally:
@@ -68,7 +75,7 @@ def cluster_session(master: str, *, settings: Mapping[str, str] | None = None) -
 
 @contextmanager
 def scratch_beside(run: Path) -> Iterator[None]:
-    """Let parts of life and findings be written beside the run, which the workers reach in any case."""
+    """Put temporary files into the run folder, which the workers can reach."""
     before, tempfile.tempdir = tempfile.tempdir, str(run.resolve())
     try:
         yield

@@ -1,8 +1,9 @@
-"""The Spark session: local, quiet, no UI, loopback only, and warmed up while a scenario still runs."""
+"""The Spark session: by default on this machine, on loopback only, without a UI and without log output."""
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 import sys
@@ -11,9 +12,13 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from harness.errors import AckedError, UnfitError
+from checkers.spark.errors import reason
+from harness.errors import UnfitError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _SETTINGS: Mapping[str, str] = {
     "spark.app.name": "acked",
@@ -38,7 +43,7 @@ _LOCAL: Mapping[str, str] = {
     "spark.shuffle.compress": "false",
 }
 
-_FOR_LITTLE: Mapping[str, str] = {
+_FOR_SMALL_DATA: Mapping[str, str] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -66,16 +71,16 @@ logger.util.level = off
 
 
 _SILENT = ("-XX:-UsePerfData", "-Xlog:disable", "-Xlog:all=error:stderr")
-"""The JVM announces what it thinks of shared files and archives on stdout, where our answer is to stand."""
+"""Keep the JVM's messages about shared files and archives off stdout, where the command prints its result."""
 
 
 def cache_dir() -> Path:
-    """Folder that outlives a run: class-data archives and the like."""
+    """Folder for what is kept between runs, such as class-data archives."""
     return Path(os.environ.get("ACKED_CACHE", "~/.cache/acked")).expanduser() / "spark"
 
 
 def java_flags(cache: Path) -> str:
-    """JVM flags for a short life: serial collector, quiet, with the class-data archive where there is one."""
+    """JVM flags for a short-lived process: serial collector, no messages, the class-data archive if any."""
     flags = [
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
@@ -86,10 +91,10 @@ def java_flags(cache: Path) -> str:
     ]
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        logging = cache / "log4j2.properties"
-        if not logging.exists() or logging.read_text() != _QUIET:
-            logging.write_text(_QUIET)
-        flags.append(f"-Dlog4j2.configurationFile=file:{logging}")
+        settings = cache / "log4j2.properties"
+        if not settings.exists() or settings.read_text() != _QUIET:
+            settings.write_text(_QUIET)
+        flags.append(f"-Dlog4j2.configurationFile=file:{settings}")
     except OSError:
         pass
     archive = archive_path(cache)
@@ -99,7 +104,7 @@ def java_flags(cache: Path) -> str:
 
 
 def archive_path(cache: Path) -> Path:
-    """Where the class-data archive of this PySpark and this Java is to lie (`checkers.spark.class_data`)."""
+    """Path of the class-data archive for this PySpark and this Java (`checkers.spark.class_data`)."""
     import pyspark
 
     home = os.environ.get("JAVA_HOME")
@@ -107,7 +112,7 @@ def archive_path(cache: Path) -> Path:
     build = ""
     with suppress(OSError):
         java = java.resolve(strict=True)
-        # An upgrade in place leaves the name, and fits no archive of before.
+        # After an upgrade in place the path is the same, but an older archive no longer fits.
         build = str(java.stat().st_mtime_ns)
     key = hashlib.sha256(f"{pyspark.__file__} {java} {build}".encode()).hexdigest()[:12]
     return cache / f"classes-{pyspark.__version__}-{key}.jsa"
@@ -118,22 +123,24 @@ def start_session(
     master: str = "local[2]",
     settings: Mapping[str, str] | None = None,
     driver_memory: str = "2g",
-    warm: bool = True,
-) -> Any:
-    """Start (or join) the Spark session. Takes some seconds cold; may be called in a background thread.
+) -> SparkSession:
+    """Start the Spark session, or join the one that runs. May be called in a background thread.
 
-    Unless told otherwise it also judges a tiny history, so that the next judgement takes little time.
+    A cold start takes some seconds, and so does the first judgement (see `checkers.spark.warm`).
 
     Raises UnfitError when the JVM does not come up.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    # The launcher is a Java process of its own, and what it prints beside a command line is passed on.
+    # Spark's launcher is a Java process of its own; what it prints would become part of the command line.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", " ".join(("-XX:TieredStopAtLevel=1", *_SILENT)))
+    # PySpark logs every failed query with its Java stack; we report it as one sentence.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     local = master.startswith("local")
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -143,36 +150,33 @@ def start_session(
         chosen["spark.driver.extraJavaOptions"] = java_flags(cache_dir())
         chosen["spark.local.dir"] = tempfile.gettempdir()
         chosen["spark.sql.warehouse.dir"] = str(Path(tempfile.gettempdir()) / "acked-warehouse")
-    # In a thread of its own, because a JVM whose start is interrupted half-way outlives us; at its end the
-    # interpreter waits for that thread, and the JVM ends with the pipe between them.
+    # In a thread of its own: a JVM whose start is interrupted would outlive this process. The interpreter
+    # waits for the thread when it exits, and the JVM ends when the pipe between them closes.
     starting = ThreadPoolExecutor(1, thread_name_prefix="spark")
     try:
         wanted = {**chosen, **(settings or {})}
         starting.submit(_begin, wanted).result()
-        session = SparkSession.builder.config(map=dict(wanted)).getOrCreate()  # the active one of this thread
-        if warm:
-            from checkers.spark.warm import warm_up
-
-            warm_up(session)
-        return session
-    except (PySparkException, RuntimeError, OSError) as error:
-        raise UnfitError(
-            f"Spark did not start ({error}); it needs Java 17 or later as `java` or in JAVA_HOME, "
-            f"and 2 GB of memory."
-        ) from error
+        # In this thread: each thread has its own active session.
+        return SparkSession.builder.config(map=dict(wanted)).getOrCreate()
+    except (PySparkException, Py4JError, RuntimeError, OSError) as error:
+        needs = (
+            "it needs Java 17 or later as `java` or in JAVA_HOME, and 2 GB of memory"
+            if local
+            else ("does a Spark master answer there?")
+        )
+        raise UnfitError(f"Spark did not start on {master} ({reason(error)}); {needs}.") from error
     finally:
         starting.shutdown(wait=False)
 
 
 def _begin(settings: Mapping[str, str]) -> None:
-    """Start the JVM, unless there is one, and Spark in it."""
+    """Start Spark, and the JVM for it if none runs yet."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
     conf = SparkConf().setAll(list(settings.items()))
     if SparkContext._gateway is None:
-        # What the JVM and Spark's launcher announce is no news to a user; what goes wrong later comes back
-        # as exceptions.
+        # Messages of the JVM and of Spark's launcher are discarded; later errors arrive as exceptions.
         with tempfile.TemporaryFile() as aside:
             gateway = launch_gateway(conf, {"stderr": aside})  # type: ignore[no-untyped-call]
             SparkContext._ensure_initialized(gateway=gateway)
@@ -180,32 +184,19 @@ def _begin(settings: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def asked_of_little(session: Any, wanted: bool) -> Iterator[None]:
-    """Queries of little data: one task a stage, planned once, interpreted; to compile them takes longer."""
-    chosen = _FOR_LITTLE if wanted else {}
-    before = {key: session.conf.get(key, None) for key in chosen}
+def settings_for_small_data(session: SparkSession) -> Iterator[None]:
+    """Set Spark up for queries over few rows: one task a stage, planned once, and interpreted.
+
+    Compiling such a query takes longer than running it.
+    """
+    before: dict[str, str | None] = {key: session.conf.get(key, None) for key in _FOR_SMALL_DATA}
     try:
-        for key, value in chosen.items():
+        for key, value in _FOR_SMALL_DATA.items():
             session.conf.set(key, value)
         yield
     finally:
-        for key, value in before.items():
-            if value is None:
+        for key, earlier in before.items():
+            if earlier is None:
                 session.conf.unset(key)
             else:
-                session.conf.set(key, value)
-
-
-@contextmanager
-def failing_in_words(doing: str) -> Iterator[None]:
-    """What goes wrong inside Spark is one sentence: what was being done, and the cause. Raises AckedError."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-        cause = (causes or lines or [type(error).__name__])[-1 if causes else 0]
-        raise AckedError(f"Spark failed while {doing}: {cause[:300]}", detail="\n".join(lines[:8])) from error
+                session.conf.set(key, earlier)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
@@ -12,12 +12,15 @@ from checkers.tables.output import FINDING, LIFE, ddl
 from checkers.tables.source import Source, read_small
 from harness.history.schema import SPARK, TABLES, VIEWS
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 DERIVED = {"life": LIFE, "findings": FINDING}
-LITTLE = 100_000
-"""Up to so many rows a table may be handed to Spark as rows: opening files takes longer than what it asks."""
+SMALL_ROWS = 100_000
+"""A history of up to so many rows is handed to Spark as rows: opening its files takes longer than a query."""
 
 
-def table_frame(session: Any, source: Source, name: str) -> Any:
+def table_frame(session: SparkSession, source: Source, name: str) -> DataFrame:
     """One table of the history as a DataFrame with every column of the schema; empty when absent."""
     paths = source.paths(name)
     table = TABLES[name]
@@ -33,20 +36,20 @@ def table_frame(session: Any, source: Source, name: str) -> Any:
     return read.selectExpr(*columns)
 
 
-def output_frame(session: Any, name: str, paths: list[str], *, little: bool = False) -> Any:
-    """`life` or `findings` from the files that the checker wrote; with ``little`` as rows."""
+def output_frame(session: SparkSession, name: str, paths: list[str], *, small: bool = False) -> DataFrame:
+    """`life` or `findings` from the files that the checker wrote; with ``small`` they are read here."""
     text = ddl(DERIVED[name])
-    if little and paths:
+    if small and paths:
         return session.createDataFrame(pq.read_table(paths, schema=DERIVED[name]))
     return session.read.schema(text).parquet(*paths) if paths else session.createDataFrame([], text)
 
 
 def register(
-    session: Any, source: Source, queries: Iterable[str] | None = None, *, little: bool = False
+    session: SparkSession, source: Source, queries: Iterable[str] | None = None, *, small: bool = False
 ) -> None:
     """Register the history's tables and views in the session: all, or those that the queries name.
 
-    With ``little`` tables of few rows are registered as rows instead of as files.
+    With ``small``, tables of up to `SMALL_ROWS` rows are read here and handed to Spark as rows.
     """
     words = None if queries is None else _words(" ".join(queries))
     wanted = [name for name in VIEWS if words is None or name in words]
@@ -54,16 +57,16 @@ def register(
         words |= _words(" ".join(VIEWS[name] for name in wanted))
     for name in TABLES:
         if words is None or name in words:
-            rows = little and source.rows(name) <= LITTLE
-            frame = (_as_rows if rows else table_frame)(session, source, name)
+            as_rows = small and source.rows(name) <= SMALL_ROWS
+            frame = (_as_rows if as_rows else table_frame)(session, source, name)
             frame.createOrReplaceTempView(name)
     for name in wanted:
-        # As plain rows: the view's own sub-query inside a claim's could starve Spark's sub-query threads.
+        # As rows: sub-queries of the view inside those of a claim could starve Spark's sub-query threads.
         rows = session.sql(VIEWS[name]).toArrow()
         session.createDataFrame(rows).createOrReplaceTempView(name)
 
 
-def _as_rows(session: Any, source: Source, name: str) -> Any:
+def _as_rows(session: SparkSession, source: Source, name: str) -> DataFrame:
     return session.createDataFrame(read_small(source, name).cast(TABLES[name].arrow()))
 
 

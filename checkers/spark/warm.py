@@ -1,16 +1,20 @@
-"""Warming up: judge a history of two messages once, so that the real judgement finds classes loaded."""
+"""Warm a session up: judge a tiny history once, so that the real judgement finds its classes loaded."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from checkers.judge import judge_history
+from checkers.run_folder import Declared
 from harness.history.schema import TABLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _SHARED = {"topic": "warm-up", "partition": 0}
 _OTHER = {"topic": "warm-up", "partition": 1}
@@ -61,15 +65,13 @@ _CLAIMS = [
 _EXPECTED = [{"finding": "lost", "where": "acks = 1 and acked_during = 'none'", "because": ""}]
 
 
-def warm_up(session: Any, declared: Mapping[str, Any] | None = None) -> None:
-    """Run every code path that judging a run takes, on next to no data.
+def warm_up(session: SparkSession, declared: Declared | None = None) -> None:
+    """Run every code path of a judgement on next to no data.
 
-    With what a scenario declares (`claims`, `expected`) its own queries are tried: Spark compiles each plan
-    that it meets for the first time, and finds it compiled when the run is judged.
+    ``declared`` holds a scenario's `claims` and `expected`, whose own queries are then run: Spark compiles a
+    plan when it first meets it, and finds it compiled when the run is judged.
     """
-    from checkers.judge import judge_history
-
-    chosen = declared if declared else {"claims": _CLAIMS, "expected": _EXPECTED}
+    chosen: Declared = declared if declared else {"claims": _CLAIMS, "expected": _EXPECTED}
     with tempfile.TemporaryDirectory(prefix="acked-warm-") as scratch:
         folder = Path(scratch)
         for name, rows in _ROWS.items():

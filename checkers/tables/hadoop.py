@@ -7,22 +7,26 @@ grows with the number of messages is read and written by Spark itself.
 from __future__ import annotations
 
 import io
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from harness.errors import UnfitError, UsageError
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-def hadoop_system(uri: str) -> Any:
+
+def hadoop_system(uri: str) -> pafs.PyFileSystem:
     """The file system of a URI, as Arrow sees it; paths inside it are whole URIs.
 
     Raises UsageError for a scheme that Hadoop does not know, UnfitError when its file system does not answer.
     """
     from pyspark.sql import SparkSession
 
-    session: Any = SparkSession.getActiveSession()
+    session = SparkSession.getActiveSession()
     if session is None:
         raise UnfitError(f"{uri} can only be reached while a Spark session is running; give a path instead.")
     return pafs.PyFileSystem(_Handler(session, uri))
@@ -51,10 +55,11 @@ def _refusal(uri: str, error: Any) -> UsageError | UnfitError:
 class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
     """What Arrow asks of a file system, answered by Hadoop's over Spark's gateway."""
 
-    def __init__(self, session: Any, uri: str) -> None:
+    def __init__(self, session: SparkSession, uri: str) -> None:
         from py4j.protocol import Py4JJavaError
 
-        self._jvm = session._jvm
+        assert session._jvm is not None  # it is None only in Spark Connect sessions
+        self._jvm: Any = session._jvm
         self._type = self._jvm.org.apache.hadoop.fs.Path
         self._java_error = Py4JJavaError
         try:
@@ -70,7 +75,7 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
     def normalize_path(self, path: str) -> str:
         return path
 
-    def get_file_info(self, paths: list[str]) -> list[Any]:
+    def get_file_info(self, paths: list[str]) -> list[pafs.FileInfo]:
         found = []
         for path in paths:
             place = self._type(path)
@@ -80,12 +85,12 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
                 found.append(pafs.FileInfo(path, pafs.FileType.NotFound))
         return found
 
-    def get_file_info_selector(self, selector: Any) -> list[Any]:
+    def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:
         base = selector.base_dir.rstrip("/")
         statuses = self._system.listStatus(self._type(base))
         return [_info(f"{base}/{status.getPath().getName()}", status) for status in statuses]
 
-    def open_input_file(self, path: str) -> Any:
+    def open_input_file(self, path: str) -> pa.PythonFile:
         try:
             size = self._system.getFileStatus(self._type(path)).getLen()
             stream = self._system.open(self._type(path))
@@ -93,13 +98,13 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
             raise OSError(str(error.java_exception.getMessage())) from None
         return pa.PythonFile(_Reader(self._jvm, stream, size), mode="r")
 
-    def open_input_stream(self, path: str) -> Any:
+    def open_input_stream(self, path: str) -> pa.PythonFile:
         return self.open_input_file(path)
 
-    def open_output_stream(self, path: str, metadata: Any) -> Any:
+    def open_output_stream(self, path: str, metadata: Mapping[str, str] | None) -> pa.PythonFile:
         return pa.PythonFile(_Writer(self._system.create(self._type(path), True)), mode="w")
 
-    def open_append_stream(self, path: str, metadata: Any) -> Any:
+    def open_append_stream(self, path: str, metadata: Mapping[str, str] | None) -> pa.PythonFile:
         raise NotImplementedError(path)
 
     def create_dir(self, path: str, recursive: bool) -> None:
@@ -125,7 +130,7 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
         raise NotImplementedError(src)
 
 
-def _info(path: str, status: Any) -> Any:
+def _info(path: str, status: Any) -> pafs.FileInfo:
     if status.isDirectory():
         return pafs.FileInfo(path, pafs.FileType.Directory)
     return pafs.FileInfo(path, pafs.FileType.File, size=status.getLen())

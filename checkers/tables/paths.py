@@ -46,7 +46,7 @@ def read_json(place: str) -> dict[str, Any]:
             found = json.loads(stream.read())
     except OSError as error:
         raise BadDataError(f"{place} cannot be read ({error}); is this the folder of a run?") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadDataError(f"{place} is not valid JSON ({error}); the run folder is damaged.") from error
     if not isinstance(found, dict):
         raise BadDataError(f"{place} holds no JSON object; the run folder is damaged.")

@@ -114,6 +114,8 @@ def _files_in(system: pafs.FileSystem, folder: str, prefix: str) -> list[str]:
                 f"it belongs to the table, else remove it or let its name begin with `_`."
             )
         paths.append(entry.path)
+    if not paths:
+        raise BadDataError(f"{prefix}{folder} is a folder with no Parquet file; its rows are lost.")
     return sorted(paths)
 
 
@@ -184,17 +186,19 @@ def partitions(source: Source) -> dict[TopicPartition, tuple[int, int]]:
     """All topic partitions of a history with their rows in `sends`, and in all tables of messages."""
     counts: dict[TopicPartition, tuple[int, int]] = {}
 
-    def add(key: TopicPartition, table: str, rows: int) -> None:
+    def add(path: str, key: TopicPartition, table: str, rows: int) -> None:
+        if not -(2**31) <= key[1] < 2**31:
+            raise BadDataError(f"{path}: column partition does not fit int32: {key[1]}.")
         sends, total = counts.get(key, (0, 0))
         counts[key] = (sends + (rows if table == "sends" else 0), total + rows)
 
     for name in SPLIT:
         for file in source.files.get(name, ()):
             if file.topic_partition is not None:
-                add(file.topic_partition, name, file.rows)
+                add(file.path, file.topic_partition, name, file.rows)
             elif file.rows:
                 for key, rows in _count_mixed(file):
-                    add(key, name, rows)
+                    add(file.path, key, name, rows)
     return counts
 
 

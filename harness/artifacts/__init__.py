@@ -1,4 +1,8 @@
-"""Kafka's jars by Maven coordinates: resolved, verified, cached, with class-data archives."""
+"""Kafka's jars: resolved by Maven coordinates, verified, cached, and completed with class-data archives.
+
+Runs in the harness, before it enters a lab's namespaces. Imports `harness.kafka`, `harness.errors`,
+`harness.waiting` and, for the training run of the archives, `harness.lab.embedded.namespaces`.
+"""
 
 from harness.artifacts.distribution import KafkaDistribution, resolve
 from harness.artifacts.java import Java, find_java

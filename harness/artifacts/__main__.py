@@ -1,4 +1,4 @@
-"""`python -m harness.artifacts VERSION...`: fill the cache, with progress."""
+"""`python -m harness.artifacts VERSION...`: fill the cache and show the progress."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.kafka.versions import DEFAULT
 
 
 def main(argv: list[str]) -> int:
-    """Resolve each version (the default one when none is named)."""
+    """Resolve the named versions, or the default one."""
     progress = Progress()
     try:
         for version in argv or [DEFAULT]:

@@ -1,4 +1,4 @@
-"""The shared cache folder: where it is, that it can be written, and one writer at a time."""
+"""The shared cache folder: its place, a check that it is writable, and a lock."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ VARIABLE = "ACKED_CACHE"
 
 
 def cache_dir() -> Path:
-    """`ACKED_CACHE` where that is set, else `~/.cache/acked`."""
+    """`ACKED_CACHE` if it is set, else `~/.cache/acked`."""
     chosen = os.environ.get(VARIABLE)
     return Path(chosen).expanduser().absolute() if chosen else Path.home() / ".cache" / "acked"
 
 
 def writable(folder: Path) -> Path:
-    """Make ``folder`` and return it. Raises UnfitError where it cannot be made or written."""
+    """Create ``folder`` and return it. Raises UnfitError if it cannot be created or written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
@@ -36,11 +36,11 @@ def writable(folder: Path) -> Path:
 
 @contextmanager
 def locked(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold the folder's lock, so that two resolvers do not work on it at once; the kernel frees it."""
+    """Hold the folder's lock, so that one process at a time works on it. It ends with the process."""
     with (folder / ".lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"another process works on {folder}, waiting for it")
+            say(f"waiting for another process that is working on {folder}")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,6 +1,7 @@
-"""Application class-data archives: made once by really running the processes, they halve a cluster's start.
+"""Application class-data archives, which halve the time a cluster takes to start.
 
-An archive fits one Java build and one class path; Java ignores one that does not fit (`-Xshare:auto`).
+They are created once, by a training run of the processes (`harness.artifacts.training_run`). An archive fits
+one Java build and one class path; Java ignores an archive that does not fit (`-Xshare:auto`).
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from harness.artifacts.cache import locked
 from harness.artifacts.java import Java
 from harness.kafka.versions import KafkaVersion
 
-REHEARSAL_S = 120.0
+TRAINING_S = 120.0
 _FAILED = "failed.txt"
 
 
 @dataclass(frozen=True)
-class Made:
+class Archives:
     """Archives by main class, or why there are none."""
 
     files: Mapping[str, Path] = field(default_factory=dict)
@@ -37,10 +38,11 @@ def archives(
     say: Callable[[str], None],
     *,
     retry: bool = False,
-) -> Made:
-    """Archives of a distribution for this Java; made now when they were never tried.
+) -> Archives:
+    """The archives of a distribution for this Java. Creates them if that was never tried.
 
-    A failure is said, remembered beside them (``retry`` forgets it) and never fatal: start-up is just slower.
+    A failure is reported to ``say`` and never fatal: the cluster only starts more slowly. It is remembered,
+    so that the next call does not try again, unless with ``retry``.
     """
     folder = root / "class-data" / java.build
     found = _found(folder)
@@ -48,33 +50,35 @@ def archives(
         return found
     try:
         with locked(root, say):
-            found = _found(folder)  # another process may just have made them
+            found = _found(folder)  # another process may have created them meanwhile
             if found is not None and (found.files or not retry):
                 return found
-            say(f"making class-data archives of Kafka {spec.version} for Java {java.version}")
-            return _make(spec, folder, class_path, java, say)
+            say(f"creating class-data archives of Kafka {spec.version}, once for this Java; some 20 s")
+            return _create(spec, folder, class_path, java, say)
     except OSError as error:
-        return Made(problem=f"{folder} cannot be written ({error.strerror})")
+        return Archives(problem=f"{folder} cannot be written ({error.strerror})")
 
 
-def _found(folder: Path) -> Made | None:
+def _found(folder: Path) -> Archives | None:
     if not folder.is_dir():
         return None
     files = {archive.stem: archive for archive in folder.glob("*.jsa")}
     if files:
-        return Made(files)
+        return Archives(files)
     note = folder / _FAILED
-    return Made(problem=note.read_text()) if note.is_file() else None
+    return Archives(problem=note.read_text()) if note.is_file() else None
 
 
-def _make(spec: KafkaVersion, folder: Path, class_path: str, java: Java, say: Callable[[str], None]) -> Made:
+def _create(
+    spec: KafkaVersion, folder: Path, class_path: str, java: Java, say: Callable[[str], None]
+) -> Archives:
     new = folder.parent / f".new-{os.getpid()}"
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
     try:
-        problem = _rehearse(spec, new, class_path, java)
+        problem = _train(spec, new, class_path, java)
         if problem:
-            say(f"no class-data archives for Kafka {spec.version} ({problem}); it starts slower without")
+            say(f"no class-data archives for Kafka {spec.version}, so it starts more slowly: {problem}")
             for part in new.glob("*.jsa"):
                 part.unlink()
             (new / _FAILED).write_text(problem)
@@ -83,27 +87,27 @@ def _make(spec: KafkaVersion, folder: Path, class_path: str, java: Java, say: Ca
         new.rename(folder)
     finally:
         shutil.rmtree(new, ignore_errors=True)
-    return _found(folder) or Made(problem="the rehearsal left nothing")
+    return _found(folder) or Archives(problem="the training run left no archive")
 
 
-def _rehearse(spec: KafkaVersion, new: Path, class_path: str, java: Java) -> str:
-    """Run the processes in namespaces of their own; returns what went wrong, or nothing."""
+def _train(spec: KafkaVersion, new: Path, class_path: str, java: Java) -> str:
+    """Run the training run; returns why it failed, or an empty string."""
     command = [
-        *(sys.executable, "-m", "harness.artifacts.rehearsal"),
-        *(spec.version, str(new), class_path, java.path, spec.default_mode, spec.log_syntax),
+        *(sys.executable, "-m", "harness.artifacts.training_run"),
+        *(str(new), class_path, java.path, spec.default_mode, spec.log_syntax),
     ]
     try:
         done = subprocess.run(
             command,
             capture_output=True,
             text=True,
-            timeout=REHEARSAL_S,
+            timeout=TRAINING_S,
             check=False,
             stdin=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired:
-        return f"the rehearsal did not end within {REHEARSAL_S:.0f} s"
+        return f"the training run did not end within {TRAINING_S:.0f} s"
     if done.returncode != 0 or not any(new.glob("*.jsa")):
-        said = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
-        return said[0]
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+        return last[0]
     return ""

@@ -1,11 +1,11 @@
-"""From a Kafka version to its jars: resolved once into the cache, verified at each use."""
+"""From a Kafka version to its jars: resolved once into the cache, and verified at every use."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.artifacts import class_data, ivy
@@ -22,9 +22,9 @@ _RECIPE = "coordinates.txt"
 def _silent(_text: str) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KafkaDistribution:
-    """A resolved Kafka version: verified jars, and the class-data archives made for this Java."""
+    """A resolved Kafka version: its verified jars, and its class-data archives for this Java."""
 
     spec: KafkaVersion
     root: Path
@@ -33,7 +33,7 @@ class KafkaDistribution:
     archives: Mapping[str, Path] = field(default_factory=dict)
     """Class-data archive by main class."""
     without_archives: str = ""
-    """Why there are none, where making them failed."""
+    """Why there are none, if creating them failed."""
 
     @property
     def version(self) -> str:
@@ -42,18 +42,18 @@ class KafkaDistribution:
 
     @property
     def zookeeper(self) -> str | None:
-        """Version of the ZooKeeper that comes with it."""
+        """Version of the ZooKeeper that belongs to it, if any."""
         return self.spec.zookeeper
 
     def class_path(self, folder: str | None = None) -> str:
-        """Class path, identical for every process and for the archives.
+        """Class path, identical for every process, because the archives depend on it.
 
-        ``folder`` is where `root / "lib"` is mounted, where that is not its own place.
+        ``folder`` is the place at which `root / "lib"` is mounted, if it is not its own.
         """
         return ":".join(f"{folder}/{jar.name}" if folder else str(jar) for jar in self.jars)
 
     def archive(self, main_class: str) -> Path | None:
-        """Class-data archive for a main class, where there is one."""
+        """Class-data archive for a main class, if there is one."""
         return self.archives.get(main_class)
 
 
@@ -65,12 +65,14 @@ def resolve(
     with_archives: bool = True,
     retry_archives: bool = False,
 ) -> KafkaDistribution:
-    """The distribution of ``version``, downloaded and completed where the cache lacks something.
+    """The distribution of ``version``. Downloads what the cache lacks.
 
-    To be called before a lab's namespaces are entered: they have no way out. ``say`` is told each step that
-    takes time; ``retry_archives`` makes class-data archives again where that failed
-    before. Raises UsageError for an unknown version (unless ``force``), UnfitError where Java is missing or
-    too old, the cache cannot be written or a download fails.
+    Call it before entering a lab's namespaces, from which nothing can be downloaded. ``say`` is called with a
+    line before each step that takes time, and during downloads. ``retry_archives`` creates class-data
+    archives again if that failed before.
+
+    Raises UsageError for an unknown version (unless ``force``), and UnfitError if Java is missing or too old,
+    the cache cannot be written, or a download fails.
     """
     spec = version if isinstance(version, KafkaVersion) else kafka_version(version, force=force)
     java = find_java(max(spec.min_java, 17))
@@ -79,11 +81,11 @@ def resolve(
     if manifest is None or manifest.damaged(root):
         manifest = _download(root, spec, java, say)
     jars = tuple(sorted(root / "lib" / name for name in manifest.sums))
-    plain = KafkaDistribution(spec, root, jars, java)
+    plain = KafkaDistribution(spec=spec, root=root, jars=jars, java=java)
     if not with_archives:
         return plain
-    made = class_data.archives(spec, root, plain.class_path(), java, say, retry=retry_archives)
-    return KafkaDistribution(spec, root, jars, java, made.files, made.problem)
+    archives = class_data.archives(spec, root, plain.class_path(), java, say, retry=retry_archives)
+    return replace(plain, archives=archives.files, without_archives=archives.problem)
 
 
 def _stored(root: Path, spec: KafkaVersion) -> Manifest | None:
@@ -101,12 +103,12 @@ def _recipe(spec: KafkaVersion) -> str:
 def _download(root: Path, spec: KafkaVersion, java: Java, say: Say) -> Manifest:
     cache = writable(root.parent)
     with locked(cache, say):
-        manifest = _stored(root, spec)  # another process may just have done it
+        manifest = _stored(root, spec)  # another process may have downloaded it meanwhile
         bad = manifest.damaged(root) if manifest else ()
         if manifest and not bad:
             return manifest
         for name in bad:
-            say(f"{root / 'lib' / name} is damaged or missing, fetching it again")
+            say(f"{root / 'lib' / name} is damaged or missing; downloading it again")
             _forget(cache / "ivy", name)
         new = cache / f".new-{spec.version}-{os.getpid()}"
         try:
@@ -124,7 +126,7 @@ def _install(root: Path, new: Path, spec: KafkaVersion) -> Manifest:
     wanted = f"kafka_{spec.scala}-{spec.version}.jar"
     if wanted not in manifest.sums:
         raise UnfitError(
-            f"Resolving {spec.coordinates[0]} brought no {wanted}; remove {root.parent} and retry."
+            f"Resolving {spec.coordinates[0]} did not bring {wanted}; remove {root.parent} and try again."
         )
     manifest.write(new)
     (new / _RECIPE).write_text(_recipe(spec))
@@ -139,8 +141,8 @@ def _repair(root: Path, new: Path, manifest: Manifest, bad: tuple[str, ...]) -> 
         fetched = new / "lib" / name
         if not fetched.is_file() or sha256(fetched) != manifest.sums[name]:
             raise UnfitError(
-                f"{name} was damaged, and what was downloaded in its place differs from what "
-                f"{root / 'SHA256SUMS'} says; remove {root} to start afresh."
+                f"{name} was damaged, and the file downloaded in its place differs from its checksum in "
+                f"{root / 'SHA256SUMS'}; remove {root} and try again."
             )
         fetched.replace(root / "lib" / name)
     manifest.write(root)
@@ -148,6 +150,6 @@ def _repair(root: Path, new: Path, manifest: Manifest, bad: tuple[str, ...]) -> 
 
 
 def _forget(home: Path, name: str) -> None:
-    """Remove a jar from Ivy's own cache, which may hold the same damage."""
+    """Remove a jar from Ivy's own cache, which may be damaged too."""
     for copy in home.glob(f"cache/*/*/*/{name}"):
         copy.unlink()

@@ -1,13 +1,16 @@
-"""Downloading by Maven coordinates, with the Ivy that PySpark carries: no Maven, no host named here."""
+"""Downloading by Maven coordinates with the Ivy that PySpark contains, so that Maven is not needed."""
 
 from __future__ import annotations
 
 import importlib.util
 import re
 import subprocess
+import threading
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
@@ -33,27 +36,31 @@ _MODULE = """\
 """
 _PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
 _FOUND = re.compile(r"^\s*found ")
+_BEGUN = re.compile(r"^\s*downloading \S*/(\S+)")
 _DONE = re.compile(r"\[SUCCESSFUL \] [^#]+#([^;]+);([^!]+)!")
 _PROBLEM = re.compile(
     r"UNRESOLVED|FAILED|not found|Server access error|problem|invalid (sha1|md5)|Exception", re.I
 )
+_BANNER = re.compile(r"^\s*::.*::\s*$")
 
 ATTEMPTS = 3
 FIRST_WAIT_S = 1.0
+QUIET_S = 3.0
+"""Longest time without a line of progress."""
 
 
 class _DownloadError(Exception):
-    """One attempt did not bring everything; the message holds what Ivy said."""
+    """One attempt failed; the message holds the problems that Ivy reported."""
 
 
 def ivy_jar() -> Path:
-    """The Ivy jar inside the installed PySpark. Raises UnfitError where there is none."""
+    """The Ivy jar in the installed PySpark. Raises UnfitError if there is none."""
     spec = importlib.util.find_spec("pyspark")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         jars = sorted(Path(folder).glob("jars/ivy-*.jar"))
         if jars:
             return jars[-1]
-    raise UnfitError("PySpark and the Ivy jar in it are not installed; run `make setup`.")
+    raise UnfitError("PySpark, or the Ivy jar in it, is not installed; run `make setup`.")
 
 
 def fetch(
@@ -63,10 +70,10 @@ def fetch(
     java: Java,
     say: Callable[[str], None],
 ) -> None:
-    """Download ``wanted`` and all they depend on into ``into``; ``home`` keeps what was downloaded before.
+    """Download ``wanted`` and their dependencies to ``into``. ``home`` is Ivy's cache of earlier downloads.
 
-    Ivy checks each file against the SHA-1 that was published with it. Three attempts, then
-    UnfitError with the coordinates.
+    Ivy checks each file against its published SHA-1. Raises UnfitError, with the coordinates, after three
+    failed attempts.
     """
     home.mkdir(parents=True, exist_ok=True)
     settings, module = home / "settings.xml", home / "module.xml"
@@ -81,15 +88,16 @@ def fetch(
         *("-retrieve", f"{into}/{_PATTERN}"),
     ]
 
-    def again(state: RetryCallState) -> None:
-        say(f"attempt {state.attempt_number} of {ATTEMPTS} failed, trying again")
+    def announce(state: RetryCallState) -> None:
+        wait_s = state.next_action.sleep if state.next_action else 0.0
+        say(f"attempt {state.attempt_number} of {ATTEMPTS} failed; trying again in {wait_s:.0f} s")
 
     try:
         for attempt in Retrying(
             stop=stop_after_attempt(ATTEMPTS),
             wait=wait_exponential(multiplier=FIRST_WAIT_S, max=10),
             retry=retry_if_exception_type(_DownloadError),
-            before_sleep=again,
+            before_sleep=announce,
             reraise=True,
         ):
             with attempt:
@@ -97,7 +105,7 @@ def fetch(
     except _DownloadError as error:
         names = ", ".join(str(entry) for entry in wanted)
         raise UnfitError(
-            f"Downloading {names} failed {ATTEMPTS} times; is Maven Central reachable from here?",
+            f"Downloading {names} failed {ATTEMPTS} times; check that Maven Central is reachable from here.",
             detail=str(error),
         ) from None
 
@@ -110,24 +118,50 @@ def _dependency(entry: Coordinates) -> str:
 
 
 def _run(command: Sequence[str], say: Callable[[str], None]) -> None:
-    problems: deque[str] = deque(maxlen=8)
-    looked_up = count = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
         try:
-            for line in process.stdout:
-                done = _DONE.search(line)
-                if _FOUND.search(line):
-                    looked_up += 1
-                    if looked_up % 10 == 0:
-                        say(f"looked up {looked_up} modules")
-                elif done:
-                    count += 1
-                    say(f"fetched {count:2d} of {looked_up}: {done[1]} {done[2]}")
-                elif _PROBLEM.search(line):
-                    problems.append(line.strip())
+            problems = _follow(process.stdout, say)
         except BaseException:
-            process.kill()  # Ctrl-C: leave no download behind
+            process.kill()  # Ctrl-C must not leave a download behind
             raise
     if process.returncode != 0:
         raise _DownloadError("\n".join(problems) or f"Ivy ended with status {process.returncode}")
+
+
+def _follow(output: Iterable[str], say: Callable[[str], None]) -> Sequence[str]:
+    """Report Ivy's progress to ``say``, also while it prints nothing; returns the problems it reported."""
+    lines: SimpleQueue[str | None] = SimpleQueue()
+
+    def read() -> None:
+        for line in output:
+            lines.put(line)
+        lines.put(None)
+
+    threading.Thread(target=read, name="ivy", daemon=True).start()
+    problems: deque[str] = deque(maxlen=8)
+    found = downloaded = 0
+    step, begun = "looking up modules", time.monotonic()
+    quiet_until = begun + QUIET_S
+    while True:
+        now = time.monotonic()
+        if now >= quiet_until:
+            say(f"still {step} ({now - begun:.0f} s)")
+            quiet_until = now + QUIET_S
+        try:
+            line = lines.get(timeout=quiet_until - now)
+        except Empty:
+            continue
+        if line is None:
+            return problems
+        if _FOUND.search(line):
+            found += 1
+            step = f"looking up modules, {found} so far"
+        elif done := _DONE.search(line):
+            downloaded += 1
+            say(f"downloaded {downloaded:2d} of {found}: {done[1]} {done[2]}")
+            quiet_until = time.monotonic() + QUIET_S
+        elif begin := _BEGUN.search(line):
+            step, begun = f"downloading {begin[1]}", time.monotonic()
+        elif _PROBLEM.search(line) and not _BANNER.match(line):
+            problems.append(line.strip(" :\t\n"))

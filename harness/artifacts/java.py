@@ -1,4 +1,4 @@
-"""The Java to run Kafka with: found, and its version understood."""
+"""Finding the Java that runs Kafka, and its version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INSTALL = "sudo apt-get install -y openjdk-17-jre-headless"
 
 @dataclass(frozen=True)
 class Java:
-    """A Java runtime: ``build`` is a short key that differs whenever class-data archives cannot be shared."""
+    """A Java runtime. Two that cannot share class-data archives differ in ``build``, a short key."""
 
     path: str
     major: int
@@ -27,7 +27,7 @@ class Java:
 
 
 def parse_major(text: str) -> tuple[int, str] | None:
-    """Major version and full version out of what `java -version` says; None when it says neither.
+    """Major and full version in the output of `java -version`; None if it has neither.
 
     >>> parse_major('openjdk version "1.8.0_392"')
     (8, '1.8.0_392')
@@ -37,9 +37,9 @@ def parse_major(text: str) -> tuple[int, str] | None:
 
 
 def find_java(minimum: int = MIN_JAVA) -> Java:
-    """Java of `JAVA_HOME` where that is set, else the one on the path.
+    """The Java of `JAVA_HOME` if that is set, else the one on the path.
 
-    Raises UnfitError with one sentence when there is none, it does not answer, or it is too old.
+    Raises UnfitError if there is none, if it does not run, or if it is too old.
     """
     home = os.environ.get("JAVA_HOME", "")
     path = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
@@ -48,32 +48,32 @@ def find_java(minimum: int = MIN_JAVA) -> Java:
         raise UnfitError(
             f"No Java {place}: Kafka needs Java {minimum} or newer; install it with `{INSTALL}`."
         )
-    java = _ask(path)
+    java = _java_at(path)
     if java.major < minimum:
         raise UnfitError(
             f"Java {java.version} at {path} is too old: Kafka needs Java {minimum} or newer; "
-            f"install it with `{INSTALL}`, or let JAVA_HOME point at one."
+            f"install it with `{INSTALL}`, or set JAVA_HOME to one."
         )
     return java
 
 
 @cache
-def _ask(path: str) -> Java:
+def _java_at(path: str) -> Java:
     try:
-        said = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UnfitError(f"Java at {path} cannot be run ({error}); install it with `{INSTALL}`.") from error
-    text = said.stderr + said.stdout
+    text = done.stderr + done.stdout
     parsed = parse_major(text)
-    if said.returncode != 0 or parsed is None:
-        first = text.strip().splitlines()[:1] or [f"exit status {said.returncode}"]
+    if done.returncode != 0 or parsed is None:
+        first = text.strip().splitlines()[:1] or [f"exit status {done.returncode}"]
         raise UnfitError(
-            f"Java at {path} does not tell its version ({first[0]}); install it with `{INSTALL}`."
+            f"Java at {path} does not report its version ({first[0]}); install it with `{INSTALL}`."
         )
     return Java(path, parsed[0], parsed[1], f"java{parsed[1]}-{build_key(text)}")
 
 
-def build_key(said: str) -> str:
-    """A short key of the build that `java -version` names, whatever else it says: modes, options, memory."""
-    named = re.findall(r'version "[^"]*"|^.*\bbuild [^,)\s]+', said, re.MULTILINE)
+def build_key(version_text: str) -> str:
+    """A short key of the build that `java -version` names, regardless of the modes and options it prints."""
+    named = re.findall(r'version "[^"]*"|^.*\bbuild [^,)\s]+', version_text, re.MULTILINE)
     return hashlib.sha256("\n".join(named).encode()).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""What a folder of jars must hold: SHA-256 per file, with sizes and times so that a check costs nothing."""
+"""The checksums of a folder of jars, with file sizes and times that make most checks cheap."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _STAMP = "stamp.json"
 
 @dataclass(frozen=True)
 class Manifest:
-    """SHA-256 by file name, as recorded when the folder was made."""
+    """SHA-256 by file name, as recorded when the folder was created."""
 
     sums: Mapping[str, str]
 
     @classmethod
     def of(cls, folder: Path) -> Manifest:
-        """Hash every jar of a folder."""
+        """The manifest of a folder of jars."""
         return cls({jar.name: sha256(jar) for jar in sorted(folder.glob("*.jar"))})
 
     @classmethod
     def read(cls, root: Path) -> Manifest | None:
-        """The manifest stored in ``root``; None when there is none or it is not readable as one."""
+        """The manifest stored in ``root``; None if there is none or it is malformed."""
         try:
             lines = (root / SUMS).read_text().splitlines()
         except (OSError, UnicodeDecodeError):
@@ -40,14 +40,14 @@ class Manifest:
         return cls(sums) if sums else None
 
     def write(self, root: Path) -> None:
-        """Store it, in the format of `sha256sum --check`."""
+        """Store the manifest, in the format of `sha256sum --check`."""
         (root / SUMS).write_text("".join(f"{digest}  lib/{name}\n" for name, digest in self.sums.items()))
         self._stamp(root)
 
     def damaged(self, root: Path) -> tuple[str, ...]:
-        """Names of jars that are missing or hold other bytes than recorded.
+        """Names of the jars that are missing or differ from their checksums.
 
-        Only files whose size or time changed since the last look are hashed.
+        Hashes only files whose size or time has changed since the last check.
         """
         seen = _read_stamp(root)
         bad, fresh = [], False
@@ -60,7 +60,7 @@ class Manifest:
             if mark is None or sha256(jar) != digest:
                 bad.append(name)
         if fresh and not bad:
-            with contextlib.suppress(OSError):  # a cache that may only be read is still good
+            with contextlib.suppress(OSError):  # a read-only cache is good too
                 self._stamp(root)
         return tuple(bad)
 

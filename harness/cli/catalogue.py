@@ -1,4 +1,4 @@
-"""`acked list`: the catalogue."""
+"""`acked list`: the scenarios of the catalogue."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _WIDTH_IN_A_FILE = 180
 
 
 def list_scenarios(
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array for machines.")] = False,
-    verbose: Annotated[bool, typer.Option("--claims", help="Show each scenario's claims as well.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the scenarios as a JSON array.")] = False,
+    verbose: Annotated[bool, typer.Option("--claims", help="Also show the claims of each scenario.")] = False,
 ) -> None:
-    """List the scenarios: article, section, faults, Kafka and the expected outcome."""
+    """List the scenarios with their article, faults, Kafka version and expected outcome."""
     known = all_scenarios().values()
     if as_json:
         rows = [
@@ -28,6 +28,7 @@ def list_scenarios(
                 "faults": list(scenario.faults),
                 "kafka": scenario.kafka,
                 "mode": scenario.mode,
+                "modes": list(scenario.supported_modes),
                 "outcome": scenario.outcome,
                 **scenario.declared(),
             }

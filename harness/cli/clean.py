@@ -1,4 +1,4 @@
-"""`acked clean`: remove what runs of the Compose lab left behind when their harness was killed."""
+"""`acked clean`: remove what killed runs of the Compose lab left behind."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from harness.lab.docker import sweep as docker_sweep
 def clean(
     everything: Annotated[
         bool,
-        typer.Option("--all", help="Also what belongs to live runs, and to clusters brought up by hand."),
+        typer.Option("--all", help="Also remove what running runs and clusters started by hand use."),
     ] = False,
-    dry_run: Annotated[bool, typer.Option(help="Only list; remove nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option(help="List what would be removed, and remove nothing.")] = False,
 ) -> None:
-    """Remove labelled containers, networks and volumes of runs whose harness is gone."""
+    """Remove containers, networks and volumes that killed runs of the Compose lab left behind."""
     console = Console(highlight=False)
     try:
         client = docker_engine.connect()
     except UnfitError as error:
-        console.print(f"nothing to clean that can be seen: {error.message}", markup=False, soft_wrap=True)
+        reason = f"no Docker engine, so there is nothing to clean: {error.message}"
+        console.print(reason, markup=False, soft_wrap=True)
         return
     try:
         found = docker_sweep.leftovers(client)
@@ -39,7 +40,7 @@ def clean(
                 docker_engine.drop_guard_route()
         if kept:
             console.print(
-                f"left alone: {kept} things of live runs or brought up by hand (--all removes them)"
+                f"kept: {kept} of running runs or of clusters started by hand (--all removes them too)"
             )
         if not doomed:
             console.print("nothing to clean")

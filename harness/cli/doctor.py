@@ -1,4 +1,4 @@
-"""`acked doctor`: what can run here, what is missing, and how to get it."""
+"""`acked doctor`: what this machine can run, what is missing, and how to get it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ from rich.table import Table
 from harness.doctor import LABS, Check, can_run, diagnose
 from harness.errors import EXIT_UNFIT
 
+_WIDTH_IN_A_FILE = 160
+
 
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False,
 ) -> None:
-    """Try what runs need on this machine, and say how to get what is missing.
+    """Check what runs need on this machine, and say how to get it.
 
-    Everything is really tried, in namespaces that vanish afterwards; nothing is changed.
-    Exit code: 0 when one of the labs can run here, 3 when neither can.
+    Every check tries the real thing, in temporary namespaces; nothing on the
+    machine is changed.
+
+    Exit code: 0 if at least one lab can run here, 3 if none can.
     """
     checks = diagnose()
     labs = {lab: can_run(lab, checks) for lab in LABS}
@@ -34,6 +38,7 @@ def doctor(
 
 def _show(checks: list[Check], labs: dict[str, bool]) -> None:
     console = Console(highlight=False)
+    console.width = console.width if console.is_terminal else _WIDTH_IN_A_FILE
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("", "check", "found", "needed for"):
         table.add_column(column, overflow="fold")

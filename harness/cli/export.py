@@ -21,19 +21,17 @@ def export(
     ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
-    """Write a stored history in the form of Jepsen's Kafka workload.
+    """Write a stored history in the form of Jepsen's Kafka workload, as described in docs/analysis.md.
 
-    Operations are invoked and completed `:send` and `:poll`. A key stands for a topic partition; a value is
-    the message: writer * 10^12 + seq.
+    A key stands for a topic partition; a value stands for a message: writer * 10^12 + seq.
     """
     if to.suffix not in (".edn", ".json"):
         raise UsageError(f"{to} ends in {to.suffix or 'nothing'!r}; exports are .edn or .json files.")
     if not run.is_dir():
         raise BadDataError(f"{run} does not exist, so there is nothing to export; `ls runs` shows the runs.")
-    from checkers.ask.jepsen_export import export as write
-    from checkers.spark.session import start_session
+    from checkers.ask.jepsen.export import export as write
 
-    done = write(start_session(warm=False), run, to, final_log=final_log)
+    done = write(run, to, final_log=final_log)
     if as_json:
         typer.echo(json.dumps({"file": str(to), **asdict(done)}, indent=2))
         return
@@ -43,6 +41,11 @@ def export(
         f"{to}: {done.operations} operations ({done.sends} sends, {done.polls} polls). Keys: {keys}.",
         soft_wrap=True,
     )
-    if done.foreign:
-        text = f"{done.foreign} records that nobody sent were left out: this form has no value for them."
-        console.print(f"[yellow]{text}[/]", soft_wrap=True)
+    left_out = {
+        "that nobody sent": done.foreign,
+        "read from another partition than they were sent to": done.misrouted,
+        "of aborted transactions": done.aborted,
+    }
+    for which, count in left_out.items():
+        if count:
+            console.print(f"[yellow]Left out: {count} records {which}.[/]", soft_wrap=True)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
-from harness.errors import UsageError
+from harness.errors import EXIT_AS_DECLARED, EXIT_VIOLATED, UsageError
+
+if TYPE_CHECKING:
+    from checkers.control import ControlResult
+    from checkers.verdict import Judgement
 
 
 def check(
@@ -29,13 +36,61 @@ def check(
     plan: Annotated[
         str, typer.Option(help="fast, general (any layout, any file system), or auto: fast where it serves.")
     ] = "auto",
+    control: Annotated[
+        str,
+        typer.Option(
+            help="silence: judge without any send or observation. deaf: without those after the first fault "
+            "began. Lists the claims that hold all the same; exit code 1 if there are any."
+        ),
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the judgement as JSON.")] = False,
 ) -> None:
-    """Judge one or many stored runs by Spark alone. The worst verdict gives the exit code."""
-    from harness.series.rejudge import judge_folders, judge_imported
+    """Judge one or many stored runs by Spark alone. The worst verdict gives the exit code.
 
+    With --control nothing is written to the run folder.
+    """
+    from harness.series.rejudge import judge_folders, judge_imported, run_controls
+
+    if control and (imported is not None or master):
+        raise UsageError("--control judges run folders on this machine, without --import and --master.")
     if imported is not None:
-        raise typer.Exit(judge_imported(imported, as_json=as_json, master=master, plan=plan))
+        raise typer.Exit(_print([judge_imported(imported, master=master, plan=plan)], as_json=as_json))
     if not runs:
         raise UsageError("Say which run to judge, for example `acked check runs/<scenario>/latest`.")
-    raise typer.Exit(judge_folders(runs, as_json=as_json, master=master, plan=plan))
+    if control:
+        raise typer.Exit(_print_controls(run_controls(runs, control, plan=plan), as_json=as_json))
+    raise typer.Exit(_print(judge_folders(runs, master=master, plan=plan), as_json=as_json))
+
+
+def _print(judgements: Sequence[Judgement], *, as_json: bool) -> int:
+    """Print judgements; returns the exit code of the worst verdict."""
+    from checkers.verdict import VERDICTS, worst
+    from report import terminal
+
+    shown = [judgement.as_json() for judgement in judgements]
+    if as_json:
+        typer.echo(json.dumps(shown[0] if len(shown) == 1 else shown, indent=2, default=str))
+    else:
+        for one in shown:
+            terminal.show(one)
+    return VERDICTS[worst(judgement.verdict for judgement in judgements)]
+
+
+def _print_controls(results: Sequence[ControlResult], *, as_json: bool) -> int:
+    """Print the results of a control; returns 1 if any claim holds under it, else 0."""
+    from report.control import show_controls
+
+    held = [claim for result in results for claim in result.held]
+    totals = {
+        "runs": len(results),
+        "skipped": sum(bool(result.skipped) for result in results),
+        "claims": sum(result.claims for result in results),
+        "confirmed": sum(claim.by == "confirmed" for claim in held),
+        "errata": sum(claim.by == "erratum" for claim in held),
+    }
+    shown: list[dict[str, Any]] = [result.as_json() for result in results]
+    if as_json:
+        typer.echo(json.dumps({**totals, "results": shown}, indent=2, default=str))
+    else:
+        show_controls(shown, totals, Console(highlight=False))
+    return EXIT_VIOLATED if held else EXIT_AS_DECLARED

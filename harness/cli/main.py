@@ -1,15 +1,15 @@
-"""The command line: `acked list | run | check | doctor | ...`; each command is a thin call into the rooms."""
+"""The command line `acked`: its commands, its signals and its exit codes."""
 
 from __future__ import annotations
 
 import logging
 import signal
 import sys
+from importlib import metadata
 from types import FrameType
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from typer.exceptions import TyperException
 
 from harness.cli import (
@@ -26,6 +26,14 @@ from harness.cli import (
     versions,
 )
 from harness.errors import EXIT_INTERRUPTED, EXIT_USAGE, AckedError, StoppedError, UsageError
+from report.terminal import show_error
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"acked {metadata.version('acked')}")
+        raise typer.Exit
+
 
 app = typer.Typer(
     name="acked",
@@ -34,10 +42,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="""Did Kafka keep what it acknowledged?
 
-    acked builds a real three-AZ Kafka cluster, breaks it on purpose, records what every client was told and
-    what every replica ended up holding, and lets Spark say what became of each write and why.
+    acked starts a real three-AZ Kafka cluster, injects faults, records which
+    writes were acknowledged and what each replica holds at the end, and
+    reports with Spark what became of every message and why.
 
-    Start with `acked doctor`, then `acked list`, then `acked run leader-az-isolated`.
+    Start with `acked doctor`, then `acked list`, then
+    `acked run leader-az-isolated`.
     """,
 )
 app.command("list")(catalogue.list_scenarios)
@@ -53,16 +63,17 @@ app.command("sql")(sql.sql)
 app.command("export")(export.export)
 
 
-def report_error(error: AckedError, console: Console | None = None) -> None:
-    """Print an error as one sentence, with its detail below."""
-    console = console or Console(stderr=True, highlight=False)
-    console.print(f"[bold red]acked:[/] {escape(error.message)}", soft_wrap=True)
-    if error.detail:
-        console.print(escape(error.detail), style="dim", soft_wrap=True)
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    logging.disable()  # the library that talks to Spark's JVM would show where it was interrupted
+    logging.disable()  # py4j would log where the interruption hit it
     raise KeyboardInterrupt
 
 
@@ -74,14 +85,14 @@ def main() -> None:
     try:
         status = app(standalone_mode=False)
     except AckedError as error:
-        report_error(error)
+        show_error(error)
         sys.exit(error.exit_code)
     except TyperException as error:
-        if str(error):  # without any argument the help has been shown, and all is said
-            report_error(UsageError(str(error)))
+        if str(error):  # empty where the command line was: then the help has been shown
+            show_error(UsageError(error.format_message()))
         sys.exit(EXIT_USAGE)
-    if status == EXIT_INTERRUPTED:  # all that Typer, or a process in namespaces, makes of it
-        report_error(StoppedError("interrupted; everything that was started has been ended."))
+    if status == EXIT_INTERRUPTED:  # which is all that Typer, or a process in namespaces, reports
+        show_error(StoppedError("interrupted; everything that was started has been ended."))
     sys.exit(status if isinstance(status, int) else 0)
 
 

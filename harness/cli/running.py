@@ -2,146 +2,182 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from harness.cli.options import LAB, RUNS, Force, Lab, Parallel, Rate, Repeat, Runs
 from harness.console import Progress
 from harness.errors import UsageError
 from harness.lab.embedded.namespaces import run_inside
 
-LABS = ("embedded", "compose")
-
 
 def run(
-    name: Annotated[str, typer.Argument(help="Scenario, as `acked list` names it.")] = "",
-    lab: Annotated[str, typer.Option(help="Where hosts live: embedded (no daemon) or compose.")] = "embedded",
-    kafka: Annotated[str, typer.Option(help="Kafka version; the scenario's own by default.")] = "",
-    mode: Annotated[str, typer.Option(help="zookeeper, kraft or kraft-combined.")] = "",
-    force: Annotated[bool, typer.Option(help="Try a Kafka version that is not known.")] = False,
-    rate: Annotated[
-        float | None, typer.Option(help="Background messages a second in each AZ; 0 for none.")
+    name: Annotated[str | None, typer.Argument(help="Name of a scenario, as `acked list` shows it.")] = None,
+    lab: Lab = LAB,
+    kafka: Annotated[str | None, typer.Option(help="Kafka version. Default: the scenario's own.")] = None,
+    mode: Annotated[
+        str | None, typer.Option(help="zookeeper, kraft or kraft-combined. Default: the scenario's own.")
     ] = None,
-    runs: Annotated[Path, typer.Option(help="Folder that run folders are made in.")] = Path("runs"),
+    force: Force = False,
+    rate: Rate = None,
+    runs: Runs = RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the judgement as JSON.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Run the whole catalogue.")] = False,
-    pattern: Annotated[str, typer.Option("--filter", help="With --all: scenarios of this glob.")] = "",
-    repeat: Annotated[int, typer.Option(help="Run it, or each of them, so often.")] = 1,
-    parallel: Annotated[int, typer.Option(help="Clusters side by side; 0 for three.")] = 0,
+    pattern: Annotated[
+        str | None,
+        typer.Option("--filter", help="Run the scenarios that match one of these globs (a,b)."),
+    ] = None,
+    repeat: Repeat = 1,
+    parallel: Parallel = 0,
     resume: Annotated[
-        Path | None, typer.Option(help="Go on with an interrupted series: its folder, runs/all/<time>.")
+        Path | None, typer.Option(help="Continue an interrupted series: its folder, runs/all/<time>.")
     ] = None,
 ) -> None:
-    """Run one scenario on a real cluster and judge it; or many, several clusters side by side.
+    """Run one scenario on a real cluster and judge it, or many side by side.
 
-    Of many runs each leaves a line in `runs.jsonl` of the series' folder, also if the series is interrupted.
-    Exit code: 0 as declared, 1 violated, 2 unknown or invalid, 3 this machine cannot, 254 usage, 255 crash.
+    A series (--all, --filter, --repeat) adds a line to `runs.jsonl` in its
+    folder as each run ends.
+
+    Exit code: 0 as declared, 1 violated, 2 unknown or invalid, 3 this machine
+    lacks something, 254 usage error, 255 crash. The worst verdict of a series
+    decides.
     """
-    from harness.run.catalogue import find
-    from harness.run.folder import RunFolder
-    from harness.run.session import prepare, run_and_judge
-    from harness.series.cell import speaking
-
-    if lab not in LABS:
-        raise UsageError(f"There is no lab {lab!r}; say {' or '.join(LABS)}.")
-    if everything or pattern or repeat != 1 or resume:
+    if everything or pattern is not None or repeat != 1 or resume:
         if kafka or mode or rate is not None:
             raise UsageError("--kafka, --mode and --rate are for a single run; `acked matrix` varies them.")
-        raise typer.Exit(_many(name, pattern, everything, repeat, parallel, lab, runs, as_json, resume))
-    if not name:
-        raise UsageError("Say which scenario to run (`acked list` shows them), or --all.")
-    scenario = find(name)
-    progress = Progress(quiet=as_json)
-    options = prepare(scenario, lab=lab, kafka=kafka, mode=mode, rate=rate, force=force, say=progress.say)
-    folder = RunFolder.create(runs, scenario.name)
-
-    def work() -> int:
-        return run_and_judge(speaking(scenario, options.version), options, folder, progress, as_json=as_json)
-
-    if lab != "embedded":
-        raise typer.Exit(work())
-    # What runs inside is killed with its namespaces, Spark's JVM too, and cannot tidy up behind itself.
-    with tempfile.TemporaryDirectory(prefix="acked-run-") as tempfile.tempdir:
-        status = run_inside(work)
+        if name and (everything or pattern is not None):
+            raise UsageError(f"Use either the scenario {name!r} or --all with --filter, not both.")
+        names = [name] if name else (pattern or "*").split(",")
+        status = _run_many(
+            [glob.strip() for glob in names],
+            repeat=repeat,
+            parallel=parallel,
+            lab=lab,
+            runs=runs,
+            resume=resume,
+            as_json=as_json,
+        )
+    elif not name:
+        raise UsageError("Name a scenario to run (`acked list` shows them), or use --all.")
+    else:
+        status = _run_one(
+            name, lab=lab, kafka=kafka, mode=mode, force=force, rate=rate, runs=runs, as_json=as_json
+        )
     raise typer.Exit(status)
 
 
-def _many(
+def _run_one(
     name: str,
-    pattern: str,
-    everything: bool,
+    *,
+    lab: str,
+    kafka: str | None,
+    mode: str | None,
+    force: bool,
+    rate: float | None,
+    runs: Path,
+    as_json: bool,
+) -> int:
+    from harness.run.catalogue import find
+    from harness.run.folder import RunFolder
+    from harness.run.scratch import scratch_folder
+    from harness.run.session import Outcome, prepare, run_and_judge
+    from report import terminal
+
+    scenario = find(name)
+    progress = Progress(quiet=as_json)
+    options = prepare(
+        scenario, lab=lab, kafka=kafka or "", mode=mode or "", rate=rate, force=force, say=progress.say
+    )
+    folder = RunFolder.create(runs, scenario.name)
+
+    def work() -> int:
+        outcome: Outcome = run_and_judge(scenario, options, folder, progress)
+        if outcome.problem is not None:
+            terminal.show_error(outcome.problem)
+        if outcome.judgement is not None and as_json:
+            typer.echo(json.dumps(outcome.judgement.as_json(), indent=2, default=str))
+        elif outcome.judgement is not None:
+            terminal.show(outcome.judgement.as_json())
+            terminal.show_durations(outcome.durations)
+        return outcome.exit_code
+
+    if lab != "embedded":
+        return work()
+    # Spark's JVM runs inside the namespaces and is killed with them, so it cannot remove its temporary files.
+    with scratch_folder() as scratch:
+        tempfile.tempdir = str(scratch)
+        return run_inside(work)
+
+
+def _run_many(
+    globs: list[str],
+    *,
     repeat: int,
     parallel: int,
     lab: str,
     runs: Path,
-    as_json: bool,
     resume: Path | None,
+    as_json: bool,
 ) -> int:
-    """Several runs side by side; the worst verdict gives the exit code."""
-    from rich.console import Console
-
-    from checkers.verdict import VERDICTS
-    from harness.run.catalogue import find
+    from checkers.verdict import VERDICTS, worst
+    from harness.cli.series import interrupted, open_series, run_series
     from harness.run.session import prepare
-    from harness.series import rows
-    from harness.series import series as many
-    from harness.series.pool import SIDE_BY_SIDE
-    from harness.series.shared import groups
+    from harness.series.plan import own_cells, select
+    from harness.series.summary import RunSummary, add_up, by_scenario
+    from report import series as report
 
-    if name and (everything or pattern):
-        raise UsageError(f"Either {name!r} or --all; --filter takes a glob for a part of the catalogue.")
-    scenarios = [find(name)] if name else many.select(pattern)
-    side_by_side = parallel or SIDE_BY_SIDE
+    scenarios = select(globs)
     progress = Progress(quiet=as_json)
-    planned = many.cells(scenarios, repeat)
-    for version, mode in sorted({(one.kafka, one.mode) for one in scenarios}):
-        example = next(one for one in scenarios if (one.kafka, one.mode) == (version, mode))
+    planned = own_cells(scenarios, repeat)
+    for example in {(one.kafka, one.mode): one for one in scenarios}.values():
         prepare(example, lab=lab, say=progress.say)
-    series = many.Series.begin(runs, "all", resume)
-    left = rows.remaining(planned, series.rows)
-    clusters = len(groups(left))
-    shared = f" on {clusters} clusters" if clusters < len(left) else ""
-    progress.say(f"{len(left)} runs{shared}, {side_by_side} side by side; a line for each in {series.file}")
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=160)
-    interrupted = False
-    try:
-        with many.live(console, scenarios, repeat, series.rows) as done:
-            many.run_series(
-                left,
-                series,
-                parallel=side_by_side,
-                lab=lab,
-                runs=runs,
-                say=(lambda text: None) if console.is_terminal else progress.say,
-                done=done,
-            )
-    except KeyboardInterrupt:
-        interrupted = True
-    facts = {
-        "parallel": side_by_side,
-        "repeat": repeat,
-        "interrupted": interrupted,
-        "seconds": round(time.monotonic() - progress.started, 1),
-    }
-    ended = series.rows
-    if ended:
-        many.keep(ended, series.folder, facts)
-    series.close()
+    series = open_series(
+        "all", planned, runs=runs, resume=resume, parallel=parallel, lab=lab, progress=progress
+    )
+    folder = series.folder
+    console = report.wide_console()
+
+    def lines() -> list[report.Line]:
+        ended = by_scenario(folder.runs)
+        names = [one.name for one in scenarios]
+        names += [name for name in ended if name not in names]
+        return [(name, add_up(ended[name]) if name in ended else None) for name in names]
+
+    with report.live(console, lambda: report.table(lines(), repeat)) as redraw:
+
+        def ended(run: RunSummary) -> None:
+            redraw()
+            if not console.is_terminal:
+                progress.say(report.ended(run))
+
+        stopped = run_series(series, ended)
+    done = folder.runs
+    verdict = worst(run.verdict for run in done)
+    worst_of = "worst verdict: " if len(done) > 1 else ""
+    if done:
+        facts = {
+            "parallel": series.clusters,
+            "repeat": repeat,
+            "interrupted": stopped,
+            "seconds": round(time.monotonic() - progress.started, 1),
+        }
+        folder.keep("all.json", json.dumps({**facts, "runs": [asdict(run) for run in done]}, indent=2))
+        folder.keep("all.md", report.markdown([line for line in lines() if line[1] is not None]))
+    folder.remove_if_empty()
     if as_json:
-        typer.echo(many.as_json(ended))
+        typer.echo(json.dumps([asdict(run) for run in done], indent=2))
     else:
         if not console.is_terminal:
-            console.print(many.table(scenarios, ended, repeat))
-        for row in ended:
-            if row.verdict != "as declared":
-                console.print(f"{row.scenario}: {'; '.join(row.reasons)}", markup=False)
-        if ended:
-            progress.say(f"{len(ended)} runs: {rows.worst(ended)}; kept in {series.folder}")
-    if interrupted:
-        raise series.stopped(len(ended), len(planned))
-    return VERDICTS[rows.worst(ended)]
+            console.print(report.table(lines(), repeat))
+        report.show_reasons(done, console)
+        if done:
+            progress.say(f"{report.number_of_runs(len(done))}, {worst_of}{verdict}; kept in {folder.path}")
+    if stopped:
+        raise interrupted(folder, len(planned))
+    return VERDICTS[verdict]

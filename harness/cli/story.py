@@ -1,4 +1,4 @@
-"""`acked story`: what became of one message, in words and times."""
+"""`acked story`: what became of one message, and when."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def story(
     run: Annotated[Path, typer.Argument(help="A judged run folder.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the lines as a JSON array.")] = False,
 ) -> None:
-    """Tell the story of one message: sent, by whom, where acknowledged, where it appeared and vanished, why.
+    """Tell what happened to one message: who acknowledged it, where it appeared and vanished, and why.
 
     acked story c runs/leader-az-isolated/latest
     """
-    from checkers.ask.story import story as told
+    from checkers.ask.story import story as story_of
     from checkers.spark.session import start_session
 
-    lines = told(start_session(warm=False), RunFolder.open(run).path, message)
+    lines = story_of(start_session(), RunFolder.open(run).path, message)
     typer.echo(json.dumps(lines, indent=2) if as_json else "\n".join(lines))

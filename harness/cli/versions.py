@@ -1,4 +1,4 @@
-"""`acked versions`: the Kafka versions that are known, and what each can do."""
+"""`acked versions`: the known Kafka versions and how they differ."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from harness.kafka.versions import DEFAULT, VERSIONS, KafkaVersion
 
 
 def versions(
-    as_json: Annotated[bool, typer.Option("--json", help="Print all that is known as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the versions as JSON, with all their properties.")
+    ] = False,
 ) -> None:
-    """Show the Kafka versions that were tried, and what differs between them.
+    """Show the Kafka versions that were tried, and how they differ.
 
-    Any of them is downloaded when a run first asks for it (`acked run NAME --kafka VERSION`).
+    A version is downloaded when a run first uses it
+    (`acked run NAME --kafka VERSION`).
     """
     cached = {name: (cache_dir() / f"kafka-{name}").is_dir() for name in VERSIONS}
     if as_json:
@@ -28,7 +31,7 @@ def versions(
         return
     console = Console(highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("Kafka", "modes", "traits", "here"):
+    for column in ("Kafka", "modes", "properties", "downloaded"):
         table.add_column(column, overflow="fold")
     for name, entry in VERSIONS.items():
         table.add_row(

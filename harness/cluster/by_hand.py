@@ -1,4 +1,4 @@
-"""Write what `docker compose up` needs to bring a cluster up by hand, with the harness's own configuration.
+"""Write the files with which `docker compose up` starts a cluster by hand, configured as the harness does it.
 
     python -m harness.cluster.by_hand runs/by-hand
 
@@ -19,7 +19,13 @@ from harness.cluster.kraft_storage import clone, formatted
 from harness.cluster.processes import Processes
 from harness.errors import AckedError, UsageError
 from harness.history.journal import Journal
-from harness.kafka.config import KRaftNode, broker_properties, kraft_properties, zookeeper_properties
+from harness.kafka.config import (
+    KRaftNode,
+    ZooKeeperModeBroker,
+    broker_properties,
+    kraft_properties,
+    zookeeper_properties,
+)
 from harness.kafka.java import BROKER, ZOOKEEPER
 from harness.kafka.versions import KafkaVersion, kafka_version
 from harness.lab.docker import engine as docker_engine
@@ -41,7 +47,12 @@ def write_nodes(folder: Path, mode: str, version: KafkaVersion, subnet: str = _S
     for host in lab.topology.hosts:
         lab.data_dir(host.name).mkdir(parents=True, exist_ok=True)
     with Journal(Path(os.devnull)) as journal:
-        processes = Processes(lab, artifacts.resolve(version.version), journal, version.log_syntax)
+        processes = Processes(
+            lab=lab,
+            distribution=artifacts.resolve(version.version),
+            journal=journal,
+            log_syntax=version.log_syntax,
+        )
         if mode == "zookeeper":
             _write_zookeeper_mode(processes, version)
         else:
@@ -50,7 +61,7 @@ def write_nodes(folder: Path, mode: str, version: KafkaVersion, subnet: str = _S
 
 
 def environment(lab: ComposeLab, image: str) -> dict[str, str]:
-    """What the Compose file's variables are set to."""
+    """Values of the Compose file's variables."""
     mine = docker_sweep.BY_HAND
     return {
         **variables(lab.topology, lab.run_dir, image, run=mine, owner=mine, entry="run", health_s=2),
@@ -68,12 +79,15 @@ def _write_zookeeper_mode(processes: Processes, version: KafkaVersion) -> None:
         (data / "myid").write_text(str(node.node_id))
         properties = zookeeper_properties(lab.inside(node.name, data), servers)
         _write(processes, node, ZOOKEEPER, properties, version.zookeeper_heap_mb)
-    connect = tuple(f"{node.address}:2181" for node in nodes)
     for broker in lab.topology.role("broker"):
-        data_inside = lab.inside(broker.name, lab.data_dir(broker.name) / "data")
-        properties = broker_properties(
-            broker.node_id, broker.az, broker.address, data_inside, connect, {}, version.unsupported_keys
+        config = ZooKeeperModeBroker(
+            node_id=broker.node_id,
+            az=broker.az,
+            address=broker.address,
+            data_dir=lab.inside(broker.name, lab.data_dir(broker.name) / "data"),
+            zookeepers=tuple(node.zookeeper_address for node in nodes),
         )
+        properties = broker_properties(config, {}, version.unsupported_keys)
         _write(processes, broker, BROKER, properties, version.broker_heap_mb)
 
 
@@ -88,8 +102,14 @@ def _write_kraft_mode(processes: Processes, version: KafkaVersion) -> None:
             clone(template, data, host.node_id)
         roles = ("broker",) if host.role == "broker" else ()
         roles = (*roles, "controller") if host.node_id in voters else roles
-        inside = lab.inside(host.name, data)
-        node = KRaftNode(host.node_id, roles, host.az, host.address, inside, voters)
+        node = KRaftNode(
+            node_id=host.node_id,
+            roles=roles,
+            az=host.az,
+            address=host.address,
+            data_dir=lab.inside(host.name, data),
+            voters=voters,
+        )
         properties = kraft_properties(node, {}, version.unsupported_keys)
         heap_mb = version.broker_heap_mb if "broker" in roles else version.controller_heap_mb
         _write(processes, host, BROKER, properties, heap_mb)

@@ -1,7 +1,8 @@
-"""A Kafka cluster that keeps its metadata in a KRaft quorum, with controllers of their own or combined.
+"""A Kafka cluster that keeps its metadata in a KRaft quorum, with dedicated controllers or combined nodes.
 
-The quorum's leader is forced by a vote cast in advance: every voter's folder says that it voted for the
-wanted one, and that one starts first. Which controller wins later, after a fault, is Kafka's own race.
+The quorum's leader is forced by a vote cast in advance: every voter's data folder says that it has voted for
+the wanted leader, and that one starts first. Which controller wins an election after a fault is left to
+Kafka.
 """
 
 from __future__ import annotations
@@ -12,31 +13,31 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from harness.cluster.kraft_quorum import QuorumProbe
+from harness.cluster.kraft_quorum import QuorumProbe, leaders
 from harness.cluster.kraft_storage import cast_vote, clone, formatted
-from harness.cluster.model import PartitionState, told
+from harness.cluster.model import first_answer
 from harness.cluster.processes import Processes
+from harness.cluster.setup import Setup
 from harness.errors import InvalidRunError
 from harness.kafka.config import KRaftNode, kraft_properties
 from harness.kafka.java import BROKER, JavaProcess
+from harness.kafka.model import TOPIC_ALREADY_EXISTS, PartitionState, Topic, TopicPartition
 from harness.kafka.versions import KafkaVersion
-from harness.kafka.wire.admin import NewTopic, create_topics
+from harness.kafka.wire.admin import create_topics
 from harness.lab.model import Host
-from harness.scenario import Setup, Topic
 from harness.waiting import wait_until
 
 BOOT_S = 60.0
 RESTART_S = 40.0
-ALREADY_EXISTS = 36
 _COMBINED_HEAP_MB = 384
-_STEER_ATTEMPTS = 6
+_ELECTION_ATTEMPTS = 6
 _APPENDS_AHEAD = 3
 
 
 class KRaftCluster:
     """Three controllers and three brokers (`kraft`), or three nodes that are both (`kraft-combined`)."""
 
-    look_s = 0.2
+    poll_s = 0.2
 
     def __init__(
         self,
@@ -55,14 +56,13 @@ class KRaftCluster:
         topology = self._lab.topology
         self._brokers = tuple(host for host in topology.role("broker") if host.node_id in setup.brokers)
         self._voters = topology.role("controller") if mode == "kraft" else self._brokers
-        # The set-up names a broker's number; where controllers are hosts of their own, it is that AZ's.
         wanted_az = topology.host(setup.controller).az
         self._wanted = next(host for host in self._voters if host.az == wanted_az)
         self.quorum = QuorumProbe(self._voters, self._brokers)
 
     @property
     def asked_config(self) -> Mapping[str, Mapping[str, str]]:
-        """What was asked of each broker, for comparison with what took effect."""
+        """Properties of each broker as configured, for comparison with the effective ones."""
         return {host.name: self._config(host) for host in self._brokers}
 
     def boot(self) -> None:
@@ -88,12 +88,12 @@ class KRaftCluster:
             self._processes.start(host.name, self._prepared[host.name])
         self._wait(lambda: self.quorum.describe() is not None, "the controllers to elect a leader")
         wanted = frozenset(host.node_id for host in self._brokers)
-        for _ in range(_STEER_ATTEMPTS):
-            self._steer()
+        for _ in range(_ELECTION_ATTEMPTS):
+            self._elect_wanted()
             self._wait(lambda: self.registered() == wanted, f"brokers {sorted(wanted)} to register")
             for broker in self._brokers:
                 self._wait(partial(self.quorum.knows_itself, broker), f"{broker.name} to serve")
-            if told(self.controller, "a controller") == self._wanted.node_id:
+            if first_answer(self.controller, "a controller") == self._wanted.node_id:
                 break
         for host in self._nodes():
             self._processes.ready(host.name)
@@ -101,22 +101,21 @@ class KRaftCluster:
 
     def create_topics(self, topics: tuple[Topic, ...]) -> None:
         """Create topics with explicit assignments and wait until every broker knows their leaders."""
-        wanted = [NewTopic(topic.name, topic.assignment, topic.config) for topic in topics]
-        answers = create_topics((self._lab.topology.host(self.operator_host()).address, 9092), wanted)
-        for name, answer in answers.items():
-            if answer.error not in (0, ALREADY_EXISTS):
+        broker = self._lab.topology.host(self.operator_host())
+        for name, answer in create_topics(broker.broker_address, topics).items():
+            if answer.error not in (0, TOPIC_ALREADY_EXISTS):
                 raise InvalidRunError(
                     f"Topic {name!r} was refused with error {answer.error}: {answer.message}"
                 )
-        leaders = {
-            (topic.name, number): replicas[0]
+        wanted = {
+            key: replicas[0]
             for topic in topics
-            for number, replicas in enumerate(topic.assignment)
+            for key, replicas in zip(topic.topic_partitions, topic.assignment, strict=True)
         }
         names = [topic.name for topic in topics]
         for broker in self._brokers:
             self._wait(
-                partial(_knows, QuorumProbe((), (broker,)), names, leaders),
+                partial(_knows, broker, names, wanted),
                 f"{broker.name} to know the leaders of {', '.join(names)}",
             )
 
@@ -134,36 +133,36 @@ class KRaftCluster:
             self._wait(lambda: self.quorum.knows_itself(node), f"{host} to register again", RESTART_S)
         self._processes.ready(host)
 
-    def registered(self) -> frozenset[int]:
-        """Node ids of the brokers that are not fenced, as the best informed broker says."""
-        view = self.quorum.view([])
-        return frozenset() if view is None else frozenset(view.brokers)
+    def registered(self) -> frozenset[int] | None:
+        """Node ids of the brokers that are not fenced, as the most current broker states them."""
+        found = self.quorum.metadata([])
+        return None if found is None else frozenset(found.brokers)
 
     def controller(self) -> int | None:
-        """Node id of the quorum's leader; of several that claim to be it, the one of the last epoch."""
-        view = self.quorum.describe()
-        return None if view is None else view.leader
+        """Node id of the quorum's leader; of several that claim to lead, the one with the last epoch."""
+        info = self.quorum.describe()
+        return None if info is None else info.leader
 
     def partition(self, topic: str, partition: int = 0) -> PartitionState | None:
-        """What the best informed broker says about a partition; None while the quorum has no leader."""
+        """A partition as the most current broker states it; None while the quorum has no leader."""
         return self.quorum.partition(topic, partition)
 
     def operator_host(self) -> str:
-        """A broker that passes operator requests on to the quorum's leader of now."""
-        informed = told(lambda: self.quorum.informed() or None, "its best informed broker")
-        if informed is None:
+        """A broker that forwards operator requests to the current leader of the quorum."""
+        current = first_answer(lambda: self.quorum.most_current_brokers() or None, "its most current broker")
+        if current is None:
             raise InvalidRunError("The controllers have no leader, so no broker can take a request.")
-        return informed[0].name
+        return current[0].name
 
     def roles(self) -> Mapping[str, str]:
-        """The active controller, and what each controller is."""
+        """The active controller, and the state of each controller."""
         active = self.controller()
         modes = {host.name: self._role_of(host, active) for host in self._voters}
         leading = next((name for name, role in modes.items() if role == "leader"), "nobody")
         return {"controller": leading, **modes}
 
     def check_alive(self) -> None:
-        """Raise ProcessDiedError when a process ended that no fault ended."""
+        """Raise ProcessDiedError if a process has ended that no fault has ended."""
         self._processes.check_alive()
 
     def server_log(self, host: str) -> Path:
@@ -171,7 +170,7 @@ class KRaftCluster:
         return self._lab.data_dir(host) / "server.log"
 
     def close(self) -> None:
-        """Nothing stays open: every probe uses a connection of its own."""
+        """Nothing stays open: every query uses its own connection."""
 
     def _nodes(self) -> tuple[Host, ...]:
         return (*self._voters, *(host for host in self._brokers if host not in self._voters))
@@ -179,12 +178,12 @@ class KRaftCluster:
     def _config(self, host: Host) -> dict[str, str]:
         roles = ("broker",) if host in self._brokers else ()
         node = KRaftNode(
-            host.node_id,
-            (*roles, "controller") if host in self._voters else roles,
-            host.az,
-            host.address,
-            self._lab.inside(host.name, self._lab.data_dir(host.name) / "data"),
-            {voter.node_id: voter.address for voter in self._voters},
+            node_id=host.node_id,
+            roles=(*roles, "controller") if host in self._voters else roles,
+            az=host.az,
+            address=host.address,
+            data_dir=self._lab.inside(host.name, self._lab.data_dir(host.name) / "data"),
+            voters={voter.node_id: voter.address for voter in self._voters},
         )
         return kraft_properties(node, self._setup.broker_config, self._version.unsupported_keys)
 
@@ -196,45 +195,45 @@ class KRaftCluster:
             host.name, BROKER, self._config(host), heap_mb=heap_mb
         )
 
-    def _steer(self) -> None:
-        """Where another controller won all the same, make the wanted one the only one that can be elected.
+    def _elect_wanted(self) -> None:
+        """If another controller has won, make the wanted one the only one that can be elected.
 
-        The third is held still until it lacks records that the wanted one has; then the winner is held
-        still instead. Nobody votes for a candidate with a shorter log.
+        The third controller is paused until it lacks records that the wanted one has; then the winner is
+        paused instead. No voter votes for a candidate with a shorter log.
         """
-        for _ in range(_STEER_ATTEMPTS):
-            active = told(self.controller, "a controller")
+        for _ in range(_ELECTION_ATTEMPTS):
+            active = first_answer(self.controller, "a controller")
             if active == self._wanted.node_id:
                 return
             winner = next((host for host in self._voters if host.node_id == active), None)
             if winner is None:
                 continue
             third = next(host for host in self._voters if host not in (winner, self._wanted))
-            with self._held(third):
+            with self._paused(third):
                 self._wait(
                     partial(self._ahead, QuorumProbe((winner,), ()), third), "a difference in their logs"
                 )
                 self._lab.signal(winner.name, signal.SIGSTOP)
-            with self._held(winner):
+            with self._paused(winner):
                 rest = QuorumProbe((self._wanted, third), ())
                 self._wait(rest.describe, f"{self._wanted.name} to be elected")
 
     @contextmanager
-    def _held(self, host: Host) -> Iterator[None]:
+    def _paused(self, host: Host) -> Iterator[None]:
         self._lab.signal(host.name, signal.SIGSTOP)
         try:
             yield
         finally:
             self._lab.signal(host.name, signal.SIGCONT)
 
-    def _ahead(self, told: QuorumProbe, late: Host) -> bool:
-        view = told.describe()
-        ends = dict(view.voters) if view is not None else {}
-        # An answer to its last fetch may be on its way to the one held still: that is one append.
+    def _ahead(self, leader: QuorumProbe, late: Host) -> bool:
+        info = leader.describe()
+        ends = dict(info.voters) if info is not None else {}
+        # A response to the last fetch of the paused node may be on its way: that is one append.
         return ends.get(self._wanted.node_id, -1) > ends.get(late.node_id, -1) + _APPENDS_AHEAD
 
     def _assert_role(self) -> None:
-        active = told(self.controller, "a controller")
+        active = first_answer(self.controller, "a controller")
         if active != self._wanted.node_id:
             raise InvalidRunError(
                 f"The scenario needs {self._wanted.name} as active controller, but node "
@@ -248,8 +247,8 @@ class KRaftCluster:
         return "down" if follows is None else f"follows node {follows}" if follows >= 0 else "no leader"
 
     def _wait(self, observe: Callable[[], object], awaiting: str, within_s: float = BOOT_S) -> None:
-        wait_until(observe, within_s=within_s, awaiting=awaiting, poll_s=self.look_s, abort=self.check_alive)
+        wait_until(observe, within_s=within_s, awaiting=awaiting, poll_s=self.poll_s, abort=self.check_alive)
 
 
-def _knows(probe: QuorumProbe, topics: list[str], leaders: Mapping[tuple[str, int], int]) -> bool:
-    return probe.leaders(topics) == leaders
+def _knows(broker: Host, topics: list[str], wanted: Mapping[TopicPartition, int]) -> bool:
+    return leaders(broker, topics) == wanted

@@ -25,9 +25,9 @@ FORMAT_S = 60.0
 def formatted(
     distribution: Distribution, features: Mapping[str, str], log_syntax: LogSyntax, java: str = "java"
 ) -> Path:
-    """A formatted data folder to clone from, made with Kafka's own tool when it is first asked for.
+    """A formatted data folder to clone from, made with Kafka's own tool when it is first needed.
 
-    Raises UnfitError with what the tool said, for example when the version lacks a feature.
+    Raises UnfitError with the tool's output, for example if the version lacks a feature.
     """
     key = "-".join(f"{name}={level}" for name, level in sorted(features.items())) or "default"
     shelf = writable(cache_dir() / f"kafka-{distribution.version}" / "formatted")
@@ -51,7 +51,14 @@ def _format(
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     address = "127.0.0.1"
-    node = KRaftNode(1, ("controller",), "az1", address, str(folder / "data"), {1: address})
+    node = KRaftNode(
+        node_id=1,
+        roles=("controller",),
+        az="az1",
+        address=address,
+        data_dir=str(folder / "data"),
+        voters={1: address},
+    )
     write_properties(folder / "server.properties", kraft_properties(node, {}))
     write_log_config(folder / "log.properties", str(folder / "server.log"), log_syntax)
     options = [part for name, level in features.items() for part in ("--feature", f"{name}={level}")]
@@ -72,7 +79,7 @@ def _format(
             asked = f" with {dict(features)}" if features else ""
             raise UnfitError(
                 f"Kafka {distribution.version} cannot format a data folder{asked} (exit status "
-                f"{done.returncode}); what its tool said is below.",
+                f"{done.returncode}); the output of its tool is below.",
                 detail=(done.stdout + done.stderr).strip()[-2000:],
             )
         (folder / "data").rename(ready)
@@ -81,7 +88,7 @@ def _format(
 
 
 def clone(template: Path, data: Path, node_id: int) -> None:
-    """Make one node's data folder out of the formatted one: its own node id and directory id."""
+    """Make one node's data folder from the formatted one, with its own node id and directory id."""
     data.parent.mkdir(parents=True, exist_ok=True)
     shutil.copytree(template, data)
     own = {"node.id": str(node_id), "directory.id": _short_uuid()}
@@ -94,7 +101,7 @@ def clone(template: Path, data: Path, node_id: int) -> None:
 
 
 def cast_vote(data: Path, candidate: int, voters: Iterable[int]) -> None:
-    """Have a voter start as one that has voted for ``candidate`` in epoch 1, which is how a role is forced.
+    """Write into a voter's data folder that it has voted for ``candidate`` in epoch 1, to force who leads.
 
     The candidate itself starts as candidate of that epoch; the others grant it the same vote again.
     """

@@ -1,38 +1,28 @@
-"""What every cluster offers to a run, whatever keeps its metadata."""
+"""What every cluster offers to a run, in ZooKeeper mode and on KRaft."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from harness.errors import WaitTimeoutError
-from harness.scenario import Topic
+from harness.kafka.model import PartitionState, Topic
 from harness.waiting import wait_until
 
 T = TypeVar("T")
 _ANSWER_S = 5.0
 
 
-@dataclass(frozen=True)
-class PartitionState:
-    """What the metadata store says about one partition; ``leader`` is -1 when there is none."""
+def first_answer(ask: Callable[[], T | None], what: str) -> T | None:
+    """Query the metadata store until it answers; None if it does not within 5 s.
 
-    leader: int
-    epoch: int
-    isr: tuple[int, ...]
-
-
-def told(ask: Callable[[], T | None], what: str) -> T | None:
-    """Ask the metadata store until it answers; None if it has not within some seconds.
-
-    On KRaft a question is a probe of one second, which a busy machine may miss once or twice.
+    One query lasts at most a second, and on a busy machine one or two of them may time out.
     """
     try:
         return wait_until(
             ask,
-            accept=lambda said: said is not None,
+            accept=lambda answer: answer is not None,
             within_s=_ANSWER_S,
             awaiting=f"the metadata store to name {what}",
         )
@@ -58,11 +48,11 @@ class Cluster(Protocol):
     """A Kafka cluster in a lab."""
 
     mode: str
-    look_s: float
-    """How long to wait between two questions to the metadata store: on KRaft each opens new connections."""
+    poll_s: float
+    """Time between two queries of the metadata store: on KRaft each opens new connections."""
 
     def boot(self) -> None:
-        """Start everything with the roles that the set-up asks for; returns when all is registered."""
+        """Start everything with the roles of the set-up; return when all brokers are registered."""
 
     def create_topics(self, topics: tuple[Topic, ...]) -> None:
         """Create topics with explicit assignments and wait until every broker knows their leaders."""
@@ -70,30 +60,30 @@ class Cluster(Protocol):
     def start(self, host: str) -> None:
         """Start a host's process again and wait until the cluster knows it."""
 
-    def registered(self) -> frozenset[int]:
-        """Node ids of the brokers that are registered (and not fenced)."""
+    def registered(self) -> frozenset[int] | None:
+        """Node ids of the registered, unfenced brokers; None if the metadata store does not answer."""
 
     def controller(self) -> int | None:
-        """Node id of the active controller, as the metadata store says."""
+        """Node id of the active controller; None if there is none or the metadata store does not answer."""
 
     def operator_host(self) -> str:
-        """A broker that takes operator requests now: the controller, or with KRaft one that reaches it."""
+        """A broker that accepts operator requests now: the controller, or on KRaft one that reaches it."""
 
     def partition(self, topic: str, partition: int = 0) -> PartitionState | None:
-        """What the metadata store (not a broker) says about a partition; None where it is unknown."""
+        """A partition's state in the metadata store; None if unknown, or if it does not answer."""
 
     @property
     def asked_config(self) -> Mapping[str, Mapping[str, str]]:
-        """Broker properties by host as they were written, for comparison with what took effect."""
+        """Broker properties by host, as configured; compared with the effective ones."""
 
     def roles(self) -> Mapping[str, str]:
-        """Who plays which role right now, for the manifest."""
+        """Current holder of each role, for the manifest."""
 
     def check_alive(self) -> None:
-        """Raise ProcessDiedError when a process ended that no fault ended."""
+        """Raise ProcessDiedError if a process has ended that no fault has ended."""
 
     def server_log(self, host: str) -> Path:
         """The host's own log file."""
 
     def close(self) -> None:
-        """Close connections; processes are the lab's business."""
+        """Close connections; the lab ends the processes."""

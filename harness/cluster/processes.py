@@ -1,4 +1,4 @@
-"""Java processes of a cluster in the hosts of a lab: started, watched, and shown when they die."""
+"""Java processes of a cluster in the hosts of a lab: started, monitored, reported with log if they die."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from harness.kafka.java import JavaProcess, LogSyntax, tail, write_log_config, w
 from harness.lab.model import Lab, MainProcess
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Processes:
-    """Starts Java processes and knows which ones are meant to be running."""
+    """Starts Java processes and knows which ones should be running."""
 
     lab: Lab
     distribution: Distribution
@@ -47,7 +47,7 @@ class Processes:
         )
 
     def start(self, host: str, process: JavaProcess) -> None:
-        """Start it; it is watched from now on."""
+        """Start it; `check_alive` monitors it from now on."""
         pid = self.lab.start(host, MainProcess(process.argv()))
         self.wanted[host] = process
         self.journal.write("processes", ns=now_ns(), host=host, event="started", pid=pid)
@@ -57,16 +57,16 @@ class Processes:
         self.journal.write("processes", ns=now_ns(), host=host, event="ready")
 
     def expect_end(self, host: str) -> None:
-        """A fault is about to end this process, so that its death is no accident."""
+        """Record that a fault is about to end this process, so `check_alive` does not report it."""
         self.wanted.pop(host, None)
 
     def log_tail(self, host: str) -> str:
-        """The end of what a host's process said."""
+        """The last lines of a host's log and output."""
         folder: Path = self.lab.data_dir(host)
         return "\n".join(f"{host}/{name}:\n{tail(folder / name)}" for name in ("server.log", "out.log"))
 
     def check_alive(self) -> None:
-        """Raise ProcessDiedError for a process that ended although nobody ended it."""
+        """Raise ProcessDiedError for a process that has ended although no fault has ended it."""
         for host in tuple(self.wanted):
             if not self.lab.alive(host):
                 status = self.lab.exit_status(host)

@@ -6,25 +6,20 @@ Kafka's controller is forced by start order: the first broker to register takes 
 
 from __future__ import annotations
 
-import json
-import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
-from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NoNodeError
-
-from harness.cluster.model import PartitionState
+from harness.cluster.model import first_answer
 from harness.cluster.processes import Processes
+from harness.cluster.setup import Setup
 from harness.errors import InvalidRunError
-from harness.kafka.config import broker_properties, zookeeper_properties
+from harness.kafka.config import ZooKeeperModeBroker, broker_properties, zookeeper_properties
 from harness.kafka.java import BROKER, ZOOKEEPER, JavaProcess
-from harness.scenario import Setup, Topic
+from harness.kafka.model import PartitionState, Topic, TopicPartition, broker_name
 from harness.waiting import wait_until
 from harness.zookeeper.four_letter import mode as zookeeper_mode
-
-logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+from harness.zookeeper.session import NoZooKeeperAnswerError, ZooKeeperSession
+from harness.zookeeper.znodes import partition_state, state_path
 
 BOOT_S = 60.0
 RESTART_S = 30.0
@@ -34,7 +29,7 @@ class ZooKeeperCluster:
     """Three ZooKeeper nodes and the brokers of a set-up."""
 
     mode = "zookeeper"
-    look_s = 0.05
+    poll_s = 0.05
 
     def __init__(self, processes: Processes, setup: Setup, unsupported: frozenset[str] = frozenset()) -> None:
         """``unsupported`` names broker keys of the base configuration that this version does not know."""
@@ -48,18 +43,19 @@ class ZooKeeperCluster:
         others = [node for node in nodes if node != self._leader]
         self._myids = {self._leader.name: 3, others[1].name: 2, others[0].name: 1}
         self._start_order = (self._leader.name, others[1].name, others[0].name)
-        # The wanted leader lies outside of what will be cut, so its clients keep their session.
-        self._registry = KazooClient(hosts=f"{self._leader.address}:2181", timeout=10.0)
+        # The wanted leader comes first: scenarios cut other nodes, so its clients keep their session.
+        preferred = [self._leader, *others]
+        self._session = ZooKeeperSession([node.zookeeper_address for node in preferred])
 
     @property
     def asked_config(self) -> Mapping[str, Mapping[str, str]]:
-        """What was asked of each broker, for comparison with what took effect."""
+        """Properties of each broker as configured, for comparison with the effective ones."""
         return {host: self._broker_config(host) for host in self._broker_names()}
 
     @property
-    def registry(self) -> KazooClient:
-        """A session with ZooKeeper's wanted leader, for operator actions on znodes."""
-        return self._registry
+    def registry(self) -> ZooKeeperSession:
+        """The harness's session with ZooKeeper, for operator actions on znodes."""
+        return self._session
 
     def boot(self) -> None:
         """ZooKeeper, then the wanted controller, then the other brokers."""
@@ -72,11 +68,11 @@ class ZooKeeperCluster:
         for name in (leader, second, first_broker):
             self._processes.start(name, self._prepared[name])
         self._wait(
-            lambda: zookeeper_mode(self._leader.address) == "leader",
+            lambda: zookeeper_mode(self._leader.zookeeper_address) == "leader",
             f"{leader} to lead the ZooKeeper ensemble",
         )
         self._processes.start(third, self._prepared[third])
-        self._registry.start(timeout=BOOT_S)
+        self._session.start(BOOT_S)
         self._wait(lambda: self.controller() is not None, f"{first_broker} to become controller")
         for name in self._broker_names():
             if name != first_broker:
@@ -88,72 +84,71 @@ class ZooKeeperCluster:
         self._assert_roles()
 
     def create_topics(self, topics: tuple[Topic, ...]) -> None:
-        """Write configuration and assignment znodes; the controller does the rest (0.10.2 to 3.x)."""
+        """Create topics by their znodes and wait until the preferred replica of each partition leads."""
         for topic in topics:
-            config = {"version": 1, "config": dict(topic.config)}
-            assignment = {str(number): list(replicas) for number, replicas in enumerate(topic.assignment)}
-            self._registry.create(f"/config/topics/{topic.name}", json.dumps(config).encode(), makepath=True)
-            self._registry.create(
-                f"/brokers/topics/{topic.name}",
-                json.dumps({"version": 1, "partitions": assignment}).encode(),
-                makepath=True,
-            )
+            self._session.create_topic(topic)
         for topic in topics:
             for number, replicas in enumerate(topic.assignment):
                 self._wait_for_leader(topic.name, number, replicas[0])
 
     def start(self, host: str) -> None:
-        """Start a process again; a broker only once its old registration has gone (else it exits)."""
+        """Start a process again; a broker only after its old registration has gone, since it would exit."""
         if self._lab.topology.host(host).role != "broker":
             self._processes.start(host, self._prepared[host])
             return
         node_id = self._lab.topology.host(host).node_id
         self._wait(
-            lambda: node_id not in self.registered(),
+            lambda: not self._is_registered(node_id),
             f"the old registration of {host} to vanish",
             within_s=RESTART_S,
         )
         if host not in self._prepared:
             self._prepare_broker(host)
         self._processes.start(host, self._prepared[host])
-        self._wait(lambda: node_id in self.registered(), f"{host} to register again", within_s=RESTART_S)
+        self._wait(lambda: self._is_registered(node_id), f"{host} to register again", within_s=RESTART_S)
         self._processes.ready(host)
 
-    def registered(self) -> frozenset[int]:
-        """Broker ids under `/brokers/ids`."""
+    def registered(self) -> frozenset[int] | None:
+        """Broker ids under `/brokers/ids`; None if no ZooKeeper node answers."""
         try:
-            return frozenset(int(name) for name in self._registry.get_children("/brokers/ids"))
-        except NoNodeError:
-            return frozenset()
+            return frozenset(int(name) for name in self._session.children("/brokers/ids"))
+        except NoZooKeeperAnswerError:
+            return None
 
     def controller(self) -> int | None:
-        """The broker in `/controller`."""
-        value = self._json("/controller")
+        """The broker in `/controller`; None if there is none or no ZooKeeper node answers."""
+        try:
+            value = self._session.read_json("/controller")
+        except NoZooKeeperAnswerError:
+            return None
         return None if value is None else int(value["brokerid"])
 
     def operator_host(self) -> str:
         """The controller. Raises InvalidRunError while there is none."""
-        controller = self.controller()
+        controller = first_answer(self.controller, "a controller")
         if controller is None:
             raise InvalidRunError("There is no controller, so no broker can take an operator request.")
-        return f"broker{controller}"
+        return broker_name(controller)
 
     def partition(self, topic: str, partition: int = 0) -> PartitionState | None:
-        """The partition's `state` znode."""
-        value = self._json(f"/brokers/topics/{topic}/partitions/{partition}/state")
-        if value is None:
+        """The partition's `state` znode; None if there is none or no ZooKeeper node answers."""
+        try:
+            value = self._session.read_json(state_path(TopicPartition(topic, partition)))
+        except NoZooKeeperAnswerError:
             return None
-        return PartitionState(int(value["leader"]), int(value["leader_epoch"]), tuple(value["isr"]))
+        return None if value is None else partition_state(value)
 
     def roles(self) -> Mapping[str, str]:
-        """Controller and ZooKeeper modes as seen now."""
+        """The controller, and the mode of each ZooKeeper node."""
         seen = {
-            node.name: zookeeper_mode(node.address) or "down" for node in self._lab.topology.role("zookeeper")
+            node.name: zookeeper_mode(node.zookeeper_address) or "down"
+            for node in self._lab.topology.role("zookeeper")
         }
-        return {"controller": f"broker{self.controller()}", **seen}
+        controller = self.controller()
+        return {"controller": "nobody" if controller is None else broker_name(controller), **seen}
 
     def check_alive(self) -> None:
-        """Raise ProcessDiedError when a process ended that no fault ended."""
+        """Raise ProcessDiedError if a process has ended that no fault has ended."""
         self._processes.check_alive()
 
     def server_log(self, host: str) -> Path:
@@ -161,15 +156,17 @@ class ZooKeeperCluster:
         return self._lab.data_dir(host) / "server.log"
 
     def close(self) -> None:
-        """Close the registry's session."""
-        try:
-            self._registry.stop()
-            self._registry.close()
-        except KazooException:
-            return
+        """End the session with ZooKeeper."""
+        self._session.close()
+
+    def _is_registered(self, node_id: int) -> bool:
+        registered = self.registered()
+        if registered is None:
+            raise NoZooKeeperAnswerError("no ZooKeeper node answers")
+        return node_id in registered
 
     def _broker_names(self) -> tuple[str, ...]:
-        return tuple(f"broker{number}" for number in self._setup.brokers)
+        return tuple(broker_name(number) for number in self._setup.brokers)
 
     def _prepare_zookeeper(self, name: str) -> None:
         folder = self._lab.data_dir(name) / "data"
@@ -187,15 +184,14 @@ class ZooKeeperCluster:
         nodes = self._setup.zookeeper_pins.get(name) or tuple(
             node.name for node in self._lab.topology.role("zookeeper")
         )
-        return broker_properties(
-            host.node_id,
-            host.az,
-            host.address,
-            self._lab.inside(name, self._lab.data_dir(name) / "data"),
-            tuple(f"{self._lab.topology.host(node).address}:2181" for node in nodes),
-            self._setup.broker_config,
-            self._unsupported,
+        broker = ZooKeeperModeBroker(
+            node_id=host.node_id,
+            az=host.az,
+            address=host.address,
+            data_dir=self._lab.inside(name, self._lab.data_dir(name) / "data"),
+            zookeepers=tuple(self._lab.topology.host(node).zookeeper_address for node in nodes),
         )
+        return broker_properties(broker, self._setup.broker_config, self._unsupported)
 
     def _wait_for_leader(self, topic: str, partition: int, leader: int) -> None:
         def led() -> bool:
@@ -206,23 +202,17 @@ class ZooKeeperCluster:
 
     def _assert_roles(self) -> None:
         wanted = self._lab.topology.host(self._setup.controller).node_id
-        if self.controller() != wanted:
+        active = first_answer(self.controller, "a controller")
+        if active != wanted:
             raise InvalidRunError(
-                f"The scenario needs {self._setup.controller} as controller, but broker {self.controller()} "
+                f"The scenario needs {self._setup.controller} as controller, but broker {active} "
                 f"took the role; the run would judge another situation."
             )
-        if zookeeper_mode(self._leader.address) != "leader":
+        if zookeeper_mode(self._leader.zookeeper_address) != "leader":
             raise InvalidRunError(
                 f"The scenario needs {self._leader.name} to lead ZooKeeper, but it does not; the run would "
                 f"judge another situation."
             )
-
-    def _json(self, path: str) -> dict[str, Any] | None:
-        try:
-            value: dict[str, Any] = json.loads(self._registry.get(path)[0])
-        except NoNodeError:
-            return None
-        return value
 
     def _wait(self, observe: Callable[[], object], awaiting: str, within_s: float = BOOT_S) -> None:
         wait_until(
@@ -230,5 +220,4 @@ class ZooKeeperCluster:
             within_s=within_s,
             awaiting=awaiting,
             abort=self.check_alive,
-            ignoring=(KazooException,),
         )

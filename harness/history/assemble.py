@@ -1,19 +1,49 @@
-"""From the journals of a run to the Parquet tables of its history."""
+"""From the journals of a run to the Parquet tables of its history.
+
+Reads well-formed journals fast, and names file and line of a malformed one. A last line that a kill cut short
+is left out.
+"""
 
 from __future__ import annotations
 
-from datetime import tzinfo
+import io
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.json as pj
 
-from harness.clock import Anchor
 from harness.errors import BadDataError
-from harness.history.journals import SHAPES, read_journals
 from harness.history.schema import TABLES
 from harness.history.tables import history_dir, write_table
+
+_SENT = ("topic", "partition", "writer", "seq", "sent_ns", "label", "txn")
+_DONE = ("writer", "seq", "done_ns", "outcome", "error", "offset", "attempts", "broker")
+_GONE = ("topic", "partition", "broker", "offset", "seen_ns", "gone_ns")
+
+
+def _columns(table: str, names: Sequence[str]) -> pa.Schema:
+    schema = TABLES[table].arrow()
+    return pa.schema([schema.field(name).with_nullable(True) for name in names])
+
+
+_LINES: Mapping[str, pa.Schema] = {
+    **{name: _columns(name, table.arrow().names) for name, table in TABLES.items() if name != "sends"},
+    "sent": _columns("sends", _SENT),
+    "done": _columns("sends", _DONE),
+    "gone": _columns("sightings", _GONE),
+}
+"""Columns that a journal line may have, by the table that the line names (`harness.history.journal`)."""
+
+_REQUIRED: Mapping[str, tuple[str, ...]] = {
+    **{name: table.required for name, table in TABLES.items() if name != "sends"},
+    "sent": ("topic", "partition", "writer", "seq", "sent_ns"),
+    "done": ("writer", "seq"),
+    "gone": _GONE,
+}
 
 _ORDER = {
     "sends": ("writer", "seq"),
@@ -21,26 +51,25 @@ _ORDER = {
     "reads": ("reader", "ns"),
     "sightings": ("broker", "offset", "seen_ns"),
 }
+"""Columns by which tables are sorted; the others are sorted by `ns` if they have it."""
+
+_PREFIX = b'{"table":"'
 
 
-def assemble(run_dir: Path, anchor: Anchor, *, log_zone: tzinfo | None = None) -> dict[str, int]:
-    """Write every table but what the final dump wrote, and return the rows of each table written.
+def assemble(run_dir: Path, log_events: Sequence[Mapping[str, object]] = ()) -> dict[str, int]:
+    """Write all tables of a run's history; returns the number of rows by table.
 
-    Journals may end in a half-written line (the process was killed). Broker logs below `nodes/` give the
-    log events; ``log_zone`` is the time zone they were written in (None: this machine's).
+    ``log_events`` are rows of `log_events` besides those in the journals. Tables of the final dump (`copies`
+    and `replicas`) that exist already are kept.
 
-    Raises BadDataError with file and line for anything else that is malformed.
+    Raises BadDataError, with file and line, if a journal is malformed.
     """
-    from harness.observer.broker_log import read_logs  # not needed to read a stored history
-
-    tables = read_journals(run_dir / "journal")
-    sends = _join_sends(tables.pop("sent"), tables.pop("done"))
+    tables = _read_journals(run_dir / "journal")
+    tables["sends"] = _join_sends(tables.pop("sent"), tables.pop("done"))
     tables["sightings"] = _join_sightings(tables["sightings"], tables.pop("gone"))
-    tables["sends"] = sends
-    events = read_logs(run_dir / "nodes", anchor, log_zone)
-    if events:
-        read = pa.Table.from_pylist(events, schema=SHAPES["log_events"])
-        tables["log_events"] = pa.concat_tables([tables["log_events"], read])
+    if log_events:
+        parsed = pa.Table.from_pylist(list(log_events), schema=_LINES["log_events"])
+        tables["log_events"] = pa.concat_tables([tables["log_events"], parsed])
     written: dict[str, int] = {}
     for name in TABLES:
         table = tables[name]
@@ -56,23 +85,28 @@ def assemble(run_dir: Path, anchor: Anchor, *, log_zone: tzinfo | None = None) -
 
 
 def _join_sends(sent: pa.Table, done: pa.Table) -> pa.Table:
-    _refuse_twice(sent, "sent")
-    _refuse_twice(done, "done")
+    _refuse_duplicates(sent, "sent")
+    _refuse_duplicates(done, "done")
     joined = sent.join(done, keys=["writer", "seq"], join_type="left outer", use_threads=False)
     matched = joined.num_rows - joined["done_ns"].null_count
     if matched < done.num_rows - done["done_ns"].null_count:
-        raise BadDataError("A journal holds the outcome of a message that was never recorded as sent.")
+        raise BadDataError(
+            "The journals hold the outcome of a message that was never recorded as sent; was one removed?"
+        )
     return joined.select(TABLES["sends"].arrow().names)
 
 
-def _refuse_twice(table: pa.Table, what: str) -> None:
+def _refuse_duplicates(table: pa.Table, name: str) -> None:
     if table.num_rows == 0:
         return
     counts = table.group_by(["writer", "seq"], use_threads=False).aggregate([([], "count_all")])
     twice = counts.filter(pc.greater(counts["count_all"], 1))
     if twice.num_rows:
         writer, seq = twice["writer"][0], twice["seq"][0]
-        raise BadDataError(f"The journals hold two rows {what!r} of message {seq} of writer {writer}.")
+        raise BadDataError(
+            f"The journals hold two rows {name!r} of message {seq} of writer {writer}; give every producer a "
+            f"number of its own."
+        )
 
 
 def _join_sightings(seen: pa.Table, gone: pa.Table) -> pa.Table:
@@ -89,3 +123,99 @@ def _join_sightings(seen: pa.Table, gone: pa.Table) -> pa.Table:
 def _sorted(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:
     columns = [table[key].to_numpy() for key in reversed(keys)]
     return table.take(pa.array(np.lexsort(columns)))
+
+
+def _read_journals(folder: Path) -> dict[str, pa.Table]:
+    """All journal lines of a run as tables, by the name that the lines carry."""
+    lines: dict[str, list[bytes]] = {name: [] for name in _LINES}
+    files = sorted(folder.glob("*.jsonl"))
+    for file in files:
+        _collect_lines(file, lines)
+    tables = {}
+    for name, found in lines.items():
+        try:
+            tables[name] = _parse(found, _LINES[name])
+        except pa.ArrowException as error:
+            raise _first_malformed(files, name) or BadDataError(
+                f"The journals in {folder} hold a malformed row of {name}: {error}."
+            ) from error
+        _check_required(tables[name], name, files)
+    return tables
+
+
+def _collect_lines(file: Path, lines: dict[str, list[bytes]]) -> None:
+    """Add the lines of ``file`` to those of their tables."""
+    *complete, last = file.read_bytes().split(b"\n")
+    if last and _is_object(last):  # written completely, but for the end of the line
+        complete.append(last)
+    start = len(_PREFIX)
+    for number, line in enumerate(complete, 1):
+        if line.startswith(_PREFIX):
+            name = line[start : line.index(b'"', start)].decode()
+        elif line:
+            name = str(_row(file, number, line).get("table"))
+        else:
+            continue
+        if name not in lines:
+            raise BadDataError(f"{file}, line {number}: there is no table {name!r}.")
+        lines[name].append(line)
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def _row(file: Path, number: int, line: bytes) -> dict[str, object]:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise BadDataError(f"{file}, line {number} is not JSON ({error}): {line[:80]!r}.") from error
+    if not isinstance(row, dict):
+        raise BadDataError(f"{file}, line {number} is not a JSON object: {line[:80]!r}.")
+    return row
+
+
+def _parse(lines: list[bytes], schema: pa.Schema) -> pa.Table:
+    if not lines:
+        return schema.empty_table()
+    data = b"\n".join(lines)
+    read = pj.ReadOptions(block_size=max(len(data), 1 << 20))
+    parse = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    table = pj.read_json(io.BytesIO(data), read_options=read, parse_options=parse)
+    if table.num_rows != len(lines):
+        raise pa.ArrowInvalid(f"{len(lines)} lines gave {table.num_rows} rows")
+    return table.select(schema.names).cast(schema)
+
+
+def _first_malformed(files: list[Path], name: str) -> BadDataError | None:
+    """Search for the line that `_parse` could not read, to be able to name it."""
+    for file in files:
+        for number, line in enumerate(file.read_bytes().split(b"\n")[:-1], 1):
+            if not line:
+                continue
+            try:
+                row = _row(file, number, line)
+            except BadDataError as error:
+                return error
+            if row.get("table") != name:
+                continue
+            for column in _LINES[name]:
+                try:
+                    pa.array([row.get(column.name)], column.type)
+                except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+                    return BadDataError(f"{file}, line {number}: {column.name} of {name}: {error}.")
+    return None
+
+
+def _check_required(table: pa.Table, name: str, files: list[Path]) -> None:
+    for column in _REQUIRED[name]:
+        if table[column].null_count:
+            for file in files:
+                for number, line in enumerate(file.read_bytes().split(b"\n"), 1):
+                    named = line.startswith(_PREFIX + name.encode() + b'"') and _is_object(line)
+                    if named and json.loads(line).get(column) is None:
+                        raise BadDataError(f"{file}, line {number}: a row of {name} has no {column}.")
+            raise BadDataError(f"A row of {name} has no {column}.")

@@ -1,6 +1,6 @@
-"""The example of `docs/history.md`: another program's two files, and what the checker says to them.
+"""The example in `docs/history.md`: the two files of another program, and the checker's output for them.
 
-A test carries the example out and holds the output against the one kept here.
+A test runs the example and compares the output with the one in this module.
 """
 
 from __future__ import annotations
@@ -44,12 +44,13 @@ COPY (
 OUTPUT = """\
 What became of every message
 writer  az  acks  kept  lost  moved  unknown dropped
-            None     1     1      1                1
+                     1     1      1                1
 
 Findings: 1 lost, 1 moved
- UNEXPECTED lost: message (7:1) in orders/0 at offset 1 at 0.00 s — not known: no election, truncation or \
-fault in the history explains it
- UNEXPECTED moved: message (7:2) in orders/0 at offset 2 epoch 1 at 0.00 s
+ UNEXPECTED 1 lost: not known: no election, truncation or fault in the history explains it
+            message (7/1) in orders/0 at offset 1, acknowledged at 0.00 s
+ UNEXPECTED 1 moved
+            message (7/2) in orders/0 at offset 2 in epoch 1, acknowledged at 0.00 s
 
 Verdict: violated (1 lost that nothing declared; 1 moved that nothing declared)
 Run folder: DIR

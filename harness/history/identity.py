@@ -1,7 +1,7 @@
-"""How a message carries its own identity, so that a log read alone is enough to recognise it.
+"""The identity that each message carries in its value, so that it can be recognised in any log.
 
-The value of a record is ASCII: ``acked1 <writer> <seq> <topic>/<partition> <label> <padding> <crc32>``,
-with ``-`` for an absent label or padding. The checksum covers all that stands before it.
+The value of a record is ASCII: ``acked1 <writer> <seq> <topic>/<partition> <label> <padding> <crc32>``, with
+``-`` for an absent label or padding. The checksum covers everything before it.
 """
 
 from __future__ import annotations
@@ -12,20 +12,22 @@ from dataclasses import dataclass
 _MAGIC = b"acked1"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Identity:
-    """Who a message says it is; ``intact`` is false when its checksum does not hold."""
+    """The identity in a record value."""
 
     writer: int
     seq: int
     home: str
+    """`topic/partition` to which the message was sent."""
     label: str | None
     intact: bool
+    """Whether the checksum is right."""
 
 
 def encode(writer: int, seq: int, topic: str, partition: int, label: str = "", size_bytes: int = 0) -> bytes:
-    """The record value of a message, padded to at least ``size_bytes``."""
-    name = "_".join(label.split()) or "-"  # a blank would end the field
+    """The record value of a message, padded to ``size_bytes`` if it is shorter."""
+    name = "_".join(label.split()) or "-"  # a space would end the field
     head = b"%s %d %d %s/%d %s " % (_MAGIC, writer, seq, topic.encode(), partition, name.encode())
     missing = size_bytes - len(head) - 9
     body = head + (b"x" * missing if missing > 0 else b"-") + b" "
@@ -33,7 +35,7 @@ def encode(writer: int, seq: int, topic: str, partition: int, label: str = "", s
 
 
 def decode(value: bytes | None) -> Identity | None:
-    """The identity in a record value, or None for a record that no writer of ours sent."""
+    """The identity in a record value; None if it has none, because no client of this project sent it."""
     if not value or not value.startswith(_MAGIC):
         return None
     parts = bytes(value).split(b" ")
@@ -45,4 +47,10 @@ def decode(value: bytes | None) -> Identity | None:
     except ValueError:
         return None
     label = parts[4].decode(errors="replace")
-    return Identity(writer, seq, parts[3].decode(errors="replace"), None if label == "-" else label, intact)
+    return Identity(
+        writer=writer,
+        seq=seq,
+        home=parts[3].decode(errors="replace"),
+        label=None if label == "-" else label,
+        intact=intact,
+    )

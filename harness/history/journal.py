@@ -1,7 +1,11 @@
-"""Append-only history of one process while the run lasts: JSON lines that survive a kill.
+"""The journal of one process: rows of the history as JSON lines, appended during the run.
 
-Every row goes to the kernel with one write before the caller goes on, so a SIGKILL loses at most a line
-that was never finished. `harness.history.assemble` turns the journals of a run into Parquet.
+Each row is handed to the kernel with one write before the caller goes on, so that a SIGKILL loses at most a
+row whose write had not finished. `harness.history.assemble` turns the journals of a run into Parquet.
+
+A line is ``{"table": <name>, ...columns}``, with the tables and columns of `harness.history.schema`. Two of
+the tables are written in two steps. A row of `sends` is a line `sent` before the message leaves, and a line
+`done` with its outcome; `writer` and `seq` join them. The `gone_ns` of a row of `sightings` is a line `gone`.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from harness.clock import now_ns
 
 
 class Journal:
-    """One process's file of rows. Thread-safe."""
+    """The journal of this process. Thread-safe."""
 
     def __init__(self, path: Path) -> None:
         """Open ``path`` for appending and create its folder."""
@@ -25,7 +29,7 @@ class Journal:
         self._lock = threading.Lock()
 
     def write(self, table: str, **row: object) -> None:
-        """Append one row of ``table``. Columns that are not given are null."""
+        """Append one row of ``table``. Columns that are left out are null."""
         self.write_many(table, [row])
 
     def write_many(self, table: str, rows: list[dict[str, object]]) -> None:
@@ -36,13 +40,13 @@ class Journal:
                 os.write(self._file, text.encode())
 
     def mark(self, name: str, text: str = "") -> int:
-        """Append a narrative mark now, and return its time in ns."""
+        """Append a row of `marks` with the present time, and return that time in ns."""
         at = now_ns()
         self.write("marks", ns=at, name=name, text=text or name)
         return at
 
     def close(self) -> None:
-        """Close the file; later writes are ignored (a late callback must not crash a tear-down)."""
+        """Close the file. Later writes are ignored, so that a late callback does not fail during shutdown."""
         with self._lock:
             if self._file >= 0:
                 os.close(self._file)

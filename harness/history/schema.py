@@ -1,10 +1,10 @@
-"""The history schema: the one contract between what a run records and what the checkers read.
+"""The history schema: the contract between what a run records and what the checkers read.
 
-A table is one Parquet file (`sends.parquet`) or a folder of Parquet files of that name. Checkers are fast
-when every file holds one topic partition; they are right either way. Times are integer nanoseconds of one
-monotonic clock (`harness.clock`); `null` means "not known". Only `sends` and `copies` are needed to judge.
+A table is one Parquet file (`sends.parquet`) or a folder of Parquet files of that name. Checkers are fastest
+if every file holds one topic partition, and correct in any case. Times are integer nanoseconds of one
+monotonic clock (`harness.clock`). `null` means "not known". Checkers need only `sends` and `copies`.
 
-`docs/history.md` is generated from this module.
+`harness.history.document` generates `docs/history.md` from this module. It imports nothing of the project.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ SPARK: Mapping[Kind, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Column:
-    """One column: ``required`` ones must exist and be non-null; others may be absent or null."""
+    """One column. A ``required`` column must be present and hold no null; others may be absent or null."""
 
     name: str
     kind: Kind
-    says: str
+    description: str
     required: bool = False
 
 
 @dataclass(frozen=True)
 class Table:
-    """One table of the history, in the order in which its columns are written."""
+    """One table of the history, with its columns in the order in which they are written."""
 
     name: str
-    says: str
+    description: str
     columns: tuple[Column, ...]
 
     @property
     def required(self) -> tuple[str, ...]:
-        """Names of the columns that every writer of this table must fill."""
+        """Names of the columns that must be present and hold no null."""
         return tuple(column.name for column in self.columns if column.required)
 
     def arrow(self) -> pa.Schema:
@@ -75,16 +75,19 @@ class Table:
         return ", ".join(f"`{c.name}` {SPARK[c.kind]}" for c in self.columns)
 
 
-def _need(name: str, kind: Kind, says: str) -> Column:
-    return Column(name, kind, says, required=True)
+def _need(name: str, kind: Kind, description: str) -> Column:
+    return Column(name, kind, description, required=True)
 
 
 _TOPIC = _need("topic", "text", "topic name")
 _PARTITION = _need("partition", "int", "partition number")
-_NS = _need("ns", "long", "monotonic time, ns")
+_NS = _need("ns", "long", "monotonic time")
+
+NEEDED = ("sends", "copies")
+"""Tables without which a history cannot be judged."""
 
 OUTCOMES = ("ok", "fail", "info")
-"""`ok` acknowledged, `fail` definitely not written, `info` unknown; no outcome at all counts as `info`."""
+"""`ok`: acknowledged; `fail`: definitely not written; `info`: unknown. A missing outcome counts as `info`."""
 
 MECHANISMS: Mapping[str, str] = MappingProxyType(
     {
@@ -118,131 +121,153 @@ TABLES: Mapping[str, Table] = MappingProxyType(
         for table in (
             Table(
                 "sends",
-                "One row per message that a producer sent: what it was told about it.",
+                "One row per message that a producer sent, with its outcome.",
                 (
                     _TOPIC,
                     _PARTITION,
-                    _need("writer", "int", "the producer, unique in the run (see `writers`); not negative"),
+                    _need("writer", "int", "the producer's number, unique in the run (see `writers`)"),
                     _need(
                         "seq",
                         "long",
-                        "the message's number, unique per writer, rising in send order; not negative",
+                        "the message's number, unique per writer and rising in the order of sending",
                     ),
-                    _need("sent_ns", "long", "when the application handed it over, before it left"),
-                    Column("done_ns", "long", "when the outcome came; null if it never did"),
-                    Column("outcome", "text", "`ok`, `fail` or `info`; null: no outcome came (unknown)"),
+                    _need(
+                        "sent_ns", "long", "when the application handed the message over, before it was sent"
+                    ),
+                    Column("done_ns", "long", "when the outcome was known; null: never"),
                     Column(
-                        "error", "int", "Kafka's error code, or librdkafka's (negative); 0 or null with ok"
+                        "outcome",
+                        "text",
+                        "`ok`, `fail` or `info`; null: there was none, which counts as `info`",
                     ),
-                    Column("offset", "long", "offset that was reported (also with some errors); null: none"),
-                    Column("attempts", "int", "ProduceRequests that carried it, where the client knows"),
-                    Column("broker", "int", "broker that answered, where the client knows"),
-                    Column("label", "text", "the article's name for the message, for example `c`"),
-                    Column("txn", "long", "number of the writer's transaction it belongs to"),
+                    Column("error", "int", "Kafka's error code, or librdkafka's (negative); 0 or null: none"),
+                    Column("offset", "long", "offset in the answer, which some errors have too; null: none"),
+                    Column(
+                        "attempts",
+                        "int",
+                        "ProduceRequests that carried the message; null: the client does not know",
+                    ),
+                    Column("broker", "int", "broker that answered; null: none, or the client does not know"),
+                    Column("label", "text", "the scenario's name for the message, for example `c`"),
+                    Column("txn", "long", "number of the writer's transaction; null: in none"),
                 ),
             ),
             Table(
                 "writers",
-                "One row per producer: who it is and how it was configured.",
+                "One row per producer, with its configuration.",
                 (
-                    _need("writer", "int", "its number"),
-                    _need("name", "text", "its name, for example `az1-stream`"),
-                    Column("host", "text", "host it ran in, for example `client1`"),
+                    _need("writer", "int", "the producer's number, unique in the run"),
+                    _need("name", "text", "name, for example `az1-stream`"),
+                    Column("host", "text", "host it ran on, for example `client1`"),
                     Column("az", "text", "availability zone of that host"),
-                    Column("role", "text", "`scripted` (the article's messages) or `stream` (background)"),
-                    Column("client", "text", "`raw` (one ProduceRequest per send) or `librdkafka`"),
+                    Column(
+                        "role",
+                        "text",
+                        "`scripted` (messages of the scenario's steps) or `stream` (background)",
+                    ),
+                    Column(
+                        "client", "text", "`raw` (one ProduceRequest per message, no retries) or `librdkafka`"
+                    ),
                     Column("acks", "int", "0, 1 or -1 (all)"),
                     Column("idempotent", "flag", "enable.idempotence"),
-                    Column("retries", "int", "retries"),
-                    Column("config", "text", "its whole configuration as JSON"),
+                    Column("retries", "int", "configured number of retries"),
+                    Column("config", "text", "complete configuration as JSON"),
                 ),
             ),
             Table(
                 "copies",
-                "Every record of every replica's own log at the end: the final log.",
+                "The final logs: one row per record in each replica's own log at the end of the run.",
                 (
                     _TOPIC,
                     _PARTITION,
-                    _need("broker", "int", "broker whose replica this is"),
+                    _need("broker", "int", "broker that holds the replica"),
                     _need("offset", "long", "offset of the record"),
-                    Column("epoch", "int", "leader epoch in its batch; null before message format 2"),
-                    Column("writer", "int", "writer named in the message; null: sent by nobody we know"),
+                    Column("epoch", "int", "leader epoch of its batch; null: message format 0 or 1"),
+                    Column("writer", "int", "writer that the message names; null: it names none"),
                     Column("seq", "long", "sequence named in the message"),
-                    Column("intact", "flag", "the message's own checksum holds; null: not checked"),
-                    Column("home", "text", "`topic/partition` named in the message, where it names one"),
+                    Column("intact", "flag", "the message's own checksum is right; null: not checked"),
+                    Column("home", "text", "`topic/partition` that the message names; null: it names none"),
                     Column("batch_offset", "long", "base offset of its batch"),
                     Column("crc", "long", "CRC of its batch"),
-                    Column("timestamp_ms", "long", "record time stamp (wall clock, ms)"),
-                    Column("producer_id", "long", "idempotent producer's id; -1 none"),
-                    Column("producer_epoch", "int", "idempotent producer's epoch; -1 none"),
-                    Column("sequence", "int", "Kafka's own sequence of the record; -1 none"),
-                    Column("control", "flag", "a transaction marker, not a message"),
-                    Column("transactional", "flag", "written inside a transaction"),
+                    Column("timestamp_ms", "long", "record timestamp (wall clock, ms)"),
+                    Column("producer_id", "long", "Kafka's producer id; -1: none"),
+                    Column("producer_epoch", "int", "Kafka's producer epoch; -1: none"),
+                    Column("sequence", "int", "Kafka's sequence number of the record (not `seq`); -1: none"),
+                    Column("control", "flag", "a control record (transaction marker), not a message"),
+                    Column("transactional", "flag", "written in a transaction"),
                 ),
             ),
             Table(
                 "replicas",
-                "One row per replica at the end: where its log began and ended; was it read whole?",
+                "One row per replica at the end of the run: its log's bounds, and whether it was read fully.",
                 (
                     _TOPIC,
                     _PARTITION,
-                    _need("broker", "int", "broker"),
-                    _need("complete", "flag", "the final read reached the log's end"),
-                    Column("ns", "long", "when it was read, ns"),
+                    _need("broker", "int", "broker that holds the replica"),
+                    _need("complete", "flag", "the log was read to its end"),
+                    Column("ns", "long", "when the log was read"),
                     Column("leo", "long", "log end offset"),
                     Column("high_watermark", "long", "high watermark"),
                     Column("log_start", "long", "log start offset"),
-                    Column("leader", "flag", "this replica led the partition at the end"),
-                    Column("in_sync", "flag", "it was in the ISR at the end"),
-                    Column("epochs", "epochs", "its leader epoch cache"),
-                    Column("cleanup", "text", "`delete`, `compact` or both: gaps that retention explains"),
-                    Column("error", "text", "why the read is not complete"),
+                    Column("leader", "flag", "this replica was the leader"),
+                    Column("in_sync", "flag", "this replica was in the ISR"),
+                    Column("epochs", "epochs", "the replica's leader epoch cache"),
+                    Column(
+                        "cleanup",
+                        "text",
+                        "cleanup.policy (`delete`, `compact` or both), which explains gaps in the log",
+                    ),
+                    Column("error", "text", "why the log was not read to its end"),
                 ),
             ),
             Table(
                 "sightings",
-                "Records seen on a replica while the run lasted; `gone_ns` tells that they vanished again.",
+                "Records seen on a replica during the run, and when they disappeared from it.",
                 (
                     _TOPIC,
                     _PARTITION,
-                    _need("broker", "int", "broker whose replica this is"),
-                    _need("offset", "long", "offset"),
-                    _need("seen_ns", "long", "when it was first seen there, ns"),
-                    Column("epoch", "int", "leader epoch in its batch"),
+                    _need("broker", "int", "broker that holds the replica"),
+                    _need("offset", "long", "offset of the record"),
+                    _need("seen_ns", "long", "when the record was first seen on this replica"),
+                    Column("epoch", "int", "leader epoch of its batch"),
                     Column("writer", "int", "writer named in the message"),
                     Column("seq", "long", "sequence named in the message"),
-                    Column("gone_ns", "long", "when it was first seen to be gone (truncated), ns"),
+                    Column(
+                        "gone_ns",
+                        "long",
+                        "when the record was first seen to be missing (truncated); null: never",
+                    ),
                 ),
             ),
             Table(
                 "reads",
-                "One row per record that a consumer was handed, in the order of delivery.",
+                "One row per record that a consumer received, in the order of delivery.",
                 (
                     _TOPIC,
                     _PARTITION,
-                    _need("reader", "int", "the consumer, unique in the run"),
-                    _need("ns", "long", "when it was handed over, ns"),
-                    _need("offset", "long", "offset"),
-                    Column("epoch", "int", "leader epoch of the batch"),
+                    _need("reader", "int", "the consumer's number, unique in the run"),
+                    _need("ns", "long", "when the consumer received it"),
+                    _need("offset", "long", "offset of the record"),
+                    Column("epoch", "int", "leader epoch of its batch"),
                     Column("writer", "int", "writer named in the message"),
                     Column("seq", "long", "sequence named in the message"),
                     Column("poll", "long", "number of the poll that returned it"),
-                    Column("group", "text", "consumer group; null: assigned by hand"),
-                    Column("isolation", "text", "`read_committed` or `read_uncommitted`"),
-                    Column("broker", "int", "broker that served it"),
+                    Column("group", "text", "consumer group; null: none, the partitions were assigned"),
+                    Column("isolation", "text", "isolation level: `read_committed` or `read_uncommitted`"),
+                    Column("broker", "int", "broker it was fetched from"),
                 ),
             ),
             Table(
                 "groups",
-                "Events of consumer groups, so that a rewind or a rebalance explains a replay.",
+                "Events of consumer groups: a rebalance or a seek can explain why records were read again.",
                 (
                     _NS,
                     _need("group", "text", "consumer group"),
-                    _need("reader", "int", "member"),
-                    _need("event", "text", "`assigned`, `revoked`, `committed`, `sought`"),
-                    Column("topic", "text", "topic"),
-                    Column("partition", "int", "partition"),
-                    Column("offset", "long", "offset committed or sought"),
+                    _need("reader", "int", "the group member's number, as in `reads`"),
+                    _need("event", "text", "`assigned`, `revoked`, `committed` or `sought`"),
+                    Column("topic", "text", "topic name"),
+                    Column("partition", "int", "partition number"),
+                    Column("offset", "long", "offset that was committed or sought"),
                 ),
             ),
             Table(
@@ -250,33 +275,35 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 "Events of transactional producers.",
                 (
                     _NS,
-                    _need("writer", "int", "producer"),
-                    _need("txn", "long", "number of the transaction"),
-                    _need("event", "text", "`begin`, `committed`, `aborted`, `unknown`"),
-                    Column("error", "int", "Kafka's error code"),
+                    _need("writer", "int", "the producer's number, as in `writers`"),
+                    _need("txn", "long", "number of the transaction, unique per writer"),
+                    _need("event", "text", "`begin`, `committed`, `aborted` or `unknown`"),
+                    Column("error", "int", "Kafka's error code, or librdkafka's (negative); 0 or null: none"),
                 ),
             ),
             Table(
                 "views",
-                "What one observer's subject said, recorded when it changed.",
+                "What each node reported about the cluster, recorded when it changed.",
                 (
                     _NS,
-                    _need("source", "text", "who said it: `broker1`, `zookeeper2`, `controller3`"),
+                    _need("source", "text", "node that reported it: `broker1`, `zookeeper2`, `controller3`"),
                     _need("subject", "text", "`partition`, `controller`, `brokers` or `reachable`"),
-                    Column("topic", "text", "topic (partition only)"),
-                    Column("partition", "int", "partition"),
-                    Column("leader", "int", "leader; -1 none"),
-                    Column("epoch", "int", "leader epoch; controller epoch for `controller`"),
-                    Column("isr", "ints", "in-sync replicas as listed"),
-                    Column("replicas", "ints", "assignment as listed"),
-                    Column("controller", "int", "node id of the controller; -1 none"),
-                    Column("brokers", "ints", "registered (unfenced) brokers"),
-                    Column("error", "text", "why nothing was said (for `reachable`: null means it answers)"),
+                    Column("topic", "text", "topic name, with the subject `partition`"),
+                    Column("partition", "int", "partition number"),
+                    Column("leader", "int", "broker id of the leader; -1: none"),
+                    Column(
+                        "epoch", "int", "leader epoch; with the subject `controller` the controller epoch"
+                    ),
+                    Column("isr", "ints", "in-sync replicas, in the reported order"),
+                    Column("replicas", "ints", "assigned replicas, in the reported order"),
+                    Column("controller", "int", "node id of the controller; -1: none"),
+                    Column("brokers", "ints", "ids of the registered, unfenced brokers"),
+                    Column("error", "text", "why the node did not answer; null: it did"),
                 ),
             ),
             Table(
                 "faults",
-                "The four moments of every fault, and what proved that it bit.",
+                "The moments of every fault, and the evidence that it took effect.",
                 (
                     _NS,
                     _need("fault", "int", "number of the fault in the run"),
@@ -296,54 +323,58 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             ),
             Table(
                 "processes",
-                "Life of every process of the lab.",
+                "Starts and ends of the lab's processes.",
                 (
                     _NS,
-                    _need("host", "text", "host"),
+                    _need("host", "text", "host it runs on"),
                     _need(
                         "event",
                         "text",
-                        "`started`, `ready`, `killed`, `stopped`, `exited`, `paused`, `resumed`",
+                        "`started`, `ready`, `killed`, `stopped`, `exited`, `paused` or `resumed`",
                     ),
                     Column("pid", "long", "process id"),
-                    Column("status", "int", "exit status; negative: signal"),
-                    Column("detail", "text", "anything worth saying"),
+                    Column("status", "int", "exit status; negative: number of the signal that ended it"),
+                    Column("detail", "text", "more about the event"),
                 ),
             ),
             Table(
                 "marks",
-                "The scenario's own narrative: one row per step.",
-                (_NS, _need("name", "text", "short name used by claims"), Column("text", "text", "prose")),
+                "The steps of the scenario, one row each.",
+                (
+                    _NS,
+                    _need("name", "text", "short name, by which claims refer to the step"),
+                    Column("text", "text", "description of the step"),
+                ),
             ),
             Table(
                 "log_events",
-                "Lines of broker logs that matter, parsed.",
+                "Events parsed from the brokers' log files.",
                 (
                     _NS,
-                    _need("host", "text", "host whose log it is"),
+                    _need("host", "text", "host whose log file it is from"),
                     _need(
                         "kind",
                         "text",
                         "`truncated`, `truncated_to_hw`, `isr_shrinking`, `isr_expanding`, `isr_updated`, "
                         "`became_leader`, `became_follower`, `unclean_election`, `session_expired`, "
-                        "`resigned`, `error`, `fatal`",
+                        "`resigned`, `error` or `fatal`",
                     ),
-                    Column("topic", "text", "topic"),
-                    Column("partition", "int", "partition"),
-                    Column("offset", "long", "offset truncated to"),
+                    Column("topic", "text", "topic name"),
+                    Column("partition", "int", "partition number"),
+                    Column("offset", "long", "offset to which the log was truncated"),
                     Column("epoch", "int", "leader epoch"),
-                    Column("text", "text", "the line"),
+                    Column("text", "text", "the log line"),
                 ),
             ),
             Table(
                 "configs",
-                "Effective configuration, read back from each broker, and of each topic.",
+                "Effective configuration of each broker and topic, read back from the cluster.",
                 (
                     _need("scope", "text", "`broker` or `topic`"),
-                    _need("name", "text", "`broker1` or the topic's name"),
+                    _need("name", "text", "`broker1`, or the topic name"),
                     _need("key", "text", "configuration key"),
                     Column("value", "text", "effective value"),
-                    Column("asked", "text", "value that was asked for; null: default"),
+                    Column("asked", "text", "value that was set; null: none, the default applies"),
                 ),
             ),
         )
@@ -363,4 +394,4 @@ VIEWS: Mapping[str, str] = MappingProxyType(
               AND (source LIKE 'zookeeper%' OR (source LIKE 'controller%' AND controller >= 0))""",
     }
 )
-"""SQL views over the tables, for claims and queries: what the metadata store (not a broker) said."""
+"""SQL views over the tables, for claims and queries: what the metadata store reports."""

@@ -1,4 +1,4 @@
-"""Tables of a stored history: writing them, reading them back, and holding them against the schema."""
+"""The Parquet tables of a run's history: writing them, reading them, and checking them against the schema."""
 
 from __future__ import annotations
 
@@ -11,22 +11,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.errors import BadDataError
-from harness.history.schema import TABLES
-
-NEEDED = ("sends", "copies")
-"""Without these nothing can be judged."""
+from harness.history.schema import NEEDED, TABLES
 
 BY_PARTITION = ("sends", "copies", "reads", "sightings")
-"""Tables that are kept as one file per topic partition."""
+"""Tables that are written as one file per topic partition."""
 
 
 def history_dir(run_dir: Path) -> Path:
-    """Where the Parquet tables of a run are."""
+    """The folder of a run's Parquet tables."""
     return run_dir / "history"
 
 
 def write_table(run_dir: Path, name: str, table: pa.Table) -> None:
-    """Write a table of the schema, replacing what is there; large ones as one file per topic partition."""
+    """Write a table of the schema, replacing the existing one; large ones as a file per topic partition."""
     target = history_dir(run_dir) / f"{name}.parquet"
     target.parent.mkdir(parents=True, exist_ok=True)
     clear(target)
@@ -35,20 +32,20 @@ def write_table(run_dir: Path, name: str, table: pa.Table) -> None:
         pq.write_table(whole, target)
         return
     target.mkdir()
-    for topic, partition, part in split(whole):
+    for topic, partition, part in by_topic_partition(whole):
         pq.write_table(part, target / f"{topic}-{partition}.parquet")
 
 
 def clear(target: Path) -> None:
-    """Remove a table, be it a file or a folder."""
+    """Remove a table, whether it is a file or a folder."""
     if target.is_dir():
         shutil.rmtree(target)
     else:
         target.unlink(missing_ok=True)
 
 
-def split(table: pa.Table) -> list[tuple[str, int, pa.Table]]:
-    """The table's rows by topic partition, each part in the order in which the rows came."""
+def by_topic_partition(table: pa.Table) -> list[tuple[str, int, pa.Table]]:
+    """The table's rows as (topic, partition, rows), with the rows of each in their order."""
     topics = table["topic"].combine_chunks().dictionary_encode()
     codes = topics.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     numbers = table["partition"].to_numpy().astype(np.int64)
@@ -64,16 +61,15 @@ def split(table: pa.Table) -> list[tuple[str, int, pa.Table]]:
 
 
 def read_table(run_dir: Path, name: str) -> pa.Table:
-    """One table of a stored run, with every column of the schema. A table that is not there is empty.
+    """One table of a stored run, with every column of the schema. An absent table is empty.
 
-    Raises BadDataError when `sends` or `copies` is missing, or when a file is damaged or does not follow
-    the schema.
+    Raises BadDataError if `sends` or `copies` is absent, or a file is damaged or does not follow the schema.
     """
     target = history_dir(run_dir) / f"{name}.parquet"
     schema = TABLES[name].arrow()
     if not target.exists():
         if name in NEEDED:
-            raise BadDataError(f"{target} is missing, and nothing can be judged without it.")
+            raise BadDataError(f"{target} is missing; a history needs {' and '.join(NEEDED)}.")
         return schema.empty_table()
     files = sorted(target.glob("*.parquet")) if target.is_dir() else [target]
     parts = [_read_file(file, name) for file in files]
@@ -98,11 +94,11 @@ def _read_file(file: Path, name: str) -> pa.Table:
             column = pa.nulls(found.num_rows, field.type)
         if not field.nullable and column.null_count:
             row = pc.index(pc.is_null(column), True).as_py()
-            raise BadDataError(f"{file}: column {field.name} is required, but row {row} has none.")
+            raise BadDataError(f"{file}: column {field.name} is required, but row {row} has no value.")
         columns.append(column)
     return pa.table(columns, schema=schema)
 
 
 def validate(run_dir: Path) -> dict[str, int]:
-    """Hold every table of a stored run against the schema; rows of each. Raises BadDataError."""
+    """Check every table of a stored run against the schema; returns their numbers of rows."""
     return {name: read_table(run_dir, name).num_rows for name in TABLES}

@@ -1,5 +1,5 @@
-"""Kafka as data and on the wire: versions, configuration, record batches, and raw requests to single brokers.
+"""Kafka as data and on the wire: nouns, versions, configuration, record batches, requests to single brokers.
 
-No process, no lab: everything here takes an address or bytes. Runs in the harness, and in client agents as
-far as they send raw requests.
+Everything here takes an address, a file or bytes; it knows no lab and no process. It runs in the harness's
+process, and in client agents as far as they send raw requests. Imports only itself and the errors.
 """

@@ -1,8 +1,7 @@
-"""Record batches of message formats 0 to 2, from a FETCH response or from the `.log` files of a stopped or
-old broker.
+"""Record batches of message formats 0 to 2, from a FETCH response or from `.log` files.
 
-The header is read here, because the parsers of the libraries do not show the leader epoch; the records
-inside are read by `aiokafka.record`.
+Headers are parsed here, because the libraries' parsers do not expose the leader epoch; `aiokafka.record`
+parses the records inside.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _UNREADABLE = (CorruptRecordException, UnsupportedCodecError, ValueError, IndexE
 
 
 class Batch(NamedTuple):
-    """What the header of one batch says; a message of format 0 or 1 counts as a batch of its own."""
+    """The header of one batch; a message of format 0 or 1 counts as a batch of its own."""
 
     offset: int
     next_offset: int
@@ -35,7 +34,7 @@ class Batch(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record, with what its batch says about it. ``epoch`` is None before message format 2."""
+    """One record with the fields of its batch. ``epoch`` is None before message format 2."""
 
     offset: int
     epoch: int | None
@@ -53,7 +52,7 @@ class Record(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """Records and batches found, and how many bytes of the data they cover."""
+    """The records and batches found, and how many bytes they take."""
 
     records: list[Record]
     batches: list[Batch]
@@ -66,11 +65,11 @@ class Parsed(NamedTuple):
 
 
 def parse(data: bytes, from_offset: int = 0) -> Parsed:
-    """All whole batches in ``data``; records below ``from_offset`` are left out.
+    """All complete batches in ``data``; records below ``from_offset`` are left out.
 
-    Stops at a batch that is cut short (the end of a FETCH response, or of a file being written) and at a
+    Stops at an incomplete batch (the end of a FETCH response, or of a file that is being written) and at a
     size of zero or less (the zero-filled tail that a power cut leaves). A batch whose records cannot be
-    read gives one record without a value, with ``crc_ok`` false.
+    parsed gives one record without a value, with ``crc_ok`` false.
     """
     records: list[Record] = []
     batches: list[Batch] = []
@@ -93,7 +92,7 @@ def parse(data: bytes, from_offset: int = 0) -> Parsed:
 
 
 def _current(raw: bytes, from_offset: int, out: list[Record]) -> Batch:
-    base, size, epoch, _, crc, attributes, last_delta, first_ms, _, pid, pepoch, sequence, _ = (
+    base, size, epoch, _, crc, attributes, last_delta, first_ms, _, pid, producer_epoch, sequence, _ = (
         _HEADER.unpack_from(raw)
     )
     control, transactional = bool(attributes & _CONTROL), bool(attributes & _TRANSACTIONAL)
@@ -107,21 +106,51 @@ def _current(raw: bytes, from_offset: int, out: list[Record]) -> Batch:
                 number = sequence + offset - base if sequence >= 0 else -1
                 out.append(
                     Record(
-                        offset, epoch, base, crc, crc_ok, record.timestamp, pid, pepoch, number,
-                        control, transactional, record.key, record.value,
+                        offset=offset,
+                        epoch=epoch,
+                        batch_offset=base,
+                        crc=crc,
+                        crc_ok=crc_ok,
+                        timestamp_ms=record.timestamp,
+                        producer_id=pid,
+                        producer_epoch=producer_epoch,
+                        sequence=number,
+                        control=control,
+                        transactional=transactional,
+                        key=record.key,
+                        value=record.value,
                     )
-                )  # fmt: skip
+                )
     except _UNREADABLE:
         crc_ok = False
         del out[kept:]
         if base + last_delta >= from_offset:
             out.append(
                 Record(
-                    base, epoch, base, crc, False, first_ms, pid, pepoch, sequence,
-                    control, transactional, None, None,
+                    offset=base,
+                    epoch=epoch,
+                    batch_offset=base,
+                    crc=crc,
+                    crc_ok=False,
+                    timestamp_ms=first_ms,
+                    producer_id=pid,
+                    producer_epoch=producer_epoch,
+                    sequence=sequence,
+                    control=control,
+                    transactional=transactional,
+                    key=None,
+                    value=None,
                 )
-            )  # fmt: skip
-    return Batch(base, base + last_delta + 1, epoch, 2, crc, crc_ok, size + 12)
+            )
+    return Batch(
+        offset=base,
+        next_offset=base + last_delta + 1,
+        epoch=epoch,
+        magic=2,
+        crc=crc,
+        crc_ok=crc_ok,
+        size_bytes=size + 12,
+    )
 
 
 def _legacy(raw: bytes, magic: int, from_offset: int, out: list[Record]) -> Batch:
@@ -133,7 +162,9 @@ def _legacy(raw: bytes, magic: int, from_offset: int, out: list[Record]) -> Batc
         inner = list(batch)
         first = inner[0].offset if inner else last
         out.extend(
-            Record(r.offset, None, first, crc, crc_ok, r.timestamp, -1, -1, -1, False, False, r.key, r.value)
+            _legacy_record(
+                r.offset, first, crc, crc_ok=crc_ok, timestamp_ms=r.timestamp, key=r.key, value=r.value
+            )
             for r in inner
             if r.offset >= from_offset
         )
@@ -141,5 +172,40 @@ def _legacy(raw: bytes, magic: int, from_offset: int, out: list[Record]) -> Batc
         crc_ok = False
         del out[kept:]
         if last >= from_offset:
-            out.append(Record(last, None, last, crc, False, None, -1, -1, -1, False, False, None, None))
-    return Batch(first, last + 1, None, magic, crc, crc_ok, size + 12)
+            out.append(_legacy_record(last, last, crc, crc_ok=False, timestamp_ms=None, key=None, value=None))
+    return Batch(
+        offset=first,
+        next_offset=last + 1,
+        epoch=None,
+        magic=magic,
+        crc=crc,
+        crc_ok=crc_ok,
+        size_bytes=size + 12,
+    )
+
+
+def _legacy_record(
+    offset: int,
+    batch_offset: int,
+    crc: int,
+    *,
+    crc_ok: bool,
+    timestamp_ms: int | None,
+    key: bytes | None,
+    value: bytes | None,
+) -> Record:
+    return Record(
+        offset=offset,
+        epoch=None,
+        batch_offset=batch_offset,
+        crc=crc,
+        crc_ok=crc_ok,
+        timestamp_ms=timestamp_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+        sequence=-1,
+        control=False,
+        transactional=False,
+        key=key,
+        value=value,
+    )

@@ -1,7 +1,7 @@
-"""Bugs of Kafka versions that may show in any scenario: data, so that no scenario has to repeat them.
+"""Known bugs of Kafka versions that may show in any scenario, so that no scenario has to repeat them.
 
-Each names the finding it leaves and the evidence that must stand beside it; the same finding without that
-evidence stays unexpected.
+Each names the finding that it causes and the condition that the finding must meet; a finding of the same
+class that does not meet it stays unexpected.
 """
 
 from __future__ import annotations
@@ -12,24 +12,25 @@ from harness.kafka.versions import version_key
 
 
 class Bug(NamedTuple):
-    """A finding that a bug explains, where `where` (SQL over findings) holds."""
+    """A bug explains the findings of class ``finding`` for which ``where`` (SQL over findings) holds."""
 
     jira: str
     says: str
     finding: str
     where: str
     since: str
+    """First version that has the bug."""
     before: str
-    """First version that has the cure."""
+    """First version in which it is fixed."""
 
 
 BUGS = (
     Bug(
-        "KAFKA-12686, KAFKA-12751",
-        "a change of the ISR that was asked of an isolated controller is never answered nor asked again, so "
-        "that the ISR stays incomplete until the replicas are reordered or the leader restarts",
-        "not_converged",
-        "cause = 'ISR change never answered'",
+        jira="KAFKA-12686, KAFKA-12751",
+        says="an ISR change that a leader requested from an isolated controller is neither answered nor sent "
+        "again, so the ISR stays incomplete until the replicas are reordered or the leader restarts",
+        finding="not_converged",
+        where="cause = 'ISR change never answered'",
         since="2.7.0",
         before="2.7.2",
     ),

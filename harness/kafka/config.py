@@ -1,15 +1,16 @@
-"""Broker and ZooKeeper configuration: the base that makes failures show within seconds.
+"""Broker and ZooKeeper configuration: a base with which the effects of a fault show within seconds.
 
-Why each value: `docs/configuration.md`. The two that cost the most to find out: `request.timeout.ms`
-bounds the wait of replica fetchers and of the controller's channels for a response (30 s by default, and
-the socket time-outs do not bound it), and healthy brokers are pinned to ZooKeeper nodes outside the AZ that
-will be cut.
+`docs/configuration.md` gives the reason for each value. The least obvious one is `request.timeout.ms`: it,
+and not the socket time-outs, bounds how long replica fetchers and the controller's channels wait for a
+response (30 s by default).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+from harness.kafka.model import BROKER_PORT, CONTROLLER_PORT, ZOOKEEPER_PEER_PORTS, ZOOKEEPER_PORT, Address
 
 BASE_BROKER: Mapping[str, str] = {
     "replica.lag.time.max.ms": "6000",
@@ -41,12 +42,12 @@ BASE_RAFT: Mapping[str, str] = {
     "controller.quorum.election.timeout.ms": "1000",
     "controller.quorum.election.backoff.max.ms": "1000",
     "controller.quorum.request.timeout.ms": "2000",
-    # The controller reads it: how long a broker may be silent before it is fenced.
+    # Read by the controller: how long a broker may be silent before it is fenced.
     "broker.session.timeout.ms": "4000",
 }
-"""What every KRaft node gets; a quorum leader that nobody fetches from resigns after 3 s (from 3.7 on).
+"""What every KRaft node gets. A quorum leader that receives no fetches resigns after 3 s (since Kafka 3.7).
 
-Half of these, and a busy machine elects leaders that nobody asked for.
+With half of these values, a busy machine elects leaders without any fault.
 """
 
 BROKER_HEARTBEAT: Mapping[str, str] = {"broker.heartbeat.interval.ms": "500"}
@@ -58,7 +59,7 @@ BASE_ZOOKEEPER: Mapping[str, str] = {
     "minSessionTimeout": "1000",
     "maxSessionTimeout": "60000",
     "4lw.commands.whitelist": "*",
-    "clientPort": "2181",
+    "clientPort": str(ZOOKEEPER_PORT),
 }
 
 
@@ -74,26 +75,36 @@ _CONTROLLER_KEYS = (
 _CONTROLLER_READS = frozenset(_CONTROLLER_KEYS) | frozenset(BASE_RAFT)
 
 
+def connect_string(nodes: Iterable[Address]) -> str:
+    """Addresses as ZooKeeper clients take them: `address:port,address:port`."""
+    return ",".join(f"{address}:{port}" for address, port in nodes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZooKeeperModeBroker:
+    """A broker that keeps its metadata in ZooKeeper; ``zookeepers`` are the nodes that it may connect to."""
+
+    node_id: int
+    az: str
+    address: str
+    data_dir: str
+    zookeepers: tuple[Address, ...]
+
+
 def broker_properties(
-    node_id: int,
-    az: str,
-    address: str,
-    data_dir: str,
-    zookeepers: tuple[str, ...],
-    overrides: Mapping[str, str],
-    unsupported: frozenset[str] = frozenset(),
+    broker: ZooKeeperModeBroker, overrides: Mapping[str, str], unsupported: frozenset[str] = frozenset()
 ) -> dict[str, str]:
     """Properties of a broker that keeps its metadata in ZooKeeper.
 
-    ``zookeepers`` are `address:port`; ``unsupported`` names keys that this Kafka version does not know.
+    ``unsupported`` names keys that this Kafka version does not know; they are left out.
     """
     properties = {
-        "broker.id": str(node_id),
-        "broker.rack": az,
-        "zookeeper.connect": ",".join(zookeepers),
-        "listeners": f"PLAINTEXT://{address}:9092",
-        "advertised.listeners": f"PLAINTEXT://{address}:9092",
-        "log.dirs": data_dir,
+        "broker.id": str(broker.node_id),
+        "broker.rack": broker.az,
+        "zookeeper.connect": connect_string(broker.zookeepers),
+        "listeners": _broker_listener(broker.address),
+        "advertised.listeners": _broker_listener(broker.address),
+        "log.dirs": broker.data_dir,
         **ZOOKEEPER_SESSION,
         **BASE_BROKER,
         **overrides,
@@ -103,16 +114,17 @@ def broker_properties(
 
 def zookeeper_properties(data_dir: str, servers: Mapping[int, str]) -> dict[str, str]:
     """Properties of a ZooKeeper node; ``servers`` maps myid to address."""
+    peers = ":".join(map(str, ZOOKEEPER_PEER_PORTS))
     return {
         **BASE_ZOOKEEPER,
         "dataDir": data_dir,
-        **{f"server.{myid}": f"{address}:2888:3888" for myid, address in sorted(servers.items())},
+        **{f"server.{myid}": f"{address}:{peers}" for myid, address in sorted(servers.items())},
     }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KRaftNode:
-    """What one KRaft node is: ``roles`` are `broker`, `controller` or both; ``voters`` maps id to address."""
+    """A KRaft node: ``roles`` are `broker`, `controller` or both; ``voters`` maps node id to IP address."""
 
     node_id: int
     roles: tuple[str, ...]
@@ -127,9 +139,9 @@ def kraft_properties(
 ) -> dict[str, str]:
     """Properties of a node that keeps its metadata in a KRaft quorum with fixed voters."""
     broker, controller = "broker" in node.roles, "controller" in node.roles
-    listeners = [f"PLAINTEXT://{node.address}:9092"] if broker else []
-    listeners += [f"CONTROLLER://{node.address}:9093"] if controller else []
-    voters = ",".join(f"{number}@{address}:9093" for number, address in sorted(node.voters.items()))
+    listeners = [_broker_listener(node.address)] if broker else []
+    listeners += [f"CONTROLLER://{node.address}:{CONTROLLER_PORT}"] if controller else []
+    voters = ",".join(f"{number}@{ip}:{CONTROLLER_PORT}" for number, ip in sorted(node.voters.items()))
     properties = {
         "process.roles": ",".join(node.roles),
         "node.id": str(node.node_id),
@@ -143,13 +155,17 @@ def kraft_properties(
     if broker:
         properties |= {
             "broker.rack": node.az,
-            "advertised.listeners": f"PLAINTEXT://{node.address}:9092",
+            "advertised.listeners": _broker_listener(node.address),
             "inter.broker.listener.name": "PLAINTEXT",
             **BROKER_HEARTBEAT,
             **BASE_BROKER,
         }
     else:
-        # The controller elects, so it must know what the brokers' configuration says about elections.
+        # The controller elects leaders, so it needs the settings of the brokers that concern elections.
         properties |= {key: BASE_BROKER[key] for key in _CONTROLLER_KEYS}
     properties |= overrides if broker else {k: v for k, v in overrides.items() if k in _CONTROLLER_READS}
     return {key: value for key, value in properties.items() if key not in unsupported}
+
+
+def _broker_listener(address: str) -> str:
+    return f"PLAINTEXT://{address}:{BROKER_PORT}"

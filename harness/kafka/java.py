@@ -1,4 +1,4 @@
-"""Command lines of the Java processes: `java -cp … kafka.Kafka server.properties`, no shell scripts."""
+"""Command lines and configuration files of the Java processes; Kafka's shell scripts are not used."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ appender.A.layout.pattern=%d{{yyyy-MM-dd HH:mm:ss,SSS}} %p %m (%c{{1}})%n
 rootLogger.level=INFO
 rootLogger.appenderRef.A.ref=A
 """
-_LOUDER = {
+_LOGGER_LEVELS = {
     "state.change.logger": "INFO",
     "kafka.controller": "INFO",
     "kafka.server.DefaultAlterIsrManager": "DEBUG",
@@ -38,7 +38,7 @@ _LOUDER = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class JavaProcess:
     """One Java process of a host; paths are as seen inside the host."""
 
@@ -49,7 +49,7 @@ class JavaProcess:
     log_syntax: LogSyntax = "log4j1"
     heap_mb: int = 384
     archive: str | None = None
-    """Application class-data archive; Java goes on without it when it does not fit."""
+    """Application class-data archive; Java ignores one that does not match."""
     java: str = "java"
 
     def argv(self) -> tuple[str, ...]:
@@ -65,9 +65,9 @@ class JavaProcess:
             "-Xshare:auto",
             *([f"-XX:SharedArchiveFile={self.archive}"] if self.archive else []),
             f"-D{logging}=file:{self.log_config}",
-            "-Duser.timezone=UTC",  # so that log lines can be placed on the run's clock
+            "-Duser.timezone=UTC",  # log lines are mapped to the run's clock
             "-Dzookeeper.admin.enableServer=false",
-            "-Dzookeeper.cnxTimeout=500",  # 5 s by default, which blocks elections while packets are dropped
+            "-Dzookeeper.cnxTimeout=500",  # the default, 5 s, blocks elections while packets are dropped
             "-cp",
             self.class_path,
             self.main_class,
@@ -76,24 +76,24 @@ class JavaProcess:
 
 
 def write_properties(path: Path, properties: Mapping[str, object]) -> None:
-    """Write a Java properties file, one `key=value` a line, in the given order."""
+    """Write a Java properties file: one `key=value` per line, in the given order."""
     path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
 
 
 def write_log_config(path: Path, log_file: str, syntax: LogSyntax) -> None:
-    """Write the logging configuration: INFO to one file, what the observer parses a little louder."""
+    """Write the logging configuration: INFO to one file, and more from some loggers."""
     if syntax == "log4j1":
         text = _LOG4J1.format(file=log_file)
-        text += "".join(f"log4j.logger.{name}={level}\n" for name, level in _LOUDER.items())
+        text += "".join(f"log4j.logger.{name}={level}\n" for name, level in _LOGGER_LEVELS.items())
     else:
         text = _LOG4J2.format(file=log_file)
-        for number, (name, level) in enumerate(_LOUDER.items()):
+        for number, (name, level) in enumerate(_LOGGER_LEVELS.items()):
             text += f"logger.{number}.name={name}\nlogger.{number}.level={level}\n"
     path.write_text(text)
 
 
 def tail(path: Path, lines: int = 15) -> str:
-    """The last lines of a log, or a note that there is none."""
+    """The last lines of a log, or a note that it does not exist."""
     try:
         text: Sequence[str] = path.read_text(errors="replace").splitlines()
     except FileNotFoundError:

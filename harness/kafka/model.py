@@ -1,14 +1,40 @@
-"""Kafka's own nouns, each defined once: a topic partition, its state, a broker's name and address.
+"""Kafka's own nouns, each defined once: topics, partitions and their state, node ids and listener ports.
 
 Imports nothing of the project, so that the harness, the clients and the checkers can share it.
+
+**Node ids.** Broker *n* has the host name `broker<n>`, lives in AZ *n*, and has the node id *n*. A dedicated
+KRaft controller `controller<n>` lives in AZ *n* and has the node id *10 + n*, because controllers and brokers
+share one id space. So ``node_id % 10`` is the number of a node's AZ in every mode. In `kraft-combined` a node
+is broker and controller at once, with the broker's id.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
+"""The listener of a KRaft controller."""
+ZOOKEEPER_PORT = 2181
+"""Where a ZooKeeper node serves its clients, brokers among them."""
+ZOOKEEPER_PEER_PORTS = (2888, 3888)
+"""Where ZooKeeper nodes talk to each other: followers to their leader, and elections."""
+
+NO_LEADER = -1
+"""The leader of a partition, or of a KRaft quorum, that has none."""
+
+OFFSET_OUT_OF_RANGE = 1
+UNKNOWN_TOPIC_OR_PARTITION = 3
+TOPIC_ALREADY_EXISTS = 36
+ELECTION_NOT_NEEDED = 84
+"""Kafka's error codes, by their names in the protocol."""
+
+_CONTROLLER_IDS_FROM = 10
+
+Address = tuple[str, int]
+"""IP address and port."""
 
 
 class TopicPartition(NamedTuple):
@@ -20,3 +46,69 @@ class TopicPartition(NamedTuple):
     def __str__(self) -> str:
         """`topic/partition`, the notation that messages carry and people type."""
         return f"{self.topic}/{self.partition}"
+
+    @property
+    def folder(self) -> str:
+        """Name of a replica's folder in a broker's data folder: `<topic>-<partition>`."""
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True)
+class PartitionState:
+    """Leader, leader epoch and ISR of a partition as one source states them: a metadata store or a broker.
+
+    ``leader`` is NO_LEADER when there is none. ``leader_epoch`` is None where the source does not state it
+    (Metadata responses below version 7), ``replicas`` where it was not asked for it.
+    """
+
+    leader: int
+    leader_epoch: int | None
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic to create. ``replicas`` are the broker ids of its partitions, preferred leader first.
+
+    With ``spread`` each further partition rotates them, so that every broker leads some.
+    """
+
+    name: str
+    replicas: tuple[int, ...]
+    _: KW_ONLY
+    partitions: int = 1
+    config: Mapping[str, str] = field(default_factory=dict)
+    spread: bool = False
+
+    @property
+    def assignment(self) -> tuple[tuple[int, ...], ...]:
+        """Replicas of each partition, in order of partition."""
+        if not self.spread:
+            return (self.replicas,) * self.partitions
+        size = len(self.replicas)
+        turns = (number % size for number in range(self.partitions))
+        return tuple(self.replicas[turn:] + self.replicas[:turn] for turn in turns)
+
+    @property
+    def topic_partitions(self) -> tuple[TopicPartition, ...]:
+        """All its partitions, in order."""
+        return tuple(TopicPartition(self.name, number) for number in range(self.partitions))
+
+
+def broker_name(node_id: int) -> str:
+    """Host name of a broker: 1 → `broker1`."""
+    return f"broker{node_id}"
+
+
+def broker_id(name: str) -> int:
+    """Node id of a broker by its host name: `broker1` → 1. Raises ValueError for any other name."""
+    role, _, number = name.partition("broker")
+    if role or not number.isdigit():
+        raise ValueError(f"{name!r} is not the host name of a broker, such as 'broker1'")
+    return int(number)
+
+
+def controller_id(az_number: int) -> int:
+    """Node id of the dedicated KRaft controller in an AZ: 1 → 11."""
+    return _CONTROLLER_IDS_FROM + az_number

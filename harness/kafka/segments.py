@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.kafka.batches import Parsed, parse
+from harness.kafka.model import UNKNOWN_TOPIC_OR_PARTITION, TopicPartition
+from harness.kafka.wire.logs import Fetched
 
 
 def segments(folder: Path) -> list[Path]:
@@ -28,6 +30,21 @@ def read_folder(folder: Path, from_offset: int = 0) -> Parsed:
     return whole
 
 
+def read_own_log(data_dir: Path, key: TopicPartition) -> Fetched:
+    """A replica's own log as its files hold it; its high watermark is the one last checkpointed."""
+    folder = data_dir / key.folder
+    files = segments(folder)
+    if not files:
+        return Fetched(error=UNKNOWN_TOPIC_OR_PARTITION)
+    parsed = read_folder(folder)
+    return Fetched(
+        parsed=parsed,
+        high_watermark=high_watermarks(data_dir).get(key, 0),
+        log_start=int(files[0].stem),
+        size_bytes=parsed.consumed_bytes,
+    )
+
+
 def checkpoint_lines(file: Path) -> Iterator[tuple[str, ...]]:
     """The entries of one of Kafka's checkpoint files; none if the file is absent or half-written."""
     try:
@@ -46,7 +63,7 @@ def leader_epochs(folder: Path) -> list[tuple[int, int]] | None:
     return [(int(entry[0]), int(entry[1])) for entry in checkpoint_lines(file) if len(entry) == 2]
 
 
-def high_watermarks(data_dir: Path) -> dict[tuple[str, int], int]:
+def high_watermarks(data_dir: Path) -> dict[TopicPartition, int]:
     """High watermarks as last checkpointed in a broker's data folder."""
     entries = checkpoint_lines(data_dir / "replication-offset-checkpoint")
-    return {(entry[0], int(entry[1])): int(entry[2]) for entry in entries if len(entry) == 3}
+    return {TopicPartition(entry[0], int(entry[1])): int(entry[2]) for entry in entries if len(entry) == 3}

@@ -1,7 +1,7 @@
-"""All that differs from one Kafka version to the next, as data.
+"""The differences between Kafka versions, as data.
 
-Every known version was resolved and started on Java 17. Where a capability is not a matter of the version
-alone (a feature can be switched off), the value says what a new cluster does by default.
+Every known version has been resolved and started on Java 17. For a capability that does not depend on the
+version alone (a feature that can be switched off), the value is the default of a new cluster.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SETUP_TIMEOUTS = frozenset({"socket.connection.setup.timeout.ms", "socket.conne
 
 @dataclass(frozen=True, order=True)
 class Coordinates:
-    """A module of the Maven world."""
+    """Coordinates of a Maven module."""
 
     organisation: str
     name: str
@@ -43,9 +43,9 @@ _RELOAD4J = (
 _JAXB = (Coordinates("javax.xml.bind", "jaxb-api", "2.3.1"),)  # cluster ids of 0.10 and 0.11 need it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KafkaVersion:
-    """What one Kafka version needs, and what it can do."""
+    """Dependencies and capabilities of one Kafka version."""
 
     version: str
     scala: str
@@ -54,7 +54,7 @@ class KafkaVersion:
     extras: tuple[Coordinates, ...] = ()
     log_syntax: LogSyntax = "log4j1"
     zookeeper: str | None = None
-    """The ZooKeeper that comes with it; None where it is not run with one here."""
+    """Version of the ZooKeeper that it ships with; None if it is not run with ZooKeeper here."""
     replica_log: ReplicaLog = "fetch-v11"
     """How a replica's own log is read: FETCH v11 with replica id -3, or the files of its data folder."""
     record_epochs: bool = True
@@ -68,40 +68,40 @@ class KafkaVersion:
     eligible_leader_replicas: bool = False
     """ELR (KIP-966) is on in a new cluster."""
     pre_vote: bool = False
-    """A controller that comes back asks before it raises the epoch (KIP-996)."""
+    """A controller that returns requests a pre-vote before it raises the epoch (KIP-996)."""
     resigns_when_cut_off: bool = False
-    """A quorum leader that hears no majority resigns (KAFKA-15489)."""
+    """A quorum leader that receives no fetches from a majority resigns (KAFKA-15489)."""
     describe_quorum: int | None = None
-    """Newest DescribeQuorum that is answered; None without KRaft."""
+    """Newest version of DescribeQuorum that it answers; None without KRaft."""
     min_java: int = 8
     unsupported_keys: frozenset[str] = frozenset()
-    """Keys of this project's base broker configuration that the version does not know."""
+    """Keys of the base broker configuration that the version does not know."""
     broker_heap_mb: int = 384
     controller_heap_mb: int = 192
     zookeeper_heap_mb: int = 128
     known: bool = True
-    """False for a version that is only tried (`--force`)."""
+    """False for a version that runs only with `--force`."""
     protocol: str = ""
-    """`inter.broker.protocol.version` that the brokers are told to speak; empty: their own."""
+    """`inter.broker.protocol.version` of the brokers; empty for their own."""
 
     @property
     def coordinates(self) -> tuple[Coordinates, ...]:
-        """Everything to resolve, Kafka first."""
+        """All modules to resolve, Kafka first."""
         kafka = Coordinates("org.apache.kafka", f"kafka_{self.scala}", self.version)
         return (kafka, *self.logging, *self.extras)
 
     @property
     def label(self) -> str:
-        """As `kafka_version` takes it: with the protocol, where that is another."""
+        """The version as `kafka_version` accepts it: with `@` and the protocol, if that differs."""
         return f"{self.version}@{self.protocol}" if self.protocol else self.version
 
     @property
     def default_mode(self) -> Mode:
-        """The mode to use when none is asked for."""
+        """The mode that is used by default."""
         return self.modes[0]
 
     def require_mode(self, mode: str) -> None:
-        """Raise UsageError where this version cannot run in ``mode``."""
+        """Raise UsageError if this version cannot run in ``mode``."""
         if mode not in self.modes:
             raise UsageError(
                 f"Kafka {self.version} runs here in mode {' or '.join(self.modes)}, not {mode!r}."
@@ -159,19 +159,19 @@ DEFAULT = _V2_7.version
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Sorts version numbers, whatever protocol comes behind an @; raises UsageError for what is none."""
+    """Sort key of a version number, ignoring a protocol after `@`. Raises UsageError for anything else."""
     try:
         return tuple(int(part) for part in version.partition("@")[0].split("."))
     except ValueError:
-        raise UsageError(f"{version!r} is no Kafka version; say one like {DEFAULT}.") from None
+        raise UsageError(f"{version!r} is not a Kafka version; use one like {DEFAULT}.") from None
 
 
 def kafka_version(version: str, *, force: bool = False) -> KafkaVersion:
-    """What is known of ``version``.
+    """The properties of ``version``.
 
-    `2.7.1@2.6` means 2.7.1 whose brokers speak the protocol of 2.6. With ``force`` a version that is not
-    known is taken to be like the newest known one below it. Raises UsageError otherwise, with the nearest
-    and all known ones.
+    `2.7.1@2.6` means 2.7.1 with the inter-broker protocol of 2.6. With ``force``, an unknown version is
+    treated like the newest known one below it. Without it, raises UsageError with the nearest and all known
+    versions.
     """
     if "@" in version:
         return _speaking(version, force=force)
@@ -182,8 +182,8 @@ def kafka_version(version: str, *, force: bool = False) -> KafkaVersion:
         near = difflib.get_close_matches(version, VERSIONS, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}? " if near else ""
         raise UsageError(
-            f"Kafka {version} was never tried here; {hint}Known are {', '.join(VERSIONS)}; "
-            f"--force tries it all the same."
+            f"Kafka {version} has not been tested; {hint}known are {', '.join(VERSIONS)}; "
+            f"--force runs it anyway."
         )
     older = [entry for entry in _ALL if version_key(entry.version) <= asked]
     return replace((older or [_FIRST])[-1], version=version, known=False)
@@ -194,8 +194,8 @@ def _speaking(text: str, *, force: bool) -> KafkaVersion:
     version = kafka_version(name, force=force)
     if "zookeeper" not in version.modes or not (0, 10) <= version_key(protocol)[:2] < version_key(name)[:2]:
         raise UsageError(
-            f"Kafka {name} cannot be told to speak protocol {protocol!r}: say an older one of a version "
-            f"that runs with ZooKeeper, like 2.7.1@2.6."
+            f"Kafka {name} cannot use the inter-broker protocol {protocol!r}: use an older one, of a version "
+            f"that runs with ZooKeeper, such as 2.7.1@2.6."
         )
     alter_isr = version.alter_isr and version_key(protocol) >= (2, 7)
     return replace(version, protocol=protocol, alter_isr=alter_isr)

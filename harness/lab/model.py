@@ -1,8 +1,8 @@
 """The lab protocol: hosts in three AZs, processes in hosts. Both substrates (embedded, compose) speak it.
 
 A host has an address of its own and runs one main process (a ZooKeeper node, a broker, a controller, or a
-client's agent). Short commands run inside a host's network with `execute`; that is how rules are loaded and
-links are probed. Nothing here knows Kafka.
+client's agent). Short commands run inside a host's network with `execute`: firewall rules are loaded and
+links are probed that way. Of Kafka, a lab knows only which ports belong to which service.
 """
 
 from __future__ import annotations
@@ -14,21 +14,28 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from harness.errors import UsageError
+from harness.kafka.model import (
+    BROKER_PORT,
+    CONTROLLER_PORT,
+    ZOOKEEPER_PEER_PORTS,
+    ZOOKEEPER_PORT,
+    Address,
+)
 
 AZS = ("az1", "az2", "az3")
 ROLES = ("zookeeper", "controller", "broker", "client")
 SERVICES: Mapping[str, tuple[int, ...]] = {
-    "kafka": (9092,),
-    "controller": (9093,),
-    "zookeeper": (2181,),
-    "zookeeper-peer": (2888, 3888),
+    "kafka": (BROKER_PORT,),
+    "controller": (CONTROLLER_PORT,),
+    "zookeeper": (ZOOKEEPER_PORT,),
+    "zookeeper-peer": ZOOKEEPER_PEER_PORTS,
 }
-"""TCP ports by service name; `9093` is the KRaft controller listener."""
+"""TCP ports by service name, as faults name them (`broker1 -> broker2:kafka`)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Host:
-    """One host: ``name`` is role + number (`broker1`), ``node_id`` the number used inside Kafka."""
+    """One host. ``name`` is role and number (`broker1`); ``node_id`` is its id in Kafka or ZooKeeper."""
 
     name: str
     role: str
@@ -38,10 +45,25 @@ class Host:
     ports: tuple[int, ...] = ()
     """TCP ports its main process listens on."""
 
+    @property
+    def broker_address(self) -> Address:
+        """Where a broker in this host listens."""
+        return self.address, BROKER_PORT
+
+    @property
+    def controller_address(self) -> Address:
+        """Where a KRaft controller in this host listens."""
+        return self.address, CONTROLLER_PORT
+
+    @property
+    def zookeeper_address(self) -> Address:
+        """Where a ZooKeeper node in this host serves clients."""
+        return self.address, ZOOKEEPER_PORT
+
 
 @dataclass(frozen=True)
 class Topology:
-    """All hosts of a lab, and the address from which the harness observes them (named by no fault)."""
+    """All hosts of a lab, and the address from which the harness observes them, which no fault names."""
 
     hosts: tuple[Host, ...]
     observer_address: str
@@ -55,7 +77,7 @@ class Topology:
         raise UsageError(f"There is no host {name!r} in this lab; its hosts are {known}.")
 
     def select(self, pattern: str) -> tuple[Host, ...]:
-        """Hosts that ``pattern`` means: a name, an AZ, a role's plural, a glob, or `clients@az1`.
+        """Hosts that ``pattern`` selects: a name, an AZ, a role's plural, a glob, or `clients@az1`.
 
         Names are matched whole, never by substring. Raises UsageError when nothing matches.
         """
@@ -81,7 +103,7 @@ class Topology:
 
 @dataclass(frozen=True)
 class Result:
-    """What a short command inside a host gave."""
+    """Exit status and output of a short command inside a host."""
 
     status: int
     stdout: str
@@ -89,7 +111,7 @@ class Result:
 
 
 class Pipe(Protocol):
-    """A long-running process inside a host that is spoken to through its standard streams (text)."""
+    """A long-running helper process inside a host, used through its standard streams (text)."""
 
     @property
     def stdin(self) -> IO[str]:
@@ -111,7 +133,7 @@ class Pipe(Protocol):
 
 @dataclass(frozen=True)
 class MainProcess:
-    """The main process of a host: ``argv`` as seen inside the host, and where its output goes."""
+    """The main process of a host: its command line and environment, as seen inside the host."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
@@ -125,16 +147,16 @@ class Lab(Protocol):
     run_dir: Path
 
     def up(self) -> None:
-        """Make the hosts and their network; no main process runs yet. Raises UnfitError, LabError."""
+        """Create the hosts and their network, without main processes. Raises UnfitError, LabError."""
 
     def down(self) -> None:
-        """End every process and remove every host. Safe to call twice, and after a failed `up`."""
+        """End every process and remove every host. May be called twice, and after a failed `up`."""
 
     def data_dir(self, host: str) -> Path:
         """The host's own folder as the harness sees it (`<run_dir>/nodes/<host>`)."""
 
     def inside(self, host: str, path: Path) -> str:
-        """How a path below `data_dir(host)`, or the artifact cache, is called inside the host."""
+        """The path inside the host of a path below `data_dir(host)` or the artifact cache."""
 
     def start(self, host: str, process: MainProcess) -> int:
         """Start the host's main process; output goes to `data_dir/out.log`. Returns its pid as seen here."""
@@ -143,7 +165,7 @@ class Lab(Protocol):
         """Send a signal to the main process (SIGKILL, SIGTERM, SIGSTOP, SIGCONT)."""
 
     def wait_exit(self, host: str, within_s: float) -> int:
-        """Exit status of the main process; negative for a signal. Raises WaitTimeoutError."""
+        """Wait for the main process to end; its exit status (negative: signal). Raises WaitTimeoutError."""
 
     def alive(self, host: str) -> bool:
         """The main process runs (a stopped one counts as running)."""
@@ -169,4 +191,4 @@ class Lab(Protocol):
         """Command prefix that runs this project's Python inside a host."""
 
     def on_start(self, callback: Callable[[str], None]) -> None:
-        """Have ``callback(host)`` called after each `start`, so that cuts in force can be re-applied."""
+        """Call ``callback(host)`` after each `start`, so that the cuts in force can be applied again."""

@@ -1,11 +1,17 @@
-"""Which hosts a cluster needs, and at which addresses."""
+"""The hosts that a cluster needs, and their addresses."""
 
 from __future__ import annotations
 
-from harness.lab.model import AZS, Host, Topology
+from harness.kafka.model import BROKER_PORT, CONTROLLER_PORT, controller_id
+from harness.lab.model import AZS, SERVICES, Host, Topology
 
 _FIRST = {"zookeeper": 10, "broker": 20, "client": 30, "controller": 40}
-_PORTS = {"zookeeper": (2181, 2888, 3888), "broker": (9092,), "client": (), "controller": (9093,)}
+_PORTS = {
+    "zookeeper": (*SERVICES["zookeeper"], *SERVICES["zookeeper-peer"]),
+    "broker": SERVICES["kafka"],
+    "client": (),
+    "controller": SERVICES["controller"],
+}
 ROLES_BY_MODE = {
     "zookeeper": ("zookeeper", "broker", "client"),
     "kraft": ("controller", "broker", "client"),
@@ -23,10 +29,12 @@ def three_azs(mode: str, subnet: str = "198.18.0") -> Topology:
     for role in ROLES_BY_MODE[mode]:
         ports = _PORTS[role]
         if mode == "kraft-combined" and role == "broker":
-            ports = (9092, 9093)
+            ports = (BROKER_PORT, CONTROLLER_PORT)
         for number, az in enumerate(AZS, start=1):
             address = f"{subnet}.{_FIRST[role] + number}"
-            # Dedicated controllers and brokers share one id space in KRaft, so brokers keep 1..3.
-            node_id = number + (10 if role == "controller" else 0)
-            hosts.append(Host(f"{role}{number}", role, az, address, node_id, ports))
+            node_id = controller_id(number) if role == "controller" else number
+            host = Host(
+                name=f"{role}{number}", role=role, az=az, address=address, node_id=node_id, ports=ports
+            )
+            hosts.append(host)
     return Topology(tuple(hosts), f"{subnet}.99")

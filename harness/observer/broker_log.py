@@ -1,4 +1,4 @@
-"""Lines of broker and controller logs that matter, as rows of `log_events`.
+"""Events in the logs of brokers and controllers, as rows of `log_events`.
 
 The wording is that of Kafka 0.10 to 4.x; the layout is log4j's `%d{ISO8601} %p %m (%c{1})%n`.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.clock import Anchor
 
 MOST_ERRORS = 500
-"""Errors kept per host: a broker in trouble repeats itself."""
+"""Errors kept per host: a failing broker logs the same error over and over."""
 
 _LINE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[,.](\d{3}) (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) (.*)")
 _NAME = r"(?P<topic>[\w.-]+)-(?P<partition>\d+)"
@@ -84,7 +84,7 @@ def wall_clock(zone: dt.tzinfo | None = None) -> Callable[[str, str], int]:
 
 
 def parse_line(line: str) -> tuple[str, dict[str, object]] | None:
-    """The kind of event a message tells of, with topic, partition, offset and epoch; None if none."""
+    """The kind of event that a line reports, with topic, partition, offset and epoch; None if none."""
     for rule in _RULES:
         if rule.needle in line:
             match = rule.pattern.search(line)

@@ -1,10 +1,9 @@
-"""The final dump: every replica's own log, read to its end, and written as Parquet."""
+"""The final dump: every replica's own log, read to its log end offset and written as Parquet."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,109 +15,74 @@ from harness.errors import UnfitError
 from harness.history.identity import decode
 from harness.history.schema import TABLES
 from harness.history.tables import clear, history_dir, write_table
+from harness.kafka.model import PartitionState, TopicPartition
 from harness.kafka.wire.admin import describe_configs
 from harness.kafka.wire.dialect import MODERN, Dialect
-from harness.kafka.wire.metadata import BrokerView, PartitionView, metadata
-from harness.observer.replica_log import ReplicaLog, TopicPartition, read_broker
+from harness.observer.replica_log import ReplicaLog, read_broker
 from harness.observer.targets import Node
-
-
-@dataclass(frozen=True)
-class Dump:
-    """What the final dump found: replicas read whole, and those that were not, with the reason."""
-
-    replicas: tuple[ReplicaLog, ...]
-
-    @property
-    def incomplete(self) -> tuple[ReplicaLog, ...]:
-        """Replicas whose log was not read to its end."""
-        return tuple(replica for replica in self.replicas if not replica.complete)
 
 
 def final_dump(
     run_dir: Path,
     brokers: Sequence[Node],
-    topics: Iterable[str] | Mapping[str, Sequence[int]],
+    assignment: Mapping[TopicPartition, Collection[int]],
+    states: Mapping[TopicPartition, PartitionState],
     *,
     dialect: Dialect = MODERN,
-    truth: Mapping[TopicPartition, PartitionView] | None = None,
     stopped: Collection[str] = (),
-) -> Dump:
-    """Read every replica of ``topics`` and write `copies` and `replicas`; brokers are read in parallel.
+) -> tuple[ReplicaLog, ...]:
+    """Read every replica in ``assignment`` and write `copies` and `replicas`; brokers are read in parallel.
 
-    ``truth`` is the final view of each partition (default: the first broker's Metadata that answers, which
-    names every partition and replica). A broker that does not answer gives replicas that are not complete,
-    read from its files where they can be; one that is ``stopped`` for certain is read whole from there.
+    ``states`` are the final states of the partitions; of one that is missing there, neither leader nor ISR is
+    known. The replicas of a broker that does not answer are read from its files where there are any, and
+    marked as incomplete; those of a broker that is ``stopped`` (its process has ended) count as complete.
     """
-    wanted = set(topics)
-    known = truth if truth is not None else _ask_anyone(brokers, sorted(wanted), dialect)
-    partitions = {key: view for key, view in known.items() if key[0] in wanted}
 
     def read(broker: Node) -> list[ReplicaLog]:
-        mine = sorted(key for key, view in partitions.items() if broker.node_id in view.replicas)
+        mine = sorted(key for key, replicas in assignment.items() if broker.node_id in replicas)
         return read_broker(broker, mine, dialect, stopped=broker.name in stopped)
 
     with ThreadPoolExecutor(max(1, len(brokers))) as pool:
         replicas = tuple(chain.from_iterable(pool.map(read, brokers)))
-    _write(run_dir, replicas, partitions, _cleanup_policies(brokers, wanted, dialect))
-    return Dump(replicas)
-
-
-def _ask_anyone(
-    brokers: Sequence[Node], topics: list[str], dialect: Dialect
-) -> Mapping[TopicPartition, PartitionView]:
-    best: BrokerView | None = None
-    for broker in brokers:
-        try:
-            seen = metadata(broker.address, topics, dialect=dialect)
-        except OSError:
-            continue
-        if best is None or _freshness(seen) > _freshness(best):
-            best = seen
-    return best.partitions if best is not None else {}
+    _write_copies(run_dir, replicas)
+    cleanup = _cleanup_policies(brokers, {key.topic for key in assignment}, dialect)
+    rows = [
+        _replica_row(log, states.get(log.topic_partition), cleanup.get(log.topic_partition.topic))
+        for log in replicas
+    ]
+    write_table(run_dir, "replicas", pa.Table.from_pylist(rows, schema=TABLES["replicas"].arrow()))
+    return replicas
 
 
 def _cleanup_policies(brokers: Sequence[Node], topics: Iterable[str], dialect: Dialect) -> dict[str, str]:
     for broker in brokers:
         try:
-            told = {
+            configs = {
                 topic: describe_configs(broker.address, "topic", topic, dialect=dialect) for topic in topics
             }
         except UnfitError:
             return {}
         except (OSError, LookupError):
             continue
-        return {topic: config.get("cleanup.policy") or "" for topic, config in told.items()}
+        return {topic: config.get("cleanup.policy") or "" for topic, config in configs.items()}
     return {}
 
 
-def _freshness(view: BrokerView) -> tuple[int, int]:
-    return len(view.partitions), sum(p.epoch or 0 for p in view.partitions.values())
-
-
-def _write(
-    run_dir: Path,
-    replicas: tuple[ReplicaLog, ...],
-    partitions: Mapping[TopicPartition, PartitionView],
-    cleanup: Mapping[str, str],
-) -> None:
+def _write_copies(run_dir: Path, replicas: Iterable[ReplicaLog]) -> None:
     target = history_dir(run_dir) / "copies.parquet"
     target.parent.mkdir(parents=True, exist_ok=True)
     clear(target)
     by_partition: dict[TopicPartition, list[ReplicaLog]] = {}
     for replica in replicas:
         if replica.records:
-            by_partition.setdefault((replica.topic, replica.partition), []).append(replica)
+            by_partition.setdefault(replica.topic_partition, []).append(replica)
     if by_partition:
         target.mkdir()
     else:
         write_table(run_dir, "copies", TABLES["copies"].arrow().empty_table())
-    for (topic, partition), logs in by_partition.items():
+    for key, logs in by_partition.items():
         logs.sort(key=lambda log: log.broker)
-        parts = [copies_of(log) for log in logs]
-        pq.write_table(pa.concat_tables(parts), target / f"{topic}-{partition}.parquet")
-    rows = [_replica_row(replica, partitions, cleanup) for replica in replicas]
-    write_table(run_dir, "replicas", pa.Table.from_pylist(rows, schema=TABLES["replicas"].arrow()))
+        pq.write_table(pa.concat_tables([copies_of(log) for log in logs]), target / f"{key.folder}.parquet")
 
 
 def copies_of(log: ReplicaLog) -> pa.Table:
@@ -127,8 +91,8 @@ def copies_of(log: ReplicaLog) -> pa.Table:
     count = len(log.records)
     identities = [decode(record.value) for record in log.records]
     columns: dict[str, Any] = {
-        "topic": pa.repeat(log.topic, count),
-        "partition": pa.repeat(pa.scalar(log.partition, pa.int32()), count),
+        "topic": pa.repeat(log.topic_partition.topic, count),
+        "partition": pa.repeat(pa.scalar(log.topic_partition.partition, pa.int32()), count),
         "broker": pa.repeat(pa.scalar(log.broker, pa.int32()), count),
         "writer": [i.writer if i else None for i in identities],
         "seq": [i.seq if i else None for i in identities],
@@ -157,24 +121,19 @@ def copies_of(log: ReplicaLog) -> pa.Table:
     )
 
 
-def _replica_row(
-    log: ReplicaLog, partitions: Mapping[TopicPartition, PartitionView], cleanup: Mapping[str, str]
-) -> dict[str, object]:
-    view = partitions[(log.topic, log.partition)]
+def _replica_row(log: ReplicaLog, state: PartitionState | None, cleanup: str | None) -> dict[str, object]:
+    epochs = log.epochs
     return {
-        "topic": log.topic,
-        "partition": log.partition,
+        **log.topic_partition._asdict(),
         "broker": log.broker,
         "complete": log.complete,
         "ns": log.ns,
         "leo": log.leo,
         "high_watermark": log.high_watermark,
         "log_start": log.log_start,
-        "leader": view.leader == log.broker,
-        "in_sync": log.broker in view.isr,
-        "epochs": None
-        if log.epochs is None
-        else [{"epoch": epoch, "start_offset": start} for epoch, start in log.epochs],
-        "cleanup": cleanup.get(log.topic),
+        "leader": None if state is None else state.leader == log.broker,
+        "in_sync": None if state is None else log.broker in state.isr,
+        "epochs": None if epochs is None else [{"epoch": e, "start_offset": start} for e, start in epochs],
+        "cleanup": cleanup,
         "error": log.error,
     }

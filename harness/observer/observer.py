@@ -1,4 +1,4 @@
-"""The observer: a thread per node that looks at it several times a second for as long as the run lasts."""
+"""The observer: one thread per node, which polls it several times a second while the run lasts."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from types import TracebackType
 
 from harness.errors import LabError
 from harness.history.journal import Journal
+from harness.kafka.model import TopicPartition
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import MODERN, Dialect
-from harness.observer.files import FileSource
 from harness.observer.pollers import (
     ANSWER_WITHIN_S,
     BrokerPoller,
@@ -19,13 +19,13 @@ from harness.observer.pollers import (
     Poller,
     ZooKeeperPoller,
 )
-from harness.observer.tail import LogSource, TailPoller, TopicPartition, WireSource
+from harness.observer.tail import FileSource, LogSource, TailPoller, WireSource
 from harness.observer.targets import Node, Targets
 from harness.observer.views import SourceView, Views
 
 
 class Observer:
-    """Records `views` (what every node says) and `sightings` (what appeared on, and vanished from, replicas).
+    """Records `views` (what every node states), `sightings` and `gone` (records on replicas).
 
     Must run where no fault reaches it. Threads are started by `start` and ended by `stop`.
     """
@@ -39,7 +39,7 @@ class Observer:
         dialect: Dialect = MODERN,
         tail_logs: bool = True,
     ) -> None:
-        """``topics`` to watch; None means all but internal ones, as they come."""
+        """``topics`` to observe; None means all but internal ones, also those created later."""
         self._targets = targets
         self._journal = journal
         self._topics = None if topics is None else tuple(topics)
@@ -51,14 +51,14 @@ class Observer:
         self.views = Views(journal)
 
     def start(self) -> None:
-        """Begin to look at every node."""
+        """Start polling every node."""
         pollers = self._pollers()
         self._stopping.clear()
         self._pool = ThreadPoolExecutor(len(pollers), thread_name_prefix="observer")
         self._running = [(poller.name, self._pool.submit(self._run, poller)) for poller in pollers]
 
     def stop(self) -> None:
-        """End all threads. Raises LabError when one of them had failed. Safe to call twice."""
+        """End all threads. Raises LabError if one of them has failed. Safe to call twice."""
         self._stopping.set()
         if self._pool is not None:
             self._pool.shutdown(wait=True)
@@ -67,23 +67,18 @@ class Observer:
         self._running = []
 
     def check(self) -> None:
-        """Raise LabError when the observer of a node has failed: its views would be missing."""
+        """Raise LabError if the thread of a node has failed: its views would be missing."""
         for name, future in self._running:
             error = future.exception() if future.done() else None
             if error is not None:
                 raise LabError(f"The observer of {name} failed: {type(error).__name__}: {error}.") from error
 
     def view(self, source: str) -> SourceView:
-        """What one node (`broker1`), or a kind of node (`zookeeper`), says; see `SourceView`."""
+        """The statements of one node (`broker1`) or a kind of node (`zookeeper`); see `SourceView`."""
         return self.views.of(source)
 
-    @property
-    def truth(self) -> SourceView:
-        """What the metadata store says: the newest znodes, or with KRaft the newest of all brokers' views."""
-        return self.views.of("zookeeper" if self._targets.zookeepers else "broker")
-
     def watch(self, topics: Iterable[str]) -> None:
-        """Watch these topics too."""
+        """Observe these topics too."""
         if self._topics is not None:
             self._topics = tuple(dict.fromkeys((*self._topics, *topics)))
 
@@ -119,11 +114,11 @@ class Observer:
         return tuple(
             sorted(
                 {
-                    (view.topic, view.partition)
+                    view.topic_partition
                     for view in self.views.all("partition")
-                    if view.topic is not None
-                    and view.partition is not None
-                    and broker in (view.replicas or ())
+                    if view.topic_partition is not None
+                    and view.state is not None
+                    and broker in (view.state.replicas or ())
                 }
             )
         )
@@ -131,7 +126,7 @@ class Observer:
     def _run(self, poller: Poller) -> None:
         try:
             while not self._stopping.is_set():
-                poller.look()
+                poller.poll()
                 self._stopping.wait(poller.period_s)
         finally:
             poller.close()

@@ -1,11 +1,13 @@
-"""One look at one node: what it says, as views. A node that does not answer is a view too."""
+"""One poll of one node: what it states, as views. That a node does not answer is a view too."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Protocol
 
+from harness.kafka.model import NO_LEADER, PartitionState, TopicPartition
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.metadata import metadata
@@ -16,30 +18,30 @@ from harness.zookeeper.znodes import FAILURES, Znodes, ZooKeeperNode
 
 ANSWER_WITHIN_S = 1.0
 QUIET_S = 0.3
-"""A ZooKeeper node is asked so often at least, though none of its watches tells of anything."""
+"""A ZooKeeper node is polled at least this often while none of its watches fires."""
 
 Topics = Callable[[], tuple[str, ...] | None]
-"""The topics to watch right now; None: all but internal ones."""
+"""The topics to observe right now; None: all but internal ones."""
 
 
 class Poller(Protocol):
-    """Looks at one node again and again."""
+    """Polls one node again and again."""
 
     name: str
     period_s: float
 
-    def look(self) -> None:
-        """Ask once and pass on what was said."""
+    def poll(self) -> None:
+        """Query the node once and record what it states."""
 
     def close(self) -> None:
         """Close the connection."""
 
 
 class BrokerPoller:
-    """What a broker's Metadata says."""
+    """Records what a broker's Metadata states."""
 
     def __init__(self, node: Node, views: Views, topics: Topics, dialect: Dialect, kraft: bool) -> None:
-        """With ``kraft`` the controller is left out: brokers then name a random one."""
+        """With ``kraft`` the controller is left out, because brokers then name a random live broker."""
         self.name = node.name
         self.period_s = 0.12
         self._views = views
@@ -48,31 +50,22 @@ class BrokerPoller:
         self._kraft = kraft
         self._connection = Connection(node.address, ANSWER_WITHIN_S)
 
-    def look(self) -> None:
-        """Ask for Metadata once."""
+    def poll(self) -> None:
+        """Request Metadata once."""
         try:
             seen = metadata(self._connection, self._topics(), dialect=self._dialect)
         except OSError as error:
-            self._views.say([View(self.name, "reachable", error=_why(error))])
+            self._views.record([_unreachable(self.name, error)])
             return
-        said = [View(self.name, "reachable"), View(self.name, "brokers", brokers=seen.brokers)]
+        views = [_reachable(self.name), View(source=self.name, subject="brokers", brokers=seen.brokers)]
         if not self._kraft:
-            said.append(View(self.name, "controller", controller=seen.controller))
-        said += [
-            View(
-                self.name,
-                "partition",
-                p.topic,
-                p.partition,
-                leader=p.leader,
-                epoch=p.epoch,
-                isr=tuple(sorted(p.isr)),
-                replicas=p.replicas,
-            )
-            for p in seen.partitions.values()
-            if not p.topic.startswith("__")
+            views.append(View(source=self.name, subject="controller", controller=seen.controller))
+        views += [
+            _partition(self.name, key, state)
+            for key, state in seen.partitions.items()
+            if not key.topic.startswith("__")
         ]
-        self._views.say(said)
+        self._views.record(views)
 
     def close(self) -> None:
         """Close the connection."""
@@ -80,13 +73,13 @@ class BrokerPoller:
 
 
 class ZooKeeperPoller:
-    """What one ZooKeeper node shows; all is read again when a watch tells of a change.
+    """Records the znodes of one ZooKeeper node; they are read again after a watch has fired.
 
-    Where a znode is absent, which cannot be watched, a new transaction number tells.
+    An absent znode cannot be watched; a change of the node's last transaction id shows that it may exist now.
     """
 
     def __init__(self, node: Node, views: Views, topics: Topics) -> None:
-        """Opens a session with this node alone."""
+        """Open a session with this node alone."""
         self.name = node.name
         self.period_s = 0.06
         self._views = views
@@ -95,26 +88,27 @@ class ZooKeeperPoller:
         self._seen: tuple[int, tuple[str, ...] | None] = (-1, None)
         self._due = 0.0
 
-    def look(self) -> None:
-        """Read the znodes if something has changed; else ask now and then whether the node is still there."""
+    def poll(self) -> None:
+        """Read the znodes if something may have changed; otherwise check at times that the node answers."""
         if not self._node.connected:
-            self._views.say([View(self.name, "reachable", error="no session: down, or outside of a quorum")])
+            problem = "no session: down, or outside of a quorum"
+            self._views.record([View(source=self.name, subject="reachable", error=problem)])
             return
-        moved, topics, now = self._node.moved, self._topics(), time.monotonic()
-        if not moved and topics == self._seen[1] and self._node.watched and now < self._due:
+        stale, topics, now = self._node.stale, self._topics(), time.monotonic()
+        if not stale and topics == self._seen[1] and self._node.watched and now < self._due:
             return
         self._due = now + QUIET_S
         try:
             at = (self._node.zxid(), topics)
-            if at == self._seen and not moved:
-                self._views.say([View(self.name, "reachable")])
+            if at == self._seen and not stale:
+                self._views.record([_reachable(self.name)])
                 return
             znodes = self._node.read(topics)
         except FAILURES as error:
-            self._views.say([View(self.name, "reachable", error=_why(error))])
+            self._views.record([_unreachable(self.name, error)])
             return
         self._seen = at
-        self._views.say([View(self.name, "reachable"), *znode_views(self.name, znodes)])
+        self._views.record([_reachable(self.name), *znode_views(self.name, znodes)])
 
     def close(self) -> None:
         """End the session."""
@@ -122,59 +116,60 @@ class ZooKeeperPoller:
 
 
 def znode_views(name: str, znodes: Znodes) -> Iterable[View]:
-    """What one ZooKeeper node shows, as views."""
+    """The znodes of one ZooKeeper node as views."""
     yield View(
-        name,
-        "controller",
+        source=name,
+        subject="controller",
         controller=znodes.controller,
-        epoch=znodes.controller_epoch,
+        controller_epoch=znodes.controller_epoch,
         order=znodes.controller_zxid,
     )
-    yield View(name, "brokers", brokers=znodes.brokers, order=znodes.brokers_zxid)
-    for (topic, partition), state in znodes.partitions.items():
-        yield View(
-            name,
-            "partition",
-            topic,
-            partition,
-            leader=state.leader,
-            epoch=state.epoch,
-            isr=tuple(sorted(state.isr)),
-            replicas=znodes.replicas.get((topic, partition)),
-            order=state.zxid,
-        )
+    yield View(source=name, subject="brokers", brokers=znodes.brokers, order=znodes.brokers_zxid)
+    for key, znode in znodes.partitions.items():
+        yield _partition(name, key, znode.state, znode.zxid)
 
 
 class ControllerPoller:
-    """Whom a KRaft controller follows; itself only if it proves that it leads, -1 while it knows nobody."""
+    """Records whom a KRaft controller follows: itself only if it claims to lead, -1 if it knows no leader."""
 
     def __init__(self, node: Node, views: Views) -> None:
-        """Asks at the controller's own listener."""
+        """``node`` has the address of the controller's own listener."""
         self.name = node.name
         self.period_s = 0.1
         self._node_id = node.node_id
         self._views = views
         self._connection = Connection(node.address, ANSWER_WITHIN_S)
 
-    def look(self) -> None:
-        """Probe once; disturbs no quorum timer."""
+    def poll(self) -> None:
+        """Query once; resets no timer of the quorum."""
         try:
             seen = controller_fetch_probe(self._connection)
             leader, epoch = seen.leader, seen.epoch
             if leader == self._node_id and describe_quorum(self._connection).error:
-                leader = -1  # it has resigned, and names itself for some 0.8 s more
+                leader = NO_LEADER  # it has resigned, and names itself for up to 0.8 s more
         except OSError as error:
-            self._views.say([View(self.name, "reachable", error=_why(error))])
+            self._views.record([_unreachable(self.name, error)])
             return
-        said = [View(self.name, "reachable")]
+        views = [_reachable(self.name)]
         if epoch >= 0:
-            said.append(View(self.name, "controller", controller=leader, epoch=epoch))
-        self._views.say(said)
+            views.append(
+                View(source=self.name, subject="controller", controller=leader, controller_epoch=epoch)
+            )
+        self._views.record(views)
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
 
 
-def _why(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+def _reachable(source: str) -> View:
+    return View(source=source, subject="reachable")
+
+
+def _unreachable(source: str, error: BaseException) -> View:
+    return View(source=source, subject="reachable", error=str(error) or type(error).__name__)
+
+
+def _partition(source: str, key: TopicPartition, state: PartitionState, order: int = 0) -> View:
+    in_order = replace(state, isr=tuple(sorted(state.isr)))
+    return View(source=source, subject="partition", topic_partition=key, state=in_order, order=order)

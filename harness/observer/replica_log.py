@@ -1,13 +1,14 @@
-"""Reading every replica of one broker to its end, over the wire or from its files."""
+"""Reading every replica of one broker to its log end offset, over the wire or from its files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from harness.clock import now_ns
 from harness.kafka.batches import Record
+from harness.kafka.model import TopicPartition
 from harness.kafka.segments import high_watermarks, leader_epochs, read_folder, segments
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
@@ -17,38 +18,39 @@ from harness.observer.targets import Node
 
 FETCH_BYTES = 8 << 20
 
-TopicPartition = tuple[str, int]
-
 
 @dataclass
 class ReplicaLog:
-    """One replica's log as read."""
+    """One replica's log as read; ``broker`` is a node id."""
 
-    topic: str
-    partition: int
+    topic_partition: TopicPartition
     broker: int
+    _: KW_ONLY
     records: list[Record] = field(default_factory=list)
     complete: bool = False
+    """Read to its log end offset."""
     ns: int = 0
     leo: int | None = None
     high_watermark: int | None = None
     log_start: int | None = None
     epochs: list[tuple[int, int]] | None = None
+    """Leader epoch cache: (epoch, start offset) pairs."""
     error: str | None = None
 
 
 def read_broker(
     broker: Node, partitions: Iterable[TopicPartition], dialect: Dialect, *, stopped: bool = False
 ) -> list[ReplicaLog]:
-    """Every replica of a broker, one after the other. Of a ``stopped`` one the files are read, and trusted.
+    """Read every replica of a broker, one after the other.
 
-    A broker that does not answer gives what its files hold, marked as not complete.
+    The files of a ``stopped`` broker count as complete. Of a broker that does not answer, the files are read
+    too, but the logs are marked as incomplete.
     """
-    logs = [ReplicaLog(topic, partition, broker.node_id) for topic, partition in partitions]
+    logs = [ReplicaLog(key, broker.node_id) for key in partitions]
     silent: str | None = None
     with Connection(broker.address, timeout_s=5.0) as connection:
         for log in logs:
-            folder = broker.data_dir / f"{log.topic}-{log.partition}" if broker.data_dir else None
+            folder = broker.data_dir / log.topic_partition.folder if broker.data_dir else None
             try:
                 if silent is not None:
                     _give_up(log, folder, broker.data_dir, silent)
@@ -57,9 +59,11 @@ def read_broker(
                 elif folder is not None:
                     _read_files(folder, log, broker.data_dir)
                 else:
-                    log.error = "the broker shows no replica's own log, and no data folder was given"
+                    log.error = (
+                        "this Kafka version cannot show a replica's own log, and no data folder was given"
+                    )
             except OSError as error:
-                silent = str(error)  # asking for the next replica would wait as long, in vain
+                silent = str(error)  # the next replica would cost the same time-out, in vain
                 _give_up(log, folder, broker.data_dir, silent)
             log.ns = now_ns()
             if folder is not None:
@@ -76,15 +80,15 @@ def _give_up(log: ReplicaLog, folder: Path | None, data_dir: Path | None, why: s
 
 
 def _read_by_fetch(connection: Connection, log: ReplicaLog, dialect: Dialect) -> None:
-    key = (log.topic, log.partition)
+    key = log.topic_partition
     start = end_offsets(connection, [key], at=EARLIEST, dialect=dialect)[key]
     end = end_offsets(connection, [key], at=LATEST, dialect=dialect)[key]
     if start.error or end.error:
-        log.error = f"Kafka error {start.error or end.error} when asked for the log's bounds"
+        log.error = f"Kafka error {start.error or end.error} for the offsets of the log's start and end"
         return
     position, size = start.offset, FETCH_BYTES
     while True:
-        got = fetch_own_log(connection, log.topic, log.partition, position, size, dialect=dialect)
+        got = fetch_own_log(connection, *key, position, size, dialect=dialect)
         if got.error:
             log.error = f"Kafka error {got.error} at offset {position}"
             return
@@ -94,7 +98,7 @@ def _read_by_fetch(connection: Connection, log: ReplicaLog, dialect: Dialect) ->
         if following is not None and following > position:
             position, size = following, FETCH_BYTES
         elif got.size_bytes >= size:
-            size *= 2  # one batch larger than what was asked for
+            size *= 2  # one batch is larger than what was requested
         else:
             break
     end = end_offsets(connection, [key], at=LATEST, dialect=dialect)[key]
@@ -116,4 +120,4 @@ def _read_files(folder: Path, log: ReplicaLog, data_dir: Path | None) -> None:
     log.leo = following if following is not None else int(files[-1].stem)
     log.complete = True
     if data_dir is not None:
-        log.high_watermark = high_watermarks(data_dir).get((log.topic, log.partition))
+        log.high_watermark = high_watermarks(data_dir).get(log.topic_partition)

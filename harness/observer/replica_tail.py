@@ -1,21 +1,22 @@
-"""What was seen on one replica: pure bookkeeping, no I/O.
+"""Which records have been seen on one replica: pure bookkeeping, no I/O.
 
-Each look fetches from the last batch seen, so that this batch comes once more: if its CRC and epoch are
-still the same, nothing before it was truncated or rewritten. If not, looks start further and further back.
+Each fetch starts at the last batch seen, so that this batch comes once more: if its CRC and epoch are
+unchanged, nothing before it was truncated or rewritten. If they differ, fetches start further and further
+back.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
 
 from harness.history.identity import decode
 from harness.kafka.batches import Batch, Record
+from harness.kafka.model import OFFSET_OUT_OF_RANGE, TopicPartition
 from harness.kafka.wire.logs import Fetched
 
-OFFSET_OUT_OF_RANGE = 1
 FETCH_BYTES = 4 << 20
-"""Above the largest batch that brokers take by default: one that does not fit would look truncated."""
+"""More than the largest batch that brokers accept by default: one that does not fit would look truncated."""
 
 
 class _Seen(NamedTuple):
@@ -26,27 +27,27 @@ class _Seen(NamedTuple):
 
 @dataclass
 class ReplicaTail:
-    """What was seen of one replica: its batches in order, and the records in each."""
+    """The batches seen on one replica, in order, and the records in each."""
 
-    topic: str
-    partition: int
+    topic_partition: TopicPartition
     broker: int
+    _: KW_ONLY
     batches: list[Batch] = field(default_factory=list)
     records: list[list[_Seen]] = field(default_factory=list)
     probe_back: int = 1
     """How many batches back the next fetch starts; grows while the overlap does not match."""
     max_bytes: int = FETCH_BYTES
-    """How much to fetch next; grows while the last known batch leaves no room for what follows it."""
+    """How much to fetch next; grows while the last known batch leaves no room for the next one."""
 
     @property
     def start(self) -> int:
-        """The offset to fetch from: the start of the last batch believed to be there."""
+        """The offset to fetch from: the start of the last batch that is believed to be there."""
         if not self.batches:
             return 0
         return self.batches[max(0, len(self.batches) - self.probe_back)].offset
 
-    def take(self, fetched: Fetched, ns: int) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
-        """Compare what came with what was known. Returns new rows of `sightings` and of `gone`."""
+    def update(self, fetched: Fetched, ns: int) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+        """Compare what was fetched with what is known. Returns new rows of `sightings` and of `gone`."""
         position = max(0, len(self.batches) - self.probe_back)
         if fetched.error:
             if fetched.error == OFFSET_OUT_OF_RANGE and position > 0:
@@ -61,7 +62,7 @@ class ReplicaTail:
             self._probe_further_back()
             return [], []
         if keep < len(self.batches) and keep - position == len(came) and fetched.cut_short:
-            self.probe_back = len(self.batches) - keep + 1  # the rest did not fit: go on from here
+            self.probe_back = len(self.batches) - keep + 1  # the rest did not fit: continue from here
             self.max_bytes = self.max_bytes * 2 if keep - 1 == position else FETCH_BYTES
             return [], []
         self.probe_back = 1
@@ -76,7 +77,7 @@ class ReplicaTail:
     def _drop(self, keep: int, ns: int) -> list[dict[str, object]]:
         vanished = [
             {
-                **self._where(),
+                **self._replica(),
                 "offset": seen.offset,
                 "epoch": seen.epoch,
                 "seen_ns": seen.seen_ns,
@@ -98,7 +99,7 @@ class ReplicaTail:
             if record.offset < first:
                 continue
             by_batch.setdefault(record.batch_offset, []).append(_Seen(record.offset, ns, record.epoch))
-            row: dict[str, object] = {**self._where(), "offset": record.offset, "seen_ns": ns}
+            row: dict[str, object] = {**self._replica(), "offset": record.offset, "seen_ns": ns}
             if record.epoch is not None:
                 row["epoch"] = record.epoch
             identity = decode(record.value)
@@ -109,8 +110,8 @@ class ReplicaTail:
         self.records += [by_batch[batch.offset] for batch in batches]
         return rows
 
-    def _where(self) -> dict[str, object]:
-        return {"topic": self.topic, "partition": self.partition, "broker": self.broker}
+    def _replica(self) -> dict[str, object]:
+        return {**self.topic_partition._asdict(), "broker": self.broker}
 
 
 def _same(one: Batch, other: Batch) -> bool:

@@ -1,18 +1,25 @@
-"""Following one broker's replicas while the run lasts: what appeared on them, and what vanished again."""
+"""Following one broker's replicas during a run: which records appeared on them, and which vanished again.
+
+Logs are read over the wire, or from files where the Kafka version cannot show a follower's log.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from harness.clock import now_ns
 from harness.history.journal import Journal
+from harness.kafka.batches import Parsed, parse
+from harness.kafka.model import OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, TopicPartition
+from harness.kafka.segments import segments
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import Fetched, fetch_own_logs
 from harness.observer.replica_tail import FETCH_BYTES, ReplicaTail
 
-TopicPartition = tuple[str, int]
 Replicas = Callable[[], tuple[TopicPartition, ...]]
 """The partitions of which this broker has a replica right now."""
 
@@ -21,17 +28,17 @@ class LogSource(Protocol):
     """Reads a broker's own logs from given offsets."""
 
     def read(self, offsets: Mapping[TopicPartition, int], max_bytes: int) -> dict[TopicPartition, Fetched]:
-        """Up to ``max_bytes`` of each partition's log from an offset on. Raises OSError: not now."""
+        """Up to ``max_bytes`` of each partition's log from an offset on. Raises OSError."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release what is held open."""
 
 
 class WireSource:
-    """Reads by FETCH with replica id -3 (Kafka 1.1 and later)."""
+    """Reads logs by FETCH with replica id -3 (Kafka 1.1 and later)."""
 
     def __init__(self, connection: Connection, dialect: Dialect) -> None:
-        """``connection`` is this source's own."""
+        """``connection`` is used by this source alone."""
         self._connection = connection
         self._dialect = dialect
 
@@ -44,13 +51,74 @@ class WireSource:
         self._connection.close()
 
 
+@dataclass(frozen=True)
+class _Position:
+    file: Path
+    position: int
+
+
+class FileSource:
+    """Reads a broker's logs from its data folder, for Kafka before 1.1, whose followers answer no FETCH.
+
+    Reading a file that is being appended to is safe.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        """``data_dir`` is the broker's `log.dirs`."""
+        self._data_dir = data_dir
+        self._positions: dict[TopicPartition, dict[int, _Position]] = {}
+        """Where the batches read last begin, so that the next read need not scan the whole file."""
+
+    def read(self, offsets: Mapping[TopicPartition, int], max_bytes: int) -> dict[TopicPartition, Fetched]:
+        """The whole log of each partition from an offset on; files need no limit."""
+        return {key: self._read(key, offset) for key, offset in offsets.items()}
+
+    def _read(self, key: TopicPartition, offset: int) -> Fetched:
+        files = segments(self._data_dir / key.folder)
+        if not files:
+            return Fetched(error=UNKNOWN_TOPIC_OR_PARTITION)
+        known = self._positions.get(key, {}).get(offset)
+        if known is not None and known.file in files:
+            found = self._from(key, files, known, offset)
+            if found.parsed.batches and found.parsed.batches[0].offset == offset:
+                return found
+        starting = [file for file in files if int(file.stem) <= offset] or files[:1]
+        found = self._from(key, files, _Position(starting[-1], 0), offset)
+        following = found.parsed.next_offset
+        if offset > int(files[0].stem) and (following is None or following < offset):
+            return Fetched(error=OFFSET_OUT_OF_RANGE)
+        return found
+
+    def _from(self, key: TopicPartition, files: list[Path], start: _Position, offset: int) -> Fetched:
+        whole, size = Parsed([], [], 0), 0
+        positions: dict[int, _Position] = {}
+        for file in files[files.index(start.file) :]:
+            position = start.position if file == start.file else 0
+            with file.open("rb") as log:
+                log.seek(position)
+                part = parse(log.read(), offset)
+            for batch in part.batches:
+                if batch.next_offset > offset:
+                    whole.batches.append(batch)
+                    positions[batch.offset] = _Position(file, position)
+                position += batch.size_bytes
+            whole.records.extend(part.records)
+            size += part.consumed_bytes
+        self._positions[key] = dict(list(positions.items())[-64:])
+        parsed = whole._replace(consumed_bytes=size)
+        return Fetched(parsed=parsed, log_start=int(files[0].stem), size_bytes=size)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
 class TailPoller:
     """Follows all replicas of one broker and writes `sightings` and `gone` rows."""
 
     def __init__(
         self, name: str, broker: int, source: LogSource, replicas: Replicas, journal: Journal
     ) -> None:
-        """``replicas`` is asked at every look, so that new topics are followed too."""
+        """``replicas`` is called at every poll, so that new topics are followed too."""
         self.name = f"{name} (logs)"
         self.period_s = 0.22
         self._broker = broker
@@ -59,8 +127,8 @@ class TailPoller:
         self._journal = journal
         self._tails: dict[TopicPartition, ReplicaTail] = {}
 
-    def look(self) -> None:
-        """Read what is new on every replica; again at once where more is waiting."""
+    def poll(self) -> None:
+        """Read what is new on every replica, repeatedly where one read did not reach the end."""
         pending = self._replicas()
         for _ in range(8):
             pending = self._step(pending)
@@ -68,16 +136,16 @@ class TailPoller:
                 return
 
     def _step(self, keys: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
-        tails = {key: self._tails.setdefault(key, ReplicaTail(*key, self._broker)) for key in keys}
+        tails = {key: self._tails.setdefault(key, ReplicaTail(key, self._broker)) for key in keys}
         try:
             max_bytes = max((tail.max_bytes for tail in tails.values()), default=FETCH_BYTES)
             read = self._source.read({key: tail.start for key, tail in tails.items()}, max_bytes)
         except OSError:
-            return ()  # the broker's own poller records that it does not answer
+            return ()  # the poller of the broker records that it does not answer
         ns = now_ns()
         unfinished = []
         for key, fetched in read.items():
-            sightings, gone = tails[key].take(fetched, ns)
+            sightings, gone = tails[key].update(fetched, ns)
             if gone:
                 self._journal.write_many("gone", gone)
             if sightings:

@@ -1,4 +1,4 @@
-"""What there is to observe: nodes with an address, in their roles."""
+"""The nodes to observe, by role, with their addresses."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.kafka.wire.connection import Address
+from harness.kafka.model import CONTROLLER_PORT, Address
 from harness.lab.model import Topology
-
-BROKER_PORT = 9092
-CONTROLLER_PORT = 9093
-ZOOKEEPER_PORT = 2181
 
 
 @dataclass(frozen=True)
 class Node:
-    """One node: its host's name, its number, where it listens, and its data where it can be read."""
+    """One node: host name, node id, listener address, and its data folder where it can be read."""
 
     name: str
     node_id: int
@@ -26,7 +22,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Targets:
-    """Everything an observer looks at. With controllers, the cluster is a KRaft one."""
+    """All nodes to observe. A cluster with controllers runs on KRaft."""
 
     brokers: tuple[Node, ...]
     zookeepers: tuple[Node, ...] = ()
@@ -39,30 +35,29 @@ class Targets:
         brokers: tuple[int, ...] | None = None,
         data_dir: Callable[[str], Path] | None = None,
     ) -> Targets:
-        """The nodes of a topology, with the brokers of these numbers (None: all).
+        """The nodes of a topology; of the brokers those with these ids (None: all).
 
-        ``data_dir`` maps a broker host to the folder that holds its partitions (`log.dirs`).
+        ``data_dir`` maps a broker's host name to the folder that holds its partitions (`log.dirs`).
         """
         chosen = tuple(
             Node(
                 host.name,
                 host.node_id,
-                (host.address, BROKER_PORT),
+                host.broker_address,
                 data_dir(host.name) if data_dir else None,
             )
             for host in topology.role("broker")
             if brokers is None or host.node_id in brokers
         )
         zookeepers = tuple(
-            Node(host.name, host.node_id, (host.address, ZOOKEEPER_PORT))
-            for host in topology.role("zookeeper")
+            Node(host.name, host.node_id, host.zookeeper_address) for host in topology.role("zookeeper")
         )
-        # A combined node is observed twice: as the broker that it is, and as a controller of the same number.
+        # A combined node is observed twice: as a broker, and as a controller with the same id.
         controllers = tuple(
             Node(
                 f"controller{host.name.removeprefix(host.role)}",
                 host.node_id,
-                (host.address, CONTROLLER_PORT),
+                host.controller_address,
             )
             for host in topology.hosts
             if CONTROLLER_PORT in host.ports

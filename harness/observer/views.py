@@ -1,4 +1,4 @@
-"""Who said what last: the observer's memory, and the questions a scenario asks of it.
+"""What each source stated last about partitions, controller and brokers, and how a scenario queries it.
 
 Only changes are written to the history.
 """
@@ -6,57 +6,60 @@ Only changes are written to the history.
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from harness.clock import now_ns
-from harness.errors import WaitTimeoutError
 from harness.history.journal import Journal
+from harness.kafka.model import PartitionState, TopicPartition
 
 Subject = Literal["partition", "controller", "brokers", "reachable"]
-_Key = tuple[str, Subject, str | None, int | None]
+_Key = tuple[str, Subject, TopicPartition | None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class View:
-    """One statement of one source; columns as in the history's `views`. ``order`` ranks znode versions."""
+    """One statement of one source, about one subject; it becomes a row of the history's `views`."""
 
     source: str
     subject: Subject
-    topic: str | None = None
-    partition: int | None = None
-    leader: int | None = None
-    epoch: int | None = None
-    isr: tuple[int, ...] | None = None
-    replicas: tuple[int, ...] | None = None
+    topic_partition: TopicPartition | None = None
+    state: PartitionState | None = None
+    """Of the subject `partition`."""
     controller: int | None = None
+    controller_epoch: int | None = None
     brokers: tuple[int, ...] | None = None
+    """Node ids of the registered brokers."""
     error: str | None = None
+    """Of the subject `reachable`: why the source did not answer; None when it did."""
     order: int = 0
+    """Version of the znode that the statement comes from; a higher one is newer, whoever states it."""
 
     @property
     def key(self) -> _Key:
-        """What the statement is about, and whose it is."""
-        return (self.source, self.subject, self.topic, self.partition)
+        """Its source and what it is about."""
+        return (self.source, self.subject, self.topic_partition)
 
     def row(self, ns: int) -> dict[str, object]:
         """The statement as a row of `views`."""
-        columns = (
-            "topic",
-            "partition",
-            "leader",
-            "epoch",
-            "isr",
-            "replicas",
-            "controller",
-            "brokers",
-            "error",
-        )
-        told = {name: getattr(self, name) for name in columns}
-        said = {name: value for name, value in told.items() if value is not None}
-        return {"ns": ns, "source": self.source, "subject": self.subject, **said}
+        columns: dict[str, object] = {
+            "epoch": self.controller_epoch,
+            "controller": self.controller,
+            "brokers": self.brokers,
+            "error": self.error,
+        }
+        if self.topic_partition is not None:
+            columns |= self.topic_partition._asdict()
+        if self.state is not None:
+            columns |= {
+                "leader": self.state.leader,
+                "epoch": self.state.leader_epoch,
+                "isr": self.state.isr,
+                "replicas": self.state.replicas,
+            }
+        present = {name: value for name, value in columns.items() if value is not None}
+        return {"ns": ns, "source": self.source, "subject": self.subject, **present}
 
 
 class Views:
@@ -67,14 +70,12 @@ class Views:
         self._journal = journal
         self._latest: dict[_Key, View] = {}
         self._since: dict[_Key, int] = {}
-        self._changed = threading.Condition(threading.RLock())
-        self.version = 0
-        """Rises with every change."""
+        self._lock = threading.RLock()
 
-    def say(self, views: Iterable[View]) -> None:
-        """Take in what a source says now; what differs from before is recorded."""
+    def record(self, views: Iterable[View]) -> None:
+        """Take in the current statements of a source; changes are written to the journal."""
         ns = now_ns()
-        with self._changed:
+        with self._lock:
             fresh = [view for view in views if self._latest.get(view.key) != view]
             if not fresh:
                 return
@@ -84,110 +85,94 @@ class Views:
                 self._since[view.key] = ns
             if rows:
                 self._journal.write_many("views", rows)
-            self.version += 1
-            self._changed.notify_all()
 
     def _differs(self, view: View) -> bool:
         before = self._latest.get(view.key)
         return before is None or before.row(0) != view.row(0)
 
     def latest(
-        self, source: str, subject: Subject, topic: str | None = None, partition: int | None = None
+        self, source: str, subject: Subject, topic_partition: TopicPartition | None = None
     ) -> View | None:
-        """What ``source`` said last; None if it never spoke of that."""
-        with self._changed:
-            return self._latest.get((source, subject, topic, partition))
+        """The last statement of ``source`` about this subject, if there is one."""
+        with self._lock:
+            return self._latest.get((source, subject, topic_partition))
 
     def since(self, view: View) -> int:
-        """When its source began to say so, ns."""
-        with self._changed:
+        """When its source stated this first, ns."""
+        with self._lock:
             return self._since.get(view.key, 0)
 
     def select(
-        self, prefix: str, subject: Subject, topic: str | None = None, partition: int | None = None
+        self, prefix: str, subject: Subject, topic_partition: TopicPartition | None = None
     ) -> list[View]:
-        """What all sources whose name starts with ``prefix`` said last."""
-        with self._changed:
+        """The last statements of all sources whose name starts with ``prefix``."""
+        with self._lock:
             return [
                 view
-                for (source, said, on, number), view in self._latest.items()
-                if said == subject and on == topic and number == partition and source.startswith(prefix)
+                for (source, about, on), view in self._latest.items()
+                if about == subject and on == topic_partition and source.startswith(prefix)
             ]
 
     def all(self, subject: Subject) -> list[View]:
-        """What every source said last about every such subject."""
-        with self._changed:
+        """The last statements of every source about every such subject."""
+        with self._lock:
             return [view for view in self._latest.values() if view.subject == subject]
 
-    def wait(self, holds: Callable[[], bool], *, within_s: float, awaiting: str) -> None:
-        """Wait until ``holds()``, looked at after every change. Raises WaitTimeoutError."""
-        deadline = time.monotonic() + within_s
-        with self._changed:
-            while not holds():
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    said = [view.row(0) for view in list(self._latest.values())[-12:]]
-                    raise WaitTimeoutError(
-                        f"Waited {within_s:.1f} s for {awaiting}, in vain.", detail="\n".join(map(str, said))
-                    )
-                self._changed.wait(left)
-
     def of(self, source: str) -> SourceView:
-        """The cluster as one source (`broker1`), or the newest of a kind (`zookeeper`, `broker`), sees it."""
+        """The statements of one source (`broker1`), or of all sources of a kind (`zookeeper`, `broker`)."""
         return SourceView(self, source)
 
 
 @dataclass(frozen=True)
 class SourceView:
-    """Questions to one source; of a kind of source, the newest statement counts."""
+    """The statements of one source; of a kind of source (`broker`), the newest statement counts."""
 
     views: Views
     source: str
 
-    def partition(self, topic: str, partition: int = 0) -> View | None:
-        """What it says about a partition."""
-        return self._newest("partition", topic, partition)
+    def partition(self, topic: str, partition: int = 0) -> PartitionState | None:
+        """The state of a partition; None if the source stated nothing about it."""
+        view = self._newest("partition", TopicPartition(topic, partition))
+        return view.state if view else None
 
     def leader(self, topic: str, partition: int = 0) -> int | None:
-        """Leader's broker id; -1 for none, None when it says nothing."""
-        said = self.partition(topic, partition)
-        return said.leader if said else None
+        """Leader's broker id; -1 for none, None if the source stated nothing."""
+        state = self.partition(topic, partition)
+        return state.leader if state else None
 
     def epoch(self, topic: str, partition: int = 0) -> int | None:
         """Leader epoch."""
-        said = self.partition(topic, partition)
-        return said.epoch if said else None
+        state = self.partition(topic, partition)
+        return state.leader_epoch if state else None
 
     def isr(self, topic: str, partition: int = 0) -> tuple[int, ...] | None:
         """In-sync replicas."""
-        said = self.partition(topic, partition)
-        return said.isr if said else None
+        state = self.partition(topic, partition)
+        return state.isr if state else None
 
     def controller(self) -> int | None:
         """The controller's node id; -1 for none."""
-        said = self._newest("controller")
-        return said.controller if said else None
+        view = self._newest("controller")
+        return view.controller if view else None
 
     def brokers(self) -> tuple[int, ...] | None:
-        """Registered brokers."""
-        said = self._newest("brokers")
-        return said.brokers if said else None
+        """Node ids of the registered brokers."""
+        view = self._newest("brokers")
+        return view.brokers if view else None
 
     def reachable(self) -> bool:
-        """It answers (for a kind: any of them does)."""
+        """The source answers (for a kind: any of them does)."""
         return any(view.error is None for view in self._all("reachable"))
 
-    def _newest(
-        self, subject: Subject, topic: str | None = None, partition: int | None = None
-    ) -> View | None:
-        said = self._all(subject, topic, partition)
-        return max(said, key=self._age, default=None)
+    def _newest(self, subject: Subject, topic_partition: TopicPartition | None = None) -> View | None:
+        return max(self._all(subject, topic_partition), key=self._recency, default=None)
 
-    def _age(self, view: View) -> tuple[int, int, int]:
-        return view.order, -1 if view.epoch is None else view.epoch, self.views.since(view)
+    def _recency(self, view: View) -> tuple[int, int, int]:
+        epoch = view.state.leader_epoch if view.state is not None else view.controller_epoch
+        return view.order, -1 if epoch is None else epoch, self.views.since(view)
 
-    def _all(self, subject: Subject, topic: str | None = None, partition: int | None = None) -> list[View]:
+    def _all(self, subject: Subject, topic_partition: TopicPartition | None = None) -> list[View]:
         if self.source[-1:].isdigit():
-            said = self.views.latest(self.source, subject, topic, partition)
-            return [] if said is None else [said]
-        return self.views.select(self.source, subject, topic, partition)
+            view = self.views.latest(self.source, subject, topic_partition)
+            return [] if view is None else [view]
+        return self.views.select(self.source, subject, topic_partition)

@@ -1,4 +1,4 @@
-"""Finding scenarios: every module of `scenarios/` that declares `SCENARIO` or `SCENARIOS`."""
+"""Finds the scenarios: each module below `scenarios/` may declare `SCENARIO` or `SCENARIOS`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from harness.scenario import Scenario
 
 
 def modules() -> list[str]:
-    """Names of the modules below `scenarios/`, those in its folders included."""
+    """Names of all modules below `scenarios/`."""
     found = pkgutil.walk_packages(scenarios.__path__, f"{scenarios.__name__}.")
     return [module.name for module in found if not module.ispkg]
 
 
 @cache
 def all_scenarios() -> dict[str, Scenario]:
-    """Every scenario by name, in order of article and section."""
+    """All scenarios by name, ordered by article and section."""
     found: list[Scenario] = []
     for name in modules():
         module = importlib.import_module(name)
@@ -31,7 +31,7 @@ def all_scenarios() -> dict[str, Scenario]:
 
 
 def find(name: str) -> Scenario:
-    """The scenario of exactly this name. Raises UsageError with the nearest name."""
+    """The scenario with this name. Raises UsageError that suggests the nearest name."""
     known = all_scenarios()
     if name in known:
         return known[name]

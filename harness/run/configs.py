@@ -1,4 +1,4 @@
-"""Reading the effective configuration back: an override that did not take is an error, not a detail."""
+"""Reads the effective configuration back from the brokers: an override without effect ends the run."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ from collections.abc import Mapping
 
 from harness.errors import InvalidRunError
 from harness.history.journal import Journal
+from harness.kafka.model import Address, Topic, broker_name
 from harness.kafka.wire.admin import describe_configs
-from harness.kafka.wire.connection import Address
 from harness.kafka.wire.dialect import Dialect
 from harness.lab.model import Topology
-from harness.scenario import Topic
 from harness.waiting import wait_until
 
 ANSWER_WITHIN_S = 15.0
-"""A broker that has just started is slow to answer for the first time."""
+"""A broker that has just started takes long to answer its first request."""
 
-_NOT_TOLD = frozenset({"listeners", "advertised.listeners", "log.dirs", "zookeeper.connect", "broker.rack"})
-"""Keys that carry addresses and paths: recorded, but not compared (Kafka may rewrite them)."""
+_NOT_COMPARED = frozenset(
+    {"listeners", "advertised.listeners", "log.dirs", "zookeeper.connect", "broker.rack"}
+)
+"""Keys that hold addresses and paths: recorded but not compared, because Kafka may rewrite them."""
 
 
 def record_broker_configs(
     topology: Topology, asked: Mapping[str, Mapping[str, str]], journal: Journal, dialect: Dialect
 ) -> None:
-    """Write every broker's effective configuration into the history and compare it with what was asked.
+    """Record each broker's effective configuration and compare it with what was asked for.
 
-    Raises InvalidRunError naming the first key that did not take.
+    Raises InvalidRunError naming the first key that had no effect.
     """
     if dialect.describe_configs is None:
         _record_unread(asked, journal)
@@ -33,7 +34,7 @@ def record_broker_configs(
     for host, wanted in asked.items():
         node = topology.host(host)
         effective = describe_configs(
-            (node.address, 9092), "broker", str(node.node_id), dialect=dialect, timeout_s=ANSWER_WITHIN_S
+            node.broker_address, "broker", str(node.node_id), dialect=dialect, timeout_s=ANSWER_WITHIN_S
         )
         _write(journal, "broker", host, effective, wanted)
         _compare(host, effective, wanted)
@@ -42,18 +43,19 @@ def record_broker_configs(
 def record_topic_configs(
     topology: Topology, topics: tuple[Topic, ...], journal: Journal, dialect: Dialect
 ) -> None:
-    """Write every topic's effective configuration into the history and compare it with what was asked."""
+    """Record each topic's effective configuration and compare it with what was asked for."""
     if dialect.describe_configs is None:
         _record_unread({topic.name: topic.config for topic in topics}, journal, "topic")
         return
     for topic in topics:
-        effective = _when_known((topology.host(f"broker{topic.replicas[0]}").address, 9092), topic, dialect)
+        leader = topology.host(broker_name(topic.replicas[0]))
+        effective = _when_known(leader.broker_address, topic, dialect)
         _write(journal, "topic", topic.name, effective, topic.config)
         _compare(f"topic {topic.name}", effective, topic.config)
 
 
 def _when_known(leader: Address, topic: Topic, dialect: Dialect) -> dict[str, str | None]:
-    """A new topic's leader learns of it a moment after the metadata store."""
+    """The leader of a new topic knows it a moment later than the metadata store."""
     return wait_until(
         lambda: describe_configs(leader, "topic", topic.name, dialect=dialect),
         within_s=15,
@@ -82,15 +84,15 @@ def _write(
 
 def _compare(name: str, effective: Mapping[str, str | None], asked: Mapping[str, str]) -> None:
     for key, wanted in asked.items():
-        if key in _NOT_TOLD:
+        if key in _NOT_COMPARED:
             continue
         if key not in effective:
             raise InvalidRunError(
-                f"{name} was given {key}={wanted}, but this Kafka version knows no such key; a misspelt key "
-                f"has no effect, so correct or remove it."
+                f"{name} was given {key}={wanted}, but this Kafka version has no such key; correct or remove "
+                f"it, since an unknown key has no effect."
             )
         if effective[key] != wanted:
             raise InvalidRunError(
                 f"{name} was given {key}={wanted}, but {key}={effective[key]} is in effect; the run would "
-                f"judge another configuration."
+                f"test another configuration."
             )

@@ -1,4 +1,4 @@
-"""The run folder: where it is, its manifest, and its `latest` link."""
+"""The run folder: its place, its manifest `run.json`, and the link `latest`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLAIMS = "claims.json"
 
 @dataclass(frozen=True)
 class RunFolder:
-    """One run's folder; see `docs/architecture.md` for what lies in it."""
+    """The folder of one run; `docs/architecture.md` describes what it holds."""
 
     path: Path
 
@@ -37,25 +37,25 @@ class RunFolder:
                 (path / name).mkdir()
         except OSError as error:
             raise UsageError(
-                f"The run folder {parent} cannot be written ({error.strerror}); name another one with --runs."
+                f"The folder {parent} cannot be written ({error.strerror}); name another one with --runs."
             ) from error
         return cls(path)
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """An existing run folder. Raises BadDataError when it is none."""
+        """An existing run folder. Raises BadDataError if it has no manifest."""
         if not (path / MANIFEST).is_file():
             raise BadDataError(
-                f"{path} is no run folder: it has no {MANIFEST}; say one like runs/<scenario>/latest."
+                f"{path} is not a run folder: it has no {MANIFEST}; name one like runs/<scenario>/latest."
             )
         return cls(path.resolve())
 
     def manifest(self) -> dict[str, Any]:
-        """The manifest. Raises BadDataError when it cannot be read."""
+        """The manifest. Raises BadDataError if it cannot be read."""
         return read_json(self.path / MANIFEST)
 
     def update(self, **values: object) -> None:
-        """Set values in the manifest, in one atomic step."""
+        """Set values in the manifest, atomically."""
         file = self.path / MANIFEST
         current = read_json(file) if file.exists() else {}
         write_json(file, {**current, **values})
@@ -78,7 +78,7 @@ def _unused(parent: Path, stamp: str) -> Path:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """A JSON object from a file. Raises BadDataError with the place."""
+    """A JSON object from a file. Raises BadDataError naming the file."""
     try:
         value = json.loads(file.read_text())
     except FileNotFoundError:
@@ -91,7 +91,7 @@ def read_json(file: Path) -> dict[str, Any]:
 
 
 def write_json(file: Path, value: Mapping[str, object]) -> None:
-    """Write a JSON object so that a reader sees the old or the new one, never half of it."""
+    """Write a JSON object atomically: a reader sees the old or the new one."""
     fresh = file.with_name(f".{file.name}.new")
     fresh.write_text(json.dumps(value, indent=2, default=str) + "\n")
     fresh.replace(file)

@@ -1,4 +1,4 @@
-"""One run: lab, cluster, clients, the scenario's body, final logs, and the history on disk."""
+"""One run: lab, cluster, clients, the scenario's body, the final logs, and the history on disk."""
 
 from __future__ import annotations
 
@@ -7,30 +7,32 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC
+from functools import partial
 from pathlib import Path
-
-from kazoo.exceptions import KazooException
 
 from harness import artifacts
 from harness.clock import Anchor
 from harness.cluster.model import Cluster
 from harness.cluster.processes import Processes
+from harness.cluster.setup import Setup
 from harness.cluster.zookeeper_mode import ZooKeeperCluster
 from harness.console import Progress
 from harness.errors import AckedError, InvalidRunError, LabError, UnfitError, WaitTimeoutError
 from harness.history.assemble import assemble
 from harness.history.journal import Journal
 from harness.history.schema import SCHEMA_VERSION
+from harness.kafka.model import Topic
 from harness.kafka.versions import KafkaVersion
 from harness.kafka.wire.dialect import dialect
 from harness.lab.embedded.lab import EmbeddedLab
 from harness.lab.model import Lab
 from harness.lab.topology import three_azs
+from harness.observer.broker_log import read_logs
 from harness.run.configs import record_broker_configs, record_topic_configs
 from harness.run.folder import CLAIMS, RunFolder, write_json
 from harness.run.stage import Stage
 from harness.run.watch import Watch
-from harness.scenario import Scenario, Setup, Topic
+from harness.scenario import Scenario
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
 from nemesis.storage.disks import Disks
@@ -43,7 +45,7 @@ STREAM_PARTITIONS = 3
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What the command line may change about a scenario."""
+    """What the command line may change of a scenario."""
 
     version: KafkaVersion
     mode: str
@@ -53,7 +55,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class RunResult:
-    """How the run itself ended; what it proves is the checker's business."""
+    """How the run itself ended; what it proves is decided by the checker."""
 
     folder: RunFolder
     status: str
@@ -68,9 +70,9 @@ def run_scenario(
     *,
     lab_is_up: Callable[[], None] = lambda: None,
 ) -> RunResult:
-    """Run a scenario and leave a judgeable run folder behind, also when it fails half-way.
+    """Run a scenario and leave a run folder that can be judged, even if the run fails half-way.
 
-    ``lab_is_up`` is called once there are hosts, when other work may begin (warming Spark up).
+    ``lab_is_up`` is called once the hosts exist; from then on other work may begin (starting Spark).
     """
     anchor = Anchor.take()
     folder.update(
@@ -95,7 +97,7 @@ def run_scenario(
         folder.update(status="crashed", problem="interrupted")
         raise
     with progress.phase("history", "writing the history"):
-        assemble(folder.path, anchor, log_zone=UTC)
+        assemble(folder.path, read_logs(folder.path / "nodes", anchor, UTC))
     folder.update(
         status=status,
         problem=problem.message if problem else None,
@@ -105,7 +107,7 @@ def run_scenario(
 
 
 class _Run:
-    """The parts of one run, made one after the other and taken down in reverse."""
+    """The parts of one run, created one after the other and taken down in reverse order."""
 
     def __init__(
         self,
@@ -124,9 +126,10 @@ class _Run:
         self.dialect = dialect(options.version.version)
         self.rate = self.setup.stream_rate if options.rate is None else options.rate
         self.topics = self._topics()
+        self._dumped = False
 
     def go(self) -> None:
-        """Bring all up, run the body, read the final logs, take all down."""
+        """Bring everything up, run the body, read the final logs, take everything down."""
         progress = self.progress
         with ExitStack() as stack:
             journal = stack.enter_context(Journal(self.folder.journal("harness")))
@@ -140,8 +143,13 @@ class _Run:
             for reason in disks.make_where_possible(self.setup.volatile_disks).values():
                 progress.say(reason)
             distribution = artifacts.resolve(self.options.version)
-            processes = Processes(lab, distribution, journal, self.options.version.log_syntax)
-            stack.enter_context(_naming_the_cause(processes))
+            processes = Processes(
+                lab=lab,
+                distribution=distribution,
+                journal=journal,
+                log_syntax=self.options.version.log_syntax,
+            )
+            stack.enter_context(_explaining_failures(processes))
             clients = _Clients(lab)
             stack.callback(clients.close, self.folder)
             cluster = make_cluster(self.options, processes, self.setup)
@@ -171,10 +179,15 @@ class _Run:
                 dialect=self.dialect,
                 topics=self.topics,
             )
-            with progress.phase("scenario", "running the scenario"):
-                self._body(stage)
-            with progress.phase("final logs", "reading every replica's final log"):
-                self._finish(stage, watch)
+            try:
+                with progress.phase("scenario", "running the scenario"):
+                    self._body(stage)
+                with progress.phase("final logs", "reading every replica's final log"):
+                    self._finish(stage, watch)
+            except (AckedError, OSError) as error:
+                if not self._dumped:
+                    self._dump_after_failure(stage, watch, error)
+                raise
             with progress.phase("taking down", "ending every process"):
                 stack.pop_all().close()
 
@@ -183,30 +196,48 @@ class _Run:
             stage.start_streams(self.rate, self.setup.stream_topic, STREAM_PARTITIONS)
         try:
             self.scenario.body(stage)
-        finally:
-            stage.nemesis.heal_all()
+        except BaseException as error:
+            try:
+                stage.nemesis.heal_all()
+            except AckedError as second:
+                error.add_note(f"Healing the faults failed as well: {second.message}")
+            raise
+        stage.nemesis.heal_all()
 
     def _finish(self, stage: Stage, watch: Watch) -> None:
-        stage.cluster.check_alive()  # a broker that ended by itself makes everything after it another story
+        stage.cluster.check_alive()  # after a broker has ended by itself, nothing is as the scenario means it
         stage.stop_streams()
         self._settle(stage)
         with ThreadPoolExecutor(1) as beside:
             reading = beside.submit(self._read_back, stage)
             watch.dump(self.folder.path)
+            self._dumped = True
             reading.result()
         with ThreadPoolExecutor(len(stage.clients)) as pool:
             for closed in [pool.submit(client.close) for client in stage.clients.values()]:
                 closed.result()
 
+    def _dump_after_failure(self, stage: Stage, watch: Watch, failure: AckedError | OSError) -> None:
+        """Read what final logs there are, so that what was acknowledged until the failure can be judged."""
+        with self.progress.phase("final logs", "reading the final logs, although the run has failed"):
+            for step in (
+                stage.stop_streams,
+                partial(self._settle, stage),
+                partial(watch.dump, self.folder.path),
+            ):
+                try:
+                    step()
+                except (AckedError, OSError) as second:
+                    failure.add_note(f"Reading the final logs failed as well: {second}")
+
     def _settle(self, stage: Stage) -> None:
-        """Give followers time to catch up after the last heal; who then has not is a finding, no error."""
+        """Give followers time to catch up after the last heal; one that does not is a finding, no error."""
         try:
             wait_until(
                 stage.incomplete_isrs,
                 accept=lambda incomplete: not incomplete,
                 within_s=_CATCH_UP_S,
                 awaiting="all replicas to be in sync again",
-                ignoring=(KazooException,),
             )
         except WaitTimeoutError as error:
             self.progress.say(error.message)
@@ -214,24 +245,24 @@ class _Run:
     def _read_back(self, stage: Stage) -> None:
         if not self.setup.read_back:
             return
-        places = [(topic.name, number) for topic in self.topics for number in range(topic.partitions)]
-        result = stage.read_all("az2", places)
+        partitions = [key for topic in self.topics for key in topic.topic_partitions]
+        result = stage.read_all("az2", partitions)
         if not result.complete:
-            self.progress.say(f"the final reader did not reach the end: {result.errors or 'out of time'}")
+            self.progress.say(f"the final reader did not reach the end: {result.errors or 'time-out'}")
 
     def _topics(self) -> tuple[Topic, ...]:
         if self.rate <= 0:
             return self.setup.topics
-        stream = Topic(self.setup.stream_topic, self.setup.brokers, STREAM_PARTITIONS, spread=True)
+        stream = Topic(self.setup.stream_topic, self.setup.brokers, partitions=STREAM_PARTITIONS, spread=True)
         return (*self.setup.topics, stream)
 
 
 @contextmanager
-def _naming_the_cause(processes: Processes) -> Iterator[None]:
-    """Whatever went wrong: if a process died that nobody ended, that is the cause, and its log is shown."""
+def _explaining_failures(processes: Processes) -> Iterator[None]:
+    """Report a process that has ended by itself, with its log, as the cause of whatever failed."""
     try:
         yield
-    except (AckedError, OSError, KazooException) as error:
+    except (AckedError, OSError) as error:
         processes.check_alive()
         if isinstance(error, AckedError):
             raise
@@ -242,7 +273,7 @@ def _naming_the_cause(processes: Processes) -> Iterator[None]:
 
 
 class _Clients:
-    """The agents of all client hosts, started side by side while the cluster boots."""
+    """The agents of all client hosts; they start in parallel while the cluster boots."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -257,7 +288,7 @@ class _Clients:
         return {az: future.result() for az, future in self._starting.items()}
 
     def close(self, folder: RunFolder) -> None:
-        """End the agents and put their journals where all journals lie."""
+        """End the agents and move their journals to the folder of all journals."""
         for future in self._starting.values():
             if future.exception() is None:
                 future.result().close()

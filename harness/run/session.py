@@ -1,27 +1,49 @@
-"""A whole run as the command line does it: checks beforehand, the run, the judgement, the report."""
+"""One run from start to verdict: checks beforehand, the run itself, and the judgement."""
 
 from __future__ import annotations
 
 import json
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from harness.console import Progress
-from harness.errors import EXIT_CRASHED, AckedError, UnfitError
-from harness.kafka.versions import kafka_version
+from harness.errors import EXIT_CRASHED, AckedError, UnfitError, UsageError
+from harness.kafka.versions import KafkaVersion, kafka_version
 from harness.run.folder import CLAIMS, RunFolder
-from harness.run.runner import RunOptions, RunResult, run_scenario
+from harness.run.runner import RunOptions, run_scenario
 from harness.scenario import Scenario
-from report import terminal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from checkers.verdict import Judgement
+
 _AFTER_SCENARIO = ("final logs", "taking down", "history", "judgement")
+_PROTOCOL = "inter.broker.protocol.version"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a run ended and what it proves."""
+
+    judgement: Judgement | None = None
+    """None where the run left nothing to judge."""
+    problem: AckedError | None = None
+    """What ended the run early."""
+    durations: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that each phase took."""
+
+    @property
+    def exit_code(self) -> int:
+        """That of the verdict, else that of the problem."""
+        if self.judgement is not None:
+            return self.judgement.exit_code
+        return EXIT_CRASHED if self.problem is None else self.problem.exit_code
 
 
 def prepare(
@@ -36,50 +58,91 @@ def prepare(
 ) -> RunOptions:
     """Check what can be checked before anything starts. Raises UsageError, UnfitError.
 
-    ``force`` tries a Kafka version that is not known; ``say`` hears of a download.
+    Empty ``kafka`` and ``mode`` mean the scenario's own. ``force`` accepts a Kafka version that is not known;
+    ``say`` is called when Kafka is downloaded.
     """
     from harness import artifacts, doctor
 
+    if lab not in doctor.LABS:
+        raise UsageError(f"There is no lab {lab!r}; use {' or '.join(doctor.LABS)}.")
     version = kafka_version(kafka or scenario.kafka, force=force)
-    wanted_mode = mode or (scenario.mode if scenario.mode in version.modes else version.default_mode)
-    version.require_mode(wanted_mode)
+    wanted_mode = choose_mode(scenario, version, mode)
     doctor.require(doctor.LABS[lab])
     artifacts.resolve(version, say=say)
     return RunOptions(version, wanted_mode, lab, rate)
 
 
-def run_and_judge(
-    scenario: Scenario, options: RunOptions, folder: RunFolder, progress: Progress, *, as_json: bool
-) -> int:
-    """Run, judge, report; returns the exit code. Errors are reported here: nothing above us is left.
+def choose_mode(scenario: Scenario, version: KafkaVersion, asked: str = "") -> str:
+    """The metadata mode asked for, else the scenario's own, else another one that both support.
 
-    Raises KeyboardInterrupt, with everything ended that it had started.
+    Raises UsageError.
     """
-    from harness.cli.main import report_error
+    supported = " or ".join(scenario.supported_modes)
+    if asked:
+        if asked not in scenario.supported_modes:
+            raise UsageError(f"{scenario.name} runs in mode {supported}, not {asked!r}.")
+        version.require_mode(asked)
+        return asked
+    fitting = [mode for mode in (scenario.mode, *scenario.supported_modes) if mode in version.modes]
+    if not fitting:
+        raise UsageError(
+            f"{scenario.name} runs in mode {supported}, and Kafka {version.label} runs here in mode "
+            f"{' or '.join(version.modes)}; use another Kafka version."
+        )
+    return fitting[0]
 
+
+def with_protocol(scenario: Scenario, version: KafkaVersion) -> Scenario:
+    """The scenario with brokers that speak the version's protocol, where that is an older one."""
+    if not version.protocol:
+        return scenario
+    config = {**scenario.setup.broker_config, _PROTOCOL: version.protocol}
+    return replace(scenario, setup=replace(scenario.setup, broker_config=config))
+
+
+def run_and_judge(scenario: Scenario, options: RunOptions, folder: RunFolder, progress: Progress) -> Outcome:
+    """Run a scenario and judge it. Errors become part of the outcome.
+
+    Raises KeyboardInterrupt, after everything that was started has ended.
+    """
     try:
-        spark = _Spark(folder)
-        result = run_scenario(scenario, options, folder, progress, lab_is_up=spark.start)
-        return _judge(result, spark, progress, as_json=as_json)
+        return _run_and_judge(with_protocol(scenario, options.version), options, folder, progress)
     except AckedError as error:
-        report_error(error, progress.console)
-        return error.exit_code
-    except Exception as error:  # noqa: BLE001 - nothing above could tell the user more
+        return Outcome(problem=error)
+    except Exception as error:  # noqa: BLE001 - a mistake of the harness: kept for a report, told in a sentence
         report = folder.path / "crash.txt"
         report.write_text(traceback.format_exc())
         folder.update(status="crashed", problem=f"{type(error).__name__}: {error}")
-        report_error(
-            AckedError(
-                f"The harness itself failed ({type(error).__name__}: {error}); please report it together "
-                f"with {report}."
-            ),
-            progress.console,
+        return Outcome(
+            problem=AckedError(
+                f"The harness itself failed ({type(error).__name__}: {error}); please report it and "
+                f"attach {report}."
+            )
         )
-        return EXIT_CRASHED
+
+
+def _run_and_judge(scenario: Scenario, options: RunOptions, folder: RunFolder, progress: Progress) -> Outcome:
+    from checkers.judge import judge
+
+    spark = _Spark(folder)
+    result = run_scenario(scenario, options, folder, progress, lab_is_up=spark.start)
+    if isinstance(result.problem, UnfitError):
+        return Outcome(problem=result.problem)
+    try:
+        with progress.phase("judgement", "Spark reconciles what was acknowledged with what was kept"):
+            judgement = judge(spark.session(), folder.path)
+    except AckedError:
+        if result.problem is None:
+            raise
+        return Outcome(problem=result.problem)
+    after = (progress.durations.get(name, 0.0) for name in _AFTER_SCENARIO)
+    progress.durations["from its end to the verdict"] = sum(after)
+    folder.update(durations=progress.durations)
+    return Outcome(judgement=judgement, problem=result.problem, durations=progress.durations)
 
 
 class _Spark:
-    """The session that will judge: started and warmed up beside the run, from a thread of its own."""
+    """The session that will judge: a thread starts it and warms it up while the scenario runs."""
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
@@ -89,11 +152,11 @@ class _Spark:
     def start(self) -> None:
         """Begin, once there are hosts: namespaces are made from a process that has one thread."""
         self._started = True
-        # Nobody waits for this thread at the end: who interrupts a run need not wait for Spark to be warm.
+        # A daemon thread, so that an interrupted run does not wait until Spark is warm.
         threading.Thread(target=self._fulfil, name="spark", daemon=True).start()
 
     def session(self) -> SparkSession:
-        """The session, as soon as it is there."""
+        """The session; waits until it has started."""
         if not self._started:
             self.start()
         return self._session.result()
@@ -108,29 +171,8 @@ class _Spark:
         from checkers.spark.session import start_session
         from checkers.spark.warm import warm_up
 
-        session: SparkSession = start_session(warm=False)
+        session = start_session()
         declared = json.loads((self._folder.path / CLAIMS).read_text())
-        with suppress(AckedError):  # a claim that cannot be understood is reported by the judgement
+        with suppress(AckedError):  # the judgement reports a claim that cannot be understood
             warm_up(session, declared)
         return session
-
-
-def _judge(result: RunResult, spark: _Spark, progress: Progress, *, as_json: bool) -> int:
-    from checkers.judge import judge
-    from harness.cli.main import report_error
-
-    if result.problem is not None:
-        report_error(result.problem, progress.console)
-        if isinstance(result.problem, UnfitError):
-            return result.problem.exit_code
-    with progress.phase("judgement", "Spark reconciles what was acknowledged with what was kept"):
-        judgement = judge(spark.session(), result.folder.path)
-    after = (progress.durations.get(name, 0.0) for name in _AFTER_SCENARIO)
-    progress.durations["from its end to the verdict"] = sum(after)
-    result.folder.update(durations=progress.durations)
-    if as_json:
-        print(json.dumps(judgement.as_json(), indent=2, default=str))  # noqa: T201
-    else:
-        terminal.show(judgement.as_json())
-        terminal.show_durations(progress.durations)
-    return judgement.exit_code

@@ -1,4 +1,4 @@
-"""What a scenario's body works with: clients, faults, and waits on observed conditions."""
+"""What a scenario's body works with: clients, faults, and waits for observed conditions."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from harness.clock import now_ns
-from harness.cluster.model import Cluster, PartitionState, told
+from harness.cluster.model import Cluster, first_answer
 from harness.cluster.processes import Processes
+from harness.cluster.setup import Setup
 from harness.console import Progress
 from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.history.journal import Journal
+from harness.kafka.model import PartitionState, Topic, TopicPartition, broker_name
+from harness.kafka.segments import read_own_log
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import Fetched, fetch_own_log
 from harness.lab.model import Lab
-from harness.observer.files import own_log_of
 from harness.observer.observer import Observer
-from harness.observer.views import View
 from harness.run.writers import BoundWriter
-from harness.scenario import Setup, Topic
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
 from workloads.client.client import Client, Stream
-from workloads.protocol.spec import Load, Reader, ReadResult, Via, Writer
+from workloads.protocol.results import ReadResult
+from workloads.protocol.spec import ConsumerSpec, ProducerSpec, StreamLoad, Via
 
-_CALM = {"batch.num.messages": 4}
-"""An idempotent librdkafka producer polls without pause, on a core of its own, as long as five messages of a
-partition wait for their answer and more are queued: during a cut that is for seconds. Smaller requests keep
-it below five, and are enough up to `_CALM_RATE`."""
-_CALM_RATE = 200.0
+_SMALL_BATCHES = {"batch.num.messages": 4}
+"""An idempotent librdkafka producer polls without pause, and takes a whole core, while five messages of a
+partition are in flight and more are queued: during a cut, for seconds. Batches of four avoid that, and are
+enough up to `_SMALL_BATCHES_RATE`."""
+_SMALL_BATCHES_RATE = 200.0
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Stage:
     """One running cluster with its clients, observer and nemesis."""
 
@@ -48,7 +49,7 @@ class Stage:
     progress: Progress
     dialect: Dialect
     topics: Sequence[Topic]
-    """All topics of the run, that of the background stream too."""
+    """All topics of the run, including that of the background stream."""
     streams: dict[str, Stream] = field(default_factory=dict)
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -70,13 +71,13 @@ class Stage:
         delivery_timeout_s: float | None = None,
         config: Mapping[str, str | int | float | bool] | None = None,
     ) -> BoundWriter:
-        """A producer in one AZ's client host that sends to the brokers ``to`` (all of them if none is named).
+        """A producer in one AZ's client host; it knows the brokers ``to`` (all of them if none is named).
 
-        ``raw`` sends one ProduceRequest per message to exactly one broker, whoever leads; ``librdkafka``
-        finds the leader from the bootstrap list.
+        ``raw`` sends one ProduceRequest per message to exactly one broker, whether it leads or not;
+        ``librdkafka`` finds the leader from the bootstrap list.
         """
-        spec = Writer(
-            number=next(self._numbers),
+        spec = ProducerSpec(
+            writer=next(self._numbers),
             name=name,
             brokers=to or self._all_brokers(),
             via=via,
@@ -91,10 +92,11 @@ class Stage:
         return BoundWriter(self.clients[az], spec)
 
     def start_streams(self, rate: float, topic: str, partitions: int) -> None:
-        """Start the background stream of every AZ: idempotent, acks=all, over all brokers it can reach."""
+        """Start the background stream of every AZ: idempotent, acks=all, through all brokers it can reach."""
+        small_batches = _SMALL_BATCHES if rate <= _SMALL_BATCHES_RATE else {}
         for az, client in self.clients.items():
-            spec = Writer(
-                number=next(self._numbers),
+            spec = ProducerSpec(
+                writer=next(self._numbers),
                 name=f"{az}-stream",
                 brokers=self._all_brokers(),
                 via="librdkafka",
@@ -102,18 +104,18 @@ class Stage:
                 role="stream",
                 idempotent=self.dialect.produce >= 3,  # producer ids came with message format 2
                 retries=1_000_000,
-                # A message that times out makes librdkafka start a new producer epoch and send the others
-                # again: duplicates. And the first broker that answers takes any sequence number of a
-                # producer it does not know, so that with several requests in flight an early one that was
-                # refused is missing for ever, though it is reported as written.
+                # When a message times out, librdkafka starts a new producer epoch and sends the others again:
+                # duplicates. And a broker accepts any first sequence number of a producer that it does not
+                # know: with several requests in flight, an early one that was refused is then missing for
+                # good, although it is reported as written.
                 delivery_timeout_s=120.0,
-                config={"max.in.flight.requests.per.connection": 1, **(_CALM if rate <= _CALM_RATE else {})},
+                config={"max.in.flight.requests.per.connection": 1, **small_batches},
             )
-            load = Load(topic=topic, partitions=tuple(range(partitions)), rate=rate)
+            load = StreamLoad(topic=topic, partitions=tuple(range(partitions)), rate=rate)
             self.streams[az] = client.start_stream(spec, load)
 
     def stop_streams(self, flush_s: float = 5.0) -> None:
-        """Stop the background streams; what is unanswered then ends as unknown."""
+        """Stop the background streams; messages without an answer by then have an unknown outcome."""
         with ThreadPoolExecutor(max(1, len(self.streams))) as pool:
             for stopped in [pool.submit(stream.stop, flush_s) for stream in self.streams.values()]:
                 stopped.result()
@@ -124,40 +126,45 @@ class Stage:
     ) -> ReadResult:
         """A consumer in one AZ reads a topic to its high watermark.
 
-        With one broker named it asks that one alone, whoever leads; otherwise it finds the leader.
+        With one broker named it fetches from that one alone, whether it leads or not; otherwise from the
+        leader.
         """
-        number = next(self._numbers)
-        reader = Reader(
-            number,
-            f"{az}-reader",
-            brokers or self._all_brokers(),
-            ((topic, partition),),
+        consumer = ConsumerSpec(
+            reader=next(self._numbers),
+            name=f"{az}-reader",
+            brokers=brokers or self._all_brokers(),
+            partitions=(TopicPartition(topic, partition),),
             pinned=len(brokers) == 1,
         )
-        return self.clients[az].read(reader, within_s)
+        return self.clients[az].read(consumer, within_s)
 
-    def read_all(self, az: str, places: Sequence[tuple[str, int]], within_s: float = 10.0) -> ReadResult:
-        """A consumer in one AZ reads (topic, partition) places from start to end, from their leaders."""
-        reader = Reader(next(self._numbers), f"{az}-final-reader", self._all_brokers(), tuple(places))
-        return self.clients[az].read(reader, within_s)
+    def read_all(self, az: str, partitions: Sequence[TopicPartition], within_s: float = 10.0) -> ReadResult:
+        """A consumer in one AZ reads partitions from start to end, from their leaders."""
+        consumer = ConsumerSpec(
+            reader=next(self._numbers),
+            name=f"{az}-final-reader",
+            brokers=self._all_brokers(),
+            partitions=tuple(partitions),
+        )
+        return self.clients[az].read(consumer, within_s)
 
     def _all_brokers(self) -> tuple[str, ...]:
-        return tuple(f"broker{number}" for number in self.setup.brokers)
+        return tuple(broker_name(number) for number in self.setup.brokers)
 
     def state(self, topic: str, partition: int = 0) -> PartitionState | None:
-        """What the metadata store says about a partition; None where it does not answer for some seconds."""
-        return told(lambda: self.cluster.partition(topic, partition), f"{topic}/{partition}")
+        """A partition's state in the metadata store; None if the store does not answer within 5 s."""
+        return first_answer(lambda: self.cluster.partition(topic, partition), f"{topic}/{partition}")
 
     def leader(self, topic: str, partition: int = 0) -> str:
-        """Host that leads the partition, as the metadata store says. Raises InvalidRunError for none."""
+        """Host that leads the partition in the metadata store. Raises InvalidRunError if none does."""
         state = self.state(topic, partition)
         if state is None or state.leader < 0:
             raise InvalidRunError(f"{topic}/{partition} has no leader, but the scenario needs one here.")
-        return f"broker{state.leader}"
+        return broker_name(state.leader)
 
     def active_controller(self) -> str:
-        """Host of the active controller: a broker, or with KRaft the node that leads the quorum."""
-        number = told(self.cluster.controller, "a controller")
+        """Host of the active controller: a broker, or on KRaft the node that leads the quorum."""
+        number = first_answer(self.cluster.controller, "a controller")
         for host in self.lab.topology.hosts:
             if host.node_id == number and host.role in ("broker", "controller"):
                 return host.name
@@ -166,7 +173,7 @@ class Stage:
     def wait_for_leader(
         self, topic: str, *, on: str = "", not_on: str = "", partition: int = 0, within_s: float = 15.0
     ) -> PartitionState:
-        """Wait until the metadata store names a leader on ``on``, or any that is ``not_on``."""
+        """Wait until the metadata store names the leader ``on``, or any leader other than ``not_on``."""
         wanted = self.lab.topology.host(on).node_id if on else None
         unwanted = self.lab.topology.host(not_on).node_id if not_on else None
 
@@ -179,7 +186,7 @@ class Stage:
         return self._wait_state(topic, partition, fits, f"{awaited} {topic}/{partition}", within_s)
 
     def wait_for_no_leader(self, topic: str, *, partition: int = 0, within_s: float = 15.0) -> PartitionState:
-        """Wait until the metadata store says that nobody leads the partition."""
+        """Wait until the partition has no leader in the metadata store."""
         return self._wait_state(
             topic,
             partition,
@@ -191,7 +198,7 @@ class Stage:
     def wait_for_isr(
         self, topic: str, *members: int, partition: int = 0, within_s: float = 15.0
     ) -> PartitionState:
-        """Wait until the metadata store lists exactly these brokers as in sync."""
+        """Wait until the ISR in the metadata store consists of exactly these brokers."""
         wanted = set(members)
         return self._wait_state(
             topic,
@@ -204,31 +211,36 @@ class Stage:
     def wait_until_serving(
         self, topic: str, broker: str, *, az: str = "az2", partition: int = 0, within_s: float = 15.0
     ) -> None:
-        """Wait until a broker accepts writes as leader: it learns of its election after the store does."""
+        """Wait until a broker accepts writes as leader; it learns of its election after the store."""
         probe = self.writer(az, f"{az}-probe-{next(self._numbers)}", broker, acks=1)
         self.clients[az].wait_writable(topic, probe.spec, partition=partition, within_s=within_s)
 
-    def incomplete_isrs(self) -> list[tuple[str, int]]:
-        """Partitions whose replicas all run and are not all in sync, as the metadata store says."""
+    def incomplete_isrs(self) -> list[TopicPartition]:
+        """Partitions whose replicas all run but are not all in the ISR.
+
+        Raises WaitTimeoutError if the metadata store does not answer.
+        """
         found = []
         for topic in self.topics:
-            for partition, replicas in enumerate(topic.assignment):
-                if not all(self.lab.alive(f"broker{member}") for member in replicas):
+            for key, replicas in zip(topic.topic_partitions, topic.assignment, strict=True):
+                if not all(self.lab.alive(broker_name(member)) for member in replicas):
                     continue
-                state = self.cluster.partition(topic.name, partition)
-                if state is not None and state.leader >= 0 and set(state.isr) != set(replicas):
-                    found.append((topic.name, partition))
+                state = self.state(*key)
+                if state is None:
+                    raise WaitTimeoutError(f"The metadata store does not state the ISR of {key}.")
+                if state.leader >= 0 and set(state.isr) != set(replicas):
+                    found.append(key)
         return found
 
     def own_log(self, broker: str, topic: str, partition: int = 0) -> Fetched:
-        """One replica's own log up to 1 MiB, read beside all clients and without side effects."""
+        """One replica's own log up to 1 MiB, read without a client and without side effects."""
         if not self.dialect.own_log_by_fetch:
-            return own_log_of(self.lab.data_dir(broker) / "data", topic, partition)
-        address = self.lab.topology.host(broker).address
-        return fetch_own_log((address, 9092), topic, partition, dialect=self.dialect, timeout_s=2.0)
+            return read_own_log(self.lab.data_dir(broker) / "data", TopicPartition(topic, partition))
+        address = self.lab.topology.host(broker).broker_address
+        return fetch_own_log(address, topic, partition, dialect=self.dialect, timeout_s=2.0)
 
     def wait_replicated(self, topic: str, partition: int = 0, within_s: float = 15.0) -> None:
-        """Wait until every in-sync replica holds the same log and knows that all of it is committed."""
+        """Wait until all in-sync replicas hold the same log and have its end as their high watermark."""
         wait_until(
             lambda: self._disagreement(topic, partition, full_isr=False),
             accept=lambda disagreement: disagreement == "",
@@ -239,13 +251,13 @@ class Stage:
         )
 
     def wait_converged(self, topic: str, partition: int = 0, within_s: float = 30.0) -> None:
-        """Wait until the ISR is full, all replicas hold the same log and every high watermark is its end."""
+        """Wait until the ISR is complete and all replicas hold the same log and know all of it committed."""
         wait_until(
             lambda: self._disagreement(topic, partition, full_isr=True),
             accept=lambda disagreement: disagreement == "",
             within_s=within_s,
             awaiting=f"the replicas of {topic}/{partition} to converge",
-            poll_s=max(0.1, self.cluster.look_s),
+            poll_s=max(0.1, self.cluster.poll_s),
             abort=self.cluster.check_alive,
         )
         state = self.state(topic, partition)
@@ -255,7 +267,7 @@ class Stage:
     def _disagreement(self, topic: str, partition: int, *, full_isr: bool) -> str:
         state = self.cluster.partition(topic, partition)
         if state is None:
-            return "unknown to the metadata store"
+            return "not known in the metadata store, or it does not answer"
         wanted = next(
             (spec.assignment[partition] for spec in self.setup.topics if spec.name == topic), state.isr
         )
@@ -263,11 +275,12 @@ class Stage:
             return f"ISR {state.isr} of {wanted}"
         contents = {}
         for member in wanted if full_isr else state.isr:
-            fetched = self.own_log(f"broker{member}", topic, partition)
+            broker = broker_name(member)
+            fetched = self.own_log(broker, topic, partition)
             records = [(r.offset, r.epoch, r.crc) for r in fetched.records]
             end = records[-1][0] + 1 if records else fetched.log_start
             if fetched.error or fetched.high_watermark != end:
-                return f"broker{member}: error {fetched.error}, HW {fetched.high_watermark}, LEO {end}"
+                return f"{broker}: error {fetched.error}, HW {fetched.high_watermark}, LEO {end}"
             contents[member] = records
         first = next(iter(contents.values()))
         different = [member for member, records in contents.items() if records != first]
@@ -299,7 +312,7 @@ class Stage:
             accept=fits,
             within_s=within_s,
             awaiting=awaiting,
-            poll_s=self.cluster.look_s,
+            poll_s=self.cluster.poll_s,
             abort=self.cluster.check_alive,
         )
         assert state is not None
@@ -307,39 +320,41 @@ class Stage:
         return state
 
     def _wait_recorded(self, topic: str, partition: int, state: PartitionState) -> None:
-        """The history must know it before the next mark is set: claims look back from marks.
+        """Wait until the history holds the state: claims look back from the mark that comes next.
 
-        One node lags behind another, and its late word of an earlier state must not come last.
+        A node that lags behind may still record an older state after another one has recorded the new state.
         """
+        key = TopicPartition(topic, partition)
         kind = "zookeeper" if self.cluster.mode == "zookeeper" else "broker"
         views = self.observer.views
 
-        def shown(said: Iterable[View | None]) -> bool:
+        def recorded(states: Iterable[PartitionState | None]) -> bool:
             newest = self.cluster.partition(topic, partition) or state
-            known = {(one.leader, one.epoch, frozenset(one.isr)) for one in (state, newest)}
-            return all(
-                view is not None and (view.leader, view.epoch, frozenset(view.isr or ())) in known
-                for view in said
-            )
+            known = {_comparable(state), _comparable(newest)}
+            return all(one is not None and _comparable(one) in known for one in states)
 
         if kind == "zookeeper":
             try:
                 wait_until(
-                    lambda: shown(
-                        view
-                        for view in views.select(kind, "partition", topic, partition)
+                    lambda: recorded(
+                        view.state
+                        for view in views.select(kind, "partition", key)
                         if views.of(view.source).reachable()
                     ),
                     within_s=2,
                     poll_s=0.02,
-                    awaiting=f"all nodes that answer to show the new state of {topic}/{partition}",
+                    awaiting=f"all ZooKeeper nodes that answer to have the new state of {key}",
                 )
             except WaitTimeoutError:
-                self.progress.say(f"not every node shows the new state of {topic}/{partition} yet")
+                self.progress.say(f"not every ZooKeeper node has the new state of {key} yet")
         wait_until(
-            lambda: shown([views.of(kind).partition(topic, partition)]),
+            lambda: recorded([views.of(kind).partition(topic, partition)]),
             within_s=5,
-            poll_s=self.cluster.look_s / 2,
-            awaiting=f"the observer to see leader {state.leader}, epoch {state.epoch}, ISR {state.isr} of "
-            f"{topic}/{partition}",
+            poll_s=self.cluster.poll_s / 2,
+            awaiting=f"the observer to record leader {state.leader}, epoch {state.leader_epoch}, "
+            f"ISR {state.isr} of {key}",
         )
+
+
+def _comparable(state: PartitionState) -> tuple[int, int | None, frozenset[int]]:
+    return state.leader, state.leader_epoch, frozenset(state.isr)

@@ -1,23 +1,23 @@
-"""The observer of a run, and the final dump of every replica's own log."""
+"""The observer of a run, and the final dump of every replica's log."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from harness.cluster.model import Cluster, told
+from harness.cluster.model import Cluster, first_answer
 from harness.history.journal import Journal
+from harness.kafka.model import PartitionState, Topic, TopicPartition
 from harness.kafka.wire.dialect import Dialect
-from harness.kafka.wire.metadata import PartitionView
 from harness.lab.model import Lab
 from harness.observer.dump import final_dump
 from harness.observer.observer import Observer
 from harness.observer.targets import Targets
-from harness.scenario import Topic
 
 
 class Watch:
-    """Observes from the harness's own address, which no fault names, until the final logs are read."""
+    """Observes the cluster from the harness's own address, which no fault affects, until the final dump."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Watch:
         self.observer = Observer(self._targets, journal, [topic.name for topic in topics], dialect=dialect)
 
     def start(self) -> None:
-        """Begin to observe."""
+        """Start to observe."""
         self.observer.start()
 
     def stop(self) -> None:
@@ -45,27 +45,29 @@ class Watch:
         self.observer.stop()
 
     def dump(self, run_dir: Path) -> None:
-        """Read every replica's own log to its end."""
+        """Read the log of every replica to its end."""
         stopped = [node.name for node in self._targets.brokers if not self._lab.alive(node.name)]
         final_dump(
             run_dir,
             self._targets.brokers,
-            {topic.name: range(topic.partitions) for topic in self._topics},
+            dict(self._assignment()),
+            self._states(),
             dialect=self._dialect,
-            truth=self._truth(),
             stopped=stopped,
         )
 
-    def _truth(self) -> dict[tuple[str, int], PartitionView]:
+    def _assignment(self) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
+        for topic in self._topics:
+            yield from zip(topic.topic_partitions, topic.assignment, strict=True)
+
+    def _states(self) -> dict[TopicPartition, PartitionState]:
+        """States of the partitions in the metadata store, as far as it answers."""
         found = {}
         answers = True
-        for topic in self._topics:
-            for number, replicas in enumerate(topic.assignment):
-                ask = partial(self._cluster.partition, topic.name, number)
-                state = told(ask, f"{topic.name}/{number}") if answers else ask()
-                answers = state is not None
-                if state is not None:
-                    found[(topic.name, number)] = PartitionView(
-                        topic.name, number, state.leader, state.epoch, state.isr, replicas
-                    )
+        for key, _ in self._assignment():
+            ask = partial(self._cluster.partition, *key)
+            state = first_answer(ask, f"the leader of {key}") if answers else ask()
+            answers = state is not None
+            if state is not None:
+                found[key] = state
         return found

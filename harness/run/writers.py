@@ -1,4 +1,4 @@
-"""A producer bound to the client it runs in, as scenarios use it."""
+"""A producer bound to the client in which it runs, as scenarios use it."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from harness.errors import InvalidRunError, WaitTimeoutError
-from workloads.client.client import Client, ZombieWrites
-from workloads.protocol.spec import SendResult, Writer, ZombieResult
+from workloads.client.client import Client, PinnedWrites
+from workloads.protocol.results import PinnedWritesResult, SendResult
+from workloads.protocol.spec import ProducerSpec
 
 
 @dataclass(frozen=True)
-class KeptWriting:
-    """A series of pinned writes that goes on in the background until it is refused or stopped."""
+class OngoingWrites:
+    """Writes to one broker that go on in the background until one is refused or they are stopped."""
 
-    writes: ZombieWrites
+    writes: PinnedWrites
 
-    def wait_refused(self, within_s: float) -> ZombieResult:
-        """Wait until the broker refuses a write; returns how many it took. Raises WaitTimeoutError."""
+    def wait_refused(self, within_s: float) -> PinnedWritesResult:
+        """Wait until the broker refuses a write; returns how many it accepted. Raises WaitTimeoutError."""
         result = self.writes.wait_end(within_s)
         if result.last_error == 0:
             self.writes.stop()
             raise WaitTimeoutError(
-                f"Waited {within_s:g} s for {self.writes.writer.brokers[0]} to refuse a write of "
-                f"{self.writes.writer.name}, in vain; it took {result.ok} of {result.sent}."
+                f"Waited {within_s:g} s for {self.writes.producer.brokers[0]} to refuse a write of "
+                f"{self.writes.producer.name}, in vain; it accepted {result.ok} of {result.sent}."
             )
         return result
 
-    def stop(self) -> ZombieResult:
-        """End it after the write under way."""
+    def stop(self) -> PinnedWritesResult:
+        """Stop after the write in progress."""
         return self.writes.stop()
 
 
@@ -37,10 +38,10 @@ class BoundWriter:
     """One producer in one client host."""
 
     client: Client
-    spec: Writer
+    spec: ProducerSpec
 
     def prepare(self, topic: str) -> BoundWriter:
-        """Let a librdkafka producer learn the leader and connect to it before it is needed."""
+        """Let a librdkafka producer find the leader and connect to it before the first message."""
         self.client.prepare(self.spec, topic)
         return self
 
@@ -49,12 +50,13 @@ class BoundWriter:
         return self.client.send(topic, label, self.spec, partition=partition)
 
     def send_later(self, topic: str, label: str = "", *, partition: int = 0) -> Future[SendResult]:
-        """Send one message; the outcome comes later."""
+        """Send one message without waiting for its outcome."""
         return self.client.send_later(topic, label, self.spec, partition=partition)
 
-    def keep_writing(self, topic: str, *, every_s: float = 0.1, partition: int = 0) -> KeptWriting:
-        """Write to one broker at an interval until it refuses."""
-        return KeptWriting(self.client.zombie_writes(topic, self.spec, partition=partition, every_s=every_s))
+    def keep_writing(self, topic: str, *, every_s: float = 0.1, partition: int = 0) -> OngoingWrites:
+        """Start writing to one broker at an interval, until it refuses a write."""
+        writes = self.client.start_pinned_writes(topic, self.spec, partition=partition, every_s=every_s)
+        return OngoingWrites(writes)
 
     def must_send(self, topic: str, label: str, *, partition: int = 0) -> SendResult:
         """Send one message that the scenario needs to be acknowledged. Raises InvalidRunError if not."""

@@ -8,41 +8,40 @@ from dataclasses import dataclass
 from harness.errors import InvalidRunError, UsageError
 from harness.kafka.versions import KafkaVersion, kafka_version
 from harness.scenario import Scenario
-from harness.series.pool import CellResult
+from harness.series.summary import RunSummary
 
 DECIDED = ("confirmed", "refuted")
 
 
 @dataclass(frozen=True)
 class Found:
-    """Where a claim changes; ``first`` is empty when it is the same at both ends.
-
-    ``statuses`` holds what was run, in the order in which it was run.
-    """
+    """Where a claim changes."""
 
     claim: str
     last_before: str
+    """The last version before the change."""
     first: str
+    """The first version after the change; empty where the claim is the same at both ends."""
     statuses: tuple[tuple[str, str, str], ...]
-    """Version, status, and what was observed."""
+    """Version, status and observation of each run, in the order in which they ran."""
 
     def sentence(self) -> str:
         """The answer."""
-        told = {version: status for version, status, _ in self.statuses}
+        status = {version: status for version, status, _ in self.statuses}
         if not self.first:
-            return f"{self.claim} is {told[self.last_before]} in all versions that were tried."
+            return f"{self.claim} is {status[self.last_before]} in all versions that were tried."
         return (
-            f"{self.claim} changes in {self.first}: {told[self.last_before]} in {self.last_before}, "
-            f"{told[self.first]} in {self.first}."
+            f"{self.claim} changes in {self.first}: {status[self.last_before]} in {self.last_before}, "
+            f"{status[self.first]} in {self.first}."
         )
 
 
 def candidates(
     scenario: Scenario, claim: str, versions: Sequence[KafkaVersion], mode: str
 ) -> tuple[KafkaVersion, ...]:
-    """Versions, oldest first, that run in the mode and of which the claim is asked.
+    """Versions, oldest first, that run in the mode and that the claim applies to.
 
-    Raises UsageError for a claim that the scenario does not have, or fewer than two versions.
+    Raises UsageError for a claim that the scenario does not have, or for fewer than two versions.
     """
     known = {entry.name for entry in scenario.claims}
     if claim not in known:
@@ -55,32 +54,32 @@ def candidates(
         and any(entry["name"] == claim for entry in scenario.declared(version.version)["claims"])
     )
     if len(fit) < 2:
-        said = ", ".join(version.label for version in wanted) or "none"
+        asked = ", ".join(version.label for version in wanted) or "none"
         raise UsageError(
-            f"A search needs two versions that run in mode {mode} and have claim {claim!r}; of {said}, "
+            f"A search needs two versions that run in mode {mode} and have claim {claim!r}; of {asked}, "
             f"{len(fit)} do."
         )
     return fit
 
 
-def search(claim: str, versions: Sequence[str], run: Callable[[str], CellResult]) -> Found:
+def search(claim: str, versions: Sequence[str], run: Callable[[str], RunSummary]) -> Found:
     """Halve the range between two versions that disagree until they are neighbours.
 
     Raises InvalidRunError where a run does not decide the claim.
     """
-    told: dict[str, tuple[str, str]] = {}
+    decided: dict[str, tuple[str, str]] = {}
 
     def status(version: str) -> str:
-        if version not in told:
-            result = run(version)
-            found = result.claims.get(claim, "missing")
-            if found not in DECIDED or result.verdict in ("crashed", "invalid"):
+        if version not in decided:
+            summary = run(version)
+            found = summary.claims.get(claim, "missing")
+            if found not in DECIDED or not summary.judged:
                 raise InvalidRunError(
                     f"The run on {version} does not decide claim {claim!r} ({found}, verdict "
-                    f"{result.verdict}); see {result.folder}."
+                    f"{summary.verdict}); see {summary.folder}."
                 )
-            told[version] = (found, result.observed.get(claim, ""))
-        return told[version][0]
+            decided[version] = (found, summary.observed.get(claim, ""))
+        return decided[version][0]
 
     low, high = 0, len(versions) - 1
     before = status(versions[low])
@@ -91,5 +90,5 @@ def search(claim: str, versions: Sequence[str], run: Callable[[str], CellResult]
             low = middle
         else:
             high = middle
-    statuses = tuple((version, found, observed) for version, (found, observed) in told.items())
+    statuses = tuple((version, found, observed) for version, (found, observed) in decided.items())
     return Found(claim, versions[low], versions[high] if changed else "", statuses)

@@ -1,157 +1,206 @@
-"""Scenario × version × mode: which cells there are, running them side by side, judging them as they end."""
+"""Running cells side by side, each in a process of its own, and judging each as it ends."""
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+import time
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from checkers.partition.fate import LOSSES
-from harness.errors import AckedError, UsageError
-from harness.kafka.versions import KafkaVersion, kafka_version, version_key
-from harness.scenario import Scenario
-from harness.series.cell import Cell, Ran, Running, run_cell
-from harness.series.shared import groups, hand_over
+from harness.errors import AckedError
+from harness.fork_server import ForkedProcess, ForkServer
+from harness.run.folder import RunFolder
+from harness.series.plan import Cell
+from harness.series.summary import RunSummary
 
 if TYPE_CHECKING:
-    from checkers.judge import Judgement
+    from pyspark.sql import SparkSession
 
-Say = Callable[[str], None]
+LIMIT_S = 420.0
+"""A run that takes longer is ended and counts as crashed; none of the catalogue comes near it."""
+END_S = 30.0
+"""How long a run may take to end when it is asked to: it takes its hosts down first."""
+LOG = "run.log"
+IMPORTED_BEFORE = (
+    "harness.series.cell",
+    "harness.cluster.kraft",
+    "harness.observer.broker_log",
+    "nemesis.proof.agent",
+    "workloads.agent.main",
+    "workloads.agent.producers.raw",
+    "workloads.agent.producers.stream",
+    "workloads.agent.producers.scripted",
+    "workloads.agent.consumers.assigned",
+    "pandas",  # PyArrow imports it with the first array
+    "pyarrow.dataset",  # and this one to read a Parquet file
+)
+"""What a run needs sooner or later: imported once, before the processes of runs are forked."""
+UNJUDGED = 2
+"""How many runs may wait to be judged, beside those that run: the judgements must keep up with the runs."""
 
 
 @dataclass(frozen=True)
-class CellResult:
-    """What a cell came to; ``problem`` says why it could not be judged."""
+class CellRun:
+    """A cell that has been run but not judged; ``seconds`` is the wall time from start to end."""
 
     cell: Cell
     folder: Path
-    verdict: str
-    reasons: tuple[str, ...] = ()
-    lost: int = 0
-    duplicated: int = 0
-    kept: int = 0
-    claims: Mapping[str, str] = field(default_factory=dict)
-    """Status of each claim's own words (not of its erratum), by name."""
-    observed: Mapping[str, str] = field(default_factory=dict)
-    seconds: float = 0.0
+    seconds: float
 
 
-def versions_of(text: str, *, force: bool = False) -> tuple[KafkaVersion, ...]:
-    """Versions out of a comma-separated list, oldest first. Raises UsageError for one that is not known."""
-    names = sorted({name.strip() for name in text.split(",") if name.strip()}, key=column_key)
-    return tuple(kafka_version(name, force=force) for name in names)
+class RunProcesses:
+    """The processes of the runs in progress, so that an interruption can end them all.
 
-
-def column_key(label: str) -> tuple[tuple[int, ...], str]:
-    """Sorts versions; one that speaks an older protocol comes behind itself."""
-    return version_key(label), label
-
-
-def plan(
-    scenarios: Iterable[Scenario],
-    versions: Sequence[KafkaVersion] = (),
-    modes: Sequence[str] = (),
-    repeat: int = 1,
-) -> tuple[Cell, ...]:
-    """The cells that make sense, ``repeat`` times in rounds: a version that cannot run in a mode gives none.
-
-    Without ``versions`` or ``modes``, those whose difference a scenario shows. Raises UsageError where
-    nothing is left.
+    A context: inside it, a process exists that forks them.
     """
-    if repeat < 1:
-        raise UsageError(f"--repeat {repeat}: say 1 or more.")
-    cells: list[Cell] = []
-    tried: dict[str, None] = {}
-    for scenario in scenarios:
-        wanted = versions or tuple(kafka_version(name) for name in scenario.versions or (scenario.kafka,))
-        for version in wanted:
-            for mode in modes or scenario.modes or (scenario.mode,):
-                tried[f"{version.label} {mode}"] = None
-                if mode in version.modes:
-                    cells.append(Cell(scenario.name, version.label, mode))
-    if not cells:
-        raise UsageError(
-            f"None of these can be run here: {', '.join(tried)}; `acked versions` shows what each can do."
-        )
-    return tuple(cells) * repeat
 
+    def __init__(self) -> None:
+        self._children: set[ForkedProcess] = set()
+        self._ended = False
+        self._lock = threading.Lock()
+        self._forks: ForkServer | None = None
 
-SIDE_BY_SIDE = 3
-"""A scenario mostly waits for sessions and lags to end, so that two cores carry three clusters."""
-_UNJUDGED = 2
-"""So many runs may wait for their judgement beside those that run: Spark has to keep up with them."""
+    def begin(self, arguments: list[str], log: Path) -> ForkedProcess:
+        """Start a run whose output goes to ``log``. Raises KeyboardInterrupt like `check`."""
+        with self._lock:
+            self.check()
+            assert self._forks is not None
+            with Path(os.devnull).open("rb") as nothing, log.open("ab") as output:
+                streams = nothing.fileno(), output.fileno(), output.fileno()
+                child = self._forks.start("harness.series.cell", arguments, streams)
+            self._children.add(child)
+            return child
+
+    def check(self) -> None:
+        """Raises KeyboardInterrupt after `end_all`."""
+        if self._ended:
+            raise KeyboardInterrupt
+
+    def forget(self, child: ForkedProcess) -> None:
+        """A process that has ended."""
+        with self._lock:
+            self._children.discard(child)
+
+    def end_all(self) -> None:
+        """Ask all processes to end, and start no further one."""
+        with self._lock:
+            self._ended = True
+            for child in self._children:
+                child.signal(signal.SIGTERM)
+
+    def __enter__(self) -> RunProcesses:
+        from harness.run.catalogue import modules
+
+        self._forks = ForkServer.spawn((*IMPORTED_BEFORE, *modules()))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._forks is not None:
+            self._forks.close()
 
 
 def run_cells(
-    cells: Sequence[Cell], runs: Path, *, parallel: int, lab: str = "embedded", say: Say
-) -> Generator[CellResult]:
+    cells: Sequence[Cell], runs: Path, *, parallel: int, lab: str = "embedded"
+) -> Generator[RunSummary]:
     """Run cells side by side and judge each as it ends, in one Spark session that starts meanwhile.
 
-    Cells that are one case (`harness.series.shared`) are judged on one run.
+    A run that fails stops no other. Closing the generator ends every run in progress.
     """
     from checkers.spark.session import start_session
 
-    room = threading.Semaphore(parallel + _UNJUDGED)
+    room = threading.Semaphore(parallel + UNJUDGED)
 
-    def run_when_there_is_room(cell: Cell) -> Ran:
+    def run_when_there_is_room(cell: Cell) -> CellRun:
         room.acquire()
-        return run_cell(cell, runs, lab, running)
+        return run_cell(cell, runs, lab, processes)
 
-    with Running() as running, ThreadPoolExecutor(parallel, thread_name_prefix="cell") as pool:
-        waiting = {pool.submit(run_when_there_is_room, group[0]): group for group in groups(cells)}
+    with RunProcesses() as processes, ThreadPoolExecutor(parallel, thread_name_prefix="cell") as pool:
+        waiting = [pool.submit(run_when_there_is_room, cell) for cell in cells]
         try:
-            session = start_session(warm=False)
+            session = start_session()
             for done in as_completed(waiting):
-                ran = done.result()
-                result = judge_cell(session, ran)
+                summary = judge_cell(session, done.result())
                 room.release()
-                say(f"{ran.cell}: {summary(result)} ({ran.seconds:.0f} s)")
-                yield result
-                for cell in waiting[done][1:]:
-                    result = judge_cell(session, hand_over(ran, cell, runs))
-                    say(f"{cell}: {summary(result)} (the same run)")
-                    yield result
+                yield summary
         finally:
             for future in waiting:
                 future.cancel()
-            running.end_all()
+            processes.end_all()
             room.release(parallel)
 
 
-def judge_cell(session: object, ran: Ran) -> CellResult:
-    """Judge one run; what cannot be judged is a crash with its reason."""
+def run_cell(cell: Cell, runs: Path, lab: str = "embedded", processes: RunProcesses | None = None) -> CellRun:
+    """Run a cell in a process of its own and wait for it; its output goes to `run.log`.
+
+    The run folder says how the run ended, also where the process itself could not: then it has crashed.
+    Raises KeyboardInterrupt when ``processes`` have been asked to end.
+    """
+    if processes is None:
+        with RunProcesses() as alone:
+            return run_cell(cell, runs, lab, alone)
+    processes.check()
+    folder = RunFolder.create(runs, cell.scenario)
+    folder.update(scenario=cell.scenario, kafka=cell.version, mode=cell.mode, lab=lab, status="running")
+    began = time.monotonic()
+    log = folder.path.absolute() / LOG
+    child = processes.begin([cell.scenario, cell.version, cell.mode, lab, str(folder.path.absolute())], log)
+    try:
+        child.wait(LIMIT_S)
+    except TimeoutError:
+        folder.update(status="crashed", problem=f"{cell} did not end within {LIMIT_S:g} s")
+    finally:
+        _end(child)
+        processes.forget(child)
+    if folder.manifest().get("status") == "running":
+        folder.update(status="crashed", problem=f"{cell} ended with status {child.status}; see {log}")
+    return CellRun(cell, folder.path, time.monotonic() - began)
+
+
+def _end(child: ForkedProcess) -> None:
+    child.signal(signal.SIGTERM)  # its namespaces end with it, and with them everything inside
+    try:
+        child.wait(END_S)
+    except TimeoutError:
+        child.signal(signal.SIGKILL)
+        child.wait()
+
+
+def judge_cell(session: SparkSession, run: CellRun) -> RunSummary:
+    """Judge a run; one that cannot be judged has crashed, and the reason says why."""
     from checkers.judge import judge
 
-    try:
-        found = judge(session, ran.folder)
-    except AckedError as error:
-        return CellResult(ran.cell, ran.folder, "crashed", (error.message,), seconds=ran.seconds)
-    return from_judgement(ran, found)
-
-
-def from_judgement(ran: Ran, found: Judgement) -> CellResult:
-    """The figures of a cell out of its judgement."""
-    return CellResult(
-        cell=ran.cell,
-        folder=ran.folder,
-        verdict=found.verdict,
-        reasons=tuple(found.reasons),
-        lost=sum(found.fates.get(fate, 0) for fate in LOSSES),
-        duplicated=found.findings_by_class.get("duplicated", 0),
-        kept=found.fates.get("kept", 0),
-        claims={claim.name: claim.status for claim in found.claims},
-        observed={claim.name: claim.observed for claim in found.claims},
-        seconds=ran.seconds,
+    unjudged = RunSummary(
+        scenario=run.cell.scenario,
+        version=run.cell.version,
+        mode=run.cell.mode,
+        verdict="crashed",
+        seconds=round(run.seconds, 1),
+        folder=str(run.folder),
+        ended=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-
-
-def summary(result: CellResult) -> str:
-    """A cell as the table shows it: verdict, and what was lost or duplicated."""
-    if result.verdict in ("crashed", "invalid"):
-        return result.verdict
-    counts = [f"{result.lost} lost"] if result.lost else []
-    counts += [f"{result.duplicated} duplicated"] if result.duplicated else []
-    return f"{result.verdict}, {', '.join(counts) or 'nothing lost'}"
+    try:
+        judgement = judge(session, run.folder)
+    except AckedError as error:
+        return replace(unjudged, reasons=(error.message,))
+    fates = judgement.fates
+    return replace(
+        unjudged,
+        verdict=judgement.verdict,
+        reasons=tuple(judgement.reasons),
+        lost=sum(fates.get(fate, 0) for fate in LOSSES),
+        duplicated=fates.get("duplicated", 0),
+        moved=fates.get("moved", 0),
+        kept=fates.get("kept", 0),
+        claims={claim.name: claim.status for claim in judgement.claims},
+        observed={claim.name: claim.observed for claim in judgement.claims},
+    )

@@ -1,77 +1,72 @@
-"""Judging stored runs: one, many, or a folder of them; the worst verdict decides the exit code."""
+"""Judging stored runs again: one, many, or a folder of them, here or on a Spark cluster."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from harness.errors import BadDataError
+from harness.errors import BadDataError, UsageError
 from harness.run.folder import MANIFEST, RunFolder
-from report import terminal
 
 if TYPE_CHECKING:
-    from checkers.judge import Judgement
+    from checkers.control import ControlResult
+    from checkers.verdict import Judgement
 
-_WORST_FIRST = ("crashed", "invalid", "violated", "unknown", "as declared")
+Place = Path | str
+"""A run folder, or the URI of one (`hdfs://…`)."""
 
 
-def judge_folders(
-    places: Sequence[Path | str], *, as_json: bool, master: str = "", plan: str = "auto"
-) -> int:
-    """Judge every run folder at or below ``places``; returns the exit code of the worst.
+def judge_folders(places: Sequence[Place], *, master: str = "", plan: str = "auto") -> list[Judgement]:
+    """Judge every run folder at or below ``places``; a place with a scheme is the URI of one run.
 
-    A place with a scheme (`hdfs://…`) is the URI of one run. ``master`` is a Spark cluster that reaches the
-    folders; without one they are judged here.
+    ``master`` is a Spark cluster that reaches the folders; without one they are judged here.
     """
     from checkers.judge import judge
     from checkers.spark.session import start_session
 
-    folders: list[Path | str] = []
+    folders: list[Place] = []
     for place in places:
-        uri = isinstance(place, str) and "://" in place
-        folders += [place] if uri else [folder.path for folder in _runs_below(Path(place))]
-    judgements: list[Judgement]
+        folders += [place] if _is_uri(place) else [folder.path for folder in _runs_below(Path(place))]
     if master:
-        judgements = list(_judged_elsewhere(judge, folders, master, plan))
-    else:
-        session = start_session()
-        judgements = [judge(session, folder, plan=plan) for folder in folders]
-    shown: list[dict[str, Any]] = [judgement.as_json() for judgement in judgements]
-    if as_json:
-        print(json.dumps(shown[0] if len(shown) == 1 else shown, indent=2, default=str))  # noqa: T201
-    else:
-        for one in shown:
-            terminal.show(one)
-    worst = min(judgements, key=lambda judgement: _WORST_FIRST.index(judgement.verdict))
-    status: int = worst.exit_code
-    return status
+        return list(_judged_on(master, judge, folders, plan))
+    session = start_session()
+    return [judge(session, folder, plan=plan) for folder in folders]
 
 
-def judge_imported(place: Path | str, *, as_json: bool, master: str = "", plan: str = "auto") -> int:
-    """Judge a history that another program laid down, by path or URI; returns the exit code."""
+def judge_imported(place: Place, *, master: str = "", plan: str = "auto") -> Judgement:
+    """Judge a history that another program laid down, by path or URI."""
     from checkers.judge import judge_import
     from checkers.spark.session import start_session
 
-    judgement: Judgement
-    if isinstance(place, str) and "://" not in place:
-        place = Path(place)
+    place = place if _is_uri(place) else Path(place)
     if master:
-        (judgement,) = _judged_elsewhere(judge_import, [place], master, plan)
-    else:
-        judgement = judge_import(start_session(), place, plan=plan)
-    if as_json:
-        print(json.dumps(judgement.as_json(), indent=2, default=str))  # noqa: T201
-    else:
-        terminal.show(judgement.as_json())
-    status: int = judgement.exit_code
-    return status
+        (judgement,) = _judged_on(master, judge_import, [place], plan)
+        return judgement
+    return judge_import(start_session(), place, plan=plan)
 
 
-def _judged_elsewhere(
-    judge: Callable[..., Any], places: Sequence[Path | str], master: str, plan: str
-) -> Iterator[Any]:
+def run_controls(places: Sequence[Place], control: str, *, plan: str = "auto") -> list[ControlResult]:
+    """Judge every run folder at or below ``places`` under a control (`checkers.control`)."""
+    from checkers.control import require_control, run_control
+    from checkers.spark.session import start_session
+
+    require_control(control)
+    for place in places:
+        if _is_uri(place):
+            raise UsageError(f"--control judges run folders of this machine; {place} is a URI.")
+    folders = [folder.path for place in places for folder in _runs_below(Path(place))]
+    session = start_session()
+    return [run_control(session, folder, control, plan) for folder in folders]
+
+
+def _is_uri(place: Place) -> bool:
+    return isinstance(place, str) and "://" in place
+
+
+def _judged_on(
+    master: str, judge: Callable[..., Judgement], places: Sequence[Place], plan: str
+) -> Iterator[Judgement]:
     from checkers.spark.cluster import cluster_session, scratch_beside
 
     with cluster_session(master) as session:

@@ -1,13 +1,15 @@
-"""ZooKeeper's four-letter words: the plain-text questions that a node answers without a session."""
+"""ZooKeeper's four-letter words: plain-text requests that a node answers without a session."""
 
 from __future__ import annotations
 
 import socket
 
+from harness.kafka.model import Address
 
-def ask(address: str, word: str, *, port: int = 2181, timeout_s: float = 1.0) -> str:
-    """What the node at ``address`` answers to ``word``. Raises OSError when it does not."""
-    with socket.create_connection((address, port), timeout_s) as connection:
+
+def send_word(node: Address, word: str, *, timeout_s: float = 1.0) -> str:
+    """Send ``word`` to a node and return its answer. Raises OSError if there is none."""
+    with socket.create_connection(node, timeout_s) as connection:
         connection.settimeout(timeout_s)
         connection.sendall(word.encode())
         parts = []
@@ -16,10 +18,10 @@ def ask(address: str, word: str, *, port: int = 2181, timeout_s: float = 1.0) ->
     return b"".join(parts).decode(errors="replace")
 
 
-def mode(address: str, *, port: int = 2181, timeout_s: float = 1.0) -> str | None:
-    """`leader`, `follower` or `standalone`; None for a node that is down or outside of a quorum."""
+def mode(node: Address, *, timeout_s: float = 1.0) -> str | None:
+    """`leader`, `follower` or `standalone`; None for a node that is down or not part of a quorum."""
     try:
-        answer = ask(address, "srvr", port=port, timeout_s=timeout_s)
+        answer = send_word(node, "srvr", timeout_s=timeout_s)
     except OSError:
         return None
     for line in answer.splitlines():
@@ -28,13 +30,13 @@ def mode(address: str, *, port: int = 2181, timeout_s: float = 1.0) -> str | Non
     return None
 
 
-def watchers(address: str, path: str, *, port: int = 2181, timeout_s: float = 1.0) -> frozenset[str]:
-    """Sessions (hexadecimal) whose watch on the znode ``path`` this node keeps; none for a node that is down.
+def watchers(node: Address, path: str, *, timeout_s: float = 1.0) -> frozenset[str]:
+    """Sessions (hexadecimal) that watch the znode ``path`` at this node; none for a node that is down.
 
-    A node knows the watches of its own clients only: ask all of them for all watches.
+    A node knows the watches of its own clients only, so all nodes together give all watches.
     """
     try:
-        answer = ask(address, "wchp", port=port, timeout_s=timeout_s)
+        answer = send_word(node, "wchp", timeout_s=timeout_s)
     except OSError:
         return frozenset()
     sessions: set[str] = set()

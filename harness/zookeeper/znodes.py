@@ -1,11 +1,11 @@
-"""Kafka's znodes as one ZooKeeper node shows them."""
+"""Kafka's znodes as one ZooKeeper node serves them."""
 
 from __future__ import annotations
 
 import json
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,50 +16,62 @@ from kazoo.interfaces import IAsyncResult
 from kazoo.protocol.states import WatchedEvent
 from kazoo.retry import KazooRetry
 
+from harness.kafka.config import connect_string
+from harness.kafka.model import Address, PartitionState, TopicPartition
+
 logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 
 FAILURES = (KazooException, KazooTimeoutError)
 """What reading znodes may raise."""
 
-TopicPartition = tuple[str, int]
+
+def state_path(key: TopicPartition) -> str:
+    """The znode that holds a partition's leader, leader epoch and ISR."""
+    return f"/brokers/topics/{key.topic}/partitions/{key.partition}/state"
+
+
+def partition_state(value: Mapping[str, Any], replicas: tuple[int, ...] | None = None) -> PartitionState:
+    """The content of a partition's state znode, decoded from JSON."""
+    return PartitionState(
+        leader=int(value["leader"]),
+        leader_epoch=int(value["leader_epoch"]),
+        isr=tuple(value["isr"]),
+        replicas=replicas,
+    )
 
 
 @dataclass(frozen=True)
-class PartitionState:
-    """A partition's state znode; ``zxid`` is ZooKeeper's number of its last change."""
+class PartitionZnode:
+    """A partition's state znode; ``zxid`` is the transaction of its last change."""
 
-    leader: int
-    epoch: int
-    isr: tuple[int, ...]
-    controller_epoch: int
+    state: PartitionState
     zxid: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Znodes:
-    """Kafka's znodes at one moment, read from one node."""
+    """Kafka's znodes at one moment, from one node; ``..._zxid`` is the transaction of the last change."""
 
     controller: int
     controller_epoch: int
     controller_zxid: int
     brokers: tuple[int, ...]
     brokers_zxid: int
-    partitions: dict[TopicPartition, PartitionState] = field(default_factory=dict)
-    replicas: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    partitions: dict[TopicPartition, PartitionZnode] = field(default_factory=dict)
 
 
 class ZooKeeperNode:
     """A session with exactly one ZooKeeper node, so that an isolated node is a source that falls silent."""
 
-    def __init__(self, address: tuple[str, int], timeout_s: float = 1.0) -> None:
+    def __init__(self, address: Address, timeout_s: float = 1.0) -> None:
         """``timeout_s`` bounds each read."""
         self._timeout_s = timeout_s
-        self._moved = threading.Event()
-        self._moved.set()
+        self._stale = threading.Event()
+        self._stale.set()
         self._absent = False
         retry = KazooRetry(max_tries=-1, delay=0.1, backoff=1, max_delay=0.2, max_jitter=0.2)
         self.client = KazooClient(
-            hosts=f"{address[0]}:{address[1]}", timeout=6.0, connection_retry=retry, read_only=False
+            hosts=connect_string([address]), timeout=6.0, connection_retry=retry, read_only=False
         )
         self.client.start_async()
 
@@ -69,36 +81,36 @@ class ZooKeeperNode:
         return bool(self.client.connected)
 
     @property
-    def moved(self) -> bool:
-        """Something that was read may have changed since, or has not been read yet in this session."""
-        return self._moved.is_set()
+    def stale(self) -> bool:
+        """What was read may have changed since, or nothing has been read yet in this session."""
+        return self._stale.is_set()
 
     @property
     def watched(self) -> bool:
-        """Whatever changes of what was read, `moved` will tell; ZooKeeper watches no znode that is absent."""
+        """`stale` becomes true with every change of what was read; false if a znode was absent (no watch)."""
         return not self._absent
 
     def zxid(self) -> int:
-        """The last transaction that this node has applied. One cheap request. Raises FAILURES."""
+        """The last transaction that this node has applied; one cheap request. Raises FAILURES."""
         self.client.exists_async("/controller").get(timeout=self._timeout_s)
         return int(self.client.last_zxid)
 
     def read(self, topics: Iterable[str] | None) -> Znodes:
         """Kafka's znodes with the partitions of ``topics`` (None: all but internal ones). Raises FAILURES.
 
-        Leaves a watch on each of them; see `moved`.
+        Sets a watch on each of them; see `stale`.
         """
-        self._moved.clear()
+        self._stale.clear()
         self._absent = False
         try:
             return self._read(topics)
         except FAILURES:
-            self._moved.set()
+            self._stale.set()
             raise
 
     def _read(self, topics: Iterable[str] | None) -> Znodes:
         asked = {"controller": self._get("/controller"), "epoch": self._get("/controller_epoch")}
-        listing = self.client.get_children_async("/brokers/ids", watch=self._tell, include_data=True)
+        listing = self.client.get_children_async("/brokers/ids", watch=self._fired, include_data=True)
         names = self._topics() if topics is None else list(topics)
         topic_nodes = {name: self._get(f"/brokers/topics/{name}") for name in names}
         controller, controller_zxid = self._json(asked["controller"])
@@ -108,34 +120,30 @@ class ZooKeeperNode:
         for name, node in topic_nodes.items():
             value, _ = self._json(node)
             for number, members in (value or {}).get("partitions", {}).items():
-                replicas[(name, int(number))] = tuple(members)
-        states = {key: self._get(f"/brokers/topics/{key[0]}/partitions/{key[1]}/state") for key in replicas}
+                replicas[TopicPartition(name, int(number))] = tuple(members)
+        states = {key: self._get(state_path(key)) for key in replicas}
         partitions = {}
         for key, node in states.items():
             value, zxid = self._json(node)
             if value is not None:
-                isr = tuple(value["isr"])
-                partitions[key] = PartitionState(
-                    value["leader"], value["leader_epoch"], isr, value["controller_epoch"], zxid
-                )
+                partitions[key] = PartitionZnode(partition_state(value, replicas[key]), zxid)
         return Znodes(
-            -1 if controller is None else int(controller["brokerid"]),
-            -1 if epoch is None else int(epoch),
-            max(controller_zxid, epoch_zxid),
-            brokers,
-            brokers_zxid,
-            partitions,
-            replicas,
+            controller=-1 if controller is None else int(controller["brokerid"]),
+            controller_epoch=-1 if epoch is None else int(epoch),
+            controller_zxid=max(controller_zxid, epoch_zxid),
+            brokers=brokers,
+            brokers_zxid=brokers_zxid,
+            partitions=partitions,
         )
 
-    def _tell(self, _: WatchedEvent) -> None:
-        self._moved.set()
+    def _fired(self, _: WatchedEvent) -> None:
+        self._stale.set()
 
     def _get(self, path: str) -> IAsyncResult:
-        return self.client.get_async(path, watch=self._tell)
+        return self.client.get_async(path, watch=self._fired)
 
     def _topics(self) -> list[str]:
-        asked = self.client.get_children_async("/brokers/topics", watch=self._tell)
+        asked = self.client.get_children_async("/brokers/topics", watch=self._fired)
         try:
             found = asked.get(timeout=self._timeout_s)
         except NoNodeError:

@@ -1,4 +1,5 @@
-"""Faults of links: which links a fault names, the firewall rules and queueing disciplines, and their faults.
+"""Faults of the network: cut, flapping and lossy links, slow and disconnected hosts.
 
-Runs in the harness's process; rules take effect inside the hosts, loaded with one command per host.
+Runs in the harness's process; rules and queueing disciplines take effect inside the hosts, loaded with one
+command per host. Imports `nemesis.proof` and the lab.
 """

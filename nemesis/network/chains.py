@@ -1,7 +1,7 @@
-"""Rule sets into hosts and out again: one command per host, all hosts at once, with a time-to-live.
+"""Loads rule sets into hosts and removes them: one command per host, all hosts at once, with a time-to-live.
 
-Each host that gets rules also gets a watchdog, detached from everything: after the time-to-live it removes
-the chain itself, so that rules do not outlive a harness that was killed. It counts monotonic time.
+Each host with rules also has a detached watchdog: after the time-to-live it removes the chain, so rules do
+not remain after the harness was killed.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ from collections.abc import Iterable, Mapping
 
 from harness.errors import LabError
 from harness.lab.model import Lab, Result
-from nemesis.network import watchdog
+from nemesis.network import expiry
 from nemesis.network.rules import CHAIN_PREFIX, Ruleset, foreign, normalised
 
 _RESTORE = "iptables-restore -w 5 --noflush"
-_LOAD = f"{_RESTORE} || exit 1; {watchdog.START}"
-_HEAL = f"{_RESTORE}; status=$?; {watchdog.END}; exit $status"
-# Only when the exact removal fails: take away whatever of this one chain is there.
-_SCRAPE = """chain=$1; shift
+_LOAD = f"{_RESTORE} || exit 1; {expiry.ARM}"
+_HEAL = f"{_RESTORE}; status=$?; {expiry.DISARM}; exit $status"
+# If the exact removal fails: remove whatever there is of this one chain.
+_REMOVE_REMAINS = """chain=$1; shift
 for hook in INPUT OUTPUT; do while iptables -w 5 -D $hook "$@" 2>/dev/null; do :; done; done
 iptables -w 5 -F $chain 2>/dev/null; iptables -w 5 -X $chain 2>/dev/null; exit 0"""
 _LIST = ("iptables-save", "-c", "-t", "filter")
 
 
 class Chains:
-    """The rule sets that are in force, and the watchdogs that guard them."""
+    """The rule sets in force, and their watchdogs."""
 
     def __init__(self, lab: Lab, ttl_s: float) -> None:
-        """``ttl_s``: seconds after which rules of a harness that is gone remove themselves."""
+        """``ttl_s``: seconds after which a watchdog removes rules, whatever became of the harness."""
         self._lab = lab
         self.ttl_s = ttl_s
         self._watchdogs: dict[tuple[str, str], str] = {}
 
     def load(self, rules: Ruleset, hosts: Iterable[str] | None = None) -> None:
-        """Put ``rules`` in force in all their hosts (or only in ``hosts``)."""
-        heal = watchdog.undo_text(_RESTORE, rules.heal_text())
+        """Load ``rules`` into all their hosts (or only into ``hosts``)."""
+        heal = expiry.undo_script(_RESTORE, rules.heal_text())
         wanted = rules.hosts if hosts is None else tuple(hosts)
         commands = {
             host: (("sh", "-c", _LOAD, "load", rules.chain, f"{self.ttl_s:g}", heal), rules.load_text(host))
@@ -50,7 +50,7 @@ class Chains:
             self._watchdogs[host, rules.chain] = result.stdout.strip()
 
     def remove(self, rules: Ruleset) -> tuple[str, ...]:
-        """Take ``rules`` away. Returns the hosts where they were not there any more, or not whole."""
+        """Remove ``rules``. Returns the hosts in which some or all of them were missing."""
         heal = rules.heal_text()
         guarded = [host for host in rules.hosts if (host, rules.chain) in self._watchdogs]
         commands = {
@@ -58,25 +58,25 @@ class Chains:
             for host in guarded
         }
         missing = [host for host, result in self._lab.execute_all(commands).items() if result.status != 0]
-        self.scrape(rules, missing)
+        self.remove_remains(rules, missing)
         for host in guarded:
             del self._watchdogs[host, rules.chain]
         return tuple(missing)
 
     def reload(self, rules: Ruleset, host: str) -> None:
-        """Put ``rules`` in force again in a host that lost some or all of them."""
+        """Load ``rules`` again into a host that has lost some or all of them."""
         pid = self._watchdogs.pop((host, rules.chain), "")
-        self._lab.execute(host, ("sh", "-c", watchdog.END, "end", rules.chain, pid))
-        self.scrape(rules, [host])
+        self._lab.execute(host, ("sh", "-c", expiry.DISARM, "end", rules.chain, pid))
+        self.remove_remains(rules, [host])
         self.load(rules, [host])
 
-    def scrape(self, rules: Ruleset, hosts: Iterable[str]) -> None:
-        """Remove whatever of this chain exists in ``hosts``, none of it, half or twice."""
-        argv = ("sh", "-c", _SCRAPE, "scrape", rules.chain, *rules.hook_words())
+    def remove_remains(self, rules: Ruleset, hosts: Iterable[str]) -> None:
+        """Remove whatever exists of this chain in ``hosts``."""
+        argv = ("sh", "-c", _REMOVE_REMAINS, "remove-remains", rules.chain, *rules.hook_words())
         self._lab.execute_all({host: (argv, "") for host in hosts})
 
     def listings(self, hosts: Iterable[str] | None = None) -> dict[str, str]:
-        """The filter table with counters, per host."""
+        """The filter table of each host, with counters."""
         wanted = [host.name for host in self._lab.topology.hosts] if hosts is None else list(hosts)
         results: Mapping[str, Result] = self._lab.execute_all({host: (_LIST, "") for host in wanted})
         for host, result in results.items():
@@ -88,7 +88,7 @@ class Chains:
         return {host: result.stdout for host, result in results.items()}
 
     def sweep(self) -> dict[str, tuple[str, ...]]:
-        """Remove chains that an earlier run left behind, and return the listings without them."""
+        """Remove chains that an earlier run has left behind, and return the listings without them."""
         found = {host: normalised(listing) for host, listing in self.listings().items()}
         for host, lines in found.items():
             left = [line for line in lines if CHAIN_PREFIX in line]

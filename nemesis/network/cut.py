@@ -1,4 +1,4 @@
-"""Cutting links, and cutting them again and again."""
+"""Links that are cut, once or again and again."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import threading
 
 from harness.clock import now_ns
 from harness.errors import AckedError, InvalidRunError, UsageError
-from nemesis.fault import Evidence, Kind
-from nemesis.ground import Ground
+from nemesis.context import FaultContext
+from nemesis.fault import Evidence, Kind, Targets
 from nemesis.network.links import Link
 from nemesis.network.rules import CutAction, Ruleset, cut_rules
-from nemesis.proof.witness import Witness
+from nemesis.proof.link_proof import LinkProof
 
 _SHORTEST_HALF_PERIOD_S = 0.5
 
@@ -19,87 +19,96 @@ class Cut:
     """Links that are cut from `inject` to `heal`."""
 
     kind: Kind = "link"
+    mechanism = "cut"
     undoable = True
     ends_processes = False
 
     def __init__(
-        self, ground: Ground, number: int, chain: str, name: str, links: tuple[Link, ...], action: CutAction
+        self,
+        context: FaultContext,
+        *,
+        number: int,
+        chain: str,
+        name: str,
+        links: tuple[Link, ...],
+        action: CutAction,
     ) -> None:
         """Cut ``links``; ``action`` is `drop` (silence) or `reject` (a TCP reset)."""
         self.name = name
-        self._ground, self._number, self._action = ground, number, action
+        self._context, self._number, self._action = context, number, action
         self._links = links
-        self._rules: Ruleset = cut_rules(ground.lab.topology, chain, links, action)
-        self._witness = Witness(ground, number, name, links)
+        self._rules: Ruleset = cut_rules(context.lab.topology, chain, links, action)
+        self._proof = LinkProof(context, number, name, links)
         self._vanished: tuple[str, ...] = ()
         self._times: dict[str, int] = {}
 
-    def targets(self) -> object:
-        """The links as text."""
+    def targets(self) -> Targets:
+        """The links, and what happens to their packets."""
         return {"links": [str(link) for link in self._links], "action": self._action}
 
     def inject(self) -> None:
-        """Look at all links, keep connections open over those to be cut, and load the rules."""
-        with self._ground.lock:
-            self._witness.before()
+        """Probe all links, hold connections over those to be cut, and load the rules."""
+        with self._context.lock:
+            self._proof.record_before()
             self.load()
 
     def load(self) -> None:
-        """Only load the rules."""
-        ground = self._ground
-        with ground.lock:
-            ground.cuts[self._number] = (self._rules, self._links)
+        """Load the rules, without probing first."""
+        context = self._context
+        with context.lock:
+            context.cuts[self._number] = (self._rules, self._links)
             self._times["loading_ns"] = now_ns()
-            ground.chains.load(self._rules)
+            context.chains.load(self._rules)
             self._times["loaded_ns"] = now_ns()
 
     def verify(self) -> Evidence:
-        """Named links are dead, new and established; all others live; the rules dropped packets."""
-        ground = self._ground
-        with ground.lock:
-            look, dead = self._witness.dead(refused=self._action == "reject")
-            packets = ground.check_counters(self.name, self._rules, self._links)
+        """The links are dead for new and held connections, all others live, and the rules dropped packets."""
+        context = self._context
+        with context.lock:
+            result, dead = self._proof.verify_dead(refused=self._action == "reject")
+            packets = context.check_counters(self.name, self._rules, self._links)
         return {
             **self._times,
             "dead": len(dead),
-            "alive": len(look.new) - len(dead),
-            "held": self._witness.held(look),
+            "alive": len(result.new) - len(dead),
+            "held": self._proof.held_states(result),
             "packets": packets,
             "hosts": list(self._rules.hosts),
         }
 
     def heal(self) -> None:
         """Remove the rules from every host."""
-        ground = self._ground
-        with ground.lock:
-            if self._number not in ground.cuts:
+        context = self._context
+        with context.lock:
+            if self._number not in context.cuts:
                 return
-            self._vanished = ground.chains.remove(self._rules)
-            del ground.cuts[self._number]
+            self._vanished = context.chains.remove(self._rules)
+            del context.cuts[self._number]
             self._times["removed_ns"] = now_ns()
 
     def verify_healed(self) -> Evidence:
         """No line of the chain is left, and every link that lived before lives again."""
-        ground = self._ground
-        with ground.lock:
+        context = self._context
+        with context.lock:
             if self._vanished:
                 raise InvalidRunError(
                     f"The rules of {self.name!r} were gone from {', '.join(self._vanished)} before the cut "
-                    f"was healed: it did not last; was its time-to-live too short, or did somebody flush?"
+                    f"was healed: it did not last; was its time-to-live too short, or were they flushed?"
                 )
-            ground.check_gone(self.name, self._rules)
-            return {"removed_ns": self._times["removed_ns"], "alive": self._witness.alive_again()}
+            context.check_gone(self.name, self._rules)
+            return {"removed_ns": self._times["removed_ns"], "alive": self._proof.verify_alive()}
 
 
 class Flapping:
-    """Links that are cut for half of every period and whole for the other half, each change verified."""
+    """Links that are cut for half of every period, restored for the other half; each change is verified."""
 
     kind: Kind = "link"
+    mechanism = "flap"
     undoable = True
     ends_processes = False
 
     def __init__(self, cut: Cut, period_s: float) -> None:
-        """``cut`` is loaded and removed again and again; it starts with a cut half."""
+        """``cut`` is loaded and removed again and again, starting with a cut."""
         if period_s < 2 * _SHORTEST_HALF_PERIOD_S:
             raise UsageError(
                 f"A link cannot flap with a period of {period_s:g} s, because each change is verified; "
@@ -112,16 +121,16 @@ class Flapping:
         self._error: AckedError | None = None
         self._flips: list[dict[str, object]] = []
 
-    def targets(self) -> object:
+    def targets(self) -> Targets:
         """The links, and the period."""
-        return {"cut": self._cut.targets(), "period_s": self._half_s * 2}
+        return {**self._cut.targets(), "period_s": self._half_s * 2}
 
     def inject(self) -> None:
         """Cut for the first time."""
         self._cut.inject()
 
     def verify(self) -> Evidence:
-        """The first cut bites; from now on a thread goes on flapping."""
+        """The first cut has its effect; from now on a thread does the changes."""
         evidence = self._cut.verify()
         self._stop.clear()
         self._thread = threading.Thread(target=self._flap, name=self.name, daemon=True)
@@ -129,7 +138,7 @@ class Flapping:
         return evidence
 
     def heal(self) -> None:
-        """Stop flapping and leave the links whole."""
+        """Stop flapping and restore the links."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -137,12 +146,12 @@ class Flapping:
         self._cut.heal()
 
     def verify_healed(self) -> Evidence:
-        """As for a cut; also raises if a change in between did not bite or did not heal."""
+        """As for a cut; also raises if a change in between had no effect or did not heal."""
         if self._error is not None:
-            raise InvalidRunError(f"While flapping: {self._error.message}") from self._error
+            raise InvalidRunError(f"A change of {self.name!r} failed: {self._error.message}") from self._error
         if not self._flips:
             raise InvalidRunError(
-                f"{self.name!r} was healed before its first change: it was a plain cut; wait at least "
+                f"{self.name!r} was healed before its first change, so it was a plain cut; wait at least "
                 f"{self._half_s:g} s, or use a cut."
             )
         return {**self._cut.verify_healed(), "flips": self._flips}

@@ -1,4 +1,4 @@
-"""Worse links, as a scenario calls for them."""
+"""Degraded links, as a scenario asks for them."""
 
 from __future__ import annotations
 
@@ -6,32 +6,47 @@ from nemesis.fault import Injection
 from nemesis.network import links
 from nemesis.network.loss import Loss
 from nemesis.network.queues import Discipline, Queue, delay, throttle
-from nemesis.roster import Roster
+from nemesis.registry import FaultRegistry
 
 
 class Degrade:
-    """Loss of links; rate limit and delay of hosts."""
+    """Packet loss on links; rate limit and delay of hosts."""
 
-    def __init__(self, roster: Roster) -> None:
+    def __init__(self, registry: FaultRegistry) -> None:
         """Reached as `Nemesis.degrade`."""
-        self._roster = roster
+        self._registry = registry
 
     def lose(self, *texts: str, percent: float) -> Injection:
         """Lose a share of the packets of links, for example `az1 <-> az2`."""
-        text, roster = ", ".join(texts), self._roster
-        found = links.parse(roster.topology, text)
+        text, registry = ", ".join(texts), self._registry
+        found = links.parse(registry.topology, text)
         name = f"lose {percent:g} % {text}"
-        return roster.add(Loss(roster.ground, roster.next(), roster.chain(), name, found, percent))
+        loss = Loss(
+            registry.context,
+            number=registry.next_number(),
+            chain=registry.next_chain(),
+            name=name,
+            links=found,
+            percent=percent,
+        )
+        return registry.add(loss)
 
     def throttle(self, pattern: str, *, rate_kbit: float) -> Injection:
-        """Limit the rate of all that some hosts send."""
+        """Limit the rate at which hosts send."""
         return self._queue(f"throttle {pattern} to {rate_kbit:g} kbit/s", pattern, throttle(rate_kbit))
 
     def delay(self, pattern: str, *, delay_ms: float, jitter_ms: float = 0.0) -> Injection:
-        """Delay all that some hosts send; UnfitError on `inject` where the kernel has no netem."""
+        """Delay everything that hosts send. `inject` raises UnfitError if the kernel has no netem."""
         return self._queue(f"delay {pattern} by {delay_ms:g} ms", pattern, delay(delay_ms, jitter_ms))
 
     def _queue(self, name: str, pattern: str, discipline: Discipline) -> Injection:
-        roster = self._roster
-        hosts = roster.topology.select(pattern)
-        return roster.add(Queue(roster.ground, roster.next(), name, hosts, discipline))
+        registry = self._registry
+        hosts = registry.topology.select(pattern)
+        queue = Queue(
+            registry.context,
+            number=registry.next_number(),
+            name=name,
+            hosts=hosts,
+            discipline=discipline,
+        )
+        return registry.add(queue)

@@ -1,7 +1,7 @@
-"""Hosts whose network is taken away by the container engine, interface and all: not a partition, but a fault.
+"""Hosts that the container engine takes off their network, interface and all: a fault, but not a partition.
 
-Unlike a cut, the host knows: its own calls fail at once instead of timing out, its address is gone, so that
-nothing in it can bind to it, and the harness, which observes from the same network, does not see it either.
+Unlike with a cut, the host notices: its own calls fail at once instead of timing out, its address is gone, so
+nothing can bind to it, and the harness, which observes from the same network, does not reach it either.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from harness.clock import now_ns
 from harness.errors import InvalidRunError, UnfitError
 from harness.lab.model import Host, Lab
 from harness.waiting import wait_until
-from nemesis.fault import Evidence, Kind
-from nemesis.ground import RETRY_WITHIN_S, Ground
+from nemesis.context import RETRY_WITHIN_S, FaultContext
+from nemesis.fault import Evidence, Kind, Targets
 from nemesis.network import links
 from nemesis.network.rules import Ruleset
-from nemesis.proof.witness import Witness
+from nemesis.proof.link_proof import LinkProof
 
 _ADDRESSES = ("ip", "-4", "-o", "address", "show", "scope", "global")
 
 
 @runtime_checkable
 class Detachable(Protocol):
-    """A lab that can take a host off its network; both calls are safe to repeat."""
+    """A lab that can take a host off its network; both calls may be repeated."""
 
     def disconnect(self, host: str) -> None:
         """Take the host's interface away."""
@@ -38,72 +38,75 @@ def detachable(lab: Lab) -> Detachable:
     if isinstance(lab, Detachable):
         return lab
     raise UnfitError(
-        f"No host of the {lab.kind} lab can be disconnected, because that is something a container engine "
-        f"does: isolate it instead, or run with --lab compose."
+        f"No host of the {lab.kind} lab can be disconnected, because only a container engine can "
+        f"do that: isolate it instead, or run with --lab compose."
     )
 
 
-class Disconnected:
-    """Hosts without a network, from `inject` to `heal`."""
+class Disconnect:
+    """Hosts without a network from `inject` to `heal`."""
 
     kind: Kind = "link"
+    mechanism = "disconnect"
     undoable = True
     ends_processes = False
 
-    def __init__(self, ground: Ground, number: int, hosts: Sequence[Host]) -> None:
+    def __init__(self, context: FaultContext, number: int, hosts: Sequence[Host]) -> None:
         """Raises UnfitError where the lab cannot disconnect hosts."""
         self.name = f"disconnect {', '.join(host.name for host in hosts)}"
-        self._ground, self._number, self._hosts = ground, number, tuple(hosts)
-        self._lab = detachable(ground.lab)
-        topology = ground.lab.topology
+        self._context, self._number, self._hosts = context, number, tuple(hosts)
+        self._lab = detachable(context.lab)
+        topology = context.lab.topology
         self._links = links.ordered(link for host in hosts for link in links.isolate(topology, host.name))
-        self._witness = Witness(ground, number, self.name, self._links)
+        self._proof = LinkProof(context, number, self.name, self._links)
         self._times: dict[str, int] = {}
 
-    def targets(self) -> object:
+    def targets(self) -> Targets:
         """The hosts."""
-        return {"hosts": [host.name for host in self._hosts], "network": "disconnected"}
+        return {"hosts": [host.name for host in self._hosts]}
 
     def inject(self) -> None:
-        """Look at all links, keep connections open over those that will die, and disconnect the hosts."""
-        ground = self._ground
-        with ground.lock:
-            self._witness.before()
-            # No rules: other faults only have to know that these links are dead.
-            ground.cuts[self._number] = (Ruleset("", "", {}), self._links)
+        """Probe all links, hold connections over those that will die, and disconnect the hosts."""
+        context = self._context
+        with context.lock:
+            self._proof.record_before()
+            # Without rules: other faults only need to know that these links are dead.
+            context.cuts[self._number] = (Ruleset("", "", {}), self._links)
             for host in self._hosts:
                 self._lab.disconnect(host.name)
             self._times["disconnected_ns"] = now_ns()
 
     def verify(self) -> Evidence:
-        """The addresses are gone; every link to and from the hosts is dead, new and established."""
-        ground = self._ground
-        with ground.lock:
+        """The addresses are gone; every link to and from the hosts is dead for new and held connections."""
+        context = self._context
+        with context.lock:
             kept = [host.name for host in self._hosts if host.address in self._addresses(host)]
             if kept:
-                raise InvalidRunError(f"{self.name!r} did not bite: {', '.join(kept)} still has its address.")
-            look, cut_off = self._witness.dead(refused=False)
-        dead = [look.new[call] for call in cut_off]
+                raise InvalidRunError(
+                    f"{self.name!r} had no effect: {', '.join(kept)} still has its address."
+                )
+            result, cut_off = self._proof.verify_dead(refused=False)
+        dead = [result.new[call] for call in cut_off]
         return {
             **self._times,
             "dead": {state: dead.count(state) for state in sorted(set(dead))},
-            "alive": len(look.new) - len(dead),
-            "held": self._witness.held(look),
+            "alive": len(result.new) - len(dead),
+            "held": self._proof.held_states(result),
         }
 
     def heal(self) -> None:
         """Connect the hosts again."""
-        with self._ground.lock:
-            if self._ground.cuts.pop(self._number, None) is None:
+        with self._context.lock:
+            if self._context.cuts.pop(self._number, None) is None:
                 return
             for host in self._hosts:
                 self._lab.reconnect(host.name)
             self._times["reconnected_ns"] = now_ns()
 
     def verify_healed(self) -> Evidence:
-        """Every host has the address that it had, and every link that lived before lives again."""
-        ground = self._ground
-        with ground.lock:
+        """Every host has its address again, and every link that lived before lives again."""
+        context = self._context
+        with context.lock:
             for host in self._hosts:
                 wait_until(
                     lambda host=host: self._addresses(host),  # type: ignore[misc]
@@ -111,9 +114,9 @@ class Disconnected:
                     within_s=RETRY_WITHIN_S,
                     awaiting=f"{host.name} to have its address {host.address} again",
                 )
-            alive = self._witness.alive_again()
+            alive = self._proof.verify_alive()
         return {"reconnected_ns": self._times["reconnected_ns"], "alive": alive}
 
     def _addresses(self, host: Host) -> tuple[str, ...]:
-        lines = self._ground.lab.execute(host.name, _ADDRESSES).stdout.splitlines()
+        lines = self._context.lab.execute(host.name, _ADDRESSES).stdout.splitlines()
         return tuple(line.split()[3].partition("/")[0] for line in lines)

@@ -1,9 +1,9 @@
-"""Which links a fault cuts: directed, between hosts, with a service's port where one is wanted.
+"""The links that a fault cuts: directed, between hosts, optionally limited to the port of a service.
 
-* ``a -> b`` drops every packet that a sends to b. No TCP connection between the two survives that,
-  whoever opened it, but what b sends still arrives at a.
-* ``a -> b:kafka`` (or ``a -> b:9092``) makes it impossible for a to *call* that port of b: the packets of
-  such connections are dropped in both directions, and b may still call a.
+* ``a -> b`` drops every packet that a sends to b. No TCP connection between the two survives, whoever opened
+  it, but what b sends still arrives at a.
+* ``a -> b:kafka`` (or ``a -> b:9092``) stops a from *calling* that port of b: the packets of such connections
+are dropped in both directions, and b can still call a.
 * ``a <-> b`` is both directions, also with a service.
 
 Either side is a pattern of `Topology.select`: a host, an AZ, a role's plural, a glob, or `clients@az1`.
@@ -33,10 +33,10 @@ class Link:
         return f"{self.source} -> {self.destination}" + (f":{self.port}" if self.port else "")
 
     def blocks(self, caller: str, callee: str, port: int) -> bool:
-        """A connection that ``caller`` opens to ``port`` of ``callee`` cannot live with this link cut."""
+        """A connection that ``caller`` opens to ``port`` of ``callee`` cannot live while this link is cut."""
         if (self.source, self.destination) == (caller, callee):
             return self.port in (None, port)
-        # An answer that never comes back kills a connection as surely as a question that never arrives.
+        # A lost response kills a connection just as a lost request does.
         return (self.destination, self.source) == (caller, callee) and self.port is None
 
 
@@ -51,7 +51,7 @@ def ports_of(service: str) -> tuple[int, ...]:
 
 
 def parse(topology: Topology, text: str) -> tuple[Link, ...]:
-    """The links that ``text`` names, for example `az1 <-> az2` or `broker1 -> zookeepers:2181`.
+    """The links named by ``text``, for example `az1 <-> az2` or `broker1 -> zookeepers:2181`.
 
     Several cuts are separated by commas. Raises UsageError when any of them names no link at all.
     """
@@ -85,13 +85,13 @@ def ordered(links: Iterable[Link]) -> tuple[Link, ...]:
 
 
 def between(left: Iterable[Host], right: Iterable[Host]) -> tuple[Link, ...]:
-    """Every packet, both ways, between two groups of hosts."""
+    """All links between two groups of hosts, in both directions."""
     one, other = tuple(left), tuple(right)
     return ordered(_between(one, other, (None,)) + _between(other, one, (None,)))
 
 
 def isolate(topology: Topology, pattern: str) -> tuple[Link, ...]:
-    """Whatever ``pattern`` means (an AZ, a host, `clients@az1`), cut from all the other hosts."""
+    """All links between the hosts of ``pattern`` (an AZ, a host, `clients@az1`) and all other hosts."""
     inner = topology.select(pattern)
     outer = [host for host in topology.hosts if host not in inner]
     if not outer:
@@ -100,7 +100,7 @@ def isolate(topology: Topology, pattern: str) -> tuple[Link, ...]:
 
 
 def halves(topology: Topology, *groups: str) -> tuple[Link, ...]:
-    """Groups of hosts (each a comma-separated list of patterns) that no longer see each other."""
+    """All links between groups of hosts (each group is a comma-separated list of patterns)."""
     sides = [_group(topology, group) for group in groups]
     links: list[Link] = []
     for index, side in enumerate(sides):
@@ -112,7 +112,7 @@ def halves(topology: Topology, *groups: str) -> tuple[Link, ...]:
 
 
 def bridge(topology: Topology, over: str, left: str, right: str) -> tuple[Link, ...]:
-    """Two halves that do not see each other, and one host or AZ (``over``) that sees them both."""
+    """All links between two halves; one host or AZ (``over``) keeps its links to both."""
     spared = topology.select(over)
     sides = [[h for h in _group(topology, side) if h not in spared] for side in (left, right)]
     return between(*sides)
@@ -121,8 +121,8 @@ def bridge(topology: Topology, over: str, left: str, right: str) -> tuple[Link, 
 def ring(topology: Topology, *groups: str, calls_only: bool = True) -> tuple[Link, ...]:
     """Each group reaches only its neighbours in the ring.
 
-    With ``calls_only``, a group can call the next one but not the one before it: a ring of three makes
-    sense. Without, neighbours see each other both ways, which takes at least four groups to cut anything.
+    With ``calls_only``, a group can call the next one but not the previous one, so a ring needs three groups.
+    Without it, neighbours reach each other both ways, and a ring needs four groups to cut anything.
     """
     sides = [_group(topology, group) for group in groups]
     count = len(sides)
@@ -143,7 +143,7 @@ def ring(topology: Topology, *groups: str, calls_only: bool = True) -> tuple[Lin
 
 
 def zookeeper_of(topology: Topology, pattern: str) -> tuple[Link, ...]:
-    """Brokers cut from every ZooKeeper node, the one of their own AZ included, and from nothing else."""
+    """The links from brokers to every ZooKeeper node, including the one in their own AZ."""
     return parse(topology, f"{pattern} -> zookeepers:zookeeper")
 
 

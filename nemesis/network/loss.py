@@ -1,12 +1,12 @@
-"""A share of the packets of some links is lost: a firewall rule per link, at its destination."""
+"""Links that lose a share of their packets: a firewall rule per link, at its destination."""
 
 from __future__ import annotations
 
 import math
 
 from harness.errors import InvalidRunError, UsageError
-from nemesis.fault import Evidence, Kind
-from nemesis.ground import Ground
+from nemesis.context import FaultContext
+from nemesis.fault import Evidence, Kind, Targets
 from nemesis.network.links import Link
 from nemesis.network.rules import loss_rules
 from nemesis.proof.reachability import CLOSED_PORT
@@ -16,44 +16,52 @@ _SIGMAS = 5.0
 
 
 class Loss:
-    """A share of the packets of some links is lost."""
+    """Links that lose a share of their packets until healed."""
 
     kind: Kind = "degrade"
+    mechanism = "loss"
     undoable = True
     ends_processes = False
 
     def __init__(
-        self, ground: Ground, number: int, chain: str, name: str, links: tuple[Link, ...], percent: float
+        self,
+        context: FaultContext,
+        *,
+        number: int,
+        chain: str,
+        name: str,
+        links: tuple[Link, ...],
+        percent: float,
     ) -> None:
-        """``percent`` of the packets, each link by itself. Raises UsageError outside of 0.1 to 99."""
+        """``percent`` is the share that each link loses. Raises UsageError outside of 0.1 to 99."""
         if not 0.1 <= percent <= 99:
-            raise UsageError(f"A loss of {percent:g} % is not offered; say 0.1 to 99, or cut the link.")
+            raise UsageError(f"A loss of {percent:g} % is not possible; say 0.1 to 99, or cut the link.")
         if any(link.port is not None for link in links):
-            raise UsageError("Loss concerns a link as a whole: leave the service out of it.")
+            raise UsageError("Loss applies to all packets of a link: name the link without a service.")
         self.name = name
-        self._ground, self._number, self._links = ground, number, links
+        self._context, self._number, self._links = context, number, links
         self._probability = percent / 100
-        self._rules = loss_rules(ground.lab.topology, chain, links, self._probability)
+        self._rules = loss_rules(context.lab.topology, chain, links, self._probability)
         self._vanished: tuple[str, ...] = ()
 
-    def targets(self) -> object:
+    def targets(self) -> Targets:
         """The links and the percentage."""
         return {"links": [str(link) for link in self._links], "percent": self._probability * 100}
 
     def inject(self) -> None:
-        """Load the rules where the packets arrive."""
-        with self._ground.lock:
-            self._ground.lossy[self._number] = (self._rules, self._links)
-            self._ground.chains.load(self._rules)
+        """Load the rules at the destinations."""
+        with self._context.lock:
+            self._context.lossy[self._number] = (self._rules, self._links)
+            self._context.chains.load(self._rules)
 
     def verify(self) -> Evidence:
-        """Send enough packets over every link to see the share that arrives."""
-        ground = self._ground
-        # Enough for the share to lie within a tenth of what was asked, or 200 packets where that is more.
+        """Send enough packets over every link to measure the share that is lost."""
+        context = self._context
+        # Enough to measure the share to a tenth of its value, and at least 200 packets.
         count = min(20_000, max(200, math.ceil(100 * (1 - self._probability) / self._probability)))
-        with ground.lock:
+        with context.lock:
             for link in self._links:
-                target = ground.lab.topology.host(link.destination).address
+                target = context.lab.topology.host(link.destination).address
                 flood = {
                     "op": "flood",
                     "address": target,
@@ -61,8 +69,8 @@ class Loss:
                     "count": count,
                     "size_bytes": _FLOOD_BYTES,
                 }
-                ground.prober.ask({link.source: flood})
-            listings = ground.chains.listings(self._rules.hosts)
+                context.prober.ask({link.source: flood})
+            listings = context.chains.listings(self._rules.hosts)
         shares: dict[str, float] = {}
         for host, rules in self._rules.rules.items():
             packets = self._rules.packets(listings[host])
@@ -73,10 +81,10 @@ class Loss:
 
     def heal(self) -> None:
         """Remove the rules."""
-        with self._ground.lock:
-            if self._number in self._ground.lossy:
-                self._vanished = self._ground.chains.remove(self._rules)
-                del self._ground.lossy[self._number]
+        with self._context.lock:
+            if self._number in self._context.lossy:
+                self._vanished = self._context.chains.remove(self._rules)
+                del self._context.lossy[self._number]
 
     def verify_healed(self) -> Evidence:
         """No line of the chain is left."""
@@ -84,13 +92,13 @@ class Loss:
             raise InvalidRunError(
                 f"The rules of {self.name!r} were gone from {', '.join(self._vanished)} before it was healed."
             )
-        with self._ground.lock:
-            self._ground.check_gone(self.name, self._rules)
+        with self._context.lock:
+            self._context.check_gone(self.name, self._rules)
         return {}
 
     def _judge(self, link: str, seen: int, lost: int) -> float:
         if seen == 0:
-            raise InvalidRunError(f"{self.name!r} did not bite: no packet of {link} arrived to be dropped.")
+            raise InvalidRunError(f"{self.name!r} had no effect: no packet of {link} arrived to be dropped.")
         p = self._probability
         tolerance = _SIGMAS * math.sqrt(p * (1 - p) / seen)
         if abs(lost / seen - p) > tolerance:

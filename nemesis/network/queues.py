@@ -1,7 +1,6 @@
-"""Queueing disciplines: a rate limit or a delay for all that a host sends.
+"""Queueing disciplines: a rate limit or a delay for everything that a host sends.
 
-They belong to a host's one interface, not to a link. A discipline that the kernel has not is *unfit*, never
-silently nothing.
+They belong to a host's only interface, not to a link. A discipline that the kernel lacks raises UnfitError.
 """
 
 from __future__ import annotations
@@ -9,13 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from harness.clock import now_ns
 from harness.errors import InvalidRunError, LabError, UnfitError, UsageError
 from harness.lab.model import Host
-from nemesis.fault import Evidence, Kind
-from nemesis.ground import Ground
-from nemesis.network import watchdog
+from nemesis.context import FaultContext
+from nemesis.fault import Evidence, Kind, Targets
+from nemesis.network import expiry
 from nemesis.proof.reachability import CLOSED_PORT
 
 _BURST_BYTES = 16 * 1024
@@ -23,8 +23,9 @@ _BURST_BYTES = 16 * 1024
 
 @dataclass(frozen=True)
 class Discipline:
-    """A queueing discipline, as the words of `tc`, and what it is meant to do to a host."""
+    """A queueing discipline: its arguments for `tc`, and its intended effect on a host."""
 
+    mechanism: Literal["throttle", "delay"]
     words: tuple[str, ...]
     rate_kbit: float = 0.0
     delay_ms: float = 0.0
@@ -33,59 +34,67 @@ class Discipline:
 def throttle(rate_kbit: float) -> Discipline:
     """At most ``rate_kbit`` kilobits a second, by a token bucket."""
     if rate_kbit < 8:
-        raise UsageError(f"A rate of {rate_kbit:g} kbit/s is not offered; say 8 or more, or cut the link.")
+        raise UsageError(f"A rate of {rate_kbit:g} kbit/s is not possible; say 8 or more, or cut the link.")
     words = ("tbf", "rate", f"{rate_kbit:g}kbit", "burst", str(_BURST_BYTES), "latency", "2s")
-    return Discipline(words, rate_kbit=rate_kbit)
+    return Discipline("throttle", words, rate_kbit=rate_kbit)
 
 
 def delay(delay_ms: float, jitter_ms: float = 0.0) -> Discipline:
     """Every packet leaves ``delay_ms`` later; needs the kernel's netem."""
     if not 1 <= delay_ms <= 10_000:
-        raise UsageError(f"A delay of {delay_ms:g} ms is not offered; say 1 to 10000.")
+        raise UsageError(f"A delay of {delay_ms:g} ms is not possible; say 1 to 10000.")
     jitter = (f"{jitter_ms:g}ms",) if jitter_ms else ()
-    return Discipline(("netem", "delay", f"{delay_ms:g}ms", *jitter), delay_ms=delay_ms - jitter_ms)
+    words = ("netem", "delay", f"{delay_ms:g}ms", *jitter)
+    return Discipline("delay", words, delay_ms=delay_ms - jitter_ms)
 
 
 class Queue:
-    """Hosts whose outgoing packets pass a queueing discipline."""
+    """Hosts whose outgoing packets pass through a queueing discipline until healed."""
 
     kind: Kind = "degrade"
     undoable = True
     ends_processes = False
 
     def __init__(
-        self, ground: Ground, number: int, name: str, hosts: Sequence[Host], discipline: Discipline
+        self,
+        context: FaultContext,
+        *,
+        number: int,
+        name: str,
+        hosts: Sequence[Host],
+        discipline: Discipline,
     ) -> None:
         """``number`` becomes part of the discipline's handle, by which it is removed again."""
         self.name = name
-        self._ground, self._hosts, self._discipline = ground, tuple(hosts), discipline
+        self.mechanism = discipline.mechanism
+        self._context, self._hosts, self._discipline = context, tuple(hosts), discipline
         self._handle = f"ac{number:02x}:"
         self._tag = f"acked-queue-{number}"
         self._on: dict[str, tuple[str, str]] = {}
 
-    def targets(self) -> object:
+    def targets(self) -> Targets:
         """The hosts, and the discipline."""
         words = " ".join(self._discipline.words)
         return {"hosts": [host.name for host in self._hosts], "discipline": words}
 
     def inject(self) -> None:
-        """Add the discipline to every host's interface. Raises UnfitError where the kernel has it not."""
-        with self._ground.lock:
+        """Add the discipline to every host's interface. Raises UnfitError if the kernel lacks it."""
+        with self._context.lock:
             for host in self._hosts:
                 self._add(host)
 
     def verify(self) -> Evidence:
-        """Measured: bytes that pass in a while, or the time a connection takes."""
-        with self._ground.lock:
+        """Measure the bytes that leave in some time, or how long a connection takes."""
+        with self._context.lock:
             check = self._measure_rate if self._discipline.rate_kbit else self._measure_delay
             return {host.name: check(host) for host in self._hosts}
 
     def heal(self) -> None:
         """Remove exactly this discipline."""
-        with self._ground.lock:
+        with self._context.lock:
             for host, (device, pid) in list(self._on.items()):
-                script = f"tc qdisc del dev {device} root handle {self._handle}; {watchdog.END}"
-                self._ground.lab.execute(host, ("sh", "-c", script, "heal", self._tag, pid))
+                script = f"tc qdisc del dev {device} root handle {self._handle}; {expiry.DISARM}"
+                self._context.lab.execute(host, ("sh", "-c", script, "heal", self._tag, pid))
                 del self._on[host]
 
     def verify_healed(self) -> Evidence:
@@ -96,33 +105,33 @@ class Queue:
         return {}
 
     def _add(self, host: Host) -> None:
-        lab = self._ground.lab
+        lab = self._context.lab
         device = self._device(host)
         words = " ".join(self._discipline.words)
-        add = f"tc qdisc add dev {device} root handle {self._handle} {words} || exit 1; {watchdog.START}"
+        add = f"tc qdisc add dev {device} root handle {self._handle} {words} || exit 1; {expiry.ARM}"
         undo = f"tc qdisc del dev {device} root handle {self._handle}"
-        ttl = f"{self._ground.chains.ttl_s:g}"
+        ttl = f"{self._context.chains.ttl_s:g}"
         result = lab.execute(host.name, ("sh", "-c", add, "add", self._tag, ttl, undo))
         if result.status != 0:
-            said = (result.stderr.strip().splitlines() or ["no reason given"])[0]
-            if "unknown" in said or "No such file" in said:
+            reason = (result.stderr.strip().splitlines() or ["no reason given"])[0]
+            if "unknown" in reason or "No such file" in reason:
                 raise UnfitError(
-                    f"{self.name!r} needs the kernel's {self._discipline.words[0]}, which is not there "
-                    f"({said}): load sch_{self._discipline.words[0]} or use another kernel, or leave this "
+                    f"{self.name!r} needs the kernel's {self._discipline.words[0]}, which is missing "
+                    f"({reason}): load sch_{self._discipline.words[0]} or use another kernel, or leave this "
                     f"fault out."
                 )
-            raise LabError(f"tc in {host.name} refused {words!r}: {said}")
+            raise LabError(f"tc in {host.name} refused {words!r}: {reason}")
         self._on[host.name] = (device, result.stdout.strip())
 
     def _device(self, host: Host) -> str:
-        result = self._ground.lab.execute(host.name, ("ip", "-j", "addr"))
+        result = self._context.lab.execute(host.name, ("ip", "-j", "addr"))
         for device in json.loads(result.stdout or "[]"):
             if any(address.get("local") == host.address for address in device.get("addr_info", [])):
                 return str(device["ifname"])
         raise LabError(f"No interface of {host.name} has the address {host.address}: {result.stdout[:200]}")
 
     def _disciplines(self, host: str) -> list[dict[str, object]]:
-        result = self._ground.lab.execute(host, ("tc", "-s", "-j", "qdisc", "show"))
+        result = self._context.lab.execute(host, ("tc", "-s", "-j", "qdisc", "show"))
         found: list[dict[str, object]] = json.loads(result.stdout or "[]")
         return found
 
@@ -133,7 +142,7 @@ class Queue:
         raise InvalidRunError(f"{self.name!r} is not in force in {host}: its discipline is gone.")
 
     def _other(self, host: Host) -> Host:
-        return next(other for other in self._ground.lab.topology.hosts if other.az != host.az)
+        return next(other for other in self._context.lab.topology.hosts if other.az != host.az)
 
     def _measure_rate(self, host: Host) -> Evidence:
         began_ns = now_ns()
@@ -145,23 +154,23 @@ class Queue:
             "count": 4 * _BURST_BYTES // 1024,
             "size_bytes": 1024,
         }
-        self._ground.prober.ask({host.name: flood})
+        self._context.prober.ask({host.name: flood})
         sent, over = self._statistics(host.name)
         took_s = (now_ns() - began_ns) / 1e9
         most = _BURST_BYTES + self._discipline.rate_kbit * 125 * took_s + 2048
         if sent - sent_before > most or over == over_before:
             raise InvalidRunError(
-                f"{self.name!r} did not bite: {sent - sent_before} bytes left {host.name} in {took_s:.2f} s, "
-                f"and {over - over_before} packets had to wait."
+                f"{self.name!r} had no effect: {sent - sent_before} B left {host.name} in {took_s:.2f} s; "
+                f"{over - over_before} packets had to wait."
             )
         return {"bytes": sent - sent_before, "seconds": round(took_s, 3), "waited": over - over_before}
 
     def _measure_delay(self, host: Host) -> Evidence:
         target = self._other(host).address
         ask = {"op": "round_trips", "address": target, "port": CLOSED_PORT, "count": 3}
-        taken = self._ground.prober.ask({host.name: ask})[host.name]["ms"]
+        taken = self._context.prober.ask({host.name: ask})[host.name]["ms"]
         if min(taken) < self._discipline.delay_ms * 0.9:
             raise InvalidRunError(
-                f"{self.name!r} did not bite: a connection from {host.name} took only {min(taken):.1f} ms."
+                f"{self.name!r} had no effect: a connection from {host.name} took only {min(taken):.1f} ms."
             )
         return {"round_trips_ms": [round(ms, 1) for ms in taken]}

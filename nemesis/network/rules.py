@@ -1,9 +1,9 @@
-"""Links to firewall rules, as text: nothing here touches a kernel.
+"""Firewall rules of links, as text: nothing here touches a kernel.
 
-Every fault has a chain of its own on each host it concerns, first in INPUT and OUTPUT, so that established
-connections are hit too, several faults compose, and healing one never takes a rule of another, of the
-container engine or of anybody else. A cut stands at both of its ends: a host that is started again with an
-empty table is still cut off by the other side.
+Every fault has its own chain on each host that it affects, first in INPUT and OUTPUT: established connections
+die too, several faults compose, and healing one removes no rule of another fault, of the container engine or
+of anybody else. A cut has rules at both ends, so a host that is started again with an empty table is still
+cut off by the other end.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from nemesis.network.links import Link
 CHAIN_PREFIX = "ACKED-"
 _CHAIN_LENGTH_LIMIT = 28
 _LOOPBACK = ("-i lo -j RETURN", "-o lo -j RETURN")
-"""First in every chain: the reset that REJECT makes for a local sender travels over lo, and the rule for
-the other direction would eat it."""
+"""First in every chain: the reset that REJECT sends to a local sender travels over lo, and the rule for the
+other direction would drop it."""
 CutAction = Literal["drop", "reject"]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One line of the chain; ``link`` if packets of a probe of that link must be counted by it."""
+    """One line of the chain; with ``link``, it must count the packets of a probe of that link."""
 
     text: str
     link: Link | None = None
@@ -35,7 +35,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Ruleset:
-    """What one fault puts into each host: rules by host name, in the order of the chain."""
+    """The rules of one fault, by host name, in the order of the chain."""
 
     chain: str
     title: str
@@ -43,11 +43,11 @@ class Ruleset:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Hosts that get rules."""
+        """Hosts that have rules."""
         return tuple(self.rules)
 
     def load_text(self, host: str) -> str:
-        """Input of `iptables-restore --noflush` that puts the fault in force in ``host``, atomically."""
+        """Input of `iptables-restore --noflush` that loads the rules of ``host`` atomically."""
         hook = self.hook
         lines = [f":{self.chain} - [0:0]", f"-I INPUT 1 {hook}", f"-I OUTPUT 1 {hook}"]
         lines += [f"-A {self.chain} {text}" for text in _LOOPBACK]
@@ -66,7 +66,7 @@ class Ruleset:
         return ("-m", "comment", "--comment", self.title, "-j", self.chain)
 
     def packets(self, listing: str) -> list[int]:
-        """Packets counted by each rule, in order, from `iptables-save -c`; empty without the chain."""
+        """Packets counted by each rule, in order, from `iptables-save -c`; empty if the chain is missing."""
         lines = [line for line in listing.splitlines() if f" -A {self.chain} " in line]
         return [int(line[1 : line.index(":")]) for line in lines[len(_LOOPBACK) :]]
 
@@ -112,8 +112,8 @@ def cut_rules(topology: Topology, chain: str, links: Iterable[Link], action: Cut
 def loss_rules(topology: Topology, chain: str, links: Iterable[Link], probability: float) -> Ruleset:
     """Rules that drop a share of the packets of ``links`` where they arrive.
 
-    Only at the destination: at both ends the loss would be applied twice, and a drop in the sender's own
-    stack is noticed by its TCP, unlike one on the way. The first rule of each pair only counts.
+    Only at the destination: at both ends the loss would apply twice, and the sender's TCP notices a drop in
+    its own stack, unlike one on the way. The first rule of each pair only counts packets.
     """
     rules: dict[str, list[Rule]] = {}
     for link in links:
@@ -131,7 +131,7 @@ def loss_rules(topology: Topology, chain: str, links: Iterable[Link], probabilit
 def normalised(listing: str) -> tuple[str, ...]:
     """An `iptables-save` listing without what changes by itself, so that two can be compared.
 
-    Left out: comments, counters, and built-in chains that accept (they appear at the first use).
+    Left out are comments, counters, and built-in chains that accept (they appear at their first use).
     """
     lines = []
     for line in listing.splitlines():
@@ -144,7 +144,7 @@ def normalised(listing: str) -> tuple[str, ...]:
 
 
 def foreign(listing: Sequence[str]) -> tuple[str, ...]:
-    """The lines of a normalised listing that no fault of ours made."""
+    """The lines of a normalised listing that no fault has made."""
     return tuple(line for line in listing if CHAIN_PREFIX not in line)
 
 

@@ -1,4 +1,4 @@
-"""Processes that hang for a while: alive for the kernel, silent for everybody else."""
+"""Processes that hang for a while: the kernel accepts connections to them, and nothing answers."""
 
 from __future__ import annotations
 
@@ -11,53 +11,54 @@ from harness.errors import ProcessDiedError
 from harness.history.journal import Journal
 from harness.lab.model import Host
 from harness.waiting import wait_until
-from nemesis.fault import Evidence, Kind
-from nemesis.ground import Ground
+from nemesis.context import FaultContext
+from nemesis.fault import Evidence, Kind, Targets
 
 
-class Paused:
-    """Main processes that are stopped by SIGSTOP: connections to them open, and nobody answers."""
+class ProcessPause:
+    """Main processes that are stopped by SIGSTOP until healed."""
 
     kind: Kind = "process"
+    mechanism = "pause"
     undoable = True
     ends_processes = False
 
-    def __init__(self, ground: Ground, journal: Journal, hosts: Sequence[Host]) -> None:
-        """All hosts are paused at once."""
-        self._ground, lab = ground, ground.lab
+    def __init__(self, context: FaultContext, journal: Journal, hosts: Sequence[Host]) -> None:
+        """``hosts`` are paused all at once."""
+        self._context, lab = context, context.lab
         self.name = f"pause {', '.join(host.name for host in hosts)}"
         self._lab, self._journal = lab, journal
         self._hosts = tuple(host.name for host in hosts)
         self._paused: set[str] = set()
 
-    def targets(self) -> object:
-        """The hosts."""
+    def targets(self) -> Targets:
+        """The hosts, and the signal."""
         return {"hosts": list(self._hosts), "signal": "SIGSTOP"}
 
     def inject(self) -> None:
         """SIGSTOP."""
         for host in self._hosts:
             self._paused.add(host)
-            self._ground.paused.add(host)
+            self._context.paused.add(host)
             self._lab.signal(host, signal.SIGSTOP)
             self._journal.write("processes", ns=now_ns(), host=host, event="paused", pid=self._lab.pid(host))
 
     def verify(self) -> Evidence:
-        """The kernel says that every thread group is stopped."""
+        """The kernel reports every process as stopped."""
         return {"states": self._await("T")}
 
     def heal(self) -> None:
-        """SIGCONT to those that still live."""
+        """SIGCONT to those that still run."""
         for host in sorted(self._paused):
             self._paused.discard(host)
-            self._ground.paused.discard(host)
+            self._context.paused.discard(host)
             if self._lab.alive(host):
                 self._lab.signal(host, signal.SIGCONT)
                 pid = self._lab.pid(host)
                 self._journal.write("processes", ns=now_ns(), host=host, event="resumed", pid=pid)
 
     def verify_healed(self) -> Evidence:
-        """None is stopped any more; one that was killed while it was paused is not waited for."""
+        """None is stopped any more; one that was killed meanwhile does not count."""
         return {"states": self._await("RSDI")}
 
     def _await(self, wanted: str) -> Mapping[str, str]:
@@ -66,7 +67,7 @@ class Paused:
             pid = self._lab.pid(host)
             if pid is None:
                 if wanted == "T":
-                    raise ProcessDiedError(f"{host} ended when it was to be paused; look at its log.")
+                    raise ProcessDiedError(f"{host} ended before it could be paused; see its log.")
                 continue
             found[host] = wait_until(
                 lambda pid=pid: process_state(pid),  # type: ignore[misc]

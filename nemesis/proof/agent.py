@@ -1,7 +1,7 @@
-"""The agent that looks at links from inside a host: one JSON request per line in, one answer out.
+"""The agent that probes links from inside a host: one JSON request per line in, one answer out.
 
-Standard library only and started once per host (`python -m nemesis.proof.agent`), so that looking costs a few
-milliseconds. It ends when its standard input does, and holds nothing but sockets.
+Standard library only, and started once per host (`python -m nemesis.proof.agent`), so a probe costs a few
+milliseconds. It ends with its standard input, and holds nothing but sockets.
 
 A connection is `open`, `refused` (a reset came back: the network works), `silent` (nothing came back) or
 `unreachable`. A held connection is `alive` when the peer's kernel acknowledged a byte, `reset`, or `silent`.
@@ -21,20 +21,20 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from nemesis.proof.syn import Looks
+from nemesis.proof.half_open import HalfOpenProbes
 
 _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
 _RESET = (errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN)
 
 
 class _Held:
-    """Connections kept open from before a fault until after it, by key of the harness's choosing."""
+    """Connections held from before a fault until after it, by a key that the harness chooses."""
 
     def __init__(self) -> None:
         self.sockets: dict[str, socket.socket] = {}
 
     def send(self, keys: list[str]) -> dict[str, str]:
-        """Send a byte on each; those that fail at once are told here."""
+        """Send a byte on each; returns the state of those that fail at once."""
         found: dict[str, str] = {}
         for key in keys:
             held = self.sockets.get(key)
@@ -48,7 +48,7 @@ class _Held:
         return found
 
     def answers(self, keys: list[str], deadline: float) -> dict[str, str]:
-        """What became of the bytes sent, waiting for the missing ones until ``deadline``."""
+        """Wait until ``deadline`` for the acknowledgements of the bytes sent; returns the states."""
         found: dict[str, str] = {}
         while True:
             for key in keys:
@@ -113,17 +113,17 @@ def _connect(targets: list[list[Any]], deadline: float) -> tuple[dict[str, str],
     return found, opened
 
 
-def _quietly(targets: list[list[Any]]) -> tuple[Looks | None, list[list[Any]]]:
-    """Half-open looks under way, and the targets that need an ordinary connection instead."""
+def _quietly(targets: list[list[Any]]) -> tuple[HalfOpenProbes | None, list[list[Any]]]:
+    """Half-open probes that were sent, and the targets that need an ordinary connection instead."""
     if not targets:
         return None, []
     try:
-        looks = Looks()
+        probes = HalfOpenProbes()
     except PermissionError:
         return None, targets
     for key, address, port in targets:
-        looks.send(key, address, port)
-    return looks, []
+        probes.send(key, address, port)
+    return probes, []
 
 
 def _named(number: int) -> str:
@@ -141,7 +141,7 @@ def _flood(address: str, port: int, count: int, size_bytes: int) -> int:
         for _ in range(count):
             try:
                 sent += sock.sendto(b"\0" * size_bytes, (address, port)) > 0
-            except OSError as error:  # a full queue is what a rate limit looks like
+            except OSError as error:  # a rate limit shows as a full queue
                 if error.errno not in (errno.EPERM, errno.ENOBUFS, errno.ECONNREFUSED, errno.EAGAIN):
                     raise
     return sent
@@ -159,11 +159,13 @@ def _round_trips_ms(address: str, port: int, count: int, within_s: float) -> lis
 
 
 def serve(held: _Held, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer one request; see the module's functions for what each operation does."""
+    """Answer one request; the functions of this module say what each operation does."""
     deadline = time.monotonic() + request.get("within_s", 0.3)
     match request["op"]:
         case "connect":
-            kept = held.send(request.get("check", []))  # these bytes travel while the connects below wait
+            kept = held.send(
+                request.get("check", [])
+            )  # these bytes travel while the connections below are opened
             quiet, loud = _quietly(request.get("quiet", []))
             states, opened = _connect(request["targets"] + loud, deadline)
             if quiet is not None:

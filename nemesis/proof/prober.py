@@ -1,4 +1,4 @@
-"""Probes of links from inside the hosts: one `nemesis.proof.agent` per host, kept for the whole run."""
+"""Commands the probe agents inside the hosts: one `nemesis.proof.agent` per host for the whole run."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 
 from harness.errors import LabError
 from harness.lab.model import Lab, Pipe
-from nemesis.proof.reachability import FRAGILE_PORTS, Call, Look
+from nemesis.proof.reachability import FRAGILE_PORTS, Call, ProbeResult
 
 _ANSWER_WITHIN_S = 15.0
 
 
 class _Agent:
-    """One host's agent; answers are read by a thread, so that a hung one is noticed and not waited for."""
+    """One host's agent; a thread reads its answers, so an agent that hangs is noticed after a time-out."""
 
     def __init__(self, host: str, pipe: Pipe) -> None:
         self.host = host
@@ -39,34 +39,36 @@ class _Agent:
             self.pipe.stdin.write(json.dumps(request) + "\n")
             self.pipe.stdin.flush()
         except OSError as error:
-            raise LabError(f"The probe in {self.host} has ended ({error}); see its helper.log.") from error
+            raise LabError(
+                f"The probe agent in {self.host} has ended ({error}); see its helper.log."
+            ) from error
 
     def answer(self) -> dict[str, Any]:
         try:
             line = self._answers.get(timeout=_ANSWER_WITHIN_S)
         except queue.Empty:
             raise LabError(
-                f"The probe in {self.host} gave no answer within {_ANSWER_WITHIN_S:g} s; the machine may be "
-                f"overloaded."
+                f"The probe agent in {self.host} did not answer within {_ANSWER_WITHIN_S:g} s; is the "
+                f"machine overloaded?"
             ) from None
         if not line:
-            raise LabError(f"The probe in {self.host} has ended; see helper.log in its folder.")
+            raise LabError(f"The probe agent in {self.host} has ended; see helper.log in its folder.")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
-            raise LabError(f"The probe in {self.host} could not do what it was asked: {answer['error']}.")
+            raise LabError(f"The probe agent in {self.host} could not do its request: {answer['error']}.")
         return answer
 
 
 class Prober:
-    """All agents of a lab. Not for use by several threads at once (`Nemesis` holds a lock)."""
+    """All agents of a lab. Not thread-safe; `Nemesis` holds a lock."""
 
     def __init__(self, lab: Lab) -> None:
-        """Nothing is started before `warm_up` or the first look."""
+        """`warm_up` or the first probe starts the agents."""
         self._lab = lab
         self._agents: dict[str, _Agent] = {}
 
     def warm_up(self, hosts: Iterable[str] | None = None) -> None:
-        """Start the agents that do not run yet, all at once."""
+        """Start the agents that do not run yet, in parallel."""
         wanted = [host.name for host in self._lab.topology.hosts] if hosts is None else list(hosts)
         missing = [name for name in wanted if name not in self._agents or self._ended(name)]
         if not missing:
@@ -78,15 +80,15 @@ class Prober:
         for name, pipe in zip(missing, pipes, strict=True):
             self._agents[name] = _Agent(name, pipe)
 
-    def look(
+    def probe(
         self,
         wanted: Iterable[Call],
         *,
         within_s: float,
         keep: Iterable[Call] = (),
         check: Iterable[Call] = (),
-    ) -> Look:
-        """Try every wanted call at the same time; ``keep`` some open, ``check`` those kept before."""
+    ) -> ProbeResult:
+        """Probe ``wanted`` calls in parallel; hold the connections of ``keep``, check those held before."""
         requests: dict[str, dict[str, Any]] = {}
         address = {host.name: host.address for host in self._lab.topology.hosts}
         by_key: dict[str, Call] = {}
@@ -104,7 +106,7 @@ class Prober:
         answers = self.ask({h: {"op": "connect", "within_s": within_s, **r} for h, r in requests.items()})
         new = {by_key[key]: state for answer in answers.values() for key, state in answer["new"].items()}
         held = {by_key[key]: state for answer in answers.values() for key, state in answer["held"].items()}
-        return Look(new, held)
+        return ProbeResult(new, held)
 
     def ask(self, requests: Mapping[str, Mapping[str, object]]) -> dict[str, dict[str, Any]]:
         """One request to each of several agents at the same time."""
@@ -113,7 +115,7 @@ class Prober:
             self._agents[host].ask(request)
         answers: dict[str, dict[str, Any]] = {}
         failed: LabError | None = None
-        for host in requests:  # all of them, lest an answer that was not fetched be taken for the next one
+        for host in requests:  # fetch all: an answer left behind would be taken for the next one
             try:
                 answers[host] = self._agents[host].answer()
             except LabError as error:
@@ -123,7 +125,7 @@ class Prober:
         return answers
 
     def release(self) -> None:
-        """Close every connection that was kept open."""
+        """Close all held connections."""
         running = [host for host in self._agents if not self._ended(host)]
         self.ask({host: {"op": "release"} for host in running})
 

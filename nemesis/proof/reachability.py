@@ -1,4 +1,4 @@
-"""The reachability matrix: which links to look at, and what each look must show while links are cut."""
+"""The reachability matrix: which calls to probe, and what the result must be while links are cut."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.lab.model import SERVICES, Host, Topology
 from nemesis.network.links import Link
 
 CLOSED_PORT = 7
-"""Stands for a host that listens nowhere: its kernel refuses, and a refusal is an answer too."""
+"""Probed on hosts without a listener: their kernel refuses the connection, and a refusal is an answer too."""
 
 _CALLED_BY = {
     "kafka": ("broker", "client"),
@@ -18,15 +18,15 @@ _CALLED_BY = {
     "zookeeper-peer": ("zookeeper",),
 }
 FRAGILE_PORTS = SERVICES["zookeeper-peer"]
-"""A ZooKeeper node reads from these blockingly and logs an error for each connection that says nothing: they
-are looked at half-open, and no connection is kept there."""
+"""A ZooKeeper node reads from these with blocking calls and logs an error for each silent connection, so they
+are probed half-open, and no connection is held there."""
 
 NEW_ALIVE = ("open", "refused")
 
 
 @dataclass(frozen=True, order=True)
 class Call:
-    """A connection attempt that is looked at: the matrix has one row per call."""
+    """A connection that ``caller`` opens to a port of ``callee``; the matrix has one row per call."""
 
     caller: str
     callee: str
@@ -37,19 +37,19 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Look:
-    """What one look at the matrix showed, per call: new connections, and held ones where there were any."""
+class ProbeResult:
+    """State of each call that was probed: of new connections, and of held ones where there are any."""
 
     new: Mapping[Call, str]
     held: Mapping[Call, str]
 
     def alive(self) -> set[Call]:
-        """Calls whose new connection got any answer."""
+        """Calls whose new connection received any answer."""
         return {call for call, state in self.new.items() if state in NEW_ALIVE}
 
 
 def calls(topology: Topology, named: Iterable[Link] = ()) -> tuple[Call, ...]:
-    """Every pair of hosts at least once, every service that one calls of the other, and ``named`` links."""
+    """Every pair of hosts at least once, every service that one calls on the other, and ``named`` links."""
     found: set[Call] = set()
     for caller in topology.hosts:
         for callee in topology.hosts:
@@ -63,7 +63,7 @@ def calls(topology: Topology, named: Iterable[Link] = ()) -> tuple[Call, ...]:
 
 
 def may_hold(call: Call, fragile: tuple[int, ...] = FRAGILE_PORTS) -> bool:
-    """A connection of this call may be kept open for a while without harm."""
+    """A connection of this call may be held open without harm."""
     return call.port not in (*fragile, CLOSED_PORT)
 
 
@@ -72,15 +72,15 @@ def blocked(links: Iterable[Link], call: Call) -> bool:
     return any(link.blocks(call.caller, call.callee, call.port) for link in links)
 
 
-def still_alive(look: Look, links: Iterable[Link], *, refused: bool = False) -> list[str]:
-    """Calls that ``links`` should have killed and did not, each as a phrase; empty when the cut bit.
+def still_alive(result: ProbeResult, links: Iterable[Link], *, refused: bool = False) -> list[str]:
+    """Calls that ``links`` should have killed but did not, each as a phrase; empty if the cut has its effect.
 
-    ``refused``: links were cut with a reset, so that silence is wrong where a reset must come.
+    With ``refused``, links were cut with a reset, so silence is wrong where a reset must come.
     """
     cut = tuple(links)
-    tried = {(call.caller, call.callee) for call in look.new}
+    tried = {(call.caller, call.callee) for call in result.new}
     problems = [f"{link} was never tried" for link in cut if (link.source, link.destination) not in tried]
-    for call, state in sorted(look.new.items()):
+    for call, state in sorted(result.new.items()):
         if not blocked(cut, call):
             continue
         direct = any((link.source, link.destination) == (call.caller, call.callee) for link in cut)
@@ -88,17 +88,17 @@ def still_alive(look: Look, links: Iterable[Link], *, refused: bool = False) -> 
             problems.append(f"{call} times out instead of being refused (is lo up there?)")
         elif state == "open" or (state == "refused" and not refused):
             problems.append(f"{call} still answers ({state})")
-    for call, state in sorted(look.held.items()):
+    for call, state in sorted(result.held.items()):
         if blocked(cut, call) and state == "alive":
             problems.append(f"the connection {call} that stood before the cut still carries data")
     return problems
 
 
-def wrongly_dead(before: set[Call], look: Look, links: Iterable[Link]) -> list[Call]:
+def wrongly_dead(before: set[Call], result: ProbeResult, links: Iterable[Link]) -> list[Call]:
     """Calls that lived before, are cut by none of ``links``, and get no answer now."""
     cut = tuple(links)
-    alive = look.alive()
-    return sorted(call for call in before & look.new.keys() if call not in alive and not blocked(cut, call))
+    alive = result.alive()
+    return sorted(call for call in before & result.new.keys() if call not in alive and not blocked(cut, call))
 
 
 def _calls(caller: Host, port: int) -> bool:

@@ -1,4 +1,4 @@
-"""What a host's own disk offers: mounting, losing its power, being full."""
+"""The protocol of a host's own disk: it can be mounted, lose its power, and be full."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import subprocess
 from pathlib import Path
 from typing import Literal, Protocol
 
-from harness.errors import LabError
+from harness import tools
+from harness.errors import LabError, UnfitError
+from harness.lab.docker.mounts import mount_points
 
 DiskKind = Literal["fuse", "ext4", "xfs"]
 
@@ -16,6 +18,8 @@ class Disk(Protocol):
 
     kind: DiskKind
     mount: Path
+    powered: bool
+    """False from `cut` to `reattach`, while nothing on it can be read."""
 
     def attach(self) -> None:
         """Make it if need be, and mount it."""
@@ -33,17 +37,31 @@ class Disk(Protocol):
         """There is room again. Safe to call twice."""
 
     def detach(self) -> None:
-        """Unmount, and remove what is behind it. Safe to call twice."""
+        """Unmount, and remove what is behind it; with the power on or off. Safe to call twice."""
 
 
-def copy_tree(source: Path, target: Path) -> None:
-    """Copy a folder; index files are sparse and stay so."""
+def copy(source: Path, target: Path) -> None:
+    """Copy a folder or a file; what is sparse stays so."""
     run("cp", "-a", "--sparse=always", str(source), str(target))
 
 
+def mounted(mount: Path) -> bool:
+    """Whether something is mounted there; asks the kernel's table, for a dead disk answers nothing."""
+    table = Path("/proc/self/mountinfo").read_text()
+    return mount.parent.resolve() / mount.name in mount_points(table)
+
+
 def run(*argv: str) -> str:
-    """Run a command as the harness; returns what it printed. Raises LabError with what it said."""
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    """Run a command as the harness; returns what it printed.
+
+    Raises LabError with the first line of its error output (all of it in the detail), and UnfitError where
+    the program is not installed.
+    """
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise UnfitError(f"{tools.not_installed(argv[0])}.") from None
     if done.returncode != 0:
-        raise LabError(f"`{' '.join(argv)}` failed: {done.stderr.strip() or done.returncode}")
+        message = done.stderr.strip() or f"exit status {done.returncode}"
+        raise LabError(f"`{' '.join(argv)}` failed: {message.splitlines()[0]}", detail=message)
     return done.stdout

@@ -6,15 +6,18 @@ A disk is mounted before the broker's first start at `<host>/disk`, and `<host>/
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from harness.errors import LabError, UnfitError, UsageError
+from harness import tools
+from harness.errors import AckedError, LabError, UnfitError, UsageError
 from harness.lab.model import Lab
-from nemesis.storage.disk import Disk, DiskKind, copy_tree
+from nemesis.storage.disk import Disk, DiskKind, copy
 from nemesis.storage.fuse import FuseDisk
 from nemesis.storage.loop import MKFS, LoopDisk
+
+KINDS: tuple[DiskKind, ...] = ("fuse", "ext4", "xfs")
+"""Best first. `fuse` loses the same bytes however long one waits; a real disk writes back after a while."""
 
 
 class Disks:
@@ -41,7 +44,7 @@ class Disks:
         data = folder / "data"
         if data.exists():
             raise UsageError(f"{data} exists already: make the disk of {host} before its first start.")
-        disk = self._attach(host, folder / "disk", (kind,) if kind else fitting_kinds())
+        disk = self._attach(host, folder / "disk", (kind,) if kind else KINDS)
         if self._lab.execute(host, ("mountpoint", "-q", self._lab.inside(host, disk.mount))).status != 0:
             disk.detach()
             disk.mount.rmdir()
@@ -59,18 +62,18 @@ class Disks:
     def _attach(self, host: str, mount: Path, kinds: Sequence[DiskKind]) -> Disk:
         reasons = []
         for kind in kinds:
-            disk = make_disk(kind, mount)
-            try:
-                disk.attach()
-            except (LabError, UnfitError) as error:
-                reasons.append(error.message)
-                disk.detach()
-            else:
-                return disk
-        raise UnfitError(
-            f"No disk whose power can be cut works here for {host}: open /dev/fuse (mode 0666) and install "
-            f"libfuse3-3, or run as root with loop devices and mkfs.ext4. {' '.join(reasons)}".rstrip()
-        )
+            reason = misfit(kind)
+            if not reason:
+                disk = make_disk(kind, mount)
+                try:
+                    disk.attach()
+                except (LabError, UnfitError) as error:
+                    reason = error.message.rstrip(".")
+                    disk.detach()
+                else:
+                    return disk
+            reasons.append(f"{kind}: {reason}")
+        raise UnfitError(f"{host} gets no disk whose power can be cut: {'; '.join(reasons)}.")
 
     def make_where_possible(self, hosts: Iterable[str]) -> dict[str, str]:
         """`make` for several hosts; returns why it was not possible, by host (their cuts are emulated)."""
@@ -87,39 +90,47 @@ class Disks:
         return self._disks.get(host)
 
     def close(self) -> None:
-        """Leave plain copies of the data behind, and unmount everything."""
+        """Leave plain copies of the data behind, and unmount everything.
+
+        Where a run broke off during a power cut, the power comes back first.
+        """
+        failed: AckedError | None = None
         for host, disk in self._disks.items():
-            data = self._lab.data_dir(host) / "data"
-            if data.is_symlink() and disk.mount.is_mount():
-                data.unlink()
-                copy_tree(disk.mount / "d", data)
-            disk.detach()
-            disk.mount.rmdir()
+            try:
+                self._close(self._lab.data_dir(host) / "data", disk)
+            except AckedError as error:
+                failed = failed or error
         self._disks.clear()
         self._lab.down()  # again: what it could not unmount while disks were in it, it can now
+        if failed is not None:
+            raise failed
+
+    def _close(self, data: Path, disk: Disk) -> None:
+        try:
+            if not disk.powered:
+                disk.reattach()
+            kept = data.with_name("data.kept")
+            copy(disk.mount / "d", kept)
+            data.unlink()
+            kept.rename(data)
+        finally:
+            disk.detach()
+            disk.mount.rmdir()
 
 
-def fitting_kinds() -> tuple[DiskKind, ...]:
-    """The kinds of disk that this machine seems to allow, best first.
+def misfit(kind: DiskKind) -> str:
+    """Why this machine cannot have a disk of ``kind``, without a full stop; empty where it seems to.
 
-    `fuse` comes first: unlike a real disk it loses the same bytes however long one waits.
+    Whether the kernel has the file system is left to mounting it, which loads the module where need be.
     """
-    found: list[DiskKind] = []
-    if os.access("/dev/fuse", os.R_OK | os.W_OK) and _has_libfuse():
-        found.append("fuse")
-    if os.access("/dev/loop-control", os.R_OK | os.W_OK):
-        found += [kind for kind in ("ext4", "xfs") if shutil.which(MKFS[kind][0])]
-    return tuple(found)
+    if kind == "fuse":
+        device, missing = "/dev/fuse", tools.missing("libfuse", "umount")
+    else:
+        device, missing = "/dev/loop-control", tools.missing(MKFS[kind][0], "mount", "umount")
+    closed = "" if os.access(device, os.R_OK | os.W_OK) else f"{device} cannot be opened"
+    return "; ".join(reason for reason in (closed, missing) if reason)
 
 
 def make_disk(kind: DiskKind, mount: Path) -> Disk:
     """A disk of this kind, not attached yet."""
     return FuseDisk(mount) if kind == "fuse" else LoopDisk(kind, mount)
-
-
-def _has_libfuse() -> bool:
-    try:
-        import mfusepy  # noqa: F401, PLC0415 - loads the C library
-    except (ImportError, OSError):
-        return False
-    return True

@@ -1,4 +1,4 @@
-"""Faults of storage, as a scenario calls for them."""
+"""Faults of storage, as a scenario asks for them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import InvalidRunError, UnfitError, UsageError
+from harness.kafka.model import TopicPartition
 from harness.lab.model import Host
 from nemesis.fault import Action, Evidence, Injection
 from nemesis.processes.killing import Restart
-from nemesis.roster import Roster
+from nemesis.registry import FaultRegistry
 from nemesis.storage import logs
 from nemesis.storage.disk import Disk
 from nemesis.storage.disks import Disks
-from nemesis.storage.logs import TopicPartition
 from nemesis.storage.power import FullDisk, PowerCut
 
 How = Literal["best", "real", "emulated"]
@@ -23,9 +23,9 @@ How = Literal["best", "real", "emulated"]
 class Storage:
     """Power cuts, wiped and damaged replicas, full disks."""
 
-    def __init__(self, roster: Roster, disks: Disks | None) -> None:
-        """Reached as `Nemesis.storage`; ``disks`` are those that were made before the cluster booted."""
-        self._roster = roster
+    def __init__(self, registry: FaultRegistry, disks: Disks | None) -> None:
+        """Reached as `Nemesis.storage`; ``disks`` are those that were created before the cluster booted."""
+        self._registry = registry
         self._disks = disks
 
     def power_cut(
@@ -35,23 +35,25 @@ class Storage:
         how: How = "best",
         flushed: Mapping[TopicPartition, int] | None = None,
     ) -> Injection:
-        """Brokers lose their power at the same moment, at once: killed, and un-fsynced data is lost.
+        """Cut the power of brokers now, all at the same moment: they are killed, and un-fsynced data is lost.
 
-        `real` needs a disk made before the boot (`Disks.make`). `emulated` cuts the logs back to what the
-        brokers had flushed (or to ``flushed``), and the fault is named an emulation: all of it where they
-        flush each message, else what their recovery points say. `best` is `real` where there is a disk.
-        Healed as `Nemesis.kill` is.
+        `real` needs a disk that was created before the boot (`Disks.make`). `emulated` truncates the logs to
+        what the brokers had flushed (or to ``flushed``), and the fault's name says so: brokers that flush
+        each message lose nothing, others what lies above their recovery points. `best` is `real` if there is
+        a disk. Healed as `Nemesis.kill` is.
         """
-        hosts = self._roster.running(patterns)
-        ended = self._roster.ended(hosts, "kill", restart)
+        hosts = self._registry.running(patterns)
+        ended = self._registry.process_end(hosts, "kill", restart)
         fault = PowerCut(ended, self._plan(hosts, how), flushed)
-        return self._roster.add(fault).inject()
+        return self._registry.add(fault).inject()
 
     def wipe(self, host: str, topic: str, partition: int = 0) -> Injection:
-        """Remove one replica's folder of a broker that does not run, at once and for good."""
+        """Remove the folder of one replica now, for good; its broker must not run."""
         name = f"wipe {topic}/{partition} on {host}"
-        if self._roster.lab.alive(host):
-            raise UsageError(f"{name!r}: kill or stop {host} first; a running broker keeps its files open.")
+        if self._registry.lab.alive(host):
+            raise UsageError(
+                f"{name!r}: kill or stop {host} first, because a running broker keeps its files open."
+            )
         folder = logs.replica_folder(self._data(host), topic, partition)
         lost: list[int] = []
 
@@ -63,10 +65,18 @@ class Storage:
         def act() -> None:
             lost.append(logs.wipe(folder))
 
-        return self._roster.add(Action(name, "storage", [f"{host}:{folder.name}"], act, verify)).inject()
+        fault = Action(
+            name,
+            kind="storage",
+            mechanism="wipe",
+            targets={"hosts": [host], "partitions": [f"{topic}/{partition}"]},
+            act=act,
+            verify=verify,
+        )
+        return self._registry.add(fault).inject()
 
     def corrupt(self, host: str, topic: str, offset: int, partition: int = 0) -> Injection:
-        """Flip a byte in the batch that holds ``offset``, at once; the broker may run."""
+        """Flip a byte in the batch that holds ``offset`` now; the broker may run."""
         name = f"corrupt offset {offset} of {topic}/{partition} on {host}"
         folder = logs.replica_folder(self._data(host), topic, partition)
         where: list[str] = []
@@ -80,17 +90,25 @@ class Storage:
                 raise InvalidRunError(f"The checksum at offset {offset} in {folder} still holds.")
             return {"where": where}
 
-        return self._roster.add(Action(name, "storage", [f"{host}:{folder.name}"], act, verify)).inject()
+        fault = Action(
+            name,
+            kind="storage",
+            mechanism="damage",
+            targets={"hosts": [host], "partitions": [f"{topic}/{partition}"], "offset": offset},
+            act=act,
+            verify=verify,
+        )
+        return self._registry.add(fault).inject()
 
     def fill_disk(self, host: str) -> Injection:
-        """No byte can be added to the host's disk until healed; it must have a disk of its own."""
+        """Fill the host's disk until healed; the host must have a disk of its own."""
         disk = self._disk(host)
         if disk is None:
             raise UnfitError(
                 f"The disk of {host} cannot be filled: it is this machine's own; make it one with "
                 f"`Disks.make` before the boot."
             )
-        return self._roster.add(FullDisk(host, disk))
+        return self._registry.add(FullDisk(host, disk))
 
     def _plan(self, hosts: Sequence[Host], how: How) -> dict[str, tuple[Path, Disk | None]]:
         plan = {}
@@ -108,4 +126,4 @@ class Storage:
         return self._disks.get(host) if self._disks is not None else None
 
     def _data(self, host: str) -> Path:
-        return self._roster.lab.data_dir(host) / "data"
+        return self._registry.lab.data_dir(host) / "data"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.errors import UnfitError
 from harness.waiting import wait_until
-from nemesis.storage.disk import DiskKind, copy_tree, run
+from nemesis.storage.disk import DiskKind, copy, mounted, run
 
 _MOUNT_WITHIN_S = 10.0
 
@@ -25,6 +25,7 @@ class FuseDisk:
         self._cache, self._durable = mount.with_suffix(".cache"), mount.with_suffix(".durable")
         self._log, self._full = mount.with_suffix(".log"), mount.with_suffix(".full")
         self._daemon: subprocess.Popen[bytes] | None = None
+        self.powered = True
 
     def attach(self) -> None:
         """Start the daemon and wait for the mount."""
@@ -53,13 +54,16 @@ class FuseDisk:
             self._daemon.kill()
             self._daemon.wait()
             self._daemon = None
+            self.powered = False
 
     def reattach(self) -> None:
         """Forget the cache and serve what was durable."""
-        run("umount", "-l", str(self.mount))
-        shutil.rmtree(self._cache)
-        copy_tree(self._durable, self._cache)
+        if mounted(self.mount):
+            run("umount", "-l", str(self.mount))
+        shutil.rmtree(self._cache, ignore_errors=True)
+        copy(self._durable, self._cache)
         self.attach()
+        self.powered = True
 
     def fill(self) -> None:
         """Tell the daemon to refuse whatever makes a file longer."""
@@ -71,8 +75,9 @@ class FuseDisk:
 
     def detach(self) -> None:
         """Unmount, end the daemon and remove both trees."""
-        if self._daemon is not None and self._daemon.poll() is None:
+        if mounted(self.mount):
             run("umount", "-l", str(self.mount))
+        if self._daemon is not None:
             self._daemon.kill()
             self._daemon.wait()
         self._daemon = None
@@ -82,5 +87,5 @@ class FuseDisk:
 
     def _check_daemon(self) -> None:
         if self._daemon is None or self._daemon.poll() is not None:
-            said = self._log.read_text().strip().splitlines() or ["no reason given"]
-            raise UnfitError(f"The volatile disk could not be mounted at {self.mount}: {said[-1]}")
+            lines = self._log.read_text().strip().splitlines() or ["no reason given"]
+            raise UnfitError(f"The volatile disk could not be mounted at {self.mount}: {lines[-1]}")

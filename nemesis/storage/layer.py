@@ -2,9 +2,9 @@
 
 `python -m nemesis.storage.layer CACHE DURABLE MOUNT FULL`. Everything written goes to a file below CACHE,
 which stands for the page cache; fsync copies what is dirty to its twin below DURABLE, which stands for the
-disk. Names, sizes set by truncate and permissions are durable at once, like a journal that commits at once:
-the harshest honest model, because no write-back ever saves unsynced bytes, however long one waits. While
-the file FULL exists, no file can grow.
+disk. Names, sizes set by truncate, and permissions are durable at once, as with a journal that commits at
+once. This is the harshest realistic model: no write-back ever saves unsynced bytes, however long one waits.
+While the file FULL exists, no file can grow.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STATFS = ("f_bavail", "f_bfree", "f_blocks", "f_bsize", "f_favail", "f_ffree", 
 
 
 class Dirty:
-    """Which bytes of each file (by inode of its cached twin) are not on the disk yet."""
+    """The bytes of each file, by inode of its cached twin, that are not on the disk yet."""
 
     def __init__(self) -> None:
         self._ranges: dict[int, list[tuple[int, int]]] = {}
@@ -41,13 +41,13 @@ class Dirty:
                 ranges.append((start, end))
 
     def take(self, inode: int) -> list[tuple[int, int]]:
-        """All dirty ranges of a file, which count as clean from now on."""
+        """Return all dirty ranges of a file, and mark them as clean."""
         with self._lock:
             return self._ranges.pop(inode, [])
 
 
 class Layer(Operations):  # type: ignore[misc]
-    """Two trees of equal names: what readers see, and what survives."""
+    """Two trees with the same names: what readers see, and what survives."""
 
     use_ns = True
 
@@ -139,13 +139,13 @@ class Layer(Operations):  # type: ignore[misc]
 
 
 def _end_with_starter() -> None:
-    """Unmounting is not enough to end us: another mount namespace may hold a copy of the mount."""
+    """Exit with the parent process: another mount namespace may hold a copy of the mount after an unmount."""
     sys.stdin.buffer.read()
     os._exit(0)
 
 
 def main() -> None:
-    """Serve until the mount goes away, or whoever started us is gone, or the process is killed."""
+    """Serve until the file system is unmounted, the parent process has ended, or this process is killed."""
     cache, durable, mount, full = sys.argv[1:5]
     threading.Thread(target=_end_with_starter, daemon=True).start()
     FUSE(Layer(cache, durable, Path(full)), mount, foreground=True, fsname="acked", default_permissions=True)

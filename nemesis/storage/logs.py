@@ -1,4 +1,4 @@
-"""Files of replicas: wiped, damaged, or cut back to what was flushed; nothing but file work."""
+"""Files of replicas: wipes and damages them, and truncates them to what was flushed; file work only."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 from harness.errors import InvalidRunError, UsageError
 from harness.kafka.batches import parse
+from harness.kafka.model import TopicPartition
 from harness.kafka.segments import checkpoint_lines, segments
 
-TopicPartition = tuple[str, int]
 _FLUSH_INTERVAL = "log.flush.interval.messages"
 
 
 def replica_folder(data: Path, topic: str, partition: int) -> Path:
     """Folder of one replica. Raises UsageError when this broker has none."""
-    folder = data / f"{topic}-{partition}"
+    folder = data / TopicPartition(topic, partition).folder
     if not folder.is_dir():
         there = ", ".join(sorted(path.name for path in data.glob("*-[0-9]*"))) or "none"
         raise UsageError(f"There is no replica of {topic}/{partition} in {data}; there are: {there}.")
@@ -29,20 +29,20 @@ def replicas(data: Path) -> dict[TopicPartition, Path]:
     for folder in sorted(data.glob("*-[0-9]*")):
         topic, _, number = folder.name.rpartition("-")
         if folder.is_dir() and number.isdigit():
-            found[topic, int(number)] = folder
+            found[TopicPartition(topic, int(number))] = folder
     return found
 
 
 def log_bytes(data: Path) -> dict[str, int]:
-    """Bytes of whole batches per replica: what Kafka would find there."""
+    """Bytes of complete batches per replica, by `topic/partition`: what Kafka would find there."""
     return {
-        f"{topic}/{partition}": sum(parse(file.read_bytes()).consumed_bytes for file in segments(folder))
-        for (topic, partition), folder in replicas(data).items()
+        str(key): sum(parse(file.read_bytes()).consumed_bytes for file in segments(folder))
+        for key, folder in replicas(data).items()
     }
 
 
 def wipe(folder: Path) -> int:
-    """Remove a replica's folder with all its files; returns how many bytes of log went with it."""
+    """Remove a replica's folder with all its files; returns the bytes of log that it held."""
     size_bytes = sum(file.stat().st_size for file in segments(folder))
     shutil.rmtree(folder)
     return size_bytes
@@ -66,7 +66,7 @@ def corrupt(folder: Path, offset: int) -> tuple[Path, int]:
 
 
 def intact(folder: Path, offset: int) -> bool:
-    """The batch that holds ``offset`` has the checksum that it claims."""
+    """Whether the checksum of the batch that holds ``offset`` is right."""
     for file in segments(folder):
         for batch in parse(file.read_bytes()).batches:
             if batch.offset <= offset < batch.next_offset:
@@ -74,23 +74,20 @@ def intact(folder: Path, offset: int) -> bool:
     return False
 
 
-def cut_to_flushed(data: Path, flushed: Mapping[TopicPartition, int] | None = None) -> dict[str, int]:
-    """Cut every log back to the batch before its flushed offset; returns bytes lost per replica.
+def truncate_to_flushed(data: Path, flushed: Mapping[TopicPartition, int] | None = None) -> dict[str, int]:
+    """Truncate every log to the last batch below its flushed offset; returns the bytes lost per replica.
 
-    ``flushed`` gives the offset up to which a log is on the disk; without it, the broker's own
-    `recovery-point-offset-checkpoint` does, and a replica that it does not name loses all.
+    ``flushed`` maps partitions to the offset up to which the log is on the disk. By default the broker's
+    `recovery-point-offset-checkpoint` states it; a replica that is not listed there loses everything.
     """
     known = dict(flushed) if flushed is not None else recovery_points(data)
-    return {
-        f"{topic}/{partition}": _cut(folder, known.get((topic, partition), 0))
-        for (topic, partition), folder in replicas(data).items()
-    }
+    return {str(key): _truncate(folder, known.get(key, 0)) for key, folder in replicas(data).items()}
 
 
 def flushes_every_message(properties: Path) -> bool:
-    """The broker's configuration file asks for a flush after each message: nothing is ever unflushed.
+    """Whether the broker's configuration asks for a flush after each message.
 
-    Its recovery points do not tell: Kafka writes them first 30 s after the start.
+    Its recovery points do not show that: Kafka first writes them 30 s after the start.
     """
     if not properties.exists():
         return False
@@ -99,12 +96,12 @@ def flushes_every_message(properties: Path) -> bool:
 
 
 def recovery_points(data: Path) -> dict[TopicPartition, int]:
-    """Offsets below which the broker knows its logs to be flushed."""
+    """Offsets below which the broker knows that its logs are flushed."""
     entries = checkpoint_lines(data / "recovery-point-offset-checkpoint")
-    return {(entry[0], int(entry[1])): int(entry[2]) for entry in entries if len(entry) == 3}
+    return {TopicPartition(entry[0], int(entry[1])): int(entry[2]) for entry in entries if len(entry) == 3}
 
 
-def _cut(folder: Path, offset: int) -> int:
+def _truncate(folder: Path, offset: int) -> int:
     lost = 0
     for number, file in enumerate(segments(folder)):
         data = file.read_bytes()

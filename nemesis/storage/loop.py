@@ -1,4 +1,8 @@
-"""A disk in a file: ext4 or xfs on a loop device, cut by the kernel's shutdown ioctl. Root only."""
+"""A disk in a file: ext4 or xfs on a loop device, cut by the kernel's shutdown ioctl. Root only.
+
+After a cut, a copy of the file is mounted. A mount namespace that somebody made meanwhile keeps the dead file
+system and its loop device until it ends; mounting the same file again would give the dead one back.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +14,18 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import UnfitError
-from harness.waiting import wait_until
-from nemesis.storage.disk import DiskKind, run
+from nemesis.storage.disk import DiskKind, copy, mounted, run
 
 _IMAGE_MB = {"ext4": 256, "xfs": 320}
 MKFS = {
     "ext4": ("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"),
     "xfs": ("mkfs.xfs", "-q", "-f"),
 }
+_OPTIONS = {"ext4": "loop,noatime", "xfs": "loop,noatime,nouuid"}
+"""`nouuid`: xfs refuses a copy of a file system that is still mounted somewhere."""
 _SHUTDOWN_IOCTL = 0x8004587D
 _NO_LOG_FLUSH = 2
 _BALLAST = ".ballast"
-_FREE_WITHIN_S = 15.0
 
 
 class LoopDisk:
@@ -31,6 +35,7 @@ class LoopDisk:
         """The file lies beside ``mount``."""
         self.kind: DiskKind = kind
         self.mount = mount
+        self.powered = True
         self._image = mount.with_suffix(".image")
 
     def attach(self) -> None:
@@ -50,20 +55,17 @@ class LoopDisk:
             raise UnfitError(f"The kernel cannot cut the power of {self.kind} ({error.strerror}).") from error
         finally:
             os.close(folder)
+        self.powered = False
 
     def reattach(self) -> None:
-        """Unmount and mount: the journal is replayed as after a real power cut."""
-        run("umount", str(self.mount))
-        # A mount namespace that was made meanwhile may hold the dead file system for a moment, and mounting
-        # would give it back.
-        wait_until(
-            lambda: run("losetup", "--associated", str(self._image)),
-            accept=lambda devices: not devices,
-            within_s=_FREE_WITHIN_S,
-            awaiting=f"the loop device of {self._image} to be let go of",
-            poll_s=0.01,
-        )
+        """Mount what was written before the cut: the journal is replayed as after a real power cut."""
+        if mounted(self.mount):
+            run("umount", str(self.mount))
+        survived = self._image.with_suffix(".survived")
+        copy(self._image, survived)
+        survived.replace(self._image)
         self._mount()
+        self.powered = True
 
     def fill(self) -> None:
         """A ballast file takes every free block."""
@@ -83,9 +85,9 @@ class LoopDisk:
 
     def detach(self) -> None:
         """Unmount, and remove the file."""
-        if self.mount.is_mount():
+        if mounted(self.mount):
             run("umount", str(self.mount))
         self._image.unlink(missing_ok=True)
 
     def _mount(self) -> None:
-        run("mount", "-t", self.kind, "-o", "loop,noatime", str(self._image), str(self.mount))
+        run("mount", "-t", self.kind, "-o", _OPTIONS[self.kind], str(self._image), str(self.mount))

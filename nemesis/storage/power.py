@@ -1,4 +1,4 @@
-"""Brokers that lose their power, and disks without a free byte."""
+"""Power cuts of brokers, and full disks."""
 
 from __future__ import annotations
 
@@ -6,49 +6,51 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.errors import InvalidRunError
-from nemesis.fault import Evidence, Kind
-from nemesis.processes.killing import Ended
+from harness.kafka.model import TopicPartition
+from nemesis.fault import Evidence, Kind, Targets
+from nemesis.processes.killing import ProcessEnd
 from nemesis.storage import logs
 from nemesis.storage.disk import Disk
-from nemesis.storage.logs import TopicPartition
 
 
 class PowerCut:
-    """All hosts are killed and all disks cut before anything else happens."""
+    """Brokers that lose power: all processes are killed and all disks cut before anything else happens."""
 
     kind: Kind = "storage"
+    mechanism = "power_cut"
     ends_processes = True
 
     def __init__(
         self,
-        ended: Ended,
+        process_end: ProcessEnd,
         plan: Mapping[str, tuple[Path, Disk | None]],
         flushed: Mapping[TopicPartition, int] | None,
     ) -> None:
-        """``plan``: data folder and disk of each host; no disk means emulation."""
+        """``plan`` maps each host to its data folder and its disk; without a disk, the cut is emulated."""
         hosts = ", ".join(plan)
         emulated = any(disk is None for _, disk in plan.values())
         self.name = f"power cut {hosts}" + (" (emulated)" if emulated else "")
-        self._ended, self._plan, self._flushed = ended, plan, flushed
+        self._process_end, self._plan, self._flushed = process_end, plan, flushed
         self._found: dict[str, dict[str, object]] = {}
 
     @property
     def undoable(self) -> bool:
         """As for a kill."""
-        return self._ended.undoable
+        return self._process_end.undoable
 
-    def targets(self) -> object:
-        """Hosts, and how each one's power is cut."""
-        return {host: disk.kind if disk else "emulation" for host, (_, disk) in self._plan.items()}
+    def targets(self) -> Targets:
+        """The hosts, and how each one's power is cut."""
+        disks = {host: disk.kind if disk else "emulation" for host, (_, disk) in self._plan.items()}
+        return {"hosts": list(disks), "disks": disks}
 
     def inject(self) -> None:
-        """SIGKILL all, cut all disks, wait for all; then the power is back, and what survived is mounted."""
+        """SIGKILL all, cut all disks, wait for all; then restore the power and mount what has survived."""
         before = {host: logs.log_bytes(data) for host, (data, _) in self._plan.items()}
-        self._ended.strike()
+        self._process_end.send_signals()
         for _, disk in self._plan.values():
             if disk is not None:
                 disk.cut()
-        self._ended.await_end()
+        self._process_end.wait_for_exit()
         for host, (data, disk) in self._plan.items():
             if disk is None:
                 self._emulate(data)
@@ -63,34 +65,35 @@ class PowerCut:
             }
 
     def verify(self) -> Evidence:
-        """The processes died of the kill, and each disk refused to be used in between."""
-        return {**self._ended.verify(), "disks": self._found}
+        """The processes died of SIGKILL, and each disk was unusable in between."""
+        return {**self._process_end.verify(), "disks": self._found}
 
     def heal(self) -> None:
-        """Start the processes again, where a way was given."""
-        self._ended.heal()
+        """Start the processes again, if a way was given."""
+        self._process_end.heal()
 
     def verify_healed(self) -> Evidence:
         """All of them run again."""
-        return self._ended.verify_healed()
+        return self._process_end.verify_healed()
 
     def _emulate(self, data: Path) -> None:
         if self._flushed is None and logs.flushes_every_message(data.parent / "server.properties"):
             return
-        logs.cut_to_flushed(data, self._flushed)
+        logs.truncate_to_flushed(data, self._flushed)
 
     def _check_dead(self, host: str, disk: Disk) -> None:
         try:
             (disk.mount / "after-the-power-cut").write_bytes(b"!")
         except OSError:
             return
-        raise InvalidRunError(f"{self.name!r} did not bite: the disk of {host} can still be written to.")
+        raise InvalidRunError(f"{self.name!r} had no effect: the disk of {host} can still be written to.")
 
 
 class FullDisk:
-    """A disk without a free byte."""
+    """A disk on which no file can grow."""
 
     kind: Kind = "storage"
+    mechanism = "disk_full"
     undoable = True
     ends_processes = False
 
@@ -99,30 +102,30 @@ class FullDisk:
         self.name = f"fill the disk of {host}"
         self._host, self._disk = host, disk
 
-    def targets(self) -> object:
-        """The host and its kind of disk."""
-        return {self._host: self._disk.kind}
+    def targets(self) -> Targets:
+        """The host, and its kind of disk."""
+        return {"hosts": [self._host], "disks": {self._host: self._disk.kind}}
 
     def inject(self) -> None:
-        """Take all the room there is."""
+        """Fill the disk."""
         self._disk.fill()
 
     def verify(self) -> Evidence:
         """Writing fails."""
-        said = self._try()
-        if not said:
-            raise InvalidRunError(f"{self.name!r} did not bite: a file can still be written there.")
-        return {"write": said}
+        problem = self._try()
+        if not problem:
+            raise InvalidRunError(f"{self.name!r} had no effect: a file can still be written there.")
+        return {"write": problem}
 
     def heal(self) -> None:
-        """Give the room back."""
+        """Free the space."""
         self._disk.free()
 
     def verify_healed(self) -> Evidence:
         """Writing works."""
-        said = self._try()
-        if said:
-            raise InvalidRunError(f"The disk of {self._host} still refuses to be written to: {said}.")
+        problem = self._try()
+        if problem:
+            raise InvalidRunError(f"The disk of {self._host} still cannot be written to: {problem}.")
         return {"write": "ok"}
 
     def _try(self) -> str:

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 from checkers.claims.builders import (
-    by,
-    condition,
-    controller,
-    logged,
-    mark,
-    none_lost,
+    both,
+    broker,
+    controller_changes,
+    controller_is,
+    controller_stays,
+    messages,
     noted,
-    outcomes,
-    rise,
-    state,
-    unacknowledged,
-    unchanged,
+    opposite,
+    partition,
 )
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Scenario, Setup, Topic
-from scenarios.steps import pins, seed, settle, try_create_topic, wait_for_controller
+from harness.scenario import Claim, Scenario
+from scenarios.steps import pins, read_in_vain, seed, settle, try_create_topic, wait_for_controller
 
 TOPIC = "t"
-CONTROLLER_VIEW = (
-    "(SELECT max_by(controller, ns) FROM views WHERE source = '{broker}' AND subject = 'controller' "
-    "AND controller IS NOT NULL AND ns <= {until})"
-)
+BY_OLD, BY_NEW = "made-by-old", "made-by-new"
 
 
 def body(stage: Stage) -> None:
-    """Isolate az3 with the controller in it, write and create topics on both sides, heal."""
+    """Isolate az3 with the controller in it; write, read and create topics on both sides; heal."""
     seed(stage, TOPIC)
     patient = stage.writer("az1", "az1-patient", "broker1", acks=-1, request_timeout_s=20)
     cut_off = stage.writer(
@@ -43,102 +39,130 @@ def body(stage: Stage) -> None:
         for sent in waiting:
             sent.result(timeout=30)
         stage.writer("az2", "az2-later", "broker1", acks=-1).must_send(TOPIC, "p")
-        try_create_topic(stage, "broker3", "made-by-old", (1, 2), "create-by-old")
-        try_create_topic(stage, f"broker{new}", "made-by-new", (1, 2), "create-by-new")
-        stage.mark("before-heal")
+        stage.read("az2", TOPIC, "broker1")
+        read_in_vain(stage, "az3", TOPIC, mark="read-in-az3")
+        try_create_topic(stage, "broker3", BY_OLD, (1, 2), "create-by-old")
+        try_create_topic(stage, f"broker{new}", BY_NEW, (1, 2), "create-by-new")
+        stage.wait_for_leader(BY_NEW, not_on="broker3")
+        stage.mark("before-heal", "the last moment of the cut")
 
     stage.mark("healed", "the links are back")
     settle(stage)
 
 
-def _view(broker: int, until: str) -> str:
-    return CONTROLLER_VIEW.format(broker=f"broker{broker}", until=mark(until))
-
-
+T, MADE_BY_OLD, MADE_BY_NEW = partition(TOPIC), partition(BY_OLD), partition(BY_NEW)
+_OTHERS = messages(("az1-patient", "az2-later"))
 CLAIMS = (
     Claim(
         name="new-controller",
         section="000 §4.1",
+        quote="broker-2（原 controller）从 zk 集群断开，broker-0 和 broker-1 重新竞选 controller",
         says="broker-2 is disconnected from ZooKeeper; broker-0 and broker-1 compete to be controller.",
-        holds=condition(
-            f"{controller(until=mark('succession'))} IN (1, 2)",
-            f"concat('controller broker', {controller(until=mark('succession'))}, ', ', "
-            f"round(({mark('succession')} - {mark('cut')}) / 1e9, 1), ' s after the cut')",
+        holds=both(
+            controller_changes(since="seeded", until="succession"), controller_is(1, 2, at="succession")
         ),
     ),
     Claim(
         name="two-controllers",
         section="000 §4.1",
+        quote="而 broker-2 也认为自己是 controller，出现 controller 双主",
         says="broker-2 takes itself for the controller as well: there are two.",
-        holds=condition(
-            f"{_view(3, 'before-heal')} = 3 AND {_view(1, 'before-heal')} IN (1, 2)",
-            f"concat('broker3 names broker', {_view(3, 'before-heal')}, ', broker1 names broker', "
-            f"{_view(1, 'before-heal')})",
+        holds=both(
+            broker(3).names_controller(3, at="before-heal"),
+            broker(1).names_controller(1, 2, at="before-heal"),
         ),
+    ),
+    Claim(
+        name="az3-metadata-stale",
+        section="000 §4.1",
+        quote="因连不上 zk，metadata 无法更新",
+        says="As it cannot reach ZooKeeper, the metadata in az3 are not updated.",
+        holds=broker(3).believes(T, leader=1, isr=(1, 2, 3), at="before-heal"),
     ),
     Claim(
         name="az3-cannot-produce",
         section="000 §4.1",
-        says="Clients in az3 cannot produce or consume.",
-        holds=unacknowledged(by("az3-cut-off")),
+        quote="az3 内的客户端无法生产消费",
+        says="Clients in az3 cannot produce.",
+        holds=messages("az3-cut-off").not_acknowledged(),
+    ),
+    Claim(
+        name="az3-cannot-consume",
+        section="000 §4.1",
+        quote="az3 内的客户端无法生产消费",
+        says="Clients in az3 cannot consume, while those elsewhere can.",
+        holds=both(
+            noted("read-in-az3", "0 records%"), _OTHERS.consumed(since="cut", until="before-heal", at_least=2)
+        ),
     ),
     Claim(
         name="others-produce",
         section="000 §4.1",
+        quote="az1/2 内的客户端可以正常生产消费",
         says="Clients in az1 and az2 can produce and consume normally.",
-        holds=outcomes("writer_name IN ('az1-patient', 'az2-later')", "ok", at_least=2),
+        holds=both(
+            _OTHERS.acknowledged(at_least=2), _OTHERS.consumed(since="cut", until="before-heal", at_least=2)
+        ),
     ),
     Claim(
         name="isr-follows",
         section="beyond 000 §4.1",
         says="broker-2 leaves the ISR, under the same leader and a leader epoch one higher.",
-        holds=state(TOPIC, leader=1, isr=(1, 2), epoch=1, until=mark("before-heal")),
-    ),
-    Claim(
-        name="old-controller-powerless",
-        section="beyond 000 §4.1",
-        says="The old controller cannot act: a topic that is asked of it never comes to be.",
-        holds=noted("create-by-old", "%no such topic"),
+        holds=T.is_led_by(1, isr=(1, 2), epoch=1, at="before-heal"),
     ),
     Claim(
         name="new-controller-acts",
         section="beyond 000 §4.1",
         says="The new controller acts: a topic that is asked of it is made.",
-        holds=noted("create-by-new", "%error 0; it exists"),
+        holds=MADE_BY_NEW.is_led_by((1, 2), at="before-heal"),
+    ),
+    Claim(
+        name="old-controller-powerless",
+        section="beyond 000 §4.1",
+        says="The old controller cannot act: a topic that is asked of it never comes to be, nor after the heal.",
+        holds=both(
+            MADE_BY_NEW.exists(at="converged"),
+            opposite(MADE_BY_OLD.exists(at="before-heal")),
+            opposite(MADE_BY_OLD.exists(at="converged")),
+        ),
     ),
     Claim(
         name="resigns",
         section="000 §4.1",
-        says="After the heal broker-2 notices its new session, resigns, and finds that it has a successor.",
-        holds=logged("broker3", "resigned", where=f"ns > {mark('before-heal')}"),
+        quote="故障恢复后，broker-2 感知到 zk 连接状态发生变化，会先 resign",
+        says="After the heal broker-2 notices its new session and resigns.",
+        holds=broker(3).resigned(after="before-heal"),
     ),
     Claim(
         name="successor-stays",
         section="000 §4.1",
-        says="It gives up competing: the successor stays controller.",
-        holds=condition(
-            f"{controller(until=mark('converged'))} = {controller(until=mark('succession'))}",
-            f"concat('controller broker', {controller(until=mark('converged'))})",
+        quote="再尝试竞选 controller，发现 broker-0 已经是 controller 了，放弃竞选 controller",
+        says="It finds that it has a successor and gives up competing: the successor stays controller.",
+        holds=both(
+            controller_stays(since="succession", until="converged"),
+            broker(3).names_controller(1, 2, at="converged"),
         ),
     ),
     Claim(
         name="rejoins",
         section="000 §4.1",
+        quote="在 broker-2 同步数据后加入 isr",
         says="broker-2 replicates and joins the ISR again.",
-        holds=state(TOPIC, leader=1, isr=(1, 2, 3), until=mark("converged")),
+        holds=T.is_led_by(1, isr=(1, 2, 3), at="converged"),
     ),
     Claim(
         name="one-epoch",
         section="beyond 000 §4.1",
         says="The heal raises no leader epoch.",
-        holds=unchanged(TOPIC, since=mark("before-heal"), until=mark("converged"), columns="leader, epoch"),
-        given=rise(TOPIC, mark("cut"), mark("before-heal"), 1),
+        holds=T.stays(since="before-heal", until="converged", what="leader, epoch"),
+        given=T.epoch_rises(by=1, since="cut", until="before-heal"),
     ),
     Claim(
         name="nothing-lost",
         section="000 §4.1",
+        quote="az1/2 内的客户端可以正常生产消费",
         says="Nothing that was acknowledged is lost.",
-        holds=none_lost("outcome = 'ok'", at_least=4),
+        holds=messages().none_lost(at_risk_after="cut", at_least=2),
     ),
 )
 

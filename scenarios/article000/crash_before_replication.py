@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import after, by, fates, logged, mark, none_lost, outcomes, rise, state
+from checkers.claims.builders import both, broker, messages, partition
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Expected, Scenario
 from scenarios.steps import seed, settle, wait_unregistered
 
 ONE, ALL = "t", "u"
@@ -37,60 +39,79 @@ def body(stage: Stage) -> None:
     settle(stage)
 
 
+T, U = partition(ONE), partition(ALL)
+_ACKS_1, _ACKS_ALL = messages("az1-acks1", after="paused"), messages("az1-acks-all", after="paused")
 CLAIMS = (
     Claim(
         name="isr-unchanged",
         section="000 §5.1",
+        quote="0 和 1 都在 isr 中",
         says="Replicas 0 and 1 are both in the ISR when they fail.",
-        holds=state(ONE, leader=1, isr=(1, 2), epoch=0, until=mark("forgotten")),
+        holds=T.is_led_by(1, isr=(1, 2), epoch=0, at="forgotten"),
+        precondition=True,
     ),
     Claim(
         name="follower-leads",
         section="000 §5.1",
-        says="broker-1 starts first and becomes leader, whatever unclean.leader.election.enable says.",
-        holds=state(ONE, leader=2, isr=(2,), until=mark("elected")),
+        quote="之后 broker-1 先启动，成为 leader…无论 unclean.leader.election.enable 是否为 true，都能升主",
+        says="broker-1 starts first and becomes leader, also with unclean.leader.election.enable=false.",
+        holds=both(T.is_led_by(2, isr=(2,), at="elected"), U.is_led_by(2, isr=(2,), at="elected")),
     ),
     Claim(
         name="epoch-rises",
         section="000 §5.1",
-        says="The leader epoch rises by 1 (the figure shows 1).",
-        holds=rise(ONE, mark("killed"), mark("elected"), 1),
-        erratum=Erratum(
-            says="It rises by 2.",
-            because="a controller that starts up first marks the dead leader's partition as offline (+1), "
-            "then elects (+1)",
-            holds=rise(ONE, mark("killed"), mark("elected"), 2),
-        ),
+        quote="并递增 leaderEpoch",
+        says="The leader epoch rises.",
+        holds=T.epoch_rises(since="killed", until="elected"),
+    ),
+    Claim(
+        name="epoch-rises-by-2",
+        section="beyond 000 §5.1",
+        says="It rises by 2: a controller that starts up marks the partition of the dead leader as offline "
+        "(+1), then elects (+1).",
+        holds=T.epoch_rises(by=2, since="killed", until="elected"),
     ),
     Claim(
         name="truncates",
         section="000 §5.1",
+        quote="通过 OFFSET_FOR_LEADER_EPOCH 从 broker-1 获取 leaderEpoch=0 的 endOffset…"
+        "broker-0 根据 leader epoch endOffset 进行 truncate",
         says="broker-0 asks broker-1 for the end offset of leader epoch 0 and truncates to it.",
-        holds=logged("broker1", "truncated", topic=ONE, where=f"offset = 2 AND ns > {mark('elected')}"),
+        holds=both(
+            broker(1).truncated(T, to=2, after="elected"), broker(1).truncated(U, to=2, after="elected")
+        ),
     ),
     Claim(
         name="acks-1-lost",
         section="000 §5.1",
-        says="With acks=0 or 1 message c is lost.",
-        holds=fates(f"{by('az1-acks1')} AND outcome = 'ok'", "lost", "lost_after_read"),
+        quote="如果 acks=0 或 1，则消息 c 丢失",
+        says="With acks=1 message c is lost.",
+        holds=_ACKS_1.acknowledged_then_lost(),
     ),
     Claim(
         name="acks-all-told",
         section="000 §5.1",
-        says="With acks=-1 the client is told that producing c failed, which is no loss.",
-        holds=fates(by("az1-acks-all"), "unknown_dropped"),
+        quote="如果 acks=-1，则生产消息 c 时，返回客户端的是生产失败，不算消息丢失",
+        says="With acks=-1 the client is told that producing c failed (error 7), which is no loss.",
+        holds=both(_ACKS_ALL.refused_with(7), _ACKS_ALL.became("unknown_dropped")),
     ),
     Claim(
         name="works-again",
         section="000 §5.1",
+        quote="之后正常生产消息和副本同步",
         says="Afterwards messages are produced and replicated normally.",
-        holds=outcomes(by("az2-after"), "ok", at_least=2),
+        holds=both(
+            messages("az2-after").kept(at_least=2),
+            T.is_led_by(2, isr=(1, 2), at="converged"),
+            U.is_led_by(2, isr=(1, 2), at="converged"),
+        ),
     ),
     Claim(
         name="nothing-else-lost",
         section="000 §5.1",
+        quote="如果 acks=-1，则生产消息 c 时，返回客户端的是生产失败，不算消息丢失",
         says="Nothing acknowledged with acks=-1 is lost.",
-        holds=none_lost("acks = -1 AND outcome = 'ok'", at_least=4),
+        holds=messages(acks=-1).none_lost(at_risk_after="paused", at_least=2),
     ),
 )
 
@@ -108,11 +129,7 @@ SCENARIO = Scenario(
         stream_rate=0.0,
     ),
     claims=CLAIMS,
-    expected=(
-        Expected(
-            "lost", f"{by('az1-acks1')} AND {after('paused')}", "only the leader had it, and it started last"
-        ),
-    ),
+    expected=(Expected("lost", _ACKS_1.where, "only the leader had it, and it started last"),),
     faults=("pause broker2", "kill broker1, broker2"),
     outcome="the acks=1 write is lost; the acks=all write was never acknowledged",
 )

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import (
-    after,
-    by,
-    condition,
-    controller,
-    copies_in,
-    equals,
-    errors,
-    fates,
-    mark,
-    none_lost,
-    readable,
-    rise,
-    state,
-    truth,
-    unchanged,
-)
+from checkers.claims.builders import both, broker, controller_stays, messages, noted, partition
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
-from scenarios.steps import SHRINK_S, pins, seed, settle, wait_isr_committed
+from harness.scenario import Claim, Erratum, Expected, Scenario
+from scenarios.steps import SHRINK_S, pins, read_in_vain, seed, settle, wait_isr_committed
 
 TOPIC, IDEMPOTENT = "t", "i"
 
 
 def body(stage: Stage) -> None:
-    """Cut az1 from az2, produce with acks=all and one retry, see the ISR shrink, heal."""
+    """Cut az1 from az2, produce with acks=all and one retry, see the ISR shrink, read everywhere, heal."""
     seed(stage, TOPIC, IDEMPOTENT)
     retrying = stage.writer("az1", "az1-retry", via="librdkafka", retries=1).prepare(TOPIC)
     idempotent = stage.writer(
@@ -54,116 +40,137 @@ def body(stage: Stage) -> None:
         later = stage.writer("az1", "az1-later", "broker1", acks=-1)
         for topic in (TOPIC, IDEMPOTENT):
             later.must_send(topic, "m2")
-        stage.read("az3", TOPIC, "broker1")
-        stage.mark("before-heal")
+        stage.writer("az3", "az3-later", "broker1", acks=-1).must_send(IDEMPOTENT, "m3")
+        for az in ("az1", "az3"):
+            stage.read(az, TOPIC, "broker1")
+        read_in_vain(stage, "az2", TOPIC, "broker2", "broker3", mark="read-in-az2")
+        stage.mark("before-heal", "the last moment of the cut")
 
     stage.mark("healed", "the links are back")
     settle(stage)
 
 
-_FAILED = by("az1-retry")
+T = partition(TOPIC)
+_FAILED, _LATER = messages("az1-retry"), messages("az1-later", topic=TOPIC)
 CLAIMS = (
     Claim(
         name="leader-stays",
         section="000 §1",
-        says="Leader and controller do not change.",
-        holds=unchanged(TOPIC, since=mark("seeded"), until=mark("converged"), columns="leader, epoch"),
+        quote="leader、isr、controller 都不变",
+        says="Leader and controller do not change (leader).",
+        holds=T.stays(since="seeded", until="before-heal", what="leader, epoch"),
     ),
     Claim(
         name="controller-stays",
         section="000 §1",
+        quote="leader、isr、controller 都不变",
         says="Leader and controller do not change (controller).",
-        holds=equals(controller(until=mark("converged")), "3", "controller is broker"),
+        holds=controller_stays(since="seeded", until="before-heal"),
     ),
     Claim(
         name="cut-off-clients-stop",
         section="000 §1",
-        says="Clients in az2 cannot produce: metadata names broker-0, which they cannot reach.",
-        holds=fates(by("az2-retry"), "unknown_dropped", "failed"),
+        quote="az2 内的客户端无法生产消费（metadata 指明 leader 为 broker-0，而 az2 连不上 broker-0）",
+        says="Clients in az2 cannot produce or consume: metadata names broker-0, which they cannot reach.",
+        holds=both(
+            messages("az2-retry").not_acknowledged(),
+            broker(2).believes(T, leader=1, at="before-heal"),
+            noted("read-in-az2", "0 records%"),
+            _LATER.consumed(since="cut", until="before-heal"),
+        ),
     ),
     Claim(
         name="acks-all-fails",
         section="000 §1",
+        quote="若 acks=-1，retries=1，则生产消息会失败，error_code=7（REQUEST_TIMED_OUT）",
         says="With acks=-1 and retries=1 producing fails with error_code 7 (REQUEST_TIMED_OUT).",
-        holds=errors(_FAILED, 7),
+        holds=_FAILED.refused_with(7),
     ),
     Claim(
         name="sent-twice",
         section="000 §1",
+        quote="且会发两次（因为 retries=1），broker-0 和 broker-2 中会各有两条重复的消息",
         says="It is sent twice (because of retries=1): broker-0 and broker-2 hold two copies each.",
-        holds=copies_in(
-            "sightings",
-            _FAILED,
-            2,
-            on=f"broker = 1 AND seen_ns <= {mark('before-heal')}",
-        ),
+        holds=_FAILED.seen_on(1, 3, copies=2, until="before-heal"),
     ),
     Claim(
         name="absent-on-cut-follower",
         section="000 §1",
+        quote="而 broker-1 中没有",
         says="broker-1 does not have the message.",
-        holds=copies_in("sightings", _FAILED, 0, on=f"broker = 2 AND seen_ns <= {mark('before-heal')}"),
+        holds=_FAILED.not_seen_on(2, until="before-heal"),
     ),
     Claim(
         name="leaves-the-isr",
         section="000 §1",
+        quote="由于 broker-0 没有同步数据，因此会从 isr 中被剔除",
         says="Because broker-0 did not replicate, it is removed from the ISR, which becomes [2,0].",
-        holds=condition(
-            f"NOT array_contains({truth('isr', TOPIC, until=mark('shrunk'))}, 1)",
-            f"concat('ISR ', cast({truth('isr', TOPIC, until=mark('shrunk'))} AS string))",
-        ),
+        holds=T.has_out_of_isr(1, at="shrunk"),
         erratum=Erratum(
             says="broker-1 is the one that leaves; the ISR becomes {0, 2}.",
             because="a slip of the pen: the article's own new ISR [2,0] contains broker-0",
-            holds=state(TOPIC, isr=(1, 3), leader=1, until=mark("shrunk")),
+            holds=T.is_led_by(1, isr=(1, 3), at="shrunk"),
         ),
     ),
     Claim(
-        name="no-new-epoch",
+        name="metadata-follow",
         section="000 §1",
-        says="The controller tells the brokers the new ISR in a LeaderAndIsr request.",
-        holds=rise(TOPIC, mark("seeded"), mark("shrunk"), 1),
-        erratum=Erratum(
-            says="The leader epoch does not rise: the controller answers AlterIsr and sends UpdateMetadata only.",
-            because="KIP-497 (AlterIsr, from 2.7): an ISR change by the leader is no new leadership",
-            holds=rise(TOPIC, mark("seeded"), mark("shrunk"), 0),
-        ),
+        quote="controller 同步 metadata 和 leaderAndIsr，isr 更新为 [2,0]",
+        says="The controller passes the new ISR on as metadata.",
+        holds=broker(3).believes(T, leader=1, isr=(1, 3), at="before-heal"),
+    ),
+    Claim(
+        name="no-new-epoch",
+        section="beyond 000 §1",
+        says="The leader epoch does not rise: an ISR change by the leader (AlterIsr) is no new leadership.",
+        holds=T.stays(since="seeded", until="before-heal", what="epoch"),
+        given=T.has_isr(1, 3, at="before-heal"),
     ),
     Claim(
         name="failed-writes-consumable",
         section="beyond 000 §1",
         says="The next acks=all write commits the 'failed' copies as well: a consumer reads m1 twice.",
-        holds=readable(f"topic = '{TOPIC}' AND ns < {mark('before-heal')}", 5),
+        holds=both(_FAILED.consumed(until="before-heal"), T.consumers_read(10, until="before-heal")),
     ),
     Claim(
         name="failed-writes-duplicated",
         section="beyond 000 §1",
         says="The 'failed' message survives as two copies on every replica.",
-        holds=copies_in("copies", _FAILED, 2),
+        holds=_FAILED.in_final_log(copies=2),
     ),
     Claim(
         name="idempotent-once",
         section="beyond 000 §1",
         says="With enable.idempotence the broker drops the second attempt: one copy, though it 'failed' too.",
-        holds=copies_in("copies", by("az1-idempotent"), 1),
+        holds=both(
+            messages("az1-idempotent").refused_with(7), messages("az1-idempotent").in_final_log(copies=1)
+        ),
     ),
     Claim(
         name="available-after-shrink",
         section="000 §1",
-        says="Clients in az1 and az3 can produce.",
-        holds=fates(f"{by('az1-later')} AND {after('shrunk')}", "kept", at_least=2),
+        quote="az1/3 内的客户端可以生产消费",
+        says="Clients in az1 and az3 can produce and consume.",
+        holds=both(
+            messages("az1-later", after="shrunk").kept(at_least=2),
+            messages("az3-later", after="shrunk").kept(),
+            _LATER.consumed(since="shrunk", until="before-heal"),
+        ),
     ),
     Claim(
         name="recovers",
         section="000 §1",
+        quote="网络恢复后，数据同步，更新 isr",
         says="After the network recovers data is replicated and the ISR updated.",
-        holds=state(TOPIC, isr=(1, 2, 3), until=mark("converged")),
+        holds=T.is_led_by(1, isr=(1, 2, 3), at="converged"),
+        given=T.has_isr(1, 3, at="before-heal"),
     ),
     Claim(
         name="nothing-lost",
         section="000 §1",
+        quote="网络恢复后，数据同步，更新 isr",
         says="Nothing that was acknowledged is lost.",
-        holds=none_lost("outcome = 'ok'", at_least=4),
+        holds=messages().none_lost(at_risk_after="cut", at_least=3),
     ),
 )
 
@@ -183,7 +190,7 @@ SCENARIO = Scenario(
     expected=(
         Expected(
             "duplicated",
-            _FAILED,
+            _FAILED.where,
             "acks=all without idempotence: each attempt is appended, none is acknowledged, all survive",
         ),
     ),

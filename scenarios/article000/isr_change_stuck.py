@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import (
-    between,
-    by,
-    copies_in,
-    errors,
-    fates,
-    logged,
-    mark,
-    never_logged,
-    none_lost,
-    outcomes,
-    readable,
-    state,
-    unchanged,
-)
+from checkers.claims.builders import both, broker, messages, opposite, partition
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Erratum, Expected, Scenario
 from scenarios.steps import SHRINK_S, pins, seed, settle, wait_isr_committed, wait_log
 
 TOPIC = "t"
-_FAILED = by("az1-retry")
 
 
 def stuck(stage: Stage) -> None:
@@ -37,7 +24,7 @@ def stuck(stage: Stage) -> None:
         stage.writer("az1", "az1-m2", "broker1", acks=-1).send(TOPIC, "m2")
         stage.writer("az1", "az1-m3", "broker1", acks=1).must_send(TOPIC, "m3")
         stage.read("az1", TOPIC, "broker1")
-        stage.mark("before-heal")
+        stage.mark("before-heal", "the last moment of the cut")
 
     stage.mark("healed", "the links are back")
     wait_log(stage, "broker1", f"[Partition {TOPIC}-0 ", "ISR updated", within_s=30)
@@ -56,37 +43,46 @@ def heals_itself(stage: Stage) -> None:
         wait_isr_committed(stage, "broker1", TOPIC, (1, 3))
         stage.mark("shrunk", "broker2 has left the ISR")
         stage.writer("az1", "az1-m2", "broker1", acks=-1).must_send(TOPIC, "m2")
-        stage.mark("before-heal")
+        stage.mark("before-heal", "the last moment of the cut")
 
     stage.mark("healed", "the links are back")
     settle(stage)
 
 
+T = partition(TOPIC)
+_FAILED, _M2, _M3 = messages("az1-retry"), messages("az1-m2"), messages("az1-m3")
 _ACKS_ALL_FAILS = Claim(
     name="acks-all-fails",
     section="000 §1",
+    quote="若 acks=-1，retries=1，则生产消息会失败，error_code=7（REQUEST_TIMED_OUT）…且会发两次",
     says="With acks=-1 and retries=1 producing fails with error_code 7; the message is sent twice.",
-    holds=errors(_FAILED, 7),
+    holds=both(_FAILED.refused_with(7), _FAILED.seen_on(1, copies=2, until="before-heal")),
 )
 _DUPLICATED = Claim(
     name="failed-writes-duplicated",
     section="beyond 000 §1",
     says="The 'failed' message is in the log twice in the end.",
-    holds=copies_in("copies", _FAILED, 2),
+    holds=_FAILED.in_final_log(copies=2),
 )
 _NOTHING_LOST = Claim(
     name="nothing-lost",
     section="000 §1",
+    quote="网络恢复后，数据同步，更新 isr",
     says="Nothing that was acknowledged is lost.",
-    holds=none_lost("outcome = 'ok'", at_least=3),
+    holds=messages().none_lost(at_risk_after="cut"),
 )
 _RECOVERS = Claim(
     name="recovers",
     section="000 §1",
+    quote="网络恢复后，数据同步，更新 isr",
     says="After the network recovers data is replicated and the ISR updated.",
-    holds=state(TOPIC, leader=1, isr=(1, 2, 3), until=mark("converged")),
+    holds=both(T.is_led_by(1, isr=(1, 2, 3), at="converged"), _FAILED.in_final_log(copies=2)),
 )
-_DUPLICATES = Expected("duplicated", _FAILED, "each attempt is appended, none is acknowledged, all survive")
+_SHRINKS = "The follower that does not replicate is removed from the ISR."
+_SHRINKS_QUOTE = "由于 broker-0 没有同步数据，因此会从 isr 中被剔除"
+_DUPLICATES = Expected(
+    "duplicated", _FAILED.where, "each attempt is appended, none is acknowledged, all survive"
+)
 
 
 def _setup(**broker_config: str) -> Setup:
@@ -111,56 +107,58 @@ STUCK = Scenario(
         Claim(
             name="isr-shrinks",
             section="000 §1",
-            says="The follower that does not replicate is removed from the ISR.",
-            holds=state(TOPIC, isr=(1, 3), until=mark("before-heal")),
+            quote=_SHRINKS_QUOTE,
+            says=_SHRINKS,
+            holds=T.has_isr(1, 3, at="before-heal"),
             erratum=Erratum(
-                says="The ISR never shrinks while the cut lasts.",
+                says="The ISR never shrinks while the cut lasts, though the leader wants it to.",
                 because="KIP-497: from 2.7 on the leader asks the controller (AlterIsr), which it cannot reach",
-                holds=unchanged(
-                    TOPIC, since=mark("seeded"), until=mark("before-heal"), columns="leader, isr"
+                holds=both(
+                    T.stays(since="seeded", until="before-heal"),
+                    broker(1).logged("isr_shrinking", of=T, after="cut", before="before-heal"),
                 ),
             ),
         ),
         Claim(
             name="shrink-asked-once",
             section="beyond 000 §1",
-            says="The leader logs the shrink that it wants, and never that it took place.",
-            holds=never_logged("broker1", "isr_updated", topic=TOPIC, where=f"ns < {mark('before-heal')}"),
-            given=logged("broker1", "isr_shrinking", topic=TOPIC, where=f"ns < {mark('before-heal')}"),
+            says="The leader logs the shrink that it wants, and not before the heal that it took place.",
+            holds=broker(1).never_logged("isr_updated", of=T, before="before-heal"),
+            given=both(
+                broker(1).logged("isr_shrinking", of=T, before="before-heal"),
+                broker(1).logged("isr_updated", of=T, after="before-heal"),
+            ),
         ),
         Claim(
             name="acks-all-fails-on",
             section="beyond 000 §1",
-            says="Every further acks=all write fails with error 7, however long the cut lasts.",
-            holds=errors(by("az1-m2"), 7),
+            says="Further acks=all writes fail with error 7 when the ISR should have shrunk.",
+            holds=_M2.refused_with(7),
         ),
         Claim(
             name="acks-1-accepted",
             section="beyond 000 §1",
             says="acks=1 is still acknowledged.",
-            holds=outcomes(by("az1-m3"), "ok"),
+            holds=_M3.acknowledged(),
         ),
         Claim(
             name="consumers-stall",
             section="000 §1",
-            says="Clients in az1 can consume.",
-            holds=readable(f"topic = '{TOPIC}' AND ns < {mark('before-heal')}", 6),
+            quote="az1/3 内的客户端可以生产消费",
+            says="Clients in az1 can consume what is written after the cut.",
+            holds=opposite(T.consumers_see_nothing_from(2, until="before-heal")),
             erratum=Erratum(
                 says="Nothing written after the cut can be consumed: the high watermark stands still.",
                 because="the committed ISR still names the follower that cannot replicate",
-                holds=readable(f"topic = '{TOPIC}' AND ns < {mark('before-heal')}", 2),
+                holds=T.consumers_see_nothing_from(2, until="before-heal"),
             ),
         ),
         Claim(
             name="late-shrink",
             section="beyond 000 §1",
             says="The stale shrink is delivered after the heal: the ISR dips once before it is full again.",
-            holds=logged(
-                "broker1",
-                "isr_updated",
-                topic=TOPIC,
-                where=f"text LIKE '% to 1,3 and %' AND ns > {mark('before-heal')}",
-                what="ISR 1,3 taken in after the heal",
+            holds=broker(1).logged(
+                "isr_updated", of=T, after="before-heal", where="text LIKE '% to 1,3 and %'"
             ),
         ),
         _DUPLICATED,
@@ -168,7 +166,7 @@ STUCK = Scenario(
             name="all-kept",
             section="beyond 000 §1",
             says="In the end all 'failed' writes are in the log.",
-            holds=fates(f"{by('az1-m2')} OR {by('az1-m3')}", "kept", "unknown_kept", at_least=2),
+            holds=both(_M2.became("unknown_kept"), _M3.kept()),
         ),
         _RECOVERS,
         _NOTHING_LOST,
@@ -190,14 +188,16 @@ BEFORE = Scenario(
         Claim(
             name="isr-shrinks",
             section="000 §1",
-            says="The follower that does not replicate is removed from the ISR.",
-            holds=state(TOPIC, leader=1, isr=(1, 3), epoch=0, until=mark("before-heal")),
+            quote=_SHRINKS_QUOTE,
+            says=_SHRINKS,
+            holds=T.is_led_by(1, isr=(1, 3), epoch=0, at="before-heal"),
         ),
         Claim(
             name="acks-all-works-again",
             section="000 §1",
+            quote="az1/3 内的客户端可以生产消费",
             says="Clients in az1 can produce again, with acks=all.",
-            holds=outcomes(f"{by('az1-m2')} AND {between('shrunk', 'before-heal')}", "ok"),
+            holds=messages("az1-m2", after="shrunk", before="before-heal").acknowledged(),
         ),
         _DUPLICATED,
         _RECOVERS,

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import (
-    by,
-    copies_in,
-    errors,
-    fates,
-    logged,
-    mark,
-    none_lost,
-    readable,
-    rise,
-    state,
-    unchanged,
-)
+from checkers.claims.builders import both, broker, messages, partition
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Expected, Scenario
 from scenarios.steps import SESSION_S, pins, seed, settle
 
 RETRIED, IDEMPOTENT = "t", "i"
@@ -51,7 +41,7 @@ def isolated(stage: Stage) -> None:
             sent.result(timeout=30)
         stage.mark("refused", "the producers in az1 have given up")
         stage.read("az1", RETRIED, "broker1")
-        stage.mark("before-heal")
+        stage.mark("before-heal", "the last moment of the cut")
 
     stage.mark("healed", "the links are back")
     settle(stage)
@@ -86,8 +76,13 @@ def short(stage: Stage) -> None:
     stage.mark("read")
 
 
-_RETRIED = f"writer_name LIKE 'az1-retry%' AND topic = '{RETRIED}'"
-_ON_ZOMBIE = f"broker = 1 AND seen_ns <= {mark('before-heal')}"
+T = partition(RETRIED)
+_SAYS_FAILS = "With acks=-1 and retries=3 clients in az1 are told that producing failed."
+_QUOTE_FAILS = "若 az1 内的客户端 acks=-1，retries=3，会发现生产消息失败"
+_QUOTE_COPIES = "而数据目录中有消息，且为生产消息数的 4 倍（每条消息重复 4 次）"
+_QUOTE_GONE = "offset2-13 的消息会被覆盖，但因为…给客户端返回的是生产失败的，因此也不算消息丢失"
+_COPIED = messages("az1-retry-%", topic=RETRIED)
+_ONCE, _SHORT = messages("az1-idempotent"), messages("az1-retry")
 LONG = Scenario(
     name="leader-az-isolated-acks-all",
     title="The leader's AZ is cut off; its clients produce with acks=all and retries",
@@ -104,58 +99,62 @@ LONG = Scenario(
         Claim(
             name="production-fails",
             section="000 §3.2",
-            says="With acks=-1 and retries=3 clients in az1 are told that producing failed.",
-            holds=errors(_RETRIED, 7, at_least=3),
+            quote=_QUOTE_FAILS,
+            says=_SAYS_FAILS,
+            holds=_COPIED.refused_with(7, at_least=3),
         ),
         Claim(
             name="four-copies",
             section="000 §3.2",
+            quote=_QUOTE_COPIES,
             says="The data directory holds the messages nevertheless, four times each.",
-            holds=copies_in("sightings", _RETRIED, 4, at_least=3, on=_ON_ZOMBIE),
+            holds=_COPIED.seen_on(1, copies=4, until="before-heal", at_least=3),
         ),
         Claim(
             name="idempotent-one-copy",
             section="beyond 000 §3.2",
             says="With enable.idempotence it holds one copy.",
-            holds=copies_in("sightings", by("az1-idempotent"), 1, on=_ON_ZOMBIE),
+            holds=_ONCE.seen_on(1, copies=1, until="before-heal"),
         ),
         Claim(
             name="not-consumable",
             section="beyond 000 §3.2",
             says="None of them can be consumed in az1.",
-            holds=readable(f"topic = '{RETRIED}' AND ns <= {mark('before-heal')}", 2),
+            holds=T.consumers_see_nothing_from(2, until="before-heal"),
         ),
         Claim(
             name="overwritten",
             section="000 §3.2",
+            quote=_QUOTE_GONE,
             says="After the heal offsets 2 to 13 are overwritten.",
-            holds=logged("broker1", "truncated", topic=RETRIED, where=f"offset = 2 AND ns > {mark('cut')}"),
+            holds=broker(1).truncated(T, to=2, after="cut"),
         ),
         Claim(
             name="gone",
             section="000 §3.2",
+            quote=_QUOTE_GONE,
             says="The messages are gone everywhere; since the client was told so, that is no loss.",
-            holds=fates(
-                f"{_RETRIED} OR {by('az1-idempotent')}", "unknown_dropped", at_least=len(MESSAGES) + 1
-            ),
+            holds=both(_COPIED.became("unknown_dropped", at_least=3), _ONCE.became("unknown_dropped")),
         ),
         Claim(
             name="new-leader",
             section="000 §3.2",
+            quote="触发 leader 切换，broker-1 成为新的 leader…az2/3 内的客户端可以向 broker-1 生产消费",
             says="The majority has a new leader, which takes writes.",
-            holds=state(RETRIED, leader=2, isr=(2, 3), until=mark("before-heal")),
+            holds=both(T.is_led_by(2, isr=(2, 3), at="before-heal"), messages("az2-new-side").kept()),
         ),
         Claim(
             name="epoch-rises",
-            section="000 §3.2",
-            says="The leader epoch rises (by 1, see leader-az-isolated).",
-            holds=rise(RETRIED, mark("cut"), mark("before-heal"), 1),
+            section="beyond 000 §3.2",
+            says="The leader epoch rises by 1 (see leader-az-isolated).",
+            holds=T.epoch_rises(by=1, since="seeded", until="before-heal"),
         ),
         Claim(
             name="acks-all-safe",
             section="000 §3.2",
+            quote="因此，考虑此种情况，建议客户端 acks=-1",
             says="So produce with acks=-1: nothing that was acknowledged is lost.",
-            holds=none_lost("acks = -1 AND outcome = 'ok'", at_least=5),
+            holds=messages(acks=-1).none_lost(at_risk_after="cut"),
         ),
     ),
     faults=("isolate az1",),
@@ -179,44 +178,45 @@ SHORT = Scenario(
         Claim(
             name="production-fails",
             section="000 §3.2",
-            says="With acks=-1 and retries=3 clients in az1 are told that producing failed.",
-            holds=errors(f"{by('az1-retry')} OR {by('az1-idempotent')}", 7, -192, at_least=2),
+            quote=_QUOTE_FAILS,
+            says=_SAYS_FAILS,
+            holds=both(_SHORT.refused_with(7, -192), _ONCE.refused_with(7, -192)),
         ),
         Claim(
             name="nothing-changes",
             section="beyond 000 §3.2",
             says="A cut shorter than the session changes neither leader nor epoch.",
-            holds=unchanged(RETRIED, since=mark("seeded"), until=mark("converged"), columns="leader, epoch"),
+            holds=T.stays(since="seeded", until="read", what="leader, epoch"),
         ),
         Claim(
             name="four-durable-copies",
             section="beyond 000 §3.2",
             says="The 'failed' message then stands four times on every replica.",
-            holds=copies_in("copies", by("az1-retry"), 4),
+            holds=_SHORT.in_final_log(copies=4),
         ),
         Claim(
             name="consumed-four-times",
             section="beyond 000 §3.2",
             says="Consumers read it four times.",
-            holds=readable(f"topic = '{RETRIED}' AND ns BETWEEN {mark('healed')} AND {mark('read')}", 6),
+            holds=T.consumers_read(6, since="healed", until="read"),
         ),
         Claim(
             name="idempotent-once",
             section="beyond 000 §3.2",
             says="With enable.idempotence it stands there once.",
-            holds=copies_in("copies", by("az1-idempotent"), 1),
+            holds=_ONCE.in_final_log(copies=1),
         ),
         Claim(
             name="nothing-lost",
             section="beyond 000 §3.2",
             says="Nothing that was acknowledged is lost.",
-            holds=none_lost("outcome = 'ok'", at_least=4),
+            holds=messages().none_lost(at_risk_after="cut", at_least=10),
         ),
     ),
     expected=(
         Expected(
             "duplicated",
-            by("az1-retry"),
+            _SHORT.where,
             "all four attempts were appended and nobody truncates them",
         ),
     ),

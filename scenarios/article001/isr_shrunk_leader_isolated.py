@@ -5,19 +5,11 @@ Three topics with three settings suffer the same faults in one cluster.
 
 from __future__ import annotations
 
-from checkers.claims.builders import (
-    after,
-    by,
-    errors,
-    fates,
-    logged,
-    mark,
-    none_lost,
-    outcomes,
-    state,
-)
+from checkers.claims.builders import both, broker, messages, partition
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
 from scenarios.steps import SHRINK_S, pins, seed, settle, wait_isr_committed
 
@@ -33,7 +25,7 @@ def shrink_then_isolate(stage: Stage, *, early_heal: bool) -> None:
     alone = stage.nemesis.cut("broker1 <-> broker2", "broker1 <-> broker3").inject()
     stage.mark("cut", "the leader, which is the controller, sees no follower")
     for topic in TOPICS:
-        waiting.must_send(topic, "w")
+        waiting.send(topic, "w")
     for topic in TOPICS:
         stage.wait_for_isr(topic, 1, within_s=SHRINK_S)
         wait_isr_committed(stage, "broker1", topic, (1,))
@@ -60,12 +52,16 @@ def shrink_then_isolate(stage: Stage, *, early_heal: bool) -> None:
             awaiting="broker3 to follow broker2",
         )
     else:
-        stage.wait_for_isr(UNCLEAN, 2, 3, within_s=SHRINK_S)
+        after = stage.writer("az2", "az2-after", "broker2", acks=-1)
+        for topic in (UNCLEAN, TWO):
+            stage.wait_for_isr(topic, 2, 3, within_s=SHRINK_S)
+            wait_isr_committed(stage, "broker2", topic, (2, 3))
+            after.send(topic, "y")
         for topic in TOPICS:
             inside.send(topic, "x3")
         stage.read("az1", CLEAN, "broker1")
         stage.writer("az2", "az2-to-clean", "broker2", acks=-1).send(CLEAN, "n")
-        stage.mark("before-heal")
+        stage.mark("before-heal", "the last moment of the isolation")
     alone.heal()  # changes nothing yet: the isolation holds these links too, and then all come back at once
     isolated.heal()
     stage.mark("healed", "the links are back")
@@ -77,101 +73,111 @@ def body(stage: Stage) -> None:
     settle(stage)
 
 
-_ALONE = "writer_name IN ('az1-waiting', 'az1-before', 'az1-inside')"
-_ACKED_ALL = "writer_name IN ('az1-before', 'az1-inside') AND outcome = 'ok'"
+T, U, M = partition(CLEAN), partition(UNCLEAN), partition(TWO)
+_WAITING, _ALONE = "az1-waiting", ("az1-before", "az1-inside")
+_UNCLEAN_LOST = messages((_WAITING, *_ALONE), topic=UNCLEAN, after="cut")
+_ACKS_1_LOST = messages(_WAITING, topic=TWO, after="cut")
+_STILL_TAKEN = "原leader仍然接收写请求,即使这时acks=all,因为这时的ISR仅有原leader自身"
+_NEW_LEADER = "这时网络分区隔离了leader。新leader被选举出来"
+_LOSES = "这之后写入的数据都将丢失"
+_TWO_NEEDED = "要避免ISR退化为自身仍然可以写入数据并返回成功的情况,至少需要设置min.insync.replicas = 2"
 CLAIMS = (
     Claim(
         name="accepts-alone",
         section="001 scenario 6, variant",
-        says="The old leader still accepts writes, even with acks=all, since the ISR is itself alone.",
-        holds=outcomes(f"writer_name IN ('az1-before', 'az1-inside') AND topic != '{TWO}'", "ok", at_least=6),
+        quote=_STILL_TAKEN,
+        says="The old leader still accepts writes, even with acks=all, since it is alone in the ISR.",
+        holds=messages("az1-inside", topic=(CLEAN, UNCLEAN), after="isolated").acknowledged(at_least=4),
     ),
     Claim(
         name="new-leader",
         section="001 scenario 6, variant",
+        quote=_NEW_LEADER,
         says="A new leader is elected.",
-        holds=state(CLEAN, leader=2, until=mark("elected")),
+        holds=T.is_led_by((2, 3), at="before-heal"),
         erratum=Erratum(
-            says="With unclean.leader.election.enable=false, the default, nobody is: leader -1, ISR [0].",
+            says="With unclean.leader.election.enable=false, the default, none is: leader -1, ISR [0].",
             because="unclean election is off by default since 0.11 (KIP-106); nobody else is in the ISR",
-            holds=state(CLEAN, leader=-1, isr=(1,), until=mark("elected")),
+            holds=T.has_no_leader(isr=(1,), at="before-heal"),
         ),
     ),
     Claim(
         name="lost",
         section="001 scenario 6, variant, loss cause 4",
+        quote=_LOSES,
         says="What is written from then on is lost.",
-        holds=fates(f"{_ACKED_ALL} AND topic = '{CLEAN}'", "lost", "lost_after_read", at_least=3),
+        holds=messages(_ALONE, topic=CLEAN).acknowledged_then_lost(at_least=3),
         erratum=Erratum(
             says="With unclean.leader.election.enable=false all of it is kept: broker-0 leads again after the heal.",
-            because="nobody else was electable, so that nobody truncates",
-            holds=fates(f"{_ACKED_ALL} AND topic = '{CLEAN}'", "kept", at_least=3),
+            because="nobody else could be elected, so that nobody truncates",
+            holds=messages(_ALONE, topic=CLEAN).kept(at_least=3),
         ),
     ),
     Claim(
         name="unclean-new-leader",
         section="001 scenario 6, variant",
+        quote=_NEW_LEADER,
         says="With unclean.leader.election.enable=true a new leader is elected.",
-        holds=state(UNCLEAN, leader=2, isr=(2, 3), epoch=2, until=mark("before-heal")),
+        holds=U.is_led_by(2, isr=(2, 3), epoch=2, at="before-heal"),
     ),
     Claim(
         name="unclean-lost",
         section="001 scenario 6, variant, loss cause 4",
+        quote=_LOSES,
         says="With unclean.leader.election.enable=true acknowledged acks=all writes are lost.",
-        holds=fates(f"{_ACKED_ALL} AND topic = '{UNCLEAN}'", "lost", "lost_after_read", at_least=3),
+        holds=messages(_ALONE, topic=UNCLEAN).acknowledged_then_lost(at_least=3),
     ),
     Claim(
         name="min-insync-refuses",
         section="001 scenario 6, variant",
-        says="min.insync.replicas=2 prevents it: acks=all is refused (error 19).",
-        holds=errors(f"writer_name IN ('az1-before', 'az1-inside') AND topic = '{TWO}'", 19, at_least=3),
+        quote=_TWO_NEEDED,
+        says="min.insync.replicas=2 prevents it: the leader alone refuses acks=all (error 19).",
+        holds=messages(_ALONE, topic=TWO).refused_with(19, at_least=3),
     ),
     Claim(
         name="min-insync-safe",
         section="001 conclusion",
+        quote="通过设置min.insync.replicas为2及以上,可以增加进一步的安全性,确保不会丢失数据",
         says="With min.insync.replicas=2 no acks=all write that was acknowledged is lost.",
-        holds=none_lost(f"topic = '{TWO}' AND acks = -1 AND outcome = 'ok'"),
+        holds=messages(topic=TWO, acks=-1).none_lost(at_risk_after="cut"),
+        given=messages("az2-after", topic=TWO).acknowledged(),
     ),
     Claim(
         name="min-insync-acks-1",
         section="beyond 001 scenario 6",
         says="It does not help acks=1: that write is lost.",
-        holds=fates(f"{by('az1-waiting', topic=TWO)} AND outcome = 'ok'", "lost", "lost_after_read"),
+        holds=_ACKS_1_LOST.acknowledged_then_lost(),
     ),
     Claim(
         name="clean-unavailable",
-        section="beyond 001 scenario 6",
-        says="The price of unclean=false: az2 cannot write while the leader is away.",
-        holds=errors(by("az2-to-clean"), 3, 5, 6),
+        section="001 conclusion",
+        quote="由于不能切换到unclean的节点,因此如果leader出现故障无法修复,即使有其他节点拥有部分数据,仍然不可用,可用性降低",
+        says="The price of unclean=false: az2 cannot write while the leader is away, although others have data.",
+        holds=messages("az2-to-clean").refused_with(3, 5, 6),
     ),
     Claim(
         name="clean-leads-again",
         section="beyond 001 scenario 6",
         says="After the heal broker-0 leads the clean topic again.",
-        holds=state(CLEAN, leader=1, isr=(1, 2, 3), epoch=2, until=mark("converged")),
+        holds=T.is_led_by(1, isr=(1, 2, 3), epoch=2, at="converged"),
     ),
     Claim(
         name="truncates",
         section="beyond 001 scenario 6",
-        says="In the unclean topic it truncates to what the new leader has.",
-        holds=logged("broker1", "truncated", topic=UNCLEAN, where=f"offset = 2 AND ns > {mark('isolated')}"),
+        says="In the unclean topic it truncates to what the new leader had when it was elected, and not in the clean.",
+        holds=both(
+            broker(1).truncated(U, to=2, after="isolated"),
+            broker(1).never_logged("truncated", of=T, after="isolated", before="converged"),
+        ),
     ),
 )
 
-_LOST = (
-    Expected(
-        "lost",
-        f"{_ALONE} AND topic = '{UNCLEAN}' AND {after('cut')}",
-        "unclean election: a replica outside of the ISR became leader",
-    ),
-    Expected(
-        "lost",
-        f"writer_name = 'az1-waiting' AND topic = '{TWO}' AND {after('cut')}",
-        "acks=1, and a replica outside of the ISR became leader",
-    ),
+EXPECTED_LOSS = (
+    Expected("lost", _UNCLEAN_LOST.where, "unclean election: a replica outside of the ISR became leader"),
+    Expected("lost", _ACKS_1_LOST.where, "acks=1, and a replica outside of the ISR became leader"),
     Expected(
         "lost_after_read",
-        f"{_ALONE} AND topic = '{UNCLEAN}' AND {after('cut')}",
+        _UNCLEAN_LOST.where,
         "unclean election: a replica outside of the ISR became leader",
     ),
 )
@@ -199,8 +205,7 @@ SCENARIO = Scenario(
     body=body,
     setup=SETUP,
     claims=CLAIMS,
-    expected=_LOST,
+    expected=EXPECTED_LOSS,
     faults=("cut broker1 <-> broker2, broker1 <-> broker3", "isolate az1"),
     outcome="unclean loses acks=all writes, clean loses nothing, min.insync.replicas=2 refuses",
 )
-EXPECTED_LOSS = _LOST

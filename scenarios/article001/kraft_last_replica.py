@@ -9,11 +9,13 @@ import shutil
 from collections.abc import Callable
 from typing import Literal
 
-from checkers.claims.builders import fates, mark, none_lost, outcomes
+from checkers.claims.builders import both, broker, messages, partition
+from harness.cluster.setup import Setup
 from harness.errors import InvalidRunError, WaitTimeoutError
+from harness.kafka.model import Topic, TopicPartition
 from harness.kafka.wire.metadata import describe_topic_partitions
 from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
 from nemesis.fault import Action, Evidence
 from scenarios.steps import CONVERGE_S, require, seed
@@ -31,13 +33,13 @@ def _body(how: How) -> Callable[[Stage], None]:
         writer = stage.writer("az1", "az1-acks-all", LAST, acks=-1)
         stage.nemesis.stop(THIRD)
         stage.wait_for_isr(TOPIC, 1, 2)
-        writer.must_send(TOPIC, "w1")
+        writer.send(TOPIC, "w1")
         stage.wait_replicated(TOPIC)
         stage.mark("two-left", "w0 and w1 are acknowledged with acks=all and stand on broker1 and broker2")
         (stage.nemesis.stop if how == "stop" else stage.nemesis.kill)(MEMBER)
         stage.wait_for_isr(TOPIC, 1)
         writer.send(TOPIC, "w2")
-        stage.writer("az1", "az1-acks1", LAST, acks=1).must_send(TOPIC, "z3")
+        stage.writer("az1", "az1-acks1", LAST, acks=1).send(TOPIC, "z3")
         _note_eligible(stage, LAST, "one-left")
         stage.nemesis.kill(LAST)
         _wipe(stage, LAST)
@@ -56,12 +58,12 @@ def _body(how: How) -> Callable[[Stage], None]:
 
 def _note_eligible(stage: Stage, broker: str, name: str) -> None:
     """Write down who may lead, as the broker that is up says it (Kafka 3.9 and later)."""
-    address = (stage.lab.topology.host(broker).address, 9092)
-    seen = describe_topic_partitions(address, [TOPIC], timeout_s=2.0)[(TOPIC, 0)]
+    address = stage.lab.topology.host(broker).broker_address
+    seen = describe_topic_partitions(address, [TOPIC], timeout_s=2.0)[TopicPartition(TOPIC, 0)]
     stage.mark(
         name,
-        f"leader {seen.leader}, ISR {list(seen.isr)}, eligible {list(seen.eligible or ())}, "
-        f"last known {list(seen.last_known_eligible or ())}",
+        f"leader {seen.state.leader}, ISR {list(seen.state.isr)}, eligible {list(seen.eligible)}, "
+        f"last known {list(seen.last_known_eligible)}",
     )
 
 
@@ -74,8 +76,14 @@ def _wipe(stage: Stage, broker: str) -> None:
             raise InvalidRunError(f"{folder} is still there after it was wiped.")
         return {"gone": folder.name}
 
-    targets = {"hosts": [broker], "partition": folder.name}
-    act = Action(f"wipe {TOPIC} on {broker}", "storage", targets, lambda: shutil.rmtree(folder), verify)
+    act = Action(
+        f"wipe {TOPIC} on {broker}",
+        kind="storage",
+        mechanism="wipe",
+        targets={"hosts": [broker], "partitions": [f"{TOPIC}/0"]},
+        act=lambda: shutil.rmtree(folder),
+        verify=verify,
+    )
     stage.nemesis.add(act).inject()
 
 
@@ -100,14 +108,10 @@ def _winner(stage: Stage) -> str:
     return f"broker{state.leader}"
 
 
-_COMMITTED = "acks = -1 AND outcome = 'ok'"
-_ELECTED_EMPTY = (
-    f"SELECT count_if(leader = 1) > 0 AS holds, concat('leaders after the wipe: ', "
-    f"cast(array_sort(collect_set(leader)) AS string)) AS observed "
-    f"FROM truth WHERE topic = '{TOPIC}' AND ns > {mark('wiped')} AND epoch > "
-    f"(SELECT max(epoch) FROM truth WHERE topic = '{TOPIC}' AND ns <= {mark('wiped')})"
-)
-_NEVER_EMPTY = _ELECTED_EMPTY.replace("count_if(leader = 1) > 0", "count_if(leader = 1) = 0")
+T = partition(TOPIC)
+_COMMITTED, _ALONE = messages(acks=-1), messages("az1-acks1")
+_LED_EMPTY = broker(1).logged("became_leader", of=T, after="wiped", before="converged", where="offset = 0")
+_NEVER_LED = broker(1).never_logged("became_leader", of=T, after="wiped", before="converged")
 
 
 def _claims(protected: bool) -> tuple[Claim, ...]:
@@ -120,33 +124,40 @@ def _claims(protected: bool) -> tuple[Claim, ...]:
     return (
         Claim(
             name="refused-alone",
-            section="001 cause 4",
+            section="001 conclusion",
+            quote="在ISR退化到只有leader的时候不能再写入数据,可用性降低",
             says="With one replica left, acks=all is refused under min.insync.replicas=2 (w2).",
-            holds=outcomes("writer_name = 'az1-acks-all' AND label = 'w2'", "fail"),
+            holds=messages("az1-acks-all", label="w2").refused_with(19),
         ),
         Claim(
             name="empty-leads",
-            section="001 cause 4",
-            says="The replica that was last in sync is elected, although it came back empty.",
-            holds=_ELECTED_EMPTY,
-            erratum=cure("It is not; a replica that holds all that was committed leads.", _NEVER_EMPTY),
+            section="001 loss cause 4",
+            quote="leader发生了不可修复的磁盘故障导致,leader上的数据丢失,在空数据恢复leader",
+            says="The replica that was last in sync leads, although it came back empty.",
+            holds=both(T.is_led_by(1, at="converged"), _LED_EMPTY),
+            erratum=cure(
+                "It does not; a replica that holds all that was committed leads.",
+                both(T.is_led_by(2, at="converged"), _NEVER_LED),
+            ),
         ),
         Claim(
             name="committed-lost",
-            section="001 cause 4",
-            says="All others follow it and cut their logs to nothing: what was acknowledged with acks=all "
-            "on two replicas is lost (w0, w1).",
-            holds=fates(_COMMITTED, "lost", "lost_after_read", at_least=2),
+            section="001 loss cause 4",
+            quote="在空数据恢复leader后会最终导致整个topic的数据丢失",
+            says="The whole topic is lost in the end, what was acknowledged with acks=all on two replicas "
+            "included (w0, w1).",
+            holds=_COMMITTED.acknowledged_then_lost(at_least=2),
             erratum=cure(
                 "Nothing that was acknowledged with acks=all is lost.",
-                none_lost(_COMMITTED, at_least=2),
+                _COMMITTED.none_lost(at_risk_after="seeded"),
             ),
         ),
         Claim(
             name="acks1-lost",
-            section="001 cause 4",
+            section="001 loss cause 4",
+            quote="在空数据恢复leader后会最终导致整个topic的数据丢失",
             says="What the last replica acknowledged alone, with acks=1, is lost in any case (z3).",
-            holds=fates("writer_name = 'az1-acks1' AND outcome = 'ok'", "lost", "lost_after_read"),
+            holds=_ALONE.acknowledged_then_lost(),
         ),
     )
 
@@ -176,8 +187,8 @@ def _scenario(
         ),
         claims=_claims(protected),
         expected=(
-            Expected("lost", "writer_name = 'az1-acks1'", lost),
-            Expected("lost", "acks = -1", lost, before="4.1.0" if protected else ""),
+            Expected("lost", _ALONE.where, lost),
+            Expected("lost", _COMMITTED.where, lost, before="4.1.0" if protected else ""),
         ),
         faults=(f"{how} followers", f"kill {LAST}", f"wipe {TOPIC} on {LAST}"),
         kafka=versions[-1],

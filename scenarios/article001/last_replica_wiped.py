@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import by, fates, logged, mark, outcomes, state
+from checkers.claims.builders import both, broker, messages, partition
+from harness.cluster.setup import Setup
 from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario, Setup
+from harness.scenario import Claim, Expected, Scenario
 from scenarios.steps import one_or_two_in_sync, seed, settle, wait_unregistered
 
 ONE, TWO = "t", "m"
@@ -15,13 +16,13 @@ TOPICS = (ONE, TWO)
 def body(stage: Stage) -> None:
     """Kill the followers, then the leader; wipe the leader's log; start it first."""
     seed(stage, *TOPICS)
-    stage.writer("az1", "az1-three", "broker1", acks=-1).must_send(TWO, "c")
+    stage.writer("az1", "az1-three", "broker1", acks=-1).send(TWO, "c")
     stage.kill("broker2", "broker3")
     stage.mark("killed", "the followers are dead")
     for topic in TOPICS:
         stage.wait_for_isr(topic, 1)
     stage.mark("alone", "the leader is alone in the ISR")
-    stage.writer("az1", "az1-alone", "broker1", acks=-1).must_send(ONE, "e")
+    stage.writer("az1", "az1-alone", "broker1", acks=-1).send(ONE, "e")
     stage.kill("broker1")
     for topic in TOPICS:
         stage.nemesis.storage.wipe("broker1", topic)
@@ -32,49 +33,63 @@ def body(stage: Stage) -> None:
         stage.wait_for_leader(topic, on="broker1")
     stage.wait_until_serving(ONE, "broker1", az="az1")
     stage.mark("empty", "it leads again, with nothing")
-    stage.writer("az1", "az1-after", "broker1", acks=-1).must_send(ONE, "f")
+    stage.writer("az1", "az1-after", "broker1", acks=-1).send(ONE, "f")
     stage.restart("broker2")
     stage.restart("broker3")
     settle(stage)
 
 
-_BEFORE = "writer_name IN ('az1-seed', 'az1-three', 'az1-alone')"
+T, M = partition(ONE), partition(TWO)
+_WRITERS = ("az1-seed", "az1-three", "az1-alone")
 CLAIMS = (
     Claim(
         name="isr-is-the-leader",
         section="001 loss cause 4",
+        quote="在ISR已经缩减到leader自身的情况下",
         says="The ISR has shrunk to the leader itself.",
-        holds=state(ONE, leader=1, isr=(1,), until=mark("alone")),
+        holds=both(*(one.is_led_by(1, isr=(1,), at="alone") for one in (T, M))),
     ),
     Claim(
         name="accepted-alone",
         section="001 loss cause 4",
-        says="Even with acks=all it takes writes, if min.insync.replicas=1.",
-        holds=outcomes(by("az1-alone"), "ok"),
+        quote="即使将acks设置为all,原leader也会接收写入请求,导致数据丢失。特别是当min.insync.replicas=1的时候",
+        says="Even with acks=all the leader takes writes, if min.insync.replicas=1.",
+        holds=messages("az1-alone", topic=ONE, after="alone").acknowledged(),
     ),
     Claim(
         name="leads-empty",
         section="001 loss cause 4",
+        quote="leader发生了不可修复的磁盘故障导致,leader上的数据丢失,在空数据恢复leader",
         says="Its disk is broken beyond repair; the leader comes back with an empty log, and leads.",
-        holds=state(ONE, leader=1, isr=(1,), until=mark("empty")),
+        holds=both(
+            T.is_led_by(1, isr=(1,), at="empty"),
+            broker(1).logged("became_leader", of=T, after="wiped", where="offset = 0"),
+        ),
     ),
     Claim(
         name="followers-truncate",
-        section="001 loss cause 4",
-        says="The followers, which still had the data, throw them away.",
-        holds=logged("broker2", "truncated", topic=ONE, where=f"offset = 0 AND ns > {mark('empty')}"),
+        section="beyond 001 loss cause 4",
+        says="The followers, which still had the data, truncate it all.",
+        holds=both(*(broker(number).truncated(T, to=0, after="empty") for number in (2, 3))),
     ),
     Claim(
         name="whole-topic-lost",
         section="001 loss cause 4",
+        quote="在空数据恢复leader后会最终导致整个topic的数据丢失",
         says="In the end the whole topic is lost.",
-        holds=fates(f"{_BEFORE} AND topic = '{ONE}'", "lost", "lost_after_read", "overwritten", at_least=3),
+        holds=both(
+            messages(_WRITERS, topic=ONE).acknowledged_then_lost(at_least=3),
+            messages("az1-after", topic=ONE).kept(),
+        ),
     ),
     Claim(
         name="min-insync-does-not-help",
         section="beyond 001 loss cause 4",
         says="min.insync.replicas=2 does not help what was written before: that topic is lost as well.",
-        holds=fates(f"{_BEFORE} AND topic = '{TWO}'", "lost", "lost_after_read", "overwritten", at_least=3),
+        holds=both(
+            messages(_WRITERS, topic=TWO).acknowledged_then_lost(at_least=3),
+            *(broker(number).truncated(M, to=0, after="empty") for number in (2, 3)),
+        ),
     ),
 )
 
@@ -92,7 +107,9 @@ SCENARIO = Scenario(
     ),
     claims=CLAIMS,
     expected=tuple(
-        Expected(finding, _BEFORE, "the only replica that may lead came back without its data")
+        Expected(
+            finding, messages(_WRITERS).where, "the only replica that may lead came back without its data"
+        )
         for finding in ("lost", "lost_after_read", "overwritten")
     ),
     faults=("kill broker2, broker3", "kill broker1", "wipe t/0 and m/0 on broker1"),

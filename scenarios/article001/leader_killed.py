@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import after, by, fates, logged, mark, none_lost, rise, state
+from checkers.claims.builders import both, broker, messages, partition
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Erratum, Expected, Scenario
 from scenarios.steps import seed, settle
 
 TOPIC = "t"
@@ -18,49 +20,62 @@ def body(stage: Stage) -> None:
     with stage.nemesis.cut("broker1 <-> broker2", "broker1 <-> broker3"):
         stage.mark("cut", "the followers cannot fetch for a moment")
         for label in ("c", "d"):
-            one.must_send(TOPIC, label)
+            one.send(TOPIC, label)
         all_.send(TOPIC, "e")
         stage.kill("broker1")
         stage.mark("killed", "the leader is dead")
     stage.wait_for_leader(TOPIC, not_on="broker1")
     stage.wait_until_serving(TOPIC, "broker2")
     stage.mark("failover", "a follower leads")
-    stage.writer("az2", "az2-after", "broker2", acks=-1).must_send(TOPIC, "f")
+    stage.writer("az2", "az2-after", "broker2", acks=-1).send(TOPIC, "f")
     stage.restart("broker1")
     settle(stage)
 
 
+T = partition(TOPIC)
+_ACKS_1, _ACKS_ALL = messages("az1-acks1", after="cut"), messages("az1-acks-all", after="cut")
 CLAIMS = (
     Claim(
         name="failover",
         section="001 loss cause 1",
-        says="The leader fails over to a follower, which was in the ISR.",
-        holds=state(TOPIC, leader=2, isr=(2, 3), epoch=1, until=mark("failover")),
+        quote="控制节点将从剩余的follower中选举出新的leader",
+        says="The leader fails over to one of the followers, which are in the ISR.",
+        holds=T.is_led_by(2, isr=(2, 3), at="failover"),
     ),
     Claim(
         name="epoch-rises",
-        section="001 loss cause 1",
+        section="beyond 001 loss cause 1",
         says="The leader epoch rises by 1.",
-        holds=rise(TOPIC, mark("cut"), mark("failover"), 1),
+        holds=T.epoch_rises(by=1, since="cut", until="failover"),
     ),
     Claim(
         name="acks-1-lost",
         section="001 loss cause 1",
-        says="With acks=1 data are lost when the leader fails over.",
-        holds=fates(f"{by('az1-acks1')} AND outcome = 'ok'", "lost", "lost_after_read", at_least=2),
+        quote="当acks=1时发生leader的故障切换",
+        says="With acks=1 data is lost when the leader fails over.",
+        holds=_ACKS_1.acknowledged_then_lost(at_least=2),
     ),
     Claim(
         name="truncates",
         section="001, rejoining",
-        says="The old leader truncates its log when it comes back.",
-        holds=logged("broker1", "truncated", topic=TOPIC, where=f"offset = 2 AND ns > {mark('failover')}"),
+        quote="数据副本节点在重新加入集群后会自动发现新的leader节点,同时将自己的本地日志截断到HW所指示的位置",
+        says="When the old leader comes back, it truncates its log to the high watermark.",
+        holds=broker(1).logged("truncated_to_hw", of=T, after="failover"),
+        erratum=Erratum(
+            says="It truncates to the end offset of its leader epoch, which the new leader tells it.",
+            because="KIP-101: leader epochs replace the high watermark for truncation from 0.11 on",
+            holds=both(
+                broker(1).truncated_to_end_of(T, 0, after="failover"),
+                broker(1).never_logged("truncated_to_hw", of=T, after="failover", before="converged"),
+            ),
+        ),
     ),
     Claim(
         name="acks-all-safe",
         section="001 conclusion",
+        quote="我们可以通过设置acks=all来进行补救",
         says="acks=all is safe: what was not replicated was never acknowledged.",
-        holds=none_lost("acks = -1 AND outcome = 'ok'", at_least=3),
-        given=fates(by("az1-acks-all"), "unknown_dropped"),
+        holds=both(messages(acks=-1).none_lost(at_risk_after="cut"), _ACKS_ALL.became("unknown_dropped")),
     ),
 )
 
@@ -72,7 +87,7 @@ SCENARIO = Scenario(
     body=body,
     setup=Setup(topics=(Topic(TOPIC, (1, 2, 3)),), controller="broker2", zookeeper_leader="zookeeper2"),
     claims=CLAIMS,
-    expected=(Expected("lost", f"{by('az1-acks1')} AND {after('cut')}", "only the dead leader had them"),),
+    expected=(Expected("lost", _ACKS_1.where, "only the dead leader had them"),),
     faults=("cut broker1 <-> broker2, broker1 <-> broker3", "kill broker1"),
     outcome="the acks=1 writes are lost, no acks=all write is",
 )

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import (
-    after,
-    by,
-    errors,
-    fates,
-    logged,
-    mark,
-    none_lost,
-    outcomes,
-    seen_by,
-    state,
-)
+from checkers.claims.builders import both, broker, mark, messages, messages_where, opposite, partition
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
-from harness.waiting import wait_until
-from scenarios.steps import seed, settle, wait_log
+from harness.scenario import Claim, Erratum, Expected, Scenario
+from scenarios.steps import seed, settle, stand, wait_log
 
 TOPIC = "t"
-_ZOMBIE = by("az1-acks1")
-_SINCE_MOVE = f"{_ZOMBIE} AND outcome = 'ok' AND {after('moved')}"
+HELD_S = 5.0
+"""Longer than a request to the controller (3 s) and a session (4 s)."""
+HANGS_S = 3.5
+"""Longer than any request of the broker's own (3 s)."""
 
 
 def zombie(stage: Stage) -> None:
@@ -29,25 +21,18 @@ def zombie(stage: Stage) -> None:
     seed(stage, TOPIC)
     with stage.nemesis.without_zookeeper("broker1"):
         stage.mark("cut", "the leader has lost ZooKeeper; it still reaches its followers and clients")
-        stage.writer("az1", "az1-early", "broker1", acks=-1).must_send(TOPIC, "early")
+        stage.writer("az1", "az1-early", "broker1", acks=-1).send(TOPIC, "early")
         going_on = stage.writer("az1", "az1-acks1", "broker1", acks=1).keep_writing(TOPIC, every_s=0.2)
         stage.wait_for_leader(TOPIC, not_on="broker1")
         stage.wait_until_serving(TOPIC, "broker2")
         stage.mark("moved", "the followers have another leader; broker1 has not heard of it")
-        stage.writer("az2", "az2-new-side", "broker2", acks=-1).must_send(TOPIC, "f")
+        stage.writer("az2", "az2-new-side", "broker2", acks=-1).send(TOPIC, "f")
         stage.writer("az1", "az1-late", "broker1", acks=-1).send(TOPIC, "late")
         # Past the point at which the leader wants to shrink its ISR, which it then cannot.
         wait_log(stage, "broker1", f"[Partition {TOPIC}-0 ", "Shrinking ISR")
-        stage.mark("wanted", "broker1 wants to shrink its ISR to itself")
-        taken = going_on.writes.progress().ok
-        wait_until(
-            lambda: going_on.writes.progress().ok,
-            accept=lambda count: count >= taken + 6,  # the first may have been on its way at the mark
-            within_s=10,
-            awaiting="broker1 to take six more acks=1 writes",
-        )
-        stage.read("az1", TOPIC, "broker1")
-        stage.mark("before-heal")
+        wanted = stage.mark("wanted", "broker1 wants to shrink its ISR to itself")
+        stand(stage, wanted, HELD_S)
+        stage.mark("before-heal", "the last moment of the cut")
 
     stage.mark("healed", "broker1 reaches ZooKeeper again")
     going_on.wait_refused(within_s=20)
@@ -63,60 +48,82 @@ def hanging(stage: Stage) -> None:
         stage.wait_for_leader(TOPIC, not_on="broker1")
         stage.wait_until_serving(TOPIC, "broker2")
         stage.mark("moved", "the followers have another leader; broker1 has not heard of it")
-        stage.writer("az2", "az2-new-side", "broker2", acks=-1).must_send(TOPIC, "f")
-        before = stage.writer("az1", "az1-acks1", "broker1", acks=1)
-        before.must_send(TOPIC, "z1")
+        stage.writer("az2", "az2-new-side", "broker2", acks=-1).send(TOPIC, "f")
+        stage.writer("az1", "az1-acks1", "broker1", acks=1).send(TOPIC, "z1")
         wait_log(stage, "broker1", f"[Partition {TOPIC}-0 ", "Shrinking ISR")
         stage.mark("hung", "broker1 waits for ZooKeeper, and holds the partition's lock")
         blocked = patient.send_later(TOPIC, "blocked")
-        stage.writer("az1", "az1-blocked-short", "broker1", acks=1, request_timeout_s=1).send(TOPIC, "short")
-        stage.mark("before-heal")
+        stage.writer("az1", "az1-blocked-short", "broker1", acks=1, request_timeout_s=HANGS_S).send(
+            TOPIC, "short"
+        )
+        stage.mark("before-heal", "the last moment of the cut")
 
     stage.mark("healed", "broker1 reaches ZooKeeper again")
     blocked.result(timeout=60)
     settle(stage)
 
 
+T = partition(TOPIC)
+_ZOMBIE = messages("az1-acks1", after="cut")
+_WHILE_WANTED = messages("az1-acks1", after="wanted", before="before-heal")
+_LATE_ANSWER = messages_where(f"writer_name = 'az1-patient' AND done_ns > {mark('before-heal')}")
+_STOPS = (
+    "It wants to shrink the ISR to itself; since it cannot tell ZooKeeper, it refuses all further writes "
+    "from then on."
+)
+_STOPS_QUOTE = (
+    "由于它不能与zookeeper通讯,因此它不能将这一更新发布到zookeeper上,从这一刻开始它将拒绝更多的写入请求"
+)
+_LOST_QUOTE = "在存在两个leader期间,由原leader所确认写入的数据都将丢失"
 _NEW_LEADER = Claim(
     name="new-leader",
     section="001 scenario 4",
+    quote="zookeeper将原leader标记为失效,同时通知控制节点。控制节点将从剩余的follower中选举出新的leader",
     says="ZooKeeper marks the leader as failed; the controller elects a new one among the followers.",
-    holds=state(TOPIC, leader=2, isr=(2, 3), epoch=1, until=mark("moved")),
-)
-_UNAWARE = Claim(
-    name="old-leader-unaware",
-    section="001 scenario 4",
-    says="The old leader still takes itself for the leader.",
-    holds=seen_by(1, TOPIC, until=mark("before-heal"), leader=1, isr=(1, 2, 3)),
+    holds=both(
+        T.is_led_by(2, isr=(2, 3), epoch=1, at="moved"), opposite(broker(1).is_registered(at="moved"))
+    ),
 )
 _ACKS_ALL_SAFE = Claim(
     name="acks-all-safe",
-    section="001 scenario 4",
+    section="001 conclusion",
+    quote="我们可以通过设置acks=all来进行补救",
     says="acks=all loses nothing that was acknowledged.",
-    holds=none_lost("acks = -1 AND outcome = 'ok'", at_least=3),
+    holds=messages(acks=-1).none_lost(at_risk_after="cut"),
 )
 _EPOCH_TRUNCATION = Claim(
     name="truncates",
     section="001 scenario 4",
+    quote="将自己的日志截断到新leader发生故障切换时自己保存的HW所指示的位置",
     says="After the heal the old leader truncates its log to the high watermark that the new leader had.",
-    holds=logged("broker1", "truncated_to_hw", topic=TOPIC, where=f"ns > {mark('before-heal')}"),
+    holds=broker(1).logged("truncated_to_hw", of=T, after="before-heal"),
     erratum=Erratum(
         says="It truncates to the end offset of its leader epoch, which the new leader tells it.",
         because="KIP-101: leader epochs replace the high watermark for truncation from 0.11 on",
-        holds=logged("broker1", "truncated", topic=TOPIC, where=f"ns > {mark('before-heal')}"),
+        holds=both(
+            broker(1).truncated_to_end_of(T, 0, after="before-heal"),
+            broker(1).never_logged("truncated_to_hw", of=T, after="before-heal", before="converged"),
+        ),
     ),
 )
 _REJOINS = Claim(
     name="rejoins",
     section="001 scenario 4",
+    quote="从这里开始向新的leader发出fetch请求同步数据",
     says="It follows the new leader and joins the ISR.",
-    holds=state(TOPIC, leader=2, isr=(1, 2, 3), epoch=1, until=mark("converged")),
+    holds=T.is_led_by(2, isr=(1, 2, 3), epoch=1, at="converged"),
 )
-_LOST = Expected(
-    "lost",
-    f"{_ZOMBIE} AND {after('cut')}",
-    "acknowledged by a leader that had lost its followers without knowing it",
-)
+_UNHEARD = "acknowledged by a leader that had lost its followers without knowing it"
+
+
+def _unaware(at: str) -> Claim:
+    return Claim(
+        name="old-leader-unaware",
+        section="001 scenario 4",
+        quote="然而原leader仍然认为自己还是leader",
+        says="The old leader still takes itself for the leader.",
+        holds=broker(1).believes(T, leader=1, isr=(1, 2, 3), at=at),
+    )
 
 
 def _setup(*, stream_rate: float = 50.0, **broker_config: str) -> Setup:
@@ -138,59 +145,55 @@ ZOMBIE = Scenario(
     setup=_setup(),
     claims=(
         _NEW_LEADER,
-        _UNAWARE,
+        _unaware("before-heal"),
         Claim(
             name="early-writes",
             section="beyond 001 scenario 4",
             says="Before the session ends acks=all works, and is kept.",
-            holds=fates(by("az1-early"), "kept"),
+            holds=messages("az1-early").kept(),
         ),
         Claim(
             name="accepts-acks-1",
             section="001 scenario 4",
+            quote="原leader仍然认为自己还是leader,同时接受acks=1的写入请求",
             says="The old leader takes acks=1 writes.",
-            holds=outcomes(
-                f"{_ZOMBIE} AND sent_ns < {mark('wanted')} AND {after('moved')}", "ok", at_least=3
-            ),
+            holds=messages("az1-acks1", after="moved", before="wanted").acknowledged(at_least=3),
         ),
         Claim(
             name="refuses-soon",
             section="001 scenario 4",
-            says="It wants to shrink the ISR to itself; since it cannot tell ZooKeeper, it refuses all further "
-            "writes from then on.",
-            holds=outcomes(
-                f"{_ZOMBIE} AND sent_ns BETWEEN {mark('wanted')} AND {mark('before-heal')}",
-                "fail",
-                at_least=5,
-            ),
+            quote=_STOPS_QUOTE,
+            says=_STOPS,
+            holds=_WHILE_WANTED.failed(at_least=10),
             erratum=Erratum(
                 says="It takes acks=1 writes for as long as the cut lasts.",
                 because="KIP-497: while AlterIsr is unanswered (the controller ignores it with "
                 "STALE_BROKER_EPOCH) the old ISR stays in force, and nothing blocks",
-                holds=outcomes(
-                    f"{_ZOMBIE} AND sent_ns BETWEEN {mark('wanted')} AND {mark('before-heal')}",
-                    "ok",
-                    at_least=5,
+                holds=both(
+                    _WHILE_WANTED.acknowledged(at_least=10),
+                    broker(1).never_logged("isr_updated", of=T, after="cut", before="before-heal"),
                 ),
             ),
         ),
         Claim(
             name="acks-all-fails",
             section="001 scenario 4",
+            quote="对于设置了acks=all的数据,由于刚开始ISR包含了所有副本节点,因此无法收集到所有节点的确认信息,写入是失败的",
             says="acks=all writes to it fail: the followers do not confirm.",
-            holds=errors(by("az1-late"), 7),
+            holds=messages("az1-late").refused_with(7),
         ),
         Claim(
             name="lost",
             section="001 scenario 4, loss cause 3",
+            quote=_LOST_QUOTE,
             says="What the old leader acknowledged while there were two leaders is lost.",
-            holds=fates(_SINCE_MOVE, "lost", "lost_after_read", at_least=5),
+            holds=messages("az1-acks1", after="moved").acknowledged_then_lost(at_least=10),
         ),
         _EPOCH_TRUNCATION,
         _REJOINS,
         _ACKS_ALL_SAFE,
     ),
-    expected=(_LOST,),
+    expected=(Expected("lost", _ZOMBIE.where, _UNHEARD),),
     faults=("broker1 without zookeeper",),
     outcome="acks=1 writes that the old leader takes after the failover are lost, nothing else",
 )
@@ -205,46 +208,37 @@ HANG = Scenario(
     setup=_setup(stream_rate=0.0, inter_broker_protocol_version="2.6"),
     claims=(
         _NEW_LEADER,
-        _UNAWARE,
+        _unaware("hung"),  # Metadata is not answered either for as long as it hangs
         Claim(
             name="refuses",
             section="001 scenario 4",
-            says="It wants to shrink the ISR to itself; since it cannot tell ZooKeeper, it refuses all further "
-            "writes from then on.",
-            holds=outcomes(by("az1-blocked-short"), "fail"),
+            quote=_STOPS_QUOTE,
+            says=_STOPS,
+            holds=messages("az1-blocked-short").failed(),
             erratum=Erratum(
-                says="It does not refuse but hang: the client is told nothing.",
+                says="It does not refuse them but hangs, and answers nobody.",
                 because="it waits for ZooKeeper without limit, with the partition's lock held",
-                holds=(
-                    f"SELECT count(*) = 1 AND count_if(outcome = 'info' AND error < 0) = 1 AS holds, "
-                    f"concat('outcome ', max(outcome), ', error ', max(error)) AS observed "
-                    f"FROM life WHERE {by('az1-blocked-short')}"
-                ),
+                holds=both(messages("az1-blocked-short").unanswered(), _LATE_ANSWER.acknowledged()),
             ),
         ),
         Claim(
             name="acknowledged-late-and-lost",
             section="beyond 001 scenario 4",
             says="A client that waits is answered with success after the heal, and the message is lost.",
-            holds=fates(f"{by('az1-patient')} AND outcome = 'ok'", "lost", "lost_after_read"),
+            holds=_LATE_ANSWER.acknowledged_then_lost(),
         ),
         Claim(
             name="lost",
             section="001 scenario 4, loss cause 3",
+            quote=_LOST_QUOTE,
             says="What the old leader acknowledged while there were two leaders is lost.",
-            holds=fates(_SINCE_MOVE, "lost", "lost_after_read"),
+            holds=messages("az1-acks1", after="moved").acknowledged_then_lost(),
         ),
         _EPOCH_TRUNCATION,
         _REJOINS,
         _ACKS_ALL_SAFE,
     ),
-    expected=(
-        Expected(
-            "lost",
-            f"writer_name IN ('az1-acks1', 'az1-patient') AND {after('cut')}",
-            "acknowledged by a leader that had lost its followers without knowing it",
-        ),
-    ),
+    expected=(Expected("lost", messages(("az1-acks1", "az1-patient"), after="cut").where, _UNHEARD),),
     faults=("broker1 without zookeeper",),
     outcome="acks=1 writes that the old leader takes after the failover are lost, one of them acknowledged late",
 )

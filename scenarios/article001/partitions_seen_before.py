@@ -7,20 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from checkers.claims.builders import (
-    after,
-    by,
-    condition,
-    controller,
-    equals,
-    fates,
-    logged,
-    mark,
-    none_lost,
-    outcomes,
-    state,
-    unchanged,
-)
+from checkers.claims.builders import both, broker, controller_stays, messages, opposite, partition
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Scenario
 from scenarios.article000 import (
@@ -34,10 +21,12 @@ from scenarios.steps import SHRINK_S, seed, settle, wait_isr_committed
 _NOTHING_LOST = Claim(
     name="nothing-lost",
     section="001 conclusion",
-    says="If followers are affected, no data are lost; only redundancy is.",
-    holds=none_lost("outcome = 'ok'", at_least=3),
+    quote="如果影响的是follower副本节点,不会导致数据丢失,仅仅是在网络分区期间会降低数据冗余度",
+    says="If followers are affected, no data is lost; only redundancy is reduced.",
+    holds=messages().none_lost(at_risk_after="cut", at_least=2),
 )
 _T = follower_cut_from_leader.TOPIC
+T = partition(_T)
 
 
 def _same(base: Scenario, name: str, section: str, claims: tuple[Claim, ...], title: str = "") -> Scenario:
@@ -58,21 +47,17 @@ def _cut_between_brokers(stage: Stage) -> None:
     seed(stage, _T)
     with stage.nemesis.cut("broker1 <-> broker2"):
         stage.mark("cut", "leader and follower do not see each other; everybody else sees both")
-        stage.writer("az1", "az1-acks1", "broker1", acks=1).must_send(_T, "m1")
+        stage.writer("az1", "az1-acks1", "broker1", acks=1).send(_T, "m1")
         stage.wait_for_isr(_T, 1, 3, within_s=SHRINK_S)
         wait_isr_committed(stage, "broker1", _T, (1, 3))
         stage.mark("shrunk", "broker2 has left the ISR")
-        stage.writer("az2", "az2-acks-all", "broker1", acks=-1).must_send(_T, "m2")
-        stage.mark("before-heal")
+        stage.writer("az2", "az2-acks-all", "broker1", acks=-1).send(_T, "m2")
+        stage.mark("before-heal", "the last moment of the cut")
 
     stage.mark("healed", "the link is back")
     settle(stage, _T)
 
 
-_REGISTERED = (
-    f"(SELECT max_by(brokers, ns) FROM views WHERE source LIKE 'zookeeper%' AND subject = 'brokers' "
-    f"AND ns <= {mark('before-heal')})"
-)
 FOLLOWER_CUT = _same(
     replace(
         follower_cut_from_leader.SCENARIO,
@@ -87,36 +72,48 @@ FOLLOWER_CUT = _same(
         Claim(
             name="leaves-isr",
             section="001 scenario 1",
+            quote="在超过replica.lag.time.max.ms所设定的时间后将从ISR中被移除",
             says="The follower cannot fetch; after replica.lag.time.max.ms it is removed from the ISR.",
-            holds=state(_T, leader=1, isr=(1, 3), until=mark("shrunk")),
+            holds=T.is_led_by(1, isr=(1, 3), at="before-heal"),
+        ),
+        Claim(
+            name="falls-behind",
+            section="001 scenario 1",
+            quote="不能再参与到数据的提交操作中,broker 3上的数据与leader上最新数据的差距逐渐拉大",
+            says="It takes no part in commits any more, and its log falls behind the leader's.",
+            holds=both(
+                messages("az2-acks-all").acknowledged(),
+                messages(("az1-acks1", "az2-acks-all")).not_seen_on(2, until="before-heal", at_least=2),
+                messages(("az1-acks1", "az2-acks-all")).kept(at_least=2),
+            ),
         ),
         Claim(
             name="still-registered",
             section="001 scenario 1",
+            quote="zookeeper在这整个过程中都能够收到broker 3的心跳信息,因此认为这个节点工作正常",
             says="It still reaches ZooKeeper, so that it counts as alive.",
-            holds=condition(
-                f"array_contains({_REGISTERED}, 2)",
-                f"concat('registered ', cast({_REGISTERED} AS string), ' before the heal')",
-            ),
+            holds=broker(2).is_registered(at="before-heal"),
         ),
         Claim(
             name="no-split-brain",
             section="001 scenario 1",
-            says="There is no split brain, and nobody takes the follower's node for dead.",
-            holds=unchanged(_T, since=mark("seeded"), until=mark("converged"), columns="leader, epoch"),
+            quote="这种情况没有出现脑裂,仅仅只是降低了数据冗余",
+            says="There is no split brain: the leader stays.",
+            holds=T.stays(since="seeded", until="converged", what="leader, epoch"),
         ),
         Claim(
             name="rejoins",
             section="001 scenario 1",
+            quote="当网络分区问题得到解决后将能够继续发送fetch请求,在赶上leader的数据后将被重新加入到ISR中",
             says="After the partition it fetches again, catches up and is added to the ISR.",
-            holds=state(_T, leader=1, isr=(1, 2, 3), until=mark("converged")),
+            holds=T.is_led_by(1, isr=(1, 2, 3), at="converged"),
         ),
         _NOTHING_LOST,
     ),
     "Scenario 1: a follower does not reach the leader, but ZooKeeper and everybody else",
 )
 
-_R = follower_az_isolated.RETRIED
+R = partition(follower_az_isolated.RETRIED)
 FOLLOWER_ISOLATED = _same(
     follower_az_isolated.SCENARIO,
     "partition-5-follower-isolated",
@@ -125,28 +122,38 @@ FOLLOWER_ISOLATED = _same(
         Claim(
             name="leaves-isr",
             section="001 scenario 5",
+            quote="这个时候它仅仅是从ISR列表中被移除",
             says="The follower is merely removed from the ISR.",
-            holds=state(_R, leader=2, isr=(2, 3), until=mark("shrunk")),
+            holds=R.is_led_by(2, isr=(2, 3), at="before-heal"),
         ),
         Claim(
             name="no-further-action",
             section="001 scenario 5",
+            quote="由于其仅仅是一个失效的follower,zookeeper在将其标志为失效后没有后续动作",
             says="ZooKeeper marks it as failed, and nothing else follows: leader and controller stay.",
-            holds=equals(controller(until=mark("converged")), "2", "controller is broker"),
+            holds=both(
+                R.stays(since="seeded", until="before-heal", what="leader"),
+                controller_stays(since="seeded", until="before-heal"),
+            ),
+            given=opposite(broker(1).is_registered(at="before-heal")),
         ),
         Claim(
             name="rejoins",
             section="001 scenario 5",
+            quote="在网络问题解决后可以重新加入集群再追赶上leader",
             says="After the partition it joins the cluster again and catches up.",
-            holds=state(_R, leader=2, isr=(1, 2, 3), until=mark("converged")),
+            holds=both(
+                R.is_led_by(2, isr=(1, 2, 3), at="converged"), broker(1).is_registered(at="converged")
+            ),
         ),
         _NOTHING_LOST,
     ),
     "Scenario 5: a follower is isolated from everything (as follower-az-isolated)",
 )
 
-_L = leader_az_isolated.TOPIC
-_INSIDE = by("az1-acks1")
+L = partition(leader_az_isolated.TOPIC)
+_INSIDE = "az1-acks1"
+_AFTER_L = messages(_INSIDE, after="wanted", before="split")
 LEADER_ISOLATED = _same(
     leader_az_isolated.SCENARIO,
     "partition-6-leader-isolated",
@@ -155,51 +162,62 @@ LEADER_ISOLATED = _same(
         Claim(
             name="new-leader",
             section="001 scenario 6",
+            quote="zookeeper将已经被隔离的broker标记为失效,通知控制节点重新选举新的leader",
             says="ZooKeeper marks the isolated broker as failed; the controller elects a new leader.",
-            holds=state(_L, leader=2, isr=(2, 3), until=mark("split")),
+            holds=both(L.is_led_by(2, isr=(2, 3), at="split"), opposite(broker(1).is_registered(at="split"))),
         ),
         Claim(
             name="accepts-acks-1-briefly",
             section="001 scenario 6",
-            says="For a short time the old leader still accepts acks=1 writes, but soon stops.",
-            holds=outcomes(f"{_INSIDE} AND {after('failover')} AND sent_ns < {mark('split')}", "fail"),
+            quote="原leader短时间内仍然会接收acks=1的写入请求,但很快就停止这么做",
+            says="For a short time the old leader still accepts acks=1 writes, but soon stops: after "
+            "replica.lag.time.max.ms it wants a smaller ISR and cannot tell ZooKeeper.",
+            holds=both(
+                messages(_INSIDE, after="cut", before="failover").acknowledged(at_least=3),
+                _AFTER_L.not_acknowledged(at_least=3),
+            ),
             erratum=Erratum(
                 says="It does not stop: it accepts them until it is told after the heal that it is no leader.",
                 because="KIP-497: from 2.7 on an ISR change that cannot be sent blocks nothing (with "
                 "inter.broker.protocol.version 2.6 it hangs)",
-                holds=outcomes(f"{_INSIDE} AND {after('failover')} AND sent_ns < {mark('split')}", "ok"),
+                holds=_AFTER_L.acknowledged(at_least=3),
             ),
         ),
         Claim(
             name="acknowledged-lost",
             section="001 scenario 6",
+            quote="在网络分区发生后仍然写往原leader并获得确认的信息将丢失",
             says="What is written to the old leader and acknowledged after the partition began is lost.",
-            holds=fates(
-                f"{_INSIDE} AND outcome = 'ok' AND {after('cut')}", "lost", "lost_after_read", at_least=3
-            ),
+            holds=messages(_INSIDE, after="cut").acknowledged_then_lost(at_least=3),
         ),
         Claim(
             name="truncates",
             section="001 scenario 6",
+            quote="将自己的日志截断到新leader发生故障切换时自己保存的HW所指示的位置",
             says="It truncates its log to the high watermark that the new leader had at the failover.",
-            holds=logged("broker1", "truncated_to_hw", topic=_L, where=f"ns > {mark('split')}"),
+            holds=broker(1).logged("truncated_to_hw", of=L, after="split"),
             erratum=Erratum(
                 says="It truncates to the end offset of its leader epoch.",
-                because="KIP-101, from 0.11 on",
-                holds=logged("broker1", "truncated", topic=_L, where=f"offset = 2 AND ns > {mark('split')}"),
+                because="KIP-101: leader epochs replace the high watermark for truncation from 0.11 on",
+                holds=both(
+                    broker(1).truncated_to_end_of(L, 0, after="split"),
+                    broker(1).never_logged("truncated_to_hw", of=L, after="split", before="converged"),
+                ),
             ),
         ),
         Claim(
             name="acks-all-safe",
             section="001 scenario 6",
+            quote="这是一个当acks=1且min.insync.replicas=1时由于网络分区会导致短时间脑裂的案例",
             says="It is a matter of acks=1: acks=all loses nothing.",
-            holds=none_lost("acks = -1 AND outcome = 'ok'", at_least=5),
+            holds=messages(acks=-1).none_lost(at_risk_after="cut", at_least=2),
         ),
     ),
     "Scenario 6: the leader is isolated from everything (as leader-az-isolated)",
 )
 
-_U = unclean_election.UNCLEAN
+_ALONE = messages("az1-alone", topic=unclean_election.UNCLEAN)
+_ALONE_CLEAN = messages("az1-alone", topic=unclean_election.CLEAN)
 UNCLEAN = _same(
     unclean_election.SCENARIO,
     "loss-2-unclean-failover",
@@ -208,21 +226,23 @@ UNCLEAN = _same(
         Claim(
             name="unclean-loses",
             section="001 loss cause 2",
-            says="Even with acks=all data are lost if an unclean failover is allowed.",
-            holds=fates(by("az1-alone", topic=_U), "lost", "lost_after_read"),
-            given=outcomes(by("az1-alone", topic=_U), "ok"),
+            quote="即使在设置acks=all的情况下,如果允许unclean的故障切换(被选举为新leader的相关follower已经不在ISR列表中)",
+            says="Even with acks=all data is lost if an unclean failover is allowed.",
+            holds=_ALONE.acknowledged_then_lost(),
         ),
         Claim(
             name="clean-avoids",
             section="001 conclusion",
+            quote="Unclean的故障切换可以通过设置unclean.leader.election.enable=false来避免",
             says="unclean.leader.election.enable=false avoids it.",
-            holds=fates(by("az1-alone", topic=unclean_election.CLEAN), "kept"),
+            holds=_ALONE_CLEAN.kept(),
         ),
         Claim(
             name="at-a-price",
             section="001 conclusion",
+            quote="由于不能切换到unclean的节点,因此如果leader出现故障无法修复,即使有其他节点拥有部分数据,仍然不可用,可用性降低",
             says="The price is availability: while the leader is away nobody can write.",
-            holds=fates(by("az2-late", topic=unclean_election.CLEAN), "failed", "unknown_dropped"),
+            holds=messages("az2-late", topic=unclean_election.CLEAN).not_acknowledged(at_least=3),
         ),
     ),
     "Loss cause 2: an unclean failover loses acks=all writes (as unclean-election)",

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from checkers.claims.builders import condition, fates, logged, mark, state
+from checkers.claims.builders import both, broker, messages, messages_where, partition, topic_is_set
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic, TopicPartition
 from harness.kafka.segments import high_watermarks
 from harness.run.stage import Stage
 from harness.run.writers import BoundWriter
-from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
 from scenarios.steps import (
     CONVERGE_S,
     elect_preferred,
     high_watermark,
-    log_length,
+    log_end_offset,
     require,
     settle,
-    wait_length,
     wait_log,
+    wait_log_end_offset,
     wait_unregistered,
     wait_view,
 )
@@ -46,7 +48,7 @@ def fast_failovers(stage: Stage) -> None:
             stage.wait_for_leader(topic, on="broker2")
             wait_view(stage, "broker3", topic, leader=2)
         wait_log(stage, "broker3", "leaderId=2", f"Truncating partition {OLD}-0 to local high watermark")
-        stage.mark("second", "broker2 leads; broker3 was told, and cannot reach it")
+        stage.mark("second", "broker2 leads; broker3 knows it, and cannot reach it")
         stage.kill("broker2")
         for topic in TOPICS:
             stage.wait_for_leader(topic, on="broker3")
@@ -90,7 +92,9 @@ def diverging(stage: Stage) -> None:
         stage.wait_replicated(topic)
         _wait_written_down(stage, "broker1", topic, 2)
     stage.kill("broker3", "broker1")
-    stage.nemesis.storage.power_cut("broker2", how="emulated", flushed={(topic, 0): 1 for topic in TOPICS})
+    stage.nemesis.storage.power_cut(
+        "broker2", how="emulated", flushed={TopicPartition(topic, 0): 1 for topic in TOPICS}
+    )
     stage.mark("dark", "A and B are down at the same time; what B had not flushed is gone: m2")
     wait_unregistered(stage, "broker1", "broker2", "broker3")
     stage.restart("broker2")
@@ -121,8 +125,8 @@ def _two_messages(stage: Stage, leader: str, *followers: str) -> None:
         for topic in TOPICS:
             writer.must_send(topic, label)
     for topic in TOPICS:
-        for broker in (leader, *followers):
-            wait_length(stage, topic, 2, broker)
+        for host in (leader, *followers):
+            wait_log_end_offset(stage, topic, 2, host)
     stage.mark("written", "m1 and m2 are acknowledged by every replica")
 
 
@@ -137,14 +141,14 @@ def _rejoin(stage: Stage, *members: int) -> None:
         stage.wait_for_isr(topic, *members, within_s=CONVERGE_S)
 
 
-def _wait_written_down(stage: Stage, broker: str, topic: str, watermark: int) -> int:
+def _wait_written_down(stage: Stage, host: str, topic: str, watermark: int) -> int:
     """Wait for a high watermark on disk: a broker that is killed starts again, and truncates, from that."""
-    data = stage.lab.data_dir(broker) / "data"
+    data = stage.lab.data_dir(host) / "data"
     found = wait_until(
-        lambda: high_watermarks(data).get((topic, 0)),
+        lambda: high_watermarks(data).get(TopicPartition(topic, 0)),
         accept=lambda written: written is not None and written >= watermark,
         within_s=10,
-        awaiting=f"{broker} to write down high watermark {watermark} of {topic}",
+        awaiting=f"{host} to write down high watermark {watermark} of {topic}",
     )
     assert found is not None
     return found
@@ -153,7 +157,7 @@ def _wait_written_down(stage: Stage, broker: str, topic: str, watermark: int) ->
 def _wait_equal_lengths(stage: Stage, *brokers: int) -> None:
     for topic in TOPICS:
         wait_until(
-            lambda topic=topic: {log_length(stage, f"broker{number}", topic) for number in brokers},  # type: ignore[misc]
+            lambda topic=topic: {log_end_offset(stage, f"broker{number}", topic) for number in brokers},  # type: ignore[misc]
             accept=lambda lengths: len(lengths) == 1,
             within_s=15,
             awaiting=f"the replicas of {topic} to be equally long",
@@ -161,43 +165,63 @@ def _wait_equal_lengths(stage: Stage, *brokers: int) -> None:
         )
 
 
-def _at_1(topic: str) -> str:
-    return (
-        f"(SELECT count(DISTINCT writer * 1000 + seq) FROM copies WHERE topic = '{topic}' AND offset = 1 "
-        f"AND writer IS NOT NULL)"
+_GONE = ("lost", "lost_after_read", "overwritten", "diverged")
+"""Acknowledged, and not in the log that consumers read."""
+T_OLD, T_NEW = partition(OLD), partition(NEW)
+M2_OLD, M2_NEW = messages(topic=OLD, label="m2"), messages(topic=NEW, label="m2")
+M3_OLD, M3_NEW = (
+    messages_where(f"topic = '{topic}' AND label = 'm3' AND outcome = 'ok'") for topic in TOPICS
+)
+"""The write of m3 is tried until the new leader takes it: only that one counts."""
+
+
+def _old_diverges(*, m2_on: tuple[int, ...], m3_on: tuple[int, ...]) -> Claim:
+    return Claim(
+        name="old-diverges",
+        section="002 case 2, 004 §2",
+        quote="A和B的Log中保存在offset = 1的消息是不同的记录，从而引发不一致的情形出现",
+        says="A has m2 and B has m3 at offset 1, for ever; both are in sync.",
+        holds=both(
+            M2_OLD.held_by(*m2_on),
+            M3_OLD.held_by(*m3_on),
+            T_OLD.replicas_differ(at_offset=1),
+            T_OLD.has_isr(*m2_on, *m3_on, at="end"),
+        ),
     )
 
 
-def _m2(topic: str) -> str:
-    return f"label = 'm2' AND topic = '{topic}' AND outcome = 'ok'"
+def _new_consistent(*, m2_on: tuple[int, ...], m3_on: tuple[int, ...]) -> Claim:
+    return Claim(
+        name="new-consistent",
+        section="004, leader epochs",
+        quote="同样的道理，依靠leader epoch的信息可以有效地规避数据不一致的问题",
+        says="With leader epochs the logs of A and B agree.",
+        holds=both(
+            M2_NEW.held_by(*m2_on), M3_NEW.held_by(*m3_on), T_NEW.logs_agree(replicas=len(m3_on), at_least=2)
+        ),
+    )
 
 
-_GONE = ("lost", "lost_after_read", "overwritten", "diverged")
-_KIP101 = "KIP-101: from 0.11 on followers truncate to the end of their leader epoch, which the leader tells"
-_DIVERGES = Claim(
-    name="old-diverges",
-    section="002 case 2, 004 §2",
-    says="A has m2 and B has m3 at offset 1, for ever; both are in sync.",
-    holds=condition(f"{_at_1(OLD)} = 2", f"concat({_at_1(OLD)}, ' different messages at offset 1')"),
-)
-_CONSISTENT = Claim(
-    name="new-consistent",
-    section="004, leader epochs",
-    says="With leader epochs the logs of A and B agree.",
-    holds=condition(f"{_at_1(NEW)} = 1", f"concat({_at_1(NEW)}, ' message at offset 1')"),
-)
-_OLD_LOST = Claim(
-    name="old-lost",
-    section="002 case 1, 004 §1",
-    says="m2, of which the producer was told that it is written, is lost.",
-    holds=fates(_m2(OLD), *_GONE),
-)
-_NEW_KEPT = Claim(
-    name="new-kept",
-    section="004, leader epochs",
-    says="With leader epochs (0.11 and later) m2 is kept.",
-    holds=fates(_m2(NEW), "kept"),
-)
+def _old_lost(leader: int, at: str) -> Claim:
+    return Claim(
+        name="old-lost",
+        section="002 case 1, 004 §1",
+        quote="offset=1的消息就从两个副本的log中被删除，也就是说这条已经被生产者认为发送成功的数据丢失",
+        says="m2, which the producer takes for written, is lost.",
+        holds=M2_OLD.became(*_GONE),
+        given=T_OLD.is_led_by(leader, at=at),
+    )
+
+
+def _new_kept(leader: int, at: str) -> Claim:
+    return Claim(
+        name="new-kept",
+        section="004, leader epochs",
+        quote="获取出对应leader版本的位移，这就不会发生数据不一致和丢失的情况",
+        says="With leader epochs (0.11 and later) m2 is kept.",
+        holds=M2_NEW.kept(),
+        given=T_NEW.is_led_by(leader, at=at),
+    )
 
 
 def _setup(
@@ -236,35 +260,46 @@ FAST = Scenario(
         Claim(
             name="old-truncates",
             section="002 case 1, 004 §1",
-            says="A follower truncates its log to its own high watermark, which lags behind: m2 is removed.",
-            holds=logged("broker3", "truncated", topic=OLD, where=f"offset = 1 AND ns > {mark('cut')}"),
+            quote="若在这个过程中Leader发生变更，那么成为新Leader的Follower的HW值就有可能是过期的，"
+            "导致生产者本是成功提交的消息被删除",
+            says="A follower whose high watermark is out of date removes m2 when the leader changes, then leads.",
+            holds=both(
+                M2_OLD.seen_on(3, until="cut"),
+                broker(3).truncated(T_OLD, to=1, after="cut"),
+                T_OLD.is_led_by(3, at="third"),
+            ),
         ),
-        _OLD_LOST,
+        _old_lost(3, "third"),
         Claim(
             name="needs-min-insync-1",
             section="002 case 1, 004 §1",
-            says="This presupposes min.insync.replicas=1.",
-            holds=condition(
-                "(SELECT max(value) FROM configs WHERE scope = 'topic' AND name = 'old' "
-                "AND key = 'min.insync.replicas') = '1'",
-                "concat('min.insync.replicas=', (SELECT max(value) FROM configs WHERE scope = 'topic' "
-                "AND name = 'old' AND key = 'min.insync.replicas'), ', three replicas, clean elections')",
-            ),
+            quote="丢失数据的前提是min.insync.replicas=1",
+            says="This presupposes min.insync.replicas=1: with 2 and clean elections m2 is kept.",
+            holds=M2_OLD.kept(),
+            given=topic_is_set(OLD, "min.insync.replicas", "2"),
             erratum=Erratum(
-                says="m2 is lost with min.insync.replicas=2 and three replicas, all of which had it, and no "
-                "unclean election.",
+                says="m2 is lost with min.insync.replicas=2, from three in-sync replicas, in clean elections.",
                 because="two quick leader changes are enough (KAFKA-1211, which led to KIP-101)",
-                holds=fates(_m2(OLD), *_GONE),
+                holds=both(
+                    M2_OLD.seen_on(1, 2, 3, until="cut"),
+                    T_OLD.is_led_by(1, isr=(1, 2, 3), at="cut"),
+                    T_OLD.is_led_by(2, isr=(2, 3), at="second"),
+                    T_OLD.is_led_by(3, at="third"),
+                    M2_OLD.became(*_GONE),
+                ),
             ),
         ),
-        _DIVERGES,
-        _NEW_KEPT,
-        _CONSISTENT,
+        _old_diverges(m2_on=(1,), m3_on=(2, 3)),
+        _new_kept(3, "third"),
+        _new_consistent(m2_on=(1, 2, 3), m3_on=(1, 2, 3)),
         Claim(
             name="epochs",
             section="beyond 002",
             says="The leader epochs are 1 and 3: the second failover costs the controller as well.",
-            holds=state(NEW, leader=3, isr=(1, 2, 3), epoch=3, until=mark("end")),
+            holds=both(
+                T_NEW.is_led_by(2, epoch=1, at="second"),
+                T_NEW.is_led_by(3, isr=(1, 2, 3), epoch=3, at="end"),
+            ),
         ),
     ),
     expected=_expected("lost", "lost_after_read", "overwritten", "diverged", because=_BECAUSE),
@@ -288,42 +323,42 @@ RESTARTED = Scenario(
         Claim(
             name="restart-truncates",
             section="002 case 1, 004 §1",
+            quote="重启后B会自动把LEO调整到之前的HW值1，故副本B会做日志截断（log truncation），"
+            "将offset = 1的那条消息从log中删除",
             says="B restarts, truncates its log to its high watermark 1 and removes m2.",
-            holds=logged("broker2", "truncated", topic=OLD, where=f"offset = 1 AND ns > {mark('killed')}"),
+            holds=both(M2_OLD.seen_on(2, until="killed"), broker(2).truncated(T_OLD, to=1, after="killed")),
         ),
         Claim(
             name="b-leads",
             section="002 case 1, 004 §1",
+            quote="若A所在broker机器在此时宕机，那么Kafka会令B成为新的Leader",
             says="A dies before B could fetch from it; B becomes leader.",
-            holds=state(OLD, leader=2, isr=(2,), epoch=2, until=mark("elected")),
+            holds=T_OLD.is_led_by(2, isr=(2,), epoch=2, at="elected"),
         ),
         Claim(
             name="clean-election",
             section="002 case 1",
-            says="B is elected out of the ISR (the article speaks of no unclean election).",
-            holds=(
-                f"SELECT count_if(array_contains(isr, 2)) > 0 AS holds, concat(count_if(array_contains(isr, 2)), "
-                f"' times in the ISR between its death and its election') AS observed FROM truth "
-                f"WHERE topic = '{OLD}' AND epoch = 1"
-            ),
+            quote="若A所在broker机器在此时宕机，那么Kafka会令B成为新的Leader",
+            says="B is in the ISR when A dies (the article speaks of no unclean election).",
+            holds=T_OLD.has_isr(1, 2, at="restarted"),
             erratum=Erratum(
-                says="It was out of the ISR: the story needs unclean.leader.election.enable=true, which was the "
+                says="B is out of the ISR: the story needs unclean.leader.election.enable=true, which was the "
                 "default before 0.11.",
                 because="a broker that restarts was removed from the ISR when its session ended",
-                holds=condition(
-                    f"(SELECT count(*) FROM truth WHERE topic = '{OLD}' AND epoch = 1 AND size(isr) = 1) > 0",
-                    "'the ISR was A alone'",
+                holds=both(
+                    T_OLD.is_led_by(1, isr=(1,), at="restarted"), T_OLD.is_led_by(2, isr=(2,), at="elected")
                 ),
             ),
         ),
         Claim(
             name="a-truncates",
             section="002 case 1, 004 §1",
+            quote="当A重启回来后也会执行日志截断，将HW调整回1",
             says="A comes back and truncates as well: m2 is removed from both.",
-            holds=logged("broker1", "truncated", topic=OLD, where=f"offset = 1 AND ns > {mark('elected')}"),
+            holds=both(broker(1).truncated(T_OLD, to=1, after="elected"), M2_OLD.held_by()),
         ),
-        _OLD_LOST,
-        _NEW_KEPT,
+        _old_lost(2, "elected"),
+        _new_kept(2, "elected"),
     ),
     expected=_expected("lost", "lost_after_read", "overwritten", because=_BECAUSE),
     faults=("kill broker2", "cut broker2 -> broker1:kafka", "kill broker1"),
@@ -338,36 +373,35 @@ DIVERGE = Scenario(
     body=diverging,
     setup=_setup((1, 2), "broker3", {}, {"min.insync.replicas": "1"}),
     claims=(
-        _DIVERGES,
+        _old_diverges(m2_on=(1,), m3_on=(2,)),
         Claim(
             name="no-truncation",
             section="002 case 2, 004 §2",
+            quote="之后A重启回来，需要执行日志截断，但发现此时分区HW=2而A之前的HW值也是2，故不做任何调整",
             says="A finds that its high watermark is 2, as is the partition's, and changes nothing.",
-            holds=condition(
-                f"(SELECT count(*) FROM log_events WHERE host = 'broker1' AND kind = 'truncated' "
-                f"AND topic = '{OLD}' AND offset = 1 AND ns > {mark('elected')}) = 0",
-                "'no truncation of the old topic on broker1'",
+            holds=broker(1).never_logged(
+                "truncated", of=T_OLD, after="elected", before="end", where="offset < 2"
             ),
-            given=logged(
-                "broker1", "truncated_to_hw", topic=OLD, where=f"offset = 2 AND ns > {mark('elected')}"
-            ),
+            given=broker(1).logged("truncated_to_hw", of=T_OLD, after="elected", where="offset = 2"),
         ),
-        _CONSISTENT,
+        _new_consistent(m2_on=(), m3_on=(1, 2)),
         Claim(
             name="new-truncates",
             section="004, leader epochs",
+            quote="在恢复的时候完全使用这些信息而非水位来判断是否需要截断日志",
             says="With leader epochs A asks B where its epoch ended, and truncates m2.",
-            holds=logged("broker1", "truncated", topic=NEW, where=f"offset = 1 AND ns > {mark('elected')}"),
+            holds=broker(1).truncated(T_NEW, to=1, after="elected"),
         ),
         Claim(
             name="new-not-durable",
             section="004, leader epochs",
-            says="So nothing is lost any more.",
-            holds=fates(_m2(NEW), "kept"),
+            quote="0.11.0.0版本的Kafka通过引入leader epoch解决了原先依赖水位表示副本进度可能造成的数据丢失",
+            says="With leader epochs nothing is lost any more.",
+            holds=M2_NEW.kept(),
             erratum=Erratum(
                 says="The logs agree, but m2 is lost there as well.",
                 because="leader epochs give consistency, not durability: the elected leader had lost m2",
-                holds=fates(_m2(NEW), *_GONE),
+                holds=both(T_NEW.is_led_by(2, isr=(2,), at="elected"), M2_NEW.became(*_GONE)),
             ),
         ),
     ),

@@ -1,7 +1,7 @@
 """Articles 002 and 004 on the brokers of their own time: truncation to the high watermark, then its cure.
 
 Two quick leader changes. The follower that leads in the end was cut from the first new leader, so before
-leader epochs (KIP-101, Kafka 0.11) it cut its log to its own high watermark, which lags behind by one
+leader epochs (KIP-101, Kafka 0.11) it truncated its log to its own high watermark, which lags behind by one
 fetch; the parked fetch of an idle topic makes that gap as long as `replica.fetch.wait.max.ms`.
 """
 
@@ -9,12 +9,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from checkers.claims.builders import condition, fates
+from checkers.claims.builders import both, broker, messages, messages_where, noted, partition
+from harness.cluster.setup import Setup
 from harness.errors import WaitTimeoutError
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
-from scenarios.steps import CONVERGE_S, log_length, require, require_controller, wait_length, wait_view
+from scenarios.steps import (
+    CONVERGE_S,
+    log_end_offset,
+    require,
+    require_controller,
+    wait_log_end_offset,
+    wait_view,
+)
 
 TOPIC = "t"
 FIRST, SECOND, LATE = "broker1", "broker2", "broker3"
@@ -32,12 +41,12 @@ def body(stage: Stage) -> None:
     """m1 and m2 on three replicas; the late follower is cut off; two leaders die; it leads and writes m3."""
     require_controller(stage, SECOND)
     require(stage.leader(TOPIC) == FIRST, f"{FIRST} leads {TOPIC}")
-    for broker in (FIRST, SECOND, LATE):
-        wait_view(stage, broker, TOPIC, leader=1)
+    for host in (FIRST, SECOND, LATE):
+        wait_view(stage, host, TOPIC, leader=1)
     writer = stage.writer("az1", "az1-acks-all", FIRST, acks=-1)
     for message in ("m1", "m2"):
         writer.must_send(TOPIC, message)
-    wait_length(stage, TOPIC, 2, FIRST, SECOND, LATE)
+    wait_log_end_offset(stage, TOPIC, 2, FIRST, SECOND, LATE)
     _note_window(stage)
 
     with stage.nemesis.cut(f"{LATE} -> {SECOND}:kafka", action="reject"):
@@ -45,10 +54,12 @@ def body(stage: Stage) -> None:
         stage.kill(FIRST)
         stage.wait_for_leader(TOPIC, on=SECOND)
         wait_view(stage, LATE, TOPIC, leader=2)
-        stage.mark("second-leads", f"{SECOND} leads; {LATE} holds {log_length(stage, LATE, TOPIC)} messages")
+        stage.mark(
+            "second-leads", f"{SECOND} leads; {LATE} has log end offset {log_end_offset(stage, LATE, TOPIC)}"
+        )
         stage.kill(SECOND)
         stage.wait_for_leader(TOPIC, on=LATE)
-        stage.mark("late-leads", f"{LATE} leads with {log_length(stage, LATE, TOPIC)} messages")
+        stage.mark("late-leads", f"{LATE} leads with log end offset {log_end_offset(stage, LATE, TOPIC)}")
 
     last = stage.writer("az3", "az3-acks1", LATE, acks=1)
     stage.clients["az3"].wait_writable(TOPIC, last.spec, label="m3", within_s=15)
@@ -59,8 +70,8 @@ def body(stage: Stage) -> None:
     stage.wait_for_isr(TOPIC, 1, 2, 3, within_s=CONVERGE_S)
     after = stage.writer("az3", "az3-acks-all", LATE, acks=-1)
     after.must_send(TOPIC, "m4")
-    lengths = {broker: log_length(stage, broker, TOPIC) for broker in (FIRST, SECOND, LATE)}
-    wait_length(stage, TOPIC, max(lengths.values()), FIRST, SECOND, LATE)
+    lengths = {host: log_end_offset(stage, host, TOPIC) for host in (FIRST, SECOND, LATE)}
+    wait_log_end_offset(stage, TOPIC, max(lengths.values()), FIRST, SECOND, LATE)
     stage.mark("rejoined", "all three are in sync again, as the metadata store sees it")
 
 
@@ -83,80 +94,107 @@ def _note_window(stage: Stage) -> None:
         stage.mark("window-closed", f"high watermark 2 at {LATE}: it knows that all is committed")
 
 
-_OPEN = condition(
-    "(SELECT count(*) > 0 FROM marks WHERE name = 'window-open')",
-    "(SELECT max(text) FROM marks WHERE name LIKE 'window-%')",
+T = partition(TOPIC)
+M2 = messages(label="m2")
+M3, LATE_WRITES = (
+    messages_where(f"label IN ({labels}) AND outcome = 'ok'") for labels in ("'m3'", "'m3', 'm4'")
 )
+"""The write of m3 is tried until the new leader takes it: only that one counts."""
+_GONE = ("lost", "lost_after_read", "overwritten", "diverged")
+_OPEN = both(noted("window-open"), T.is_led_by(3, at="late-leads"))
 _EPOCHS = "since 0.11.0 followers ask for the end of their leader epoch instead (KIP-101)"
-_HELD = "(SELECT max(text) FROM marks WHERE name = 'late-leads')"
-_AT_1 = f"(SELECT count(DISTINCT writer * 1000 + seq) FROM copies WHERE topic = '{TOPIC}' AND offset = 1)"
 
 CLAIMS = (
     Claim(
         name="truncated",
         section="002 scenario 1",
-        says="A follower cuts its log to its own high watermark before it follows the new leader: m2 goes, "
+        quote="若在这个过程中Leader发生变更，那么成为新Leader的Follower的HW值就有可能是过期的，"
+        "导致生产者本是成功提交的消息被删除",
+        says="A follower truncates its log to its own high watermark before it follows the new leader: m2 goes, "
         "although it was committed.",
         given=_OPEN,
-        holds=condition(f"{_HELD} LIKE '%with 1 messages'", _HELD),
+        holds=both(M2.seen_on(3, until="cut"), broker(3).truncated(T, to=1, after="cut")),
         erratum=Erratum(
             says="It keeps m2.",
             because=_EPOCHS,
             since="0.11.0",
-            holds=condition(f"{_HELD} LIKE '%with 2 messages'", _HELD),
+            holds=both(
+                M2.seen_on(3, until="cut"),
+                broker(3).never_logged(
+                    "truncated", of=T, after="cut", before="late-leads", where="offset < 2"
+                ),
+                M2.held_by(1, 2, 3),
+                T.is_led_by(3, at="late-leads"),
+            ),
         ),
     ),
     Claim(
         name="m2-lost",
         section="002 scenario 1",
+        quote="offset=1的消息就从两个副本的log中被删除，也就是说这条已经被生产者认为发送成功的数据丢失",
         says="m2, acknowledged with acks=all under min.insync.replicas=2 and on three replicas, is lost.",
         given=_OPEN,
-        holds=fates("label = 'm2' AND outcome = 'ok'", "lost", "lost_after_read", "overwritten", "diverged"),
+        holds=both(M2.seen_on(1, 2, 3, until="cut"), M2.became(*_GONE)),
         erratum=Erratum(
             says="m2 is kept.",
             because=_EPOCHS,
             since="0.11.0",
-            holds=fates("label = 'm2' AND outcome = 'ok'", "kept"),
+            holds=both(M2.kept(), T.is_led_by(3, at="late-leads")),
         ),
     ),
     Claim(
         name="diverged",
         section="002 scenario 2",
+        quote="A和B的Log中保存在offset = 1的消息是不同的记录，从而引发不一致的情形出现",
         says="The first leader comes back with m2 where the others have m3, and is taken into the ISR: the "
         "replicas differ for ever.",
         given=_OPEN,
-        holds=condition(f"{_AT_1} = 2", f"concat({_AT_1}, ' different messages at offset 1')"),
+        holds=both(
+            M2.held_by(1),
+            M3.held_by(2, 3),
+            T.replicas_differ(at_offset=1),
+            T.has_isr(1, 2, 3, at="rejoined"),
+        ),
         erratum=Erratum(
             says="All replicas hold the same.",
             because=_EPOCHS,
             since="0.11.0",
-            holds=condition(f"{_AT_1} = 1", f"concat({_AT_1}, ' message at offset 1')"),
+            holds=both(M2.held_by(1, 2, 3), M3.held_by(1, 2, 3), T.logs_agree(replicas=3, at_least=4)),
         ),
     ),
     Claim(
         name="late-write-kept",
         section="002 scenario 1",
+        quote="B成为新的Leader",
         says="What the late follower acknowledged as leader stays.",
-        holds=fates("label IN ('m3', 'm4') AND outcome = 'ok'", "kept", at_least=2),
+        holds=LATE_WRITES.kept(at_least=2),
     ),
 )
-_VACUOUS = Claim(
-    name="window-closed",
-    section="002 scenario 1",
-    says="Vacuous here: these versions answer a parked fetch as soon as the high watermark moves, so no "
-    "follower lags behind and the schedule proves nothing.",
-    since="2.4.0",
-    before="2.6.0",
-    holds=condition(
-        "(SELECT count(*) > 0 FROM marks WHERE name = 'window-closed')",
-        "(SELECT max(text) FROM marks WHERE name LIKE 'window-%')",
+_CLOSED = (
+    Claim(
+        name="window-closed",
+        section="002 scenario 1",
+        says="These versions answer a parked fetch as soon as the high watermark moves, so no follower lags "
+        "behind, and the schedule proves nothing.",
+        since="2.4.0",
+        before="2.6.0",
+        precondition=True,
+        holds=noted("window-closed"),
+    ),
+    Claim(
+        name="kept-anyhow",
+        section="beyond 002",
+        says="m2 is kept on all three replicas, as it is wherever the window is open.",
+        since="2.4.0",
+        before="2.6.0",
+        holds=both(M2.kept(), M2.held_by(1, 2, 3), T.is_led_by(3, at="late-leads")),
     ),
 )
 _OLD = "truncation to the high watermark, before leader epochs"
 
 
 def _where_open(claims: tuple[Claim, ...]) -> tuple[Claim, ...]:
-    """The claims for the versions in which the window opens at all; which do not, `_VACUOUS` says."""
+    """The claims for the versions in which the window opens at all; of the others `_CLOSED` speaks."""
     early = tuple(replace(claim, before="2.4.0") for claim in claims)
     return early + tuple(replace(claim, since="2.6.0") for claim in claims)
 
@@ -173,7 +211,7 @@ SCENARIO = Scenario(
         broker_config=_LONG_FETCH,
         stream_rate=0.0,
     ),
-    claims=(*_where_open(CLAIMS), _VACUOUS),
+    claims=(*_where_open(CLAIMS), *_CLOSED),
     expected=(
         Expected("lost", f"topic = '{TOPIC}'", _OLD, before="0.11.0"),
         Expected("overwritten", f"topic = '{TOPIC}'", _OLD, before="0.11.0"),

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import condition, mark
+from checkers.claims.builders import (
+    both,
+    broker,
+    controller_epoch_rises,
+    controller_stays,
+    messages,
+    noted,
+    opposite,
+    partition,
+    quorum_leaders_are,
+)
+from harness.cluster.setup import Setup
 from harness.errors import WaitTimeoutError
-from harness.kafka.wire.admin import NewTopic, create_topics
+from harness.kafka.model import Topic
+from harness.kafka.wire.admin import create_topics
 from harness.kafka.wire.connection import NoAnswerError
 from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario, Setup, Topic
+from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
-from scenarios.steps import require_controller
+from scenarios.steps import require_controller, stand
 
 TOPIC = "led-by-e"
 MADE = "made-through-d"
@@ -18,6 +30,7 @@ BEFORE = "asked-before-the-cut"
 ZOMBIE, D, E = "controller2", "broker1", "broker2"
 CUTS = (f"{ZOMBIE} <-> controller1", f"{ZOMBIE} <-> controller3", f"{ZOMBIE} <-> {D}")
 CUT_S = 16.0
+"""Long enough for the majority to fence the brokers that follow the old leader, and to elect another."""
 PATIENCE_S = 5.0
 
 
@@ -48,7 +61,7 @@ def body(stage: Stage) -> None:
             at_d = stage.writer("az1", "az1-acks-all", D, acks=-1)
             for number in range(5):
                 at_d.send(TOPIC, f"d{number}")
-        _stand(stage, cut, CUT_S)
+        stand(stage, cut, CUT_S)
         stage.mark("standing", "the last moment of the cut")
 
     stage.mark("healed", "the links are back")
@@ -71,41 +84,31 @@ def _other_controller(stage: Stage) -> str:
     return stage.active_controller()
 
 
-def _create(stage: Stage, broker: str, topic: str, patience_s: float, name: str) -> None:
-    """Ask one broker to create a topic, as an operator would who reaches no other; mark what came of it."""
-    address = (stage.lab.topology.host(broker).address, 9092)
-    wanted = [NewTopic(topic, ((1, 2, 3),), {})]
+def _create(stage: Stage, host: str, topic: str, patience_s: float, name: str) -> None:
+    """Ask one broker to create a topic, as an operator who reaches no other broker; a mark says the outcome."""
+    address = stage.lab.topology.host(host).broker_address
+    wanted = [Topic(topic, (1, 2, 3))]
     try:
         answer = create_topics(address, wanted, wait_ms=int(patience_s * 1000), timeout_s=patience_s)[topic]
     except NoAnswerError:
-        stage.mark(f"{name}-unanswered", f"{broker} gave no answer to 'create {topic}' in {patience_s:g} s")
+        stage.mark(f"{name}-unanswered", f"{host} gave no answer to 'create {topic}' in {patience_s:g} s")
         return
     outcome = "done" if answer.error == 0 else "refused"
-    stage.mark(f"{name}-{outcome}", f"{broker} answered 'create {topic}' with error {answer.error}")
+    stage.mark(f"{name}-{outcome}", f"{host} answered 'create {topic}' with error {answer.error}")
 
 
-def _leads(stage: Stage, broker: str, within_s: float) -> bool:
-    number = stage.lab.topology.host(broker).node_id
+def _leads(stage: Stage, host: str, within_s: float) -> bool:
+    number = stage.lab.topology.host(host).node_id
     try:
         wait_until(
-            lambda: stage.observer.view(broker).leader(TOPIC) == number,
+            lambda: stage.observer.view(host).leader(TOPIC) == number,
             within_s=within_s,
-            awaiting=f"{broker} to lead {TOPIC}",
+            awaiting=f"{host} to lead {TOPIC}",
             abort=stage.cluster.check_alive,
         )
     except WaitTimeoutError:
         return False
     return True
-
-
-def _stand(stage: Stage, since: int, for_s: float) -> None:
-    """Let the situation stand, so that "for the whole cut" means something."""
-    wait_until(
-        lambda: stage.since(since) >= for_s,
-        within_s=for_s + 5,
-        awaiting="the cut to have lasted long enough",
-        abort=stage.cluster.check_alive,
-    )
 
 
 def _agreed(stage: Stage) -> None:
@@ -116,10 +119,10 @@ def _agreed(stage: Stage) -> None:
         leaders = {stage.observer.view(name).controller() for name in controllers}
         if len(leaders) != 1 or not leaders - {-1, None}:
             return f"controllers name the leaders {sorted(map(str, leaders))}"
-        for broker in brokers:
-            unknown = [t for t in (MADE, ASKED) if stage.observer.view(broker).leader(t) is None]
+        for name in brokers:
+            unknown = [t for t in (MADE, ASKED) if stage.observer.view(name).leader(t) is None]
             if unknown:
-                return f"{broker} does not know {unknown}"
+                return f"{name} does not know {unknown}"
         return ""
 
     wait_until(
@@ -134,94 +137,40 @@ def _agreed(stage: Stage) -> None:
 _RESIGNS = "since 3.7.0 (KAFKA-15489) a leader that hears no majority for 1.5 fetch time-outs resigns"
 
 
-def _naming_itself(until: str) -> str:
-    """How many controllers name themselves as leader at a time; one that has resigned names nobody."""
-    return (
-        "(SELECT count_if(leads) FROM (SELECT source, max_by(controller % 10, ns) = "
-        "cast(right(source, 1) AS int) AS leads FROM views WHERE subject = 'controller' "
-        f"AND source LIKE 'controller%' AND ns <= {until} GROUP BY source))"
-    )
-
-
-def _knew(broker: str, topic: str, until: str) -> str:
-    """Whether a broker had heard of a topic by some time."""
-    return (
-        f"(SELECT count(*) > 0 FROM views WHERE source = '{broker}' AND subject = 'partition' "
-        f"AND topic = '{topic}' AND ns <= {until})"
-    )
-
-
-def _marked(name: str) -> str:
-    return f"(SELECT count(*) > 0 FROM marks WHERE name = '{name}')"
-
-
-def _quorum_epoch(until: str) -> str:
-    """Highest epoch in which a controller was seen to lead until a time."""
-    return f"(SELECT max(epoch) FROM controllers WHERE ns <= {until})"
-
-
-def _at(source: str, column: str, until: str) -> str:
-    return (
-        f"(SELECT max_by({column}, ns) FROM views WHERE source = '{source}' AND subject = 'partition' "
-        f"AND topic = '{TOPIC}' AND ns <= {until})"
-    )
-
-
-_EPOCHS = (
-    f"concat('quorum epoch ', {_quorum_epoch(mark('standing'))}, ' before the heal, ', "
-    f"{_quorum_epoch(mark('converged'))}, ' after it')"
-)
-_LEADERS = (
-    f"concat('broker1 names leader ', {_at('broker1', 'leader', mark('standing'))}, ', broker2 names ', "
-    f"{_at('broker2', 'leader', mark('standing'))}, ', broker3 names ', "
-    f"{_at('broker3', 'leader', mark('standing'))})"
-)
-_ACKS1 = "writer_name = 'az2-acks1' AND outcome = 'ok'"
-_LOST = "fate IN ('lost', 'lost_after_read', 'overwritten')"
-_LOST_COUNTS = (
-    f"SELECT {{}} AS holds, concat(count_if({_LOST}), ' of ', count(*), "
-    f"' messages that broker2 acknowledged are lost') AS observed FROM life WHERE {_ACKS1}"
-)
-
+T = partition(TOPIC)
+OF_D, OF_E = broker(1), broker(2)
+"""What each of the two brokers believes."""
 CLAIMS = (
     Claim(
         name="split-brain",
         section="003, flow 4",
+        quote="B (or C) is elected as a leader in new epoch, while A is still the leader in old epoch",
         says="B (or C) is elected in a new epoch, while A is still the leader in the old one: two leaders.",
-        holds=condition(
-            f"{_naming_itself(mark('standing'))} = 2",
-            f"concat({_naming_itself(mark('standing'))}, ' controllers lead at the end of the cut')",
+        holds=both(
+            controller_epoch_rises(since="cut", until="standing"), quorum_leaders_are(2, at="standing")
         ),
         erratum=Erratum(
             says="One controller leads; the one that was cut off has resigned.",
             because=_RESIGNS,
             since="3.7.0",
-            holds=condition(
-                f"{_naming_itself(mark('standing'))} = 1",
-                f"concat({_naming_itself(mark('standing'))}, ' controller leads at the end of the cut')",
+            holds=both(
+                controller_epoch_rises(since="cut", until="standing"), quorum_leaders_are(1, at="standing")
             ),
         ),
     ),
     Claim(
         name="stale-metadata",
         section="003, flow 5 and 6",
+        quote='broker E describe topic "new", but got nothing because it is connecting to the old leader A',
         says='Broker D creates a topic "new" through leader B; broker E describes it and gets nothing, '
         "because it is connected to the old leader A.",
-        given=condition(_marked("made-done"), f"'the topic was created through {D}'"),
-        holds=condition(
-            f"NOT {_knew(E, MADE, mark('standing'))}",
-            f"concat('{E} ', if({_knew(E, MADE, mark('standing'))}, 'knew', 'did not know'), ' the topic "
-            "at the end of the cut')",
-        ),
+        given=OF_D.knows(MADE, at="standing"),
+        holds=opposite(OF_E.knows(MADE, at="standing")),
         erratum=Erratum(
-            says="Broker E follows the new leader within a few seconds and knows the topic.",
+            says="Broker E follows the new leader and knows the topic while the cut lasts.",
             because=_RESIGNS,
             since="3.7.0",
-            holds=condition(
-                _knew(E, MADE, mark("standing")),
-                f"concat('{E} knew the topic ', round(((SELECT min(ns) FROM views WHERE source = '{E}' AND "
-                f"topic = '{MADE}') - {mark('made-done')}) / 1e9, 1), ' s after it was created')",
-            ),
+            holds=OF_E.knows(MADE, at="standing"),
         ),
     ),
     Claim(
@@ -229,35 +178,30 @@ CLAIMS = (
         section="003, consequence",
         says="A topic asked for through E is not answered at all while the cut lasts, and comes into being "
         "after it: the outcome is unknown, not failed.",
-        holds=condition(
-            f"{_marked('asked-unanswered')} AND NOT {_knew('broker1', ASKED, mark('standing'))} AND "
-            f"{_knew('broker1', ASKED, mark('agreed'))}",
-            "(SELECT max(text) FROM marks WHERE name LIKE 'asked-%')",
+        holds=both(
+            noted("asked-unanswered"),
+            opposite(OF_D.knows(ASKED, at="standing")),
+            OF_D.knows(ASKED, at="agreed"),
         ),
         erratum=Erratum(
             says="It is created at once: E forwards it to the new leader.",
             because=_RESIGNS,
             since="3.7.0",
-            holds=condition(
-                f"{_marked('asked-done')} AND {_knew('broker1', ASKED, mark('standing'))}",
-                "(SELECT max(text) FROM marks WHERE name LIKE 'asked-%')",
-            ),
+            holds=both(noted("asked-done"), OF_D.knows(ASKED, at="standing")),
         ),
     ),
     Claim(
         name="heal-without-election",
         section="003, heal",
         says="When the links are back, the old leader steps down for the new one without another election.",
-        holds=condition(f"{_quorum_epoch(mark('standing'))} = {_quorum_epoch(mark('converged'))}", _EPOCHS),
+        holds=controller_stays(since="standing", until="converged"),
         erratum=Erratum(
             says="It deposes the healthy leader: cut off, it raised its epoch with each failed election.",
             because="from 3.7.0 it resigns and stands for election, and before 4.0 it does not ask first "
             "whether it could win (pre-vote, KIP-996)",
             since="3.7.0",
             before="4.0.0",
-            holds=condition(
-                f"{_quorum_epoch(mark('converged'))} > {_quorum_epoch(mark('standing'))} + 1", _EPOCHS
-            ),
+            holds=controller_epoch_rises(since="standing", until="converged", at_least=2),
         ),
     ),
     Claim(
@@ -265,45 +209,41 @@ CLAIMS = (
         section="003, data",
         says="The metadata split becomes a data split: D leads the partition for the majority, E for itself, "
         "though every link between brokers is whole.",
-        holds=condition(
-            f"{_at('broker1', 'leader', mark('standing'))} = 1 AND "
-            f"{_at('broker2', 'leader', mark('standing'))} = 2",
-            _LEADERS,
+        holds=both(
+            OF_D.believes(T, leader=1, at="standing"),
+            OF_E.believes(T, leader=2, isr=(1, 2, 3), at="standing"),
         ),
         erratum=Erratum(
             says="E leads for everybody, all the time.",
             because=_RESIGNS,
             since="3.7.0",
-            holds=condition(
-                " AND ".join(
-                    f"{_at(broker, 'leader', mark('standing'))} = 2"
-                    for broker in ("broker1", "broker2", "broker3")
-                ),
-                _LEADERS,
+            holds=both(
+                T.stays(since="cut", until="standing", what="leader"),
+                *(broker(number).believes(T, leader=2, at="standing") for number in (1, 2, 3)),
             ),
         ),
     ),
     Claim(
         name="acks1-lost",
         section="003, data",
-        says="What E acknowledged with acks=1 after that is lost.",
-        holds=_LOST_COUNTS.format(f"CASE WHEN count(*) < 10 THEN NULL ELSE count_if({_LOST}) >= 5 END"),
-        erratum=Erratum(
-            says="Nothing is lost.",
-            because=_RESIGNS,
-            since="3.7.0",
-            holds=_LOST_COUNTS.format(f"CASE WHEN count(*) < 10 THEN NULL ELSE count_if({_LOST}) = 0 END"),
+        says="What E acknowledges with acks=1 from then on is lost.",
+        before="3.7.0",
+        holds=messages("az2-acks1", after="data-split", before="standing").became(
+            "lost", "lost_after_read", "overwritten", at_least=5
         ),
+    ),
+    Claim(
+        name="acks1-kept",
+        section="003, data",
+        says="Nothing that E acknowledges with acks=1 is lost.",
+        since="3.7.0",
+        holds=messages("az2-acks1").none_lost(at_risk_after="elected", at_least=10),
     ),
     Claim(
         name="acks-all-safe",
         section="003, data",
         says="Nothing that was acknowledged with acks=all is lost.",
-        holds=(
-            f"SELECT CASE WHEN count(*) < 5 THEN NULL ELSE count_if({_LOST}) = 0 END AS holds, "
-            f"concat(count_if({_LOST}), ' of ', count(*), ' messages lost') AS observed "
-            f"FROM life WHERE acks = -1 AND outcome = 'ok' AND topic = '{TOPIC}'"
-        ),
+        holds=messages(topic=TOPIC, acks=-1).none_lost(at_risk_after="cut", at_least=5),
     ),
 )
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import mark
+from checkers.claims.builders import both, isrs_are_full, opposite, partition
 from harness.errors import WaitTimeoutError
+from harness.kafka.model import TopicPartition
 from harness.run.stage import Stage
-from harness.scenario import Claim, Scenario
+from harness.scenario import Claim, Either, Scenario
 from harness.waiting import wait_until
 from scenarios.article001.isr_shrunk_leader_isolated import EXPECTED_LOSS, SETUP, UNCLEAN, shrink_then_isolate
 from scenarios.steps import CONVERGE_S, settle, wait_log
 
 _GIVE_UP_S = 12.0
-"""An ISR that is incomplete for so long after the logs agree stays so: nothing asks again."""
+"""An ISR that is incomplete for so long after the logs agree stays incomplete: no request is repeated."""
 
 
 def body(stage: Stage) -> None:
@@ -22,17 +23,17 @@ def body(stage: Stage) -> None:
     stuck = _stuck(stage)
     if stuck:
         places = ", ".join(f"{topic}/{partition}" for topic, partition in stuck)
-        stage.mark("stuck", f"the leader of {places} does not ask for a larger ISR any more")
+        stage.mark("stuck", f"the leader of {places} no longer asks for a larger ISR")
         operator = stage.nemesis.operator(stage.cluster, stage.dialect)
         for topic, partition in stuck:
             operator.reassign(topic, _reordered(stage, topic, partition), partition)
         stage.mark("cured", "the replicas were put in another order, which gives the leader a new start")
     settle(stage)
     if not stuck:
-        stage.mark("not-stuck", "this time every request met the new controller, and each ISR is full")
+        stage.mark("not-stuck", "every request reached the new controller, and each ISR is full")
 
 
-def _stuck(stage: Stage) -> list[tuple[str, int]]:
+def _stuck(stage: Stage) -> list[TopicPartition]:
     """Partitions whose ISR stays incomplete although all brokers run and all links are back."""
     try:
         return wait_until(
@@ -55,42 +56,31 @@ def _reordered(stage: Stage, topic: str, partition: int) -> tuple[int, ...]:
     return (*first, *reversed(others))
 
 
-_LAST = "max_by(isr, ns)"
-_WHEN_STUCK = f"max_by(isr, CASE WHEN ns <= {mark('stuck')} THEN ns END)"
 CLAIMS = (
     Claim(
         name="stuck-until-reordered",
         section="beyond the articles",
-        says="If a change of the ISR was asked of the isolated controller, it is never asked again: the ISR stays "
-        "incomplete, though the logs are equal (the family of KAFKA-12686, KAFKA-12751 and KAFKA-13091), and "
-        "putting the replicas in another order cures it. Requests that reach the new controller leave a full "
-        "ISR. Either may happen.",
-        holds=(
-            "SELECT coalesce(bool_and(full), true) AS holds, CASE WHEN count(*) = 0 THEN 'none was stuck this "
-            "time' ELSE concat('stuck until reordered: ', array_join(sort_array(collect_set(place)), ', ')) END "
-            f"AS observed FROM (SELECT concat(topic, '/', partition) AS place, size({_LAST}) = 3 AS full, "
-            f"size({_WHEN_STUCK}) < 3 AS stuck FROM truth GROUP BY topic, partition) WHERE stuck"
+        says="A change of the ISR that was requested from the isolated controller is never requested again: the "
+        "ISR stays incomplete, though the logs are equal, until the replicas are put in another order.",
+        holds=both(opposite(isrs_are_full(at="stuck")), isrs_are_full(at="converged")),
+        either=Either(
+            says="Each ISR becomes full by itself.",
+            because="every request reached the new controller; a request that meets the old one is lost (the "
+            "family of KAFKA-12686, KAFKA-12751 and KAFKA-13091)",
+            holds=isrs_are_full(at="not-stuck"),
         ),
     ),
     Claim(
         name="cured",
         section="beyond the articles",
         says="In the end every ISR is full.",
-        holds=(
-            "SELECT bool_and(full) AS holds, concat(count_if(full), ' of ', count(*), ' partitions') AS observed "
-            f"FROM (SELECT size({_LAST}) = 3 AS full FROM truth GROUP BY topic, partition)"
-        ),
+        holds=isrs_are_full(at="converged"),
     ),
     Claim(
         name="data-agree",
         section="beyond the articles",
         says="The logs of all replicas agree, whatever the ISR says.",
-        holds=(
-            f"SELECT count(DISTINCT content) = 1 AS holds, concat(count(*), ' replicas, ', "
-            f"count(DISTINCT content), ' different logs') AS observed FROM (SELECT broker, "
-            f"concat_ws(' ', sort_array(collect_list(concat(offset, ':', writer, '/', seq)))) AS content "
-            f"FROM copies WHERE topic = '{UNCLEAN}' GROUP BY broker)"
-        ),
+        holds=partition(UNCLEAN).logs_agree(replicas=3, at_least=3),
     ),
 )
 

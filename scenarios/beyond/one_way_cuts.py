@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from checkers.claims.builders import by, copies_in, errors, mark, none_lost, outcomes, state
+from checkers.claims.builders import both, messages, partition
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Scenario, Setup, Topic
+from harness.scenario import Claim, Scenario
 from scenarios.steps import SHRINK_S, pins, seed, settle, wait_isr_committed
 
 TOPIC = "t"
@@ -31,36 +33,47 @@ def _body(cut: str) -> Callable[[Stage], None]:
     return body
 
 
+T = partition(TOPIC)
 CLAIMS = (
     Claim(
         name="waiting-write-fails",
         section="beyond the articles",
         says="An acks=all write fails with error 7 until the follower has left the ISR.",
-        holds=errors(by("az1-waiting"), 7),
+        holds=messages("az1-waiting").refused_with(7),
     ),
     Claim(
         name="isr-shrinks",
         section="beyond the articles",
         says="One direction is enough: the follower leaves the ISR, the leader stays.",
-        holds=state(TOPIC, leader=1, isr=(1, 3), epoch=0, until=mark("shrunk")),
+        holds=both(
+            T.is_led_by(1, isr=(1, 3), epoch=0, at="shrunk"),
+            T.stays(since="seeded", until="converged", what="leader, epoch"),
+        ),
     ),
     Claim(
         name="available",
         section="beyond the articles",
         says="Then acks=all works again.",
-        holds=outcomes(by("az1-after"), "ok"),
+        holds=messages("az1-after").kept(),
     ),
     Claim(
         name="failed-write-kept",
         section="beyond the articles",
         says="The 'failed' write is in the log, once.",
-        holds=copies_in("copies", by("az1-waiting"), 1),
+        holds=messages("az1-waiting").in_final_log(copies=1),
+    ),
+    Claim(
+        name="rejoins",
+        section="beyond the articles",
+        says="After the heal the follower joins the ISR again.",
+        holds=T.has_isr(1, 2, 3, at="converged"),
     ),
     Claim(
         name="nothing-lost",
         section="beyond the articles",
         says="Nothing that was acknowledged is lost.",
-        holds=none_lost("outcome = 'ok'", at_least=3),
+        holds=messages().none_lost(at_risk_after="cut", at_least=1),
+        given=messages("az1-after").acknowledged(),
     ),
 )
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import by, condition, fates, mark, truth
+from checkers.claims.builders import (
+    both,
+    controller_changes,
+    controller_is,
+    messages,
+    partition,
+    topic_is_set,
+)
+from harness.cluster.setup import Setup
 from harness.cluster.zookeeper_mode import ZooKeeperCluster
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario, Setup, Topic
-from scenarios.steps import require, seed
+from harness.scenario import Claim, Expected, Scenario
+from scenarios.steps import require, seed, stand, wait_registered
 
 MOVED, FORCED = "t", "u"
+WAITS_S = 3.0
+"""Longer than the controller takes to elect a leader once a broker is registered."""
 
 
 def body(stage: Stage) -> None:
@@ -16,6 +27,7 @@ def body(stage: Stage) -> None:
     seed(stage, MOVED, FORCED)
     operator = stage.nemesis.operator(stage.cluster, stage.dialect)
     operator.reassign(MOVED, (2, 1, 3))
+    stage.wait_for_leader(MOVED, on="broker1")
     stage.mark("reassigned", "broker2 is the preferred leader now; broker1 still leads")
     operator.elect(MOVED, leader="broker2")
     stage.wait_for_leader(MOVED, on="broker2")
@@ -33,6 +45,10 @@ def body(stage: Stage) -> None:
     stage.kill("broker1")
     stage.wait_for_no_leader(FORCED)
     stage.restart("broker2")
+    wait_registered(stage, "broker2")
+    waiting = stage.mark("waiting", "broker2 is alive, and was not in sync")
+    stand(stage, waiting, WAITS_S)
+    stage.mark("leaderless", "nobody was elected")
     operator.elect(FORCED, kind="unclean", leader="broker2")
     stage.wait_for_leader(FORCED, on="broker2")
     stage.mark("forced", "broker2 leads although it was not in sync")
@@ -41,10 +57,7 @@ def body(stage: Stage) -> None:
     stage.mark("converged", "both replicas hold the same log")
 
 
-def _leads(topic: str, broker: int, moment: str) -> str:
-    leader = truth("leader", topic, until=mark(moment))
-    return condition(f"{leader} = {broker}", f"concat('leader broker', {leader})")
-
+T, U = partition(MOVED), partition(FORCED)
 
 SCENARIO = Scenario(
     name="operator-actions",
@@ -57,26 +70,39 @@ SCENARIO = Scenario(
         Claim(
             name="reassigned-keeps-leader",
             section="acked",
-            says="A new order of the same replicas moves no leader.",
-            holds=_leads(MOVED, 1, "reassigned"),
+            says="A new order of the same replicas moves no leader, and raises the leader epoch by 1.",
+            holds=T.is_led_by(1, isr=(1, 2, 3), epoch=1, at="reassigned"),
         ),
         Claim(
             name="preferred-leads",
             section="acked",
             says="A preferred election gives the first replica the leadership.",
-            holds=_leads(MOVED, 2, "preferred"),
+            holds=T.is_led_by(2, at="preferred"),
+        ),
+        Claim(
+            name="controller-moves",
+            section="acked",
+            says="The controller moves to the broker that the operator names.",
+            holds=both(controller_changes(since="preferred", until="alone"), controller_is(3, at="alone")),
+        ),
+        Claim(
+            name="waits-for-the-operator",
+            section="acked",
+            says="By itself the controller does not elect a broker that was not in sync.",
+            holds=U.has_no_leader(isr=(1,), at="leaderless"),
         ),
         Claim(
             name="forced-leads",
             section="acked",
             says="An unclean election that an operator asks for ignores unclean.leader.election.enable=false.",
-            holds=_leads(FORCED, 2, "forced"),
+            holds=U.is_led_by(2, isr=(2,), at="forced"),
+            given=topic_is_set(FORCED, "unclean.leader.election.enable", "false"),
         ),
         Claim(
             name="forced-loses",
             section="acked",
             says="It loses what the old leader alone had acknowledged, with acks=all.",
-            holds=fates(by("az1-alone", topic=FORCED), "lost", "lost_after_read"),
+            holds=messages("az1-alone", topic=FORCED).acknowledged_then_lost(),
         ),
     ),
     expected=(

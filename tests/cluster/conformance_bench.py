@@ -14,7 +14,7 @@ from harness.waiting import wait_until
 from nemesis.fault import Injection
 from nemesis.nemesis import Nemesis
 from nemesis.network.rules import CHAIN_PREFIX, normalised
-from nemesis.proof.reachability import Call, Look, calls
+from nemesis.proof.reachability import Call, ProbeResult, calls
 from nemesis.storage.disk import DiskKind
 from nemesis.storage.disks import Disks
 
@@ -61,10 +61,10 @@ class Bench:
                 self.start(host.name)
         self.nemesis = Nemesis(lab, self.journal, disks=disks)
         self.nemesis.warm_up()
-        self.prober = self.nemesis._ground.prober
+        self.prober = self.nemesis._context.prober
         self.all_calls = calls(lab.topology)
         wait_until(
-            lambda: set(self.look().new.values()) <= {"open", "refused"},
+            lambda: set(self.probe().new.values()) <= {"open", "refused"},
             within_s=20,
             awaiting="every listener to answer",
         )
@@ -73,15 +73,15 @@ class Bench:
         ports = [str(port) for port in self.lab.topology.host(host).ports]
         self.lab.start(host, MainProcess((*self.lab.python(), "-c", LISTENER, *ports)))
 
-    def look(self) -> Look:
-        return self.prober.look(self.all_calls, within_s=0.5)
+    def probe(self) -> ProbeResult:
+        return self.prober.probe(self.all_calls, within_s=0.5)
 
     def dead(self) -> set[Call]:
         """Calls that get no answer now, seen independently of the fault's own verification."""
-        return {call for call, state in self.look().new.items() if state in ("silent", "unreachable")}
+        return {call for call, state in self.probe().new.items() if state in ("silent", "unreachable")}
 
     def chains_left(self) -> list[str]:
-        listings = self.nemesis._ground.chains.listings()
+        listings = self.nemesis._context.chains.listings()
         return [
             f"{h}: {line}"
             for h, text in listings.items()
@@ -120,7 +120,7 @@ def refused_to(expected: type[AckedError], words: str, action: Callable[[], Any]
 
 @contextmanager
 def recorded(bench: Bench, injection: Injection) -> Iterator[Injection]:
-    """Inject, verify, let the caller look, heal, verify; then nothing may be left."""
+    """Inject, verify, let the caller probe, heal, verify; then nothing may be left."""
     with injection:
         yield injection
     assert bench.moments(injection) == FOUR, bench.moments(injection)

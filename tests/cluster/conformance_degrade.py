@@ -20,7 +20,7 @@ def loss(bench: Bench) -> Any:
 
 
 @case
-def little_loss(bench: Bench) -> Any:
+def slight_loss(bench: Bench) -> Any:
     injection = bench.nemesis.degrade.lose("broker1 -> broker2", percent=1)
     with injection:
         pass
@@ -47,4 +47,4 @@ def delay(bench: Bench) -> Any:
     except UnfitError as error:
         assert "netem" in error.message
         assert bench.moments(injection) == ["injecting", "failed"]
-        return {"unfit": error.message}
+        return {"unfit": error.message, "needs": "netem"}

@@ -25,9 +25,9 @@ def az_isolated(bench: Bench) -> Any:
 def az_isolated_with_resets(bench: Bench) -> Any:
     injection = bench.nemesis.isolate("az1", action="reject")
     with recorded(bench, injection):
-        look = bench.look()
+        result = bench.probe()
         cut = [c for c in bench.all_calls if (az(bench, c.caller) == "az1") != (az(bench, c.callee) == "az1")]
-        assert {look.new[call] for call in cut} == {"refused"}
+        assert {result.new[call] for call in cut} == {"refused"}
     assert set(injection.evidence["held"]) == {"reset"}
 
 
@@ -94,9 +94,9 @@ def one_way_calls(bench: Bench) -> None:
 def one_way_calls_with_resets(bench: Bench) -> None:
     injection = bench.nemesis.cut("broker1 -> broker2:kafka", action="reject")
     with recorded(bench, injection):
-        look = bench.look().new
-        assert look[Call("broker1", "broker2", 9092)] == "refused"
-        assert look[Call("broker2", "broker1", 9092)] == "open"
+        result = bench.probe().new
+        assert result[Call("broker1", "broker2", 9092)] == "refused"
+        assert result[Call("broker2", "broker1", 9092)] == "open"
     assert injection.evidence["held"] == {"reset": 1}
 
 
@@ -134,7 +134,7 @@ def flapping(bench: Bench) -> Any:
         with recorded(bench, injection):
             for wanted in ("silent", "open", "silent", "open"):
                 wait_until(
-                    lambda: eye.look([call], within_s=0.2).new[call],
+                    lambda: eye.probe([call], within_s=0.2).new[call],
                     within_s=20,
                     awaiting=f"the link to be {wanted}",
                     accept=lambda state, wanted=wanted: state == wanted,  # type: ignore[misc]

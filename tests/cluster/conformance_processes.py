@@ -12,7 +12,7 @@ from nemesis.proof.reachability import Call
 def killed_and_started_again(bench: Bench) -> None:
     injection = bench.nemesis.kill("broker2")
     assert bench.moments(injection) == ["injecting", "injected"]
-    assert bench.look().new[Call("broker1", "broker2", 9092)] == "refused"
+    assert bench.probe().new[Call("broker1", "broker2", 9092)] == "refused"
     bench.start("broker2")
     assert bench.moments(injection) == FOUR
 
@@ -46,7 +46,7 @@ def paused(bench: Bench) -> None:
     injection = bench.nemesis.pause("broker1", "zookeeper1")
     with injection:
         assert injection.evidence == {"states": {"broker1": "T", "zookeeper1": "T"}}
-        assert bench.look().new[Call("broker2", "broker1", 9092)] == "open"
+        assert bench.probe().new[Call("broker2", "broker1", 9092)] == "open"
     assert bench.moments(injection) == FOUR
 
 

@@ -1,4 +1,4 @@
-"""Rules: composed, healed apart, foreign ones spared, what does not bite found out, dying by themselves."""
+"""Rules: composed, healed apart, foreign ones spared, cuts without effect found out, dying by themselves."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def several_faults_compose(bench: Bench) -> None:
     second = bench.nemesis.isolate("broker1").inject()
     call = Call("broker1", "broker2", 9092)
     second.heal()
-    assert bench.look().new[call] == "silent"
-    assert bench.look().new[Call("broker1", "broker3", 9092)] == "open"
+    assert bench.probe().new[call] == "silent"
+    assert bench.probe().new[Call("broker1", "broker3", 9092)] == "open"
     first.heal()
     assert bench.dead() == set()
     assert bench.chains_left() == []
@@ -33,7 +33,7 @@ def equal_cuts_heal_apart(bench: Bench) -> None:
     first = bench.nemesis.cut("broker1 <-> broker2").inject()
     second = bench.nemesis.cut("broker1 <-> broker2").inject()
     first.heal()
-    assert bench.look().new[Call("broker2", "broker1", 9092)] == "silent"
+    assert bench.probe().new[Call("broker2", "broker1", 9092)] == "silent"
     second.heal()
     assert bench.dead() == set()
 
@@ -55,11 +55,11 @@ def foreign_rules_survive(bench: Bench) -> None:
     """Somebody's own rule and chain, even with the same target, are there before, during and after."""
     rules = "*filter\n:MINE - [0:0]\n-A INPUT -s 203.0.113.9/32 -j DROP\n-A MINE -j RETURN\nCOMMIT\n"
     bench.lab.execute("broker1", ("iptables-restore", "--noflush"), stdin=rules)
-    before = normalised(bench.nemesis._ground.chains.listings(["broker1"])["broker1"])
+    before = normalised(bench.nemesis._context.chains.listings(["broker1"])["broker1"])
     with bench.nemesis.isolate("broker1"):
-        during = normalised(bench.nemesis._ground.chains.listings(["broker1"])["broker1"])
+        during = normalised(bench.nemesis._context.chains.listings(["broker1"])["broker1"])
         assert set(before) <= set(during)
-    assert normalised(bench.nemesis._ground.chains.listings(["broker1"])["broker1"]) == before
+    assert normalised(bench.nemesis._context.chains.listings(["broker1"])["broker1"]) == before
     undo = "*filter\n-D INPUT -s 203.0.113.9/32 -j DROP\n-F MINE\n-X MINE\nCOMMIT\n"
     bench.lab.execute("broker1", ("iptables-restore", "--noflush"), stdin=undo)
 
@@ -78,13 +78,13 @@ def failed_injection_leaves_nothing(bench: Bench) -> None:
     assert bench.moments(injection) == ["injecting", "failed"]
     injection.heal()
     assert [line for line in bench.chains_left() if rules.chain in line] == []
-    bench.nemesis._ground.chains.sweep()
+    bench.nemesis._context.chains.sweep()
     assert bench.chains_left() == []
     assert bench.dead() == set()
 
 
 @case
-def a_cut_that_does_not_bite_is_invalid(bench: Bench) -> None:
+def a_cut_without_effect_is_invalid(bench: Bench) -> None:
     """An accepting rule of somebody else in front: the fault notices, and says which link lives."""
     injection = bench.nemesis.cut("broker1 <-> broker2")
     fault = injection.fault
@@ -110,7 +110,7 @@ def a_cut_that_vanished_is_invalid(bench: Bench) -> None:
     injection = bench.nemesis.cut("broker1 <-> broker2").inject()
     bench.lab.execute("broker1", ("iptables", "-F"))
     refused_to(InvalidRunError, "were gone from broker1", injection.heal)
-    bench.nemesis._ground.chains.sweep()
+    bench.nemesis._context.chains.sweep()
     assert bench.chains_left() == []
     assert bench.dead() == set()
 
@@ -120,8 +120,8 @@ def rules_die_by_their_time_to_live(bench: Bench) -> Any:
     """A second nemesis that never heals, as if its harness had been killed."""
     other = Nemesis(bench.lab, bench.journal, run="ttl", ttl_s=4.0)
     other.isolate("az1").inject()
-    other._ground.prober.close()
-    other._ground.cuts.clear()  # a dead harness re-applies nothing
+    other._context.prober.close()
+    other._context.cuts.clear()  # a dead harness re-applies nothing
     began = time.monotonic()
     wait_until(lambda: not bench.chains_left(), within_s=15, awaiting="the rules to remove themselves")
     took_s = time.monotonic() - began
@@ -145,7 +145,7 @@ def restarted_host_is_cut_again(bench: Bench) -> None:
         bench.nemesis.kill("broker1")
         bench.lab.execute("broker1", ("sh", "-c", lose_table))
         call = Call("broker1", "broker2", 9092)
-        assert bench.look().new[call] == "silent", "the other end holds the cut alone"
+        assert bench.probe().new[call] == "silent", "the other end holds the cut alone"
         bench.start("broker1")
         assert any(line.startswith("broker1: -A INPUT") for line in bench.chains_left())
 

@@ -44,9 +44,9 @@ def kept(injection: Injection, host: str) -> int:
 
 
 def power_cut_of(bench: Bench, host: str) -> Any:
-    """What was fsynced is there, what was not is gone; where the machine cannot, it says why."""
+    """What was fsynced survives, the rest is lost; where the machine cannot do it, the reason."""
     if host in bench.without_disk:
-        return {"unfit": bench.without_disk[host]}
+        return {"unfit": bench.without_disk[host], "needs": DISKS[host]}
     write_log(bench, host)
     with bench.nemesis.storage.power_cut(host, restart=bench.start, how="real") as injection:
         assert kept(injection, host) == 3

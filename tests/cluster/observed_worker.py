@@ -8,8 +8,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Scenario, Setup, Topic
+from harness.scenario import Scenario
 from harness.waiting import wait_until
 from scenarios.steps import pins, seed
 from tests.cluster.mutant_worker import run
@@ -27,10 +29,10 @@ def body(stage: Stage) -> None:
     _wait(stage, lambda: stage.observer.view(FOLLOWER).reachable(), f"{FOLLOWER} to be seen again")
     stage.mark("back", "the node serves again, and the observer has a new session with it")
     stage.nemesis.kill("broker3")
-    _wait(stage, lambda: _seen(stage) == (1, 2), f"{FOLLOWER} to tell of the ISR without broker3")
+    _wait(stage, lambda: _seen(stage) == (1, 2), f"{FOLLOWER} to show the ISR without broker3")
     stage.restart("broker3")
-    _wait(stage, lambda: _seen(stage) == (1, 2, 3), f"{FOLLOWER} to tell of the whole ISR")
-    stage.mark("told", "both changes were told by the node that had been away")
+    _wait(stage, lambda: _seen(stage) == (1, 2, 3), f"{FOLLOWER} to show the whole ISR")
+    stage.mark("seen", "the node that was away has shown both changes")
 
 
 def _seen(stage: Stage) -> tuple[int, ...] | None:

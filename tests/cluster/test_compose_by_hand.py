@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.compose, pytest.mark.long]
 _PRODUCE = """
 from confluent_kafka import Producer
 producer = Producer({"bootstrap.servers": "broker1:9092,broker2:9092", "acks": "all"})
-producer.produce("t", b"x", on_delivery=lambda error, message: print("told", error, message.offset()))
+producer.produce("t", b"x", on_delivery=lambda error, message: print("delivered", error, message.offset()))
 producer.flush(30)
 """
 _CREATE = """
@@ -60,8 +60,8 @@ def test_a_cluster_by_hand_takes_a_message(mode: str, kafka: str, tmp_path: Path
         assert unwell == []
         execute = [*compose, "exec", "-T", "client1", "python3", "-c"]
         subprocess.run([*execute, _CREATE], check=True)
-        told = subprocess.run([*execute, _PRODUCE], check=True, capture_output=True, text=True)
-        assert told.stdout == "told None 0\n"
+        done = subprocess.run([*execute, _PRODUCE], check=True, capture_output=True, text=True)
+        assert done.stdout == "delivered None 0\n"
     finally:
         subprocess.run([*compose, "down", "-v", "-t", "2"], capture_output=True)
         left = docker_sweep.leftovers(client, docker_sweep.BY_HAND)

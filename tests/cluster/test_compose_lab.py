@@ -22,9 +22,11 @@ from typer.testing import CliRunner
 from harness import artifacts
 from harness.cli.clean import clean
 from harness.cluster.processes import Processes
+from harness.cluster.setup import Setup
 from harness.cluster.zookeeper_mode import ZooKeeperCluster
 from harness.errors import LabError, UsageError
 from harness.history.journal import Journal
+from harness.kafka.model import Topic
 from harness.kafka.versions import kafka_version
 from harness.lab.docker import engine as docker_engine
 from harness.lab.docker import image as docker_image
@@ -32,7 +34,6 @@ from harness.lab.docker import sweep as docker_sweep
 from harness.lab.docker.lab import ComposeLab
 from harness.lab.model import MainProcess
 from harness.lab.topology import three_azs
-from harness.scenario import Setup, Topic
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
 
@@ -76,7 +77,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         lab.up()
         up_s = time.monotonic() - started
         with Journal(folder / "harness.jsonl") as journal:
-            processes = Processes(lab, distribution, journal, kafka.log_syntax)
+            processes = Processes(
+                lab=lab, distribution=distribution, journal=journal, log_syntax=kafka.log_syntax
+            )
             cluster = ZooKeeperCluster(processes, setup, kafka.unsupported_keys)
             cluster.boot()
             boot_s = time.monotonic() - started - up_s

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from conformance_worker import CASES
 
+from harness import doctor
+
 WORKER = Path(__file__).with_name("conformance_worker.py")
 ROOT = WORKER.parents[2]
 LABS = [
@@ -62,7 +64,16 @@ def _finished(command: list[str]) -> tuple[str, str]:
 @pytest.mark.parametrize("lab", LABS)
 @pytest.mark.parametrize("name", NAMES)
 def test_fault(outcomes: Any, lab: str, name: str) -> None:
-    """The case's own assertions hold, and at the very end every host's rules are as they were."""
+    """The case's own assertions hold, and at the very end every host's rules are as they were.
+
+    A case that this machine cannot run is skipped with the reason. In the embedded lab, `acked doctor` must
+    agree: where it says that what is needed works, the skip is a failure.
+    """
     outcome = outcomes(lab)
     assert name in outcome, f"the {lab} lab ended before the case {name}:\n{outcome['']}"
     assert not outcome[name]["problem"], outcome[name]["problem"]
+    detail = outcome[name]["detail"]
+    if isinstance(detail, dict) and "needs" in detail:
+        (check,) = doctor.diagnose((detail["needs"],))
+        assert lab != "embedded" or not check.ok, f"{detail['unfit']}, but {check.name} {check.found}"
+        pytest.skip(detail["unfit"])

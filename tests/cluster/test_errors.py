@@ -1,4 +1,4 @@
-"""What goes wrong is said in one sentence, with the right exit code, and leaves nothing behind."""
+"""A failure is reported in one sentence, with the right exit code, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ pytestmark = pytest.mark.cluster
 
 def _one_sentence(stderr: str) -> str:
     assert "Traceback" not in stderr
-    said = [line for line in stderr.splitlines() if line.startswith("acked: ")]
-    assert len(said) == 1, stderr
-    return said[0]
+    lines = [line for line in stderr.splitlines() if line.startswith("acked: ")]
+    assert len(lines) == 1, stderr
+    return lines[0]
 
 
 def test_an_unknown_scenario_names_the_nearest() -> None:
@@ -108,7 +108,7 @@ def test_a_series_interrupted_while_spark_starts_leaves_nothing(number: signal.S
 
 
 def test_a_check_interrupted_while_spark_starts_leaves_nothing(runs: Path) -> None:
-    """Where no command has anything to add, there is one sentence all the same."""
+    """A command that has nothing to add still reports one sentence."""
     runs.mkdir()
     (runs / "run.json").write_text(json.dumps({"status": "running", "schema_version": 1}))
     (runs / "claims.json").write_text(json.dumps({"claims": [], "expected": []}))

@@ -1,4 +1,4 @@
-"""The observer lives on ZooKeeper's watches; a node that was away has forgotten them."""
+"""The observer relies on watches; a ZooKeeper node that was away has lost them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.cluster.conftest import run_by
 
 @pytest.mark.cluster
 @pytest.mark.timeout(180)
-def test_a_node_that_was_away_tells_of_changes_again(runs: Path) -> None:
+def test_a_node_that_was_away_shows_changes_again(runs: Path) -> None:
     folder = run_by("observed_worker", runs, timeout_s=150)
     marks = {row["name"]: row["ns"] for row in read_table(folder, "marks").to_pylist()}
-    said = [row for row in read_table(folder, "views").to_pylist() if row["source"] == "zookeeper1"]
-    away = [bool(row["error"]) for row in said if row["subject"] == "reachable"]
+    views = [row for row in read_table(folder, "views").to_pylist() if row["source"] == "zookeeper1"]
+    away = [bool(row["error"]) for row in views if row["subject"] == "reachable"]
     assert away[-3:] == [False, True, False]
-    told = [row["isr"] for row in said if row["subject"] == "partition" and row["ns"] > marks["back"]]
-    assert told[-2:] == [[1, 2], [1, 2, 3]]
+    isrs = [row["isr"] for row in views if row["subject"] == "partition" and row["ns"] > marks["back"]]
+    assert isrs[-2:] == [[1, 2], [1, 2, 3]]

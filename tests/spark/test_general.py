@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from checkers.judge import Judgement, judge, judge_import
+from checkers.judge import judge, judge_import
+from checkers.verdict import Judgement
 from harness.errors import BadDataError, UnfitError, UsageError
 from tests.histories import History, together
 from tests.spark.anomalies import CASES, FOUR, LISTED, kept

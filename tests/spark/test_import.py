@@ -12,8 +12,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import checkers.spark.session
+from harness.cli.main import app
 from harness.errors import EXIT_BAD_DATA, EXIT_VIOLATED, BadDataError
 from harness.history import example
 from harness.series.rejudge import judge_imported
@@ -41,11 +43,15 @@ def written(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_two_tables_of_another_program_are_judged(
-    shared: Any, written: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert judge_imported(written, as_json=True) == EXIT_VIOLATED
-    found = json.loads(capsys.readouterr().out)
+def check(folder: Path, *options: str) -> str:
+    """What `acked check --import` prints for a history with losses."""
+    done = CliRunner().invoke(app, ["check", "--import", str(folder), *options])
+    assert done.exit_code == EXIT_VIOLATED, done.output
+    return done.stdout
+
+
+def test_two_tables_of_another_program_are_judged(shared: Any, written: Path) -> None:
+    found = json.loads(check(written, "--json"))
     listed = [
         (row["class"], row["topic"], row["partition"], row["offset"], row["message"])
         for row in found["findings"]
@@ -55,17 +61,12 @@ def test_two_tables_of_another_program_are_judged(
     assert any(shown.items() <= row.items() for row in found["findings"]), "the documented finding is real"
 
 
-def test_the_documented_output_is_real(
-    shared: Any, written: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    judge_imported(written, as_json=False)
-    shown = capsys.readouterr().out.replace(str(written), "DIR")
+def test_the_documented_output_is_real(shared: Any, written: Path) -> None:
+    shown = check(written).replace(str(written), "DIR")
     assert re.sub(r"\s+", " ", shown).strip() == re.sub(r"\s+", " ", example.OUTPUT).strip()
 
 
-def test_columns_of_other_widths_and_in_other_order(
-    shared: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_columns_of_other_widths_and_in_other_order(shared: Any, tmp_path: Path) -> None:
     """What pyarrow makes of plain Python values (64-bit integers) will do, and so will foreign columns."""
     sends = [
         {"seq": n, "writer": 1, "topic": "t", "partition": 0, "sent_ns": n, "done_ns": n, "outcome": "ok"}
@@ -79,8 +80,7 @@ def test_columns_of_other_widths_and_in_other_order(
     ]
     pq.write_table(pa.Table.from_pylist(sends), tmp_path / "sends.parquet")
     pq.write_table(pa.Table.from_pylist(copies), tmp_path / "copies.parquet")
-    assert judge_imported(tmp_path, as_json=True) == EXIT_VIOLATED
-    (found,) = json.loads(capsys.readouterr().out)["findings"]
+    (found,) = judge_imported(tmp_path).findings
     assert (found["class"], found["offset"], found["message"]) == ("lost", 2, "1/2")
 
 
@@ -137,7 +137,7 @@ def test_a_bad_table_is_one_sentence(shared: Any, written: Path, name: str) -> N
     damage, says = DAMAGES[name]
     damage(written)
     with pytest.raises(BadDataError) as caught:
-        judge_imported(written, as_json=True)
+        judge_imported(written)
     assert caught.value.exit_code == EXIT_BAD_DATA == 4
     assert says in caught.value.message
     assert "\n" not in caught.value.message and "Traceback" not in caught.value.message
@@ -146,4 +146,4 @@ def test_a_bad_table_is_one_sentence(shared: Any, written: Path, name: str) -> N
 
 def test_a_folder_that_is_not_there(shared: Any, tmp_path: Path) -> None:
     with pytest.raises(BadDataError, match="is not a folder"):
-        judge_imported(tmp_path / "nowhere", as_json=True)
+        judge_imported(tmp_path / "nowhere")

@@ -1,4 +1,4 @@
-"""The doctor: everything tried, nothing left behind, one sentence for what is missing."""
+"""The doctor tries everything, leaves nothing behind, and names in one sentence what is missing."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ from harness.errors import UnfitError
 
 
 def _state() -> tuple[str, ...]:
-    """What probes could leave behind on this machine."""
-    commands = (("ip", "-br", "link"), ("ip", "netns", "list"), ("losetup", "--all"))
+    """The things that probes could leave behind on this machine."""
+    commands = (
+        ("ip", "-br", "link"),
+        ("ip", "netns", "list"),
+        ("losetup", "--all"),
+        ("cat", "/proc/self/mounts"),
+    )
     path = {**os.environ, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
     return tuple(
         subprocess.run(command, capture_output=True, text=True, env=path, check=False).stdout
@@ -33,10 +38,10 @@ def test_all_is_tried_quickly() -> None:
 
 
 def test_probes_leave_nothing_behind() -> None:
-    # Loop devices and interfaces of tests beside this one may come and go: one quiet moment is proof enough.
+    # Loop devices and interfaces of concurrent tests come and go: one moment without a difference is enough.
     for _ in range(5):
         before = _state()
-        doctor.diagnose(("namespaces", "iproute2", "iptables", "tbf", "power-cut"))
+        doctor.diagnose(("namespaces", "iproute2", "iptables", "tbf", "fuse", "ext4", "xfs"))
         if _state() == before:
             return
     assert _state() == before
@@ -58,7 +63,7 @@ def test_require_says_it_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(doctor, "_inside", probe)
     with pytest.raises(
-        UnfitError, match="delays a link: netem: .*qdisc.*; remedy: modprobe it; `acked doctor`"
+        UnfitError, match=r"lacks netem, .* delays a link \(.*qdisc.*\); remedy: modprobe it; `acked doctor`"
     ):
         doctor.require(("netem",))
     doctor.require(("python",))
@@ -68,7 +73,7 @@ def test_probe_process_that_dies_condemns_all_it_was_to_try(monkeypatch: pytest.
     monkeypatch.setattr(doctor.sys, "executable", "/bin/false")
     checks = {check.name: check for check in doctor.diagnose(("namespaces", "netem"))}
     assert not checks["namespaces"].ok
-    assert checks["netem"].found == "not tried: namespaces are refused"
+    assert checks["netem"].found == "not tried: this machine refuses namespaces"
 
 
 @pytest.mark.parametrize(

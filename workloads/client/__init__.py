@@ -1,4 +1,5 @@
-"""The harness's side of a client: commands become futures, streams and readers become handles.
+"""The harness's side of a client: `Client` starts an agent in a client host and sends it commands.
 
-Runs in the harness's process. Never imports `workloads.agent`, which it starts in a client host.
+Runs in the harness's process. Imports `workloads.protocol` and the lab's protocol (`harness.lab.model`),
+never `workloads.agent`.
 """

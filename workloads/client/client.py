@@ -1,34 +1,45 @@
-"""A client of the lab, as scenarios use it: one process in one client host, spoken to from the harness."""
+"""A client of the lab, as scenarios use it: one agent in one client host."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from harness.kafka.model import BROKER_PORT
 from harness.lab.model import Lab
 from harness.waiting import wait_until
-from workloads.client.handles import Follower, Stream, ZombieWrites, read_result
-from workloads.client.link import AgentLink
-from workloads.protocol.results import ProbeResult, ReadResult, SendResult
-from workloads.protocol.spec import Heartbeat, Load, Reader, Writer, as_json
+from workloads.client.agent_process import ANSWER_S, AgentProcess
+from workloads.client.background import BackgroundConsumer, PinnedWrites, Stream
+from workloads.protocol.commands import (
+    BeginTransaction,
+    EndTransaction,
+    Ping,
+    Prepare,
+    Read,
+    Send,
+    StartConsumer,
+    StartPinnedWrites,
+    StartStream,
+)
+from workloads.protocol.results import ReadResult, SendResult, TransactionEnd
+from workloads.protocol.spec import ConsumerSpec, ProducerSpec, StreamLoad
 
-__all__ = ["NOT_YET_LEADER", "Client", "Follower", "Stream", "ZombieWrites"]
+__all__ = ["NOT_YET_LEADER", "BackgroundConsumer", "Client", "PinnedWrites", "Stream"]
 
-_SLACK_S = 5.0
 NOT_YET_LEADER = (3, 6)
-"""What a just elected leader answers until the controller's request reached it."""
-R = TypeVar("R")
+"""Errors of a newly elected leader until the controller's LeaderAndIsr request has reached it."""
+Spec = TypeVar("Spec", ProducerSpec, ConsumerSpec)
 
 
 class Client:
-    """One agent process. Thread-safe. Raises ProcessDiedError with the agent's last words when it is gone."""
+    """One agent. Thread-safe. Raises ProcessDiedError, with the end of its stderr, once it has ended."""
 
     def __init__(self, lab: Lab, host: str, journal_path: Path, *, start_within_s: float = 20.0) -> None:
-        """Start the agent in ``host``; its journal is ``journal_path``, its stderr stands beside (`.err`)."""
+        """Start the agent in ``host``. Its journal is ``journal_path``; `.err` beside it gets its stderr."""
         self.host = host
         self._topology = lab.topology
         self.journal_path = journal_path
@@ -36,151 +47,131 @@ class Client:
         journal_inside = lab.inside(host, journal_path)
         arguments = ["--host", host, "--az", lab.topology.host(host).az, "--journal", journal_inside]
         pipe = lab.open_module(host, "workloads.agent.main", arguments)
-        self._link = AgentLink(pipe, host, journal_path.with_suffix(".err"))
+        self._agent = AgentProcess(pipe, host, journal_path.with_suffix(".err"))
         try:
-            self._link.call("ping", start_within_s)
+            self._agent.call(Ping(), start_within_s)
         except BaseException:
-            self._link.kill()
+            self._agent.kill()
             raise
 
     @property
     def alive(self) -> bool:
-        """The agent runs."""
-        return self._link.alive
+        """Whether the agent runs."""
+        return self._agent.alive
 
-    def prepare(self, writer: Writer, topic: str, within_s: float = 10.0) -> None:
-        """Connect a librdkafka writer before it is needed: metadata, producer id, transactional fencing."""
-        self._link.call(
-            "prepare", within_s + _SLACK_S, writer=self._spec(writer), topic=topic, within_s=within_s
-        )
+    def prepare(self, producer: ProducerSpec, topic: str, within_s: float = 10.0) -> None:
+        """Connect a librdkafka producer in advance: metadata, producer id, fencing of older producers."""
+        command = Prepare(producer=self._resolved(producer), topic=topic, within_s=within_s)
+        self._agent.call(command, within_s + ANSWER_S)
 
-    def send_later(self, topic: str, label: str, writer: Writer, *, partition: int = 0) -> Future[SendResult]:
-        """Send one message; several may be under way, numbered in the order of calls.
+    def send_later(
+        self, topic: str, label: str, producer: ProducerSpec, *, partition: int = 0
+    ) -> Future[SendResult]:
+        """Send one message without waiting for its outcome. Messages are numbered in the order of the calls.
 
-        Those of one librdkafka writer leave in that order, raw ones at the same time.
+        Those of one librdkafka producer leave in that order, raw ones concurrently.
         """
-        answer = self._link.submit(
-            "send", writer=self._spec(writer), topic=topic, partition=partition, label=label
+        return self._agent.submit(
+            Send(producer=self._resolved(producer), topic=topic, partition=partition, label=label)
         )
-        return _mapped(answer, lambda result: SendResult(**result))
 
     def send(
-        self, topic: str, label: str, writer: Writer, *, partition: int = 0, within_s: float | None = None
+        self,
+        topic: str,
+        label: str,
+        producer: ProducerSpec,
+        *,
+        partition: int = 0,
+        within_s: float | None = None,
     ) -> SendResult:
-        """Send one message and wait for its outcome (never raises for a refused or unanswered message)."""
-        future = self.send_later(topic, label, writer, partition=partition)
-        limit_s = writer.limit_s + _SLACK_S if within_s is None else within_s
-        result: SendResult = self._link.wait(future, f"send {label}", limit_s)
-        return result
+        """Send one message and wait for its outcome. A rejected or unanswered message raises no error."""
+        future = self.send_later(topic, label, producer, partition=partition)
+        limit_s = producer.effective_delivery_timeout_s + ANSWER_S if within_s is None else within_s
+        return self._agent.wait(future, f"Send of {label!r}", limit_s)
 
     def send_all(
-        self, topic: str, labels: Sequence[str], writer: Writer, *, partition: int = 0
+        self, topic: str, labels: Sequence[str], producer: ProducerSpec, *, partition: int = 0
     ) -> list[SendResult]:
-        """Send messages one after the other, each when the one before has its outcome."""
-        return [self.send(topic, label, writer, partition=partition) for label in labels]
+        """Send messages one after the other, each after the outcome of the previous one."""
+        return [self.send(topic, label, producer, partition=partition) for label in labels]
 
     def wait_writable(
-        self, topic: str, writer: Writer, *, partition: int = 0, within_s: float = 10.0, label: str = "_"
+        self,
+        topic: str,
+        producer: ProducerSpec,
+        *,
+        partition: int = 0,
+        within_s: float = 10.0,
+        label: str = "_",
     ) -> SendResult:
-        """Send probe messages by a raw writer until its broker takes one: it knows that it leads.
+        """Send messages with a raw producer until its broker accepts one, and so knows that it leads.
 
-        Each probe is recorded like any message. Raises WaitTimeoutError.
+        Each attempt is recorded as a message of its own. Raises WaitTimeoutError.
         """
         return wait_until(
-            lambda: self.send(topic, label, writer, partition=partition),
+            lambda: self.send(topic, label, producer, partition=partition),
             within_s=within_s,
-            awaiting=f"{', '.join(writer.brokers)} to take a write to {topic}-{partition}",
+            awaiting=f"{', '.join(producer.brokers)} to accept a write to {topic}-{partition}",
             accept=lambda result: result.error not in NOT_YET_LEADER,
         )
 
-    def start_stream(self, writer: Writer, load: Load) -> Stream:
-        """Start a background stream by librdkafka; it gets a producer of its own."""
-        writer = replace(writer, via="librdkafka", role="stream")
-        self._link.call("stream_start", _SLACK_S, writer=self._spec(writer), load=as_json(load))
-        return Stream(self._link, writer)
+    def start_stream(self, producer: ProducerSpec, load: StreamLoad) -> Stream:
+        """Start a background stream with a librdkafka producer of its own."""
+        producer = replace(producer, via="librdkafka", role="stream")
+        self._agent.call(StartStream(self._resolved(producer), load), ANSWER_S)
+        return Stream(self._agent, producer)
 
-    def zombie_writes(
+    def start_pinned_writes(
         self,
         topic: str,
-        writer: Writer,
+        producer: ProducerSpec,
         *,
         partition: int = 0,
         every_s: float = 0.1,
         max_count: int = 10_000,
         stop_on: Collection[int] | None = None,
-    ) -> ZombieWrites:
-        """Start raw writes to the writer's one broker; see how long it still takes them.
+    ) -> PinnedWrites:
+        """Start a series of raw writes to the producer's one broker, to see how long it accepts them.
 
-        It ends at the first error in ``stop_on`` (None: any error; empty: never by itself).
+        The series ends at the first error in ``stop_on`` (None: any error; empty: never by itself).
         """
-        self._link.call(
-            "zombie_start",
-            _SLACK_S,
-            writer=self._spec(writer),
+        command = StartPinnedWrites(
+            producer=self._resolved(producer),
             topic=topic,
             partition=partition,
             every_s=every_s,
             max_count=max_count,
-            stop_on=None if stop_on is None else list(stop_on),
+            stop_on=None if stop_on is None else tuple(stop_on),
         )
-        return ZombieWrites(self._link, writer)
+        self._agent.call(command, ANSWER_S)
+        return PinnedWrites(self._agent, producer)
 
-    def read(self, reader: Reader, within_s: float = 20.0) -> ReadResult:
-        """Read partitions from the start to their ends of now; ``complete`` says whether it got there."""
-        spec = self._reader_spec(reader)
-        return read_result(self._link.call("read", within_s + _SLACK_S, reader=spec, within_s=within_s))
+    def read(self, consumer: ConsumerSpec, within_s: float = 20.0) -> ReadResult:
+        """Read partitions from their start to their present end; ``complete`` shows whether it got there."""
+        return self._agent.call(Read(self._resolved(consumer), within_s), within_s + ANSWER_S)
 
-    def follow(self, reader: Reader) -> Follower:
-        """Start a reader that goes on until stopped: by hand, or as a member of its group."""
-        self._link.call("follow_start", _SLACK_S, reader=self._reader_spec(reader))
-        return Follower(self._link, reader)
+    def start_consumer(self, consumer: ConsumerSpec) -> BackgroundConsumer:
+        """Start a consumer that reads on until it is stopped, as a group member if it names a group."""
+        self._agent.call(StartConsumer(self._resolved(consumer)), ANSWER_S)
+        return BackgroundConsumer(self._agent, consumer)
 
-    def begin(self, writer: Writer) -> int:
-        """Open a transaction of a prepared transactional writer; sends belong to it until its end."""
-        number: int = self._link.call("transaction_begin", _SLACK_S, number=writer.number)
-        return number
+    def begin_transaction(self, producer: ProducerSpec) -> int:
+        """Begin a transaction of a prepared producer; its messages belong to it until it ends."""
+        return self._agent.call(BeginTransaction(producer.writer), ANSWER_S)
 
-    def end(self, writer: Writer, *, commit: bool = True, within_s: float = 10.0) -> tuple[str, int]:
-        """Commit or abort; returns `committed`, `aborted` or `unknown`, and the error code."""
-        wait_s = 2 * within_s + _SLACK_S
-        answer = self._link.call(
-            "transaction_end", wait_s, number=writer.number, commit=commit, within_s=within_s
-        )
-        return str(answer[0]), int(answer[1])
-
-    def probe(self, targets: Sequence[tuple[str, int, float]]) -> list[ProbeResult]:
-        """Attempt connections to (host name or address, port, timeout_s), all at the same time."""
-        resolved = [(self._address(name), port, timeout_s) for name, port, timeout_s in targets]
-        wait_s = max((timeout_s for _, _, timeout_s in targets), default=0.0) + _SLACK_S
-        return [ProbeResult(**result) for result in self._link.call("probe", wait_s, targets=resolved)]
-
-    def hold(
-        self, name: str, host: str, port: int, *, protocol: Heartbeat = "kafka", timeout_s: float = 2.0
-    ) -> None:
-        """Connect and keep the connection as ``name``. Raises LabError when it cannot be made."""
-        address = self._address(host)
-        self._link.call(
-            "hold",
-            timeout_s + _SLACK_S,
-            name=name,
-            address=address,
-            port=port,
-            protocol=protocol,
-            timeout_s=timeout_s,
-        )
-
-    def check_held(self, name: str, *, timeout_s: float = 2.0) -> str:
-        """What a request on a kept connection meets: `answer`, `timeout`, `closed`, `reset`, `unheld`."""
-        answer: str = self._link.call("check_held", timeout_s + _SLACK_S, name=name, timeout_s=timeout_s)
-        return answer
+    def end_transaction(
+        self, producer: ProducerSpec, *, commit: bool = True, within_s: float = 10.0
+    ) -> TransactionEnd:
+        """Commit or abort the producer's transaction."""
+        return self._agent.call(EndTransaction(producer.writer, commit, within_s), 2 * within_s + ANSWER_S)
 
     def kill(self) -> None:
-        """SIGKILL the client, as a fault would: outcomes it was not told yet stay unknown."""
-        self._link.kill()
+        """SIGKILL the agent, as a fault would. Messages without an outcome stay unknown."""
+        self._agent.kill()
 
     def close(self, within_s: float = 10.0) -> None:
-        """End streams and producers in order, then the process. Safe to call twice, and when it is dead."""
-        self._link.close(within_s)
+        """Close streams, producers and consumers, then end the agent. Safe to call twice."""
+        self._agent.close(within_s)
 
     def __enter__(self) -> Client:
         return self
@@ -190,35 +181,15 @@ class Client:
     ) -> None:
         self.close()
 
-    def _address(self, name: str) -> str:
-        known = [host.address for host in self._topology.hosts if host.name == name]
-        return known[0] if known else name
+    def _resolved(self, spec: Spec) -> Spec:
+        """The specification with addresses instead of host names, and the id of a raw producer's broker."""
+        brokers = tuple(self._address(name) for name in spec.brokers)
+        if isinstance(spec, ConsumerSpec):
+            return replace(spec, brokers=brokers)
+        broker_id = spec.broker_id
+        if spec.via == "raw" and broker_id is None and ":" not in spec.brokers[0]:
+            broker_id = self._topology.host(spec.brokers[0]).node_id
+        return replace(spec, brokers=brokers, broker_id=broker_id)
 
-    def _broker(self, name: str) -> str:
-        if ":" in name:
-            return name
-        return f"{self._topology.host(name).address}:9092"
-
-    def _spec(self, writer: Writer) -> dict[str, Any]:
-        node = writer.node
-        if writer.via == "raw" and node is None and ":" not in writer.brokers[0]:
-            node = self._topology.host(writer.brokers[0]).node_id
-        return as_json(replace(writer, brokers=tuple(map(self._broker, writer.brokers)), node=node))
-
-    def _reader_spec(self, reader: Reader) -> dict[str, Any]:
-        return as_json(replace(reader, brokers=tuple(map(self._broker, reader.brokers))))
-
-
-def _mapped(source: Future[Any], shape: Callable[[Any], R]) -> Future[R]:
-    """A future with the shaped result of another."""
-    target: Future[R] = Future()
-
-    def settle(done: Future[Any]) -> None:
-        error = done.exception()
-        if error is not None:
-            target.set_exception(error)
-        else:
-            target.set_result(shape(done.result()))
-
-    source.add_done_callback(settle)
-    return target
+    def _address(self, broker: str) -> str:
+        return broker if ":" in broker else f"{self._topology.host(broker).address}:{BROKER_PORT}"

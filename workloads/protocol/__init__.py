@@ -1,4 +1,11 @@
-"""What the harness and an agent say to each other: plain data that crosses the pipe as JSON lines.
+"""The data that the harness and a client agent exchange: commands, what they specify, and their results.
 
-Imported by both sides; imports nothing of either.
+Both processes import this package. It holds frozen dataclasses and their translation to JSON lines, and
+imports nothing of either side: only `harness.errors` and `harness.kafka.model`.
+
+The protocol speaks of producers, consumers and group members as Kafka does, with one exception: the number of
+a producer is called `writer`, as in the history. It is not Kafka's producer id. The application has one
+producer, but the brokers may assign it several producer ids, one after the other (librdkafka asks for a new
+one, or for a new epoch, when a message of an idempotent producer times out), or none at all (a producer that
+is neither idempotent nor transactional). `writer` stays the same throughout, and every message carries it.
 """

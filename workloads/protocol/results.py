@@ -1,41 +1,49 @@
-"""What a client tells the harness: plain data that crosses the agent's pipe as JSON."""
+"""What a client reports to the harness."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+from harness.kafka.model import TopicPartition
+
+Outcome = Literal["ok", "fail", "info"]
+"""Acknowledged, definitely not written, or unknown."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SendResult:
-    """What became of one message."""
+    """The outcome of one message."""
 
     writer: int
     seq: int
     topic: str
     partition: int
     label: str
-    outcome: str
+    outcome: Outcome
     error: int
+    """Kafka's error code, or librdkafka's (negative); 0 for none."""
     offset: int | None
     attempts: int | None
+    """ProduceRequests that carried the message; None if the client does not know."""
     broker: int | None
     sent_ns: int
     done_ns: int
 
     @property
     def ok(self) -> bool:
-        """It was acknowledged."""
+        """Whether the message was acknowledged."""
         return self.outcome == "ok"
 
     @property
     def latency_s(self) -> float:
-        """From handing over to the outcome."""
+        """Time from handing the message over to its outcome."""
         return (self.done_ns - self.sent_ns) / 1e9
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StreamCounts:
-    """How a stream fared: ``sent`` = ``ok`` + ``fail`` + ``info`` + still waiting."""
+    """A stream's messages; ``sent`` is ``ok`` + ``fail`` + ``info`` + those without an outcome."""
 
     sent: int
     ok: int
@@ -44,35 +52,38 @@ class StreamCounts:
     running: bool
 
 
-@dataclass(frozen=True)
-class ZombieResult:
-    """How a pinned series of raw writes ended; ``last_error`` is the code that stopped it, or 0."""
+@dataclass(frozen=True, kw_only=True)
+class PinnedWritesResult:
+    """Progress of a series of raw writes to one broker."""
 
     sent: int
     ok: int
     last_error: int
+    """Error code of the last write; 0 for none."""
     first_ok_ns: int | None
     last_ok_ns: int | None
     offsets: tuple[int, ...]
-    running: bool = False
+    """Offsets of the acknowledged writes."""
+    running: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PartitionRead:
-    """How far a reader came in one partition; ``end`` is the offset it was to reach."""
+    """A consumer's progress in one partition."""
 
-    topic: str
-    partition: int
+    partition: TopicPartition
     start: int | None
     end: int | None
+    """The offset to reach; None for a consumer that reads on until it is stopped."""
     position: int | None
+    """Offset of the next record to fetch."""
     count: int
     complete: bool
 
 
 @dataclass(frozen=True)
 class ReadResult:
-    """What a reader was handed; ``errors`` are error events (`code`, text) in order, without repeats."""
+    """What a consumer has read: ``count`` records in all, and its distinct errors as (code, text)."""
 
     partitions: tuple[PartitionRead, ...]
     count: int
@@ -80,15 +91,14 @@ class ReadResult:
 
     @property
     def complete(self) -> bool:
-        """Every partition was read to its end."""
+        """Whether every partition was read to its end."""
         return bool(self.partitions) and all(part.complete for part in self.partitions)
 
 
 @dataclass(frozen=True)
-class ProbeResult:
-    """One connection attempt: `open`, `refused`, `timeout`, `reset` or `unreachable`."""
+class TransactionEnd:
+    """How a transaction ended for its producer; without an answer the outcome is unknown."""
 
-    address: str
-    port: int
-    result: str
-    latency_s: float
+    outcome: Literal["committed", "aborted", "unknown"]
+    error: int
+    """Kafka's error code, or librdkafka's (negative); 0 for none."""

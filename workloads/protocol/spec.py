@@ -1,105 +1,86 @@
-"""What the harness asks of a client: plain data that crosses the agent's pipe as JSON."""
+"""What a client is to run: a producer, the load of a background stream, or a consumer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from harness.errors import UsageError
-from workloads.protocol.results import (
-    PartitionRead,
-    ProbeResult,
-    ReadResult,
-    SendResult,
-    StreamCounts,
-    ZombieResult,
-)
-
-__all__ = [
-    "Load",
-    "PartitionRead",
-    "ProbeResult",
-    "ReadResult",
-    "Reader",
-    "SendResult",
-    "StreamCounts",
-    "Via",
-    "Writer",
-    "ZombieResult",
-    "as_json",
-    "load_from_json",
-    "reader_from_json",
-    "writer_from_json",
-]
+from harness.kafka.model import TopicPartition
 
 Via = Literal["raw", "librdkafka"]
-Heartbeat = Literal["kafka", "zookeeper"]
-"""The harmless request that shows whether a held connection still works: ApiVersions, or `srvr`."""
+"""The client library: ``raw`` is one ProduceRequest per message, without metadata and without retries."""
+ConfigValue: TypeAlias = str | int | float | bool
+Config: TypeAlias = Mapping[str, ConfigValue]
 
 
-@dataclass(frozen=True)
-class Writer:
-    """A producer: its number is unique in the run, and its settings never change after its first message.
+@dataclass(frozen=True, kw_only=True)
+class ProducerSpec:
+    """A producer and its settings, which never change after its first message."""
 
-    ``brokers`` are host names (`broker1`) or `address:port`: exactly one for ``raw``, which sends to that
-    broker whatever it thinks of leadership; the bootstrap list for ``librdkafka``.
-    """
-
-    number: int
+    writer: int
+    """The producer's number in the history, unique in the run (see `workloads.protocol`)."""
     name: str
     brokers: tuple[str, ...]
+    """Host names (`broker1`) or `address:port`. For ``raw`` exactly one, to which every message goes whether
+    or not that broker leads the partition; for ``librdkafka`` the bootstrap servers."""
     via: Via = "raw"
     acks: int = -1
+    """0, 1 or -1 (all)."""
     role: Literal["scripted", "stream"] = "scripted"
     idempotent: bool = False
+    """enable.idempotence"""
     retries: int = 0
     request_timeout_s: float = 2.0
-    """How long the broker may take (the time-out inside the ProduceRequest)."""
+    """Time the broker has to answer (`timeout_ms` of the ProduceRequest)."""
     delivery_timeout_s: float | None = None
-    """librdkafka's message.timeout.ms; None: time for all retries and 3 s more."""
+    """librdkafka's delivery.timeout.ms (message.timeout.ms); None: time for all retries, and 3 s more."""
     transactional_id: str = ""
     produce_version: int = 7
-    """Version of raw ProduceRequests: 2 for brokers before 0.11, 3 or more after."""
+    """Version of raw ProduceRequests: 2 for brokers before 0.11, 3 or higher for later ones."""
     connect_timeout_s: float = 1.0
-    node: int | None = None
-    """Node id of a raw writer's broker; filled in by `workloads.client.client` where the host is known."""
-    config: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-    """More librdkafka settings; they win over all others."""
+    broker_id: int | None = None
+    """Id of a raw producer's one broker; `workloads.client.client` fills it in if it knows the host."""
+    config: Config = field(default_factory=dict)
+    """More librdkafka settings. They override all others."""
 
     def __post_init__(self) -> None:
-        who = f"Writer {self.number} ({self.name})"
+        who = f"Producer {self.writer} ({self.name})"
         if not self.brokers or (self.via == "raw" and len(self.brokers) != 1):
             wanted = "exactly one broker" if self.via == "raw" else "at least one broker"
-            raise UsageError(f"{who} is given the brokers {list(self.brokers)}; name {wanted}.")
+            raise UsageError(f"{who} has the brokers {list(self.brokers)}; name {wanted}.")
         if not (self.idempotent or self.transactional_id):
             return
         if self.via == "raw":
-            raise UsageError(f"{who} is a raw client, which is never idempotent; say via='librdkafka'.")
+            raise UsageError(f"{who} is raw, and raw producers are never idempotent; set via='librdkafka'.")
         if self.acks != -1:
-            raise UsageError(f"{who} is idempotent with acks={self.acks}; idempotence needs acks=-1.")
+            raise UsageError(f"{who} is idempotent and has acks={self.acks}; idempotence needs acks=-1.")
 
     @property
-    def limit_s(self) -> float:
-        """The longest a message of this writer can take to get its outcome."""
+    def effective_delivery_timeout_s(self) -> float:
+        """Longest time from handing a message over to its outcome, as Kafka defines delivery.timeout.ms."""
         if self.via == "raw":
             return self.connect_timeout_s + self.request_timeout_s + 1.0
         if self.delivery_timeout_s is not None:
             return self.delivery_timeout_s
         return (self.retries + 1) * (self.request_timeout_s + 0.2) + 3.0
 
-    def settings(self) -> dict[str, Any]:
-        """The producer's whole librdkafka configuration."""
-        config: dict[str, Any] = {
+    def librdkafka_config(self) -> dict[str, ConfigValue]:
+        """The producer's complete librdkafka configuration."""
+        request_timeout_ms = int(self.request_timeout_s * 1000)
+        delivery_timeout_ms = int(self.effective_delivery_timeout_s * 1000)
+        socket_timeout_ms = request_timeout_ms + 5000
+        config: dict[str, ConfigValue] = {
             "bootstrap.servers": ",".join(self.brokers),
             "client.id": self.name,
             "acks": self.acks,
             "enable.idempotence": self.idempotent,
             "retries": self.retries,
             "retry.backoff.ms": 100,
-            "request.timeout.ms": int(self.request_timeout_s * 1000),
-            "message.timeout.ms": int(self.limit_s * 1000),
-            "socket.timeout.ms": int(self.request_timeout_s * 1000) + 5000,
+            "request.timeout.ms": request_timeout_ms,
+            "message.timeout.ms": delivery_timeout_ms,
+            "socket.timeout.ms": socket_timeout_ms,
             "socket.connection.setup.timeout.ms": 1000,
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 500,
@@ -110,63 +91,65 @@ class Writer:
         }
         if self.transactional_id:
             config["transactional.id"] = self.transactional_id
-            config["transaction.timeout.ms"] = max(int(self.limit_s * 1000), config["socket.timeout.ms"])
+            config["transaction.timeout.ms"] = max(delivery_timeout_ms, socket_timeout_ms)
         if self.idempotent or self.transactional_id:
-            # librdkafka refuses idempotence without acks=all and retries.
+            # librdkafka rejects idempotence without acks=all and retries.
             config |= {"enable.idempotence": True, "acks": -1, "retries": max(self.retries, 1)}
         return config | dict(self.config)
 
 
-@dataclass(frozen=True)
-class Load:
-    """What a background stream sends; it ends by itself at ``max_count`` messages or after ``max_s``."""
+@dataclass(frozen=True, kw_only=True)
+class StreamLoad:
+    """What a background stream sends. It ends by itself after ``max_count`` messages or ``max_s`` seconds."""
 
     topic: str
     partitions: tuple[int, ...] = (0,)
     rate: float = 50.0
-    """Messages a second; debt of a slow moment is made up for up to one second's worth."""
+    """Messages per second. After a pause the stream catches up on at most one second's worth of messages."""
     size_bytes: int = 100
     max_count: int = 10_000_000
     max_s: float = 3600.0
     max_in_flight: int = 20_000
-    """With this many unanswered messages the stream pauses: availability shows, memory stays bounded."""
+    """The stream pauses while this many messages are without an outcome, which bounds its memory."""
 
     def __post_init__(self) -> None:
         if self.rate <= 0 or not self.partitions:
             raise UsageError(
-                f"A stream to {self.topic} at {self.rate:g} messages a second into the partitions "
-                f"{list(self.partitions)} sends nothing; give it a rate above 0 and a partition."
+                f"A stream to {self.topic} with {self.rate:g} messages per second and the partitions "
+                f"{list(self.partitions)} sends nothing; set a rate above 0 and at least one partition."
             )
 
 
-@dataclass(frozen=True)
-class Reader:
-    """A consumer: its number is unique in the run. Without ``group`` it assigns its partitions by hand."""
+@dataclass(frozen=True, kw_only=True)
+class ConsumerSpec:
+    """A consumer: a member of a consumer group if ``group`` is set, else one with assigned partitions."""
 
-    number: int
+    reader: int
+    """The consumer's number in the history, unique in the run."""
     name: str
     brokers: tuple[str, ...]
-    partitions: tuple[tuple[str, int], ...]
-    """(topic, partition); a group member subscribes to the topics named here."""
+    partitions: tuple[TopicPartition, ...]
+    """The partitions to assign; a group member subscribes to their topics."""
     group: str = ""
     commit: bool = True
-    """A group member commits after each poll that returned something."""
-    isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    """A group member commits its offsets after each poll that returned records."""
+    isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
     check_crcs: bool = True
     pinned: bool = False
-    """Ask the one broker in ``brokers`` alone, whoever leads: what a client sees that reaches no other."""
-    config: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-    """More settings: librdkafka's for a group member, else kafka-python's."""
+    """Fetch from the one broker in ``brokers``, whether or not it leads: what a client sees that reaches no
+    other broker."""
+    config: Config = field(default_factory=dict)
+    """More settings, which override all others: librdkafka's for a group member, else kafka-python's."""
 
-    def group_settings(self) -> dict[str, Any]:
-        """librdkafka's configuration for a group member."""
-        config: dict[str, Any] = {
+    def librdkafka_config(self) -> dict[str, ConfigValue]:
+        """The complete librdkafka configuration of a group member."""
+        config: dict[str, ConfigValue] = {
             "bootstrap.servers": ",".join(self.brokers),
             "client.id": self.name,
             "group.id": self.group,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
-            "isolation.level": self.isolation,
+            "isolation.level": self.isolation_level,
             "check.crcs": self.check_crcs,
             "fetch.wait.max.ms": 100,
             "fetch.error.backoff.ms": 100,
@@ -180,14 +163,14 @@ class Reader:
         }
         return config | dict(self.config)
 
-    def hand_settings(self) -> dict[str, Any]:
-        """kafka-python's configuration for partitions assigned by hand."""
-        config: dict[str, Any] = {
+    def kafka_python_config(self) -> dict[str, object]:
+        """The complete kafka-python configuration of a consumer with assigned partitions."""
+        config: dict[str, object] = {
             "bootstrap_servers": list(self.brokers),
             "client_id": self.name,
             "group_id": None,
             "enable_auto_commit": False,
-            "isolation_level": self.isolation,
+            "isolation_level": self.isolation_level,
             "check_crcs": self.check_crcs,
             "fetch_max_wait_ms": 100,
             "request_timeout_ms": 5000,
@@ -198,24 +181,3 @@ class Reader:
             "metrics_enabled": False,
         }
         return config | dict(self.config)
-
-
-def as_json(spec: Any) -> dict[str, Any]:
-    """A dataclass of this module as the agent's pipe carries it."""
-    return asdict(spec)
-
-
-def writer_from_json(data: Mapping[str, Any]) -> Writer:
-    """The `Writer` that `as_json` wrote."""
-    return Writer(**{**data, "brokers": tuple(data["brokers"])})
-
-
-def load_from_json(data: Mapping[str, Any]) -> Load:
-    """The `Load` that `as_json` wrote."""
-    return Load(**{**data, "partitions": tuple(data["partitions"])})
-
-
-def reader_from_json(data: Mapping[str, Any]) -> Reader:
-    """The `Reader` that `as_json` wrote."""
-    parts = tuple((str(topic), int(number)) for topic, number in data["partitions"])
-    return Reader(**{**data, "brokers": tuple(data["brokers"]), "partitions": parts})

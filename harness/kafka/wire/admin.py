@@ -1,4 +1,4 @@
-"""Operator requests, each sent once to exactly one broker: topics, elections, moves, configuration."""
+"""Operator requests, each sent once to one broker: topics, elections, reassignments, configuration."""
 
 from __future__ import annotations
 
@@ -18,38 +18,28 @@ from kafka.protocol.admin import (
 )
 
 from harness.errors import UnfitError
+from harness.kafka.model import Topic, TopicPartition
 from harness.kafka.wire.connection import Target, exchange
 from harness.kafka.wire.dialect import MODERN, Dialect
-
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Kafka's error code of an operator request, and its message; 0 is success."""
+    """Result of an operator request: Kafka's error code (0 is success) and its message."""
 
     error: int
     message: str = ""
 
 
-@dataclass(frozen=True)
-class NewTopic:
-    """A topic to create: replicas of each partition, preferred leader first."""
-
-    name: str
-    assignment: tuple[tuple[int, ...], ...]
-    config: Mapping[str, str]
-
-
 def create_topics(
     target: Target,
-    topics: Iterable[NewTopic],
+    topics: Iterable[Topic],
     *,
     wait_ms: int = 10_000,
     dialect: Dialect = MODERN,
     timeout_s: float | None = None,
 ) -> dict[str, Outcome]:
-    """Create topics with an explicit assignment. ``target`` must be the controller (or any KRaft broker).
+    """Create topics with their explicit assignments. ``target`` must be the controller or a KRaft broker.
 
     A broker that is not the controller answers 41 (NOT_CONTROLLER).
     """
@@ -86,8 +76,8 @@ def elect_leaders(
 ) -> dict[TopicPartition, Outcome]:
     """Elect the preferred leader, or any live replica. ``target`` must be the controller or a KRaft broker.
 
-    Kafka 2.7.1 at times answers only when ``wait_ms`` ends, though it elects at once: keep it short, and
-    watch for the leader. 84 in the outcome: that leader leads already.
+    Kafka 2.7.1 sometimes answers only after ``wait_ms`` although it elects at once: keep it short, and
+    watch for the leader. Error 84 in the outcome means that the replica leads already.
 
     Raises UnfitError before Kafka 2.4.
     """
@@ -103,7 +93,7 @@ def elect_leaders(
     waiting_s = timeout_s or wait_ms / 1000 + 2
     answer = exchange(target, request, ElectLeadersResponse, dialect.elect_leaders, waiting_s)
     outcomes = {
-        (result.topic, p.partition_id): Outcome(p.error_code, p.error_message or "")
+        TopicPartition(result.topic, p.partition_id): Outcome(p.error_code, p.error_message or "")
         for result in answer.replica_election_results
         for p in result.partition_result
     }
@@ -131,7 +121,9 @@ def alter_partition_reassignments(
         topic_class(
             name=name,
             partitions=[
-                topic_class.ReassignablePartition(partition_index=p, replicas=_list(assignment[(name, p)]))
+                topic_class.ReassignablePartition(
+                    partition_index=p, replicas=_list(assignment[TopicPartition(name, p)])
+                )
                 for p in numbers
             ],
         )
@@ -144,7 +136,7 @@ def alter_partition_reassignments(
     if answer.error_code:
         return {key: Outcome(answer.error_code, answer.error_message or "") for key in assignment}
     return {
-        (topic.name, p.partition_index): Outcome(p.error_code, p.error_message or "")
+        TopicPartition(topic.name, p.partition_index): Outcome(p.error_code, p.error_message or "")
         for topic in answer.responses
         for p in topic.partitions
     }
@@ -164,7 +156,9 @@ def describe_configs(
     Kafka's message when it refuses.
     """
     if dialect.describe_configs is None:
-        raise UnfitError("This Kafka version does not tell its effective configuration.")
+        raise UnfitError(
+            "This Kafka version has no request for its effective configuration (DescribeConfigs)."
+        )
     asked = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=4 if scope == "broker" else 2, resource_name=name, configuration_keys=None
     )

@@ -1,4 +1,4 @@
-"""One blocking connection to one broker or controller, spoken with kafka-python's codecs.
+"""One blocking connection to one broker or controller; requests are encoded by kafka-python's codecs.
 
 Addresses are used exactly as given: nothing bootstraps, follows metadata or picks another broker.
 """
@@ -12,34 +12,34 @@ import struct
 from types import TracebackType
 from typing import Any
 
-CLIENT_ID = "acked"
+from harness.kafka.model import Address
 
-Address = tuple[str, int]
+CLIENT_ID = "acked"
 
 
 class NotSentError(ConnectionError):
-    """The request never left: no connection, or it broke before the whole frame was handed over."""
+    """The request was not sent: there was no connection, or it broke before the whole frame was written."""
 
 
 class NoAnswerError(ConnectionError):
-    """The request left, but no (whole) answer came: what the broker did with it is unknown."""
+    """The request was sent, but no complete response came: what the broker did with it is unknown."""
 
 
 class Connection:
-    """A connection that is made when first needed, and made anew after it broke. Not thread-safe."""
+    """A connection that is opened when first needed, and opened again after it broke. Not thread-safe."""
 
     def __init__(self, address: Address, timeout_s: float = 2.0) -> None:
-        """``timeout_s`` bounds connecting, and each wait for an answer."""
+        """``timeout_s`` bounds connecting, and each wait for a response."""
         self.address = address
         self.timeout_s = timeout_s
         self._socket: socket.socket | None = None
         self._numbers = itertools.count(1)
 
     def call(self, request: Any, response: Any, version: int, timeout_s: float | None = None) -> Any:
-        """Send ``request`` and return the decoded answer of class ``response``.
+        """Send ``request`` and return the decoded response of class ``response``.
 
-        A connection that the other side had closed meanwhile is replaced once, without the caller
-        noticing; so use a fresh Connection for requests that must not be sent twice.
+        If the other side has closed a reused connection, the request is sent once more on a new one; use a
+        fresh Connection for requests that must not be sent twice.
 
         Raises NotSentError or NoAnswerError.
         """
@@ -52,7 +52,7 @@ class Connection:
         return self._exchange(request, response, version, timeout_s or self.timeout_s)
 
     def send_only(self, request: Any, version: int) -> None:
-        """Send a request to which the broker gives no answer (produce with acks=0)."""
+        """Send a request to which the broker sends no response (produce with acks=0)."""
         self._send(self._frame(request, version), self.timeout_s)
 
     def _exchange(self, request: Any, response: Any, version: int, timeout_s: float) -> Any:
@@ -63,7 +63,7 @@ class Connection:
         except OSError as error:
             self.close()
             reason = str(error) or type(error).__name__
-            raise NoAnswerError(f"{self._name} gave no answer: {reason}") from error
+            raise NoAnswerError(f"{self._name} did not answer: {reason}") from error
         return response.decode(answer, version=version, header=True)
 
     def _frame(self, request: Any, version: int) -> bytes:
@@ -115,7 +115,7 @@ class Connection:
 
 
 Target = Address | Connection
-"""Probes take an address (one fresh connection for the call) or a Connection that is kept."""
+"""An address (a fresh connection for this call) or a Connection that is kept."""
 
 
 def exchange(

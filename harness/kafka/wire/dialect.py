@@ -1,4 +1,4 @@
-"""What differs between Kafka versions on the wire, as data."""
+"""Request versions and message formats of Kafka versions, as data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from harness.errors import UsageError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Dialect:
     """Request versions that one Kafka version understands; None where it lacks the request."""
 
@@ -16,7 +16,6 @@ class Dialect:
     fetch: int = 11
     list_offsets: int = 5
     metadata: int = 8
-    offsets_for_leader_epoch: int | None = 3
     create_topics: int = 2
     describe_configs: int | None = 1
     elect_leaders: int | None = 1
@@ -34,9 +33,9 @@ _4_0 = Dialect(describe_quorum=0, describe_topic_partitions=0)
 _2_8 = Dialect(describe_quorum=0)
 _2_4 = Dialect()
 _2_3 = replace(_2_4, elect_leaders=None, alter_partition_reassignments=None)
-_2_1 = replace(_2_3, fetch=10, list_offsets=4, metadata=7, offsets_for_leader_epoch=2)
-_2_0 = replace(_2_1, produce=6, fetch=8, list_offsets=3, metadata=6, offsets_for_leader_epoch=1)
-_1_1 = replace(_2_0, produce=5, fetch=7, list_offsets=2, metadata=5, offsets_for_leader_epoch=0)
+_2_1 = replace(_2_3, fetch=10, list_offsets=4, metadata=7)
+_2_0 = replace(_2_1, produce=6, fetch=8, list_offsets=3, metadata=6)
+_1_1 = replace(_2_0, produce=5, fetch=7, list_offsets=2, metadata=5)
 _1_0 = replace(_1_1, fetch=6, describe_configs=0, own_log_by_fetch=False)
 _0_11 = replace(_1_0, produce=3, fetch=5, metadata=4)
 _0_10_2 = replace(
@@ -45,7 +44,6 @@ _0_10_2 = replace(
     fetch=3,
     list_offsets=1,
     metadata=2,
-    offsets_for_leader_epoch=None,
     create_topics=1,
     describe_configs=None,
     magic=1,
@@ -75,4 +73,4 @@ def dialect(kafka_version: str) -> Dialect:
         for since, known in _SINCE:
             if number >= since:
                 return known
-    raise UsageError(f"Kafka {kafka_version!r} cannot be spoken to; say a version from 0.10.2.2 on.")
+    raise UsageError(f"Kafka {kafka_version!r} is not supported; use 0.10.2.2 or later.")

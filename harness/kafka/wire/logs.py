@@ -1,4 +1,4 @@
-"""Reading logs over the wire: any replica's own log, or what a consumer would get.
+"""Reading logs over the wire: any replica's own log, or what a consumer would receive.
 
 A replica id of 0 or more is never sent: it would move the leader's view of that follower, and with it the
 high watermark.
@@ -7,7 +7,7 @@ high watermark.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafka.protocol.consumer import (
@@ -17,32 +17,37 @@ from kafka.protocol.consumer import (
 
 from harness.errors import UnfitError
 from harness.kafka.batches import Parsed, Record, parse
+from harness.kafka.model import TopicPartition
 from harness.kafka.wire.connection import Target, exchange
 from harness.kafka.wire.dialect import MODERN, Dialect
-
-TopicPartition = tuple[str, int]
 
 CONSUMER = -1
 OWN_LOG = -3
 """Kafka's `FutureLocalReplicaId`: reads a replica's own log to its end, whatever its role."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fetched:
-    """What one FETCH of one partition gave; ``error`` is Kafka's code, 0 when all is well."""
+    """Result of a FETCH of one partition, or of reading its files; ``error`` is Kafka's code, 0 for none."""
 
-    parsed: Parsed
-    error: int
-    high_watermark: int
-    log_start: int
-    size_bytes: int
+    parsed: Parsed = field(default_factory=lambda: Parsed([], [], 0))
+    error: int = 0
+    high_watermark: int = -1
+    log_start: int = -1
+    size_bytes: int = 0
     limit_bytes: int = 0
-    """How much was asked for; 0 for no limit."""
+    """How many bytes were requested at most; 0 for no limit."""
 
     @property
     def records(self) -> list[Record]:
-        """Records at and after the offset that was asked for."""
+        """Records at and after the requested offset."""
         return self.parsed.records
+
+    @property
+    def log_end_offset(self) -> int:
+        """LEO: the offset after the last record; the log start of an empty log."""
+        following = self.parsed.next_offset
+        return max(self.log_start, 0) if following is None else following
 
     @property
     def cut_short(self) -> bool:
@@ -82,15 +87,20 @@ def _fetch(
     )
     answer = exchange(target, request, FetchResponse, dialect.fetch, timeout_s)
     if dialect.fetch >= 7 and answer.error_code:
-        return {key: Fetched(Parsed([], [], 0), answer.error_code, -1, -1, 0) for key in offsets}
+        return {key: Fetched(error=answer.error_code) for key in offsets}
     found = {}
     for topic in answer.responses:
         for data in topic.partitions:
-            key = (topic.topic, data.partition_index)
+            key = TopicPartition(topic.topic, data.partition_index)
             raw = bytes(data.records or b"")
-            log_start = data.log_start_offset if dialect.fetch >= 5 else -1
-            parsed = parse(raw, offsets[key])
-            found[key] = Fetched(parsed, data.error_code, data.high_watermark, log_start, len(raw), max_bytes)
+            found[key] = Fetched(
+                parsed=parse(raw, offsets[key]),
+                error=data.error_code,
+                high_watermark=data.high_watermark,
+                log_start=data.log_start_offset if dialect.fetch >= 5 else -1,
+                size_bytes=len(raw),
+                limit_bytes=max_bytes,
+            )
     return found
 
 
@@ -102,7 +112,7 @@ def fetch_own_logs(
     dialect: Dialect = MODERN,
     timeout_s: float | None = None,
 ) -> dict[TopicPartition, Fetched]:
-    """`fetch_own_log` of several partitions with one request, each from an offset of its own."""
+    """`fetch_own_log` for several partitions in one request, each from its own offset."""
     if not dialect.own_log_by_fetch:
         raise UnfitError("This Kafka version cannot show a follower's own log over the wire; read its files.")
     return _fetch(target, OWN_LOG, offsets, max_bytes, dialect, timeout_s) if offsets else {}
@@ -123,7 +133,7 @@ def fetch_own_log(
     The watermark in the answer is this replica's own. No side effects on ISR or watermark.
     Raises UnfitError before Kafka 1.1: there the files must be read (`harness.kafka.batches`).
     """
-    key = (topic, partition)
+    key = TopicPartition(topic, partition)
     return fetch_own_logs(target, {key: offset}, max_bytes, dialect=dialect, timeout_s=timeout_s)[key]
 
 
@@ -137,6 +147,6 @@ def fetch_as_consumer(
     dialect: Dialect = MODERN,
     timeout_s: float | None = None,
 ) -> Fetched:
-    """What a consumer that asks this broker would be handed from ``offset`` on."""
-    key = (topic, partition)
+    """What a consumer that fetches from this broker receives from ``offset`` on."""
+    key = TopicPartition(topic, partition)
     return _fetch(target, CONSUMER, {key: offset}, max_bytes, dialect, timeout_s)[key]

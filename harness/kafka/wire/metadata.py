@@ -1,4 +1,4 @@
-"""What one broker says about the cluster: Metadata, ApiVersions, and the eligible leader replicas."""
+"""What one broker states about the cluster: Metadata, ApiVersions, and the eligible leader replicas."""
 
 from __future__ import annotations
 
@@ -13,36 +13,27 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
+from harness.kafka.model import PartitionState, TopicPartition
 from harness.kafka.wire.connection import Target, exchange
 from harness.kafka.wire.dialect import MODERN, Dialect
 
-TopicPartition = tuple[str, int]
-
 
 @dataclass(frozen=True)
-class PartitionView:
-    """One partition as one broker describes it; ``leader`` -1 none, ``epoch`` None where not told."""
-
-    topic: str
-    partition: int
-    leader: int
-    epoch: int | None
-    isr: tuple[int, ...]
-    replicas: tuple[int, ...]
-    error: int = 0
-    eligible: tuple[int, ...] | None = None
-    """Eligible leader replicas (KIP-966), from `describe_topic_partitions` alone."""
-    last_known_eligible: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True)
-class BrokerView:
-    """The cluster as one broker describes it. With KRaft, ``controller`` is a random live broker."""
+class BrokerMetadata:
+    """The cluster as one broker describes it. On KRaft, ``controller`` is a random live broker."""
 
     controller: int
     brokers: tuple[int, ...]
-    partitions: Mapping[TopicPartition, PartitionView] = field(default_factory=dict)
-    topic_errors: Mapping[str, int] = field(default_factory=dict)
+    partitions: Mapping[TopicPartition, PartitionState] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EligibleReplicas:
+    """A partition with the replicas that may be elected although they are not in the ISR (KIP-966)."""
+
+    state: PartitionState
+    eligible: tuple[int, ...]
+    last_known_eligible: tuple[int, ...]
 
 
 def metadata(
@@ -51,42 +42,35 @@ def metadata(
     *,
     dialect: Dialect = MODERN,
     timeout_s: float | None = None,
-) -> BrokerView:
-    """What this broker says about ``topics`` (None: all). Never creates a topic."""
+) -> BrokerMetadata:
+    """What this broker states about ``topics`` (None: all). Never creates a topic."""
     asked = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
     request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
     answer = exchange(target, request, MetadataResponse, dialect.metadata, timeout_s)
-    tells_epoch = dialect.metadata >= 7
+    has_leader_epoch = dialect.metadata >= 7
     partitions = {
-        (topic.name, p.partition_index): PartitionView(
-            topic.name,
-            p.partition_index,
-            p.leader_id,
-            p.leader_epoch if tells_epoch else None,
-            tuple(p.isr_nodes),
-            tuple(p.replica_nodes),
-            p.error_code,
+        TopicPartition(topic.name, p.partition_index): PartitionState(
+            leader=p.leader_id,
+            leader_epoch=p.leader_epoch if has_leader_epoch else None,
+            isr=tuple(p.isr_nodes),
+            replicas=tuple(p.replica_nodes),
         )
         for topic in answer.topics
         for p in topic.partitions
     }
-    return BrokerView(
-        answer.controller_id,
-        tuple(sorted(broker.node_id for broker in answer.brokers)),
-        partitions,
-        {topic.name: topic.error_code for topic in answer.topics if topic.error_code},
-    )
+    brokers = tuple(sorted(broker.node_id for broker in answer.brokers))
+    return BrokerMetadata(answer.controller_id, brokers, partitions)
 
 
 def api_versions(target: Target, timeout_s: float | None = None) -> dict[int, tuple[int, int]]:
-    """Lowest and highest version that the node understands, by API key."""
+    """Lowest and highest version of each request that the node understands, by API key."""
     answer = exchange(target, ApiVersionsRequest(), ApiVersionsResponse, 0, timeout_s)
     return {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
 
 
 def describe_topic_partitions(
     target: Target, topics: Iterable[str], timeout_s: float | None = None
-) -> dict[TopicPartition, PartitionView]:
+) -> dict[TopicPartition, EligibleReplicas]:
     """Partitions with their eligible leader replicas (Kafka 3.9 and later, brokers only)."""
     request = DescribeTopicPartitionsRequest(
         topics=[DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in sorted(topics)],
@@ -95,21 +79,16 @@ def describe_topic_partitions(
     )
     answer = exchange(target, request, DescribeTopicPartitionsResponse, 0, timeout_s)
     return {
-        (topic.name, p.partition_index): PartitionView(
-            topic.name,
-            p.partition_index,
-            p.leader_id,
-            p.leader_epoch,
-            tuple(p.isr_nodes),
-            tuple(p.replica_nodes),
-            p.error_code,
-            _tuple(p.eligible_leader_replicas),
-            _tuple(p.last_known_elr),
+        TopicPartition(topic.name, p.partition_index): EligibleReplicas(
+            state=PartitionState(
+                leader=p.leader_id,
+                leader_epoch=p.leader_epoch,
+                isr=tuple(p.isr_nodes),
+                replicas=tuple(p.replica_nodes),
+            ),
+            eligible=tuple(p.eligible_leader_replicas or ()),
+            last_known_eligible=tuple(p.last_known_elr or ()),
         )
         for topic in answer.topics
         for p in topic.partitions
     }
-
-
-def _tuple(nodes: list[int] | None) -> tuple[int, ...] | None:
-    return None if nodes is None else tuple(nodes)

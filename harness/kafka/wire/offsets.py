@@ -1,17 +1,16 @@
-"""Where logs begin and end, and where leader epochs ended. A replica id of 0 or more is never sent."""
+"""Start and end offsets of logs. A replica id of 0 or more is never sent."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafka.protocol.consumer import (
     ListOffsetsRequest,
     ListOffsetsResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
 )
 
-from harness.errors import UnfitError
+from harness.kafka.model import TopicPartition
 from harness.kafka.wire.connection import Target, exchange
 from harness.kafka.wire.dialect import MODERN, Dialect
 
@@ -27,18 +26,17 @@ class Offset:
 
     offset: int
     error: int
-    epoch: int | None = None
 
 
 def end_offsets(
     target: Target,
-    partitions: list[tuple[str, int]],
+    partitions: Iterable[TopicPartition],
     *,
     at: int = LATEST,
     replica_id: int = DEBUGGER,
     dialect: Dialect = MODERN,
     timeout_s: float | None = None,
-) -> dict[tuple[str, int], Offset]:
+) -> dict[TopicPartition, Offset]:
     """Log end offset of this replica of each partition; with ``at=EARLIEST``, its log start.
 
     ``replica_id=CONSUMER`` asks for the leader's high watermark instead.
@@ -62,35 +60,7 @@ def end_offsets(
     request = ListOffsetsRequest(replica_id=replica_id, isolation_level=0, topics=asked)
     answer = exchange(target, request, ListOffsetsResponse, dialect.list_offsets, timeout_s)
     return {
-        (topic.name, p.partition_index): Offset(p.offset, p.error_code)
+        TopicPartition(topic.name, p.partition_index): Offset(p.offset, p.error_code)
         for topic in answer.topics
         for p in topic.partitions
     }
-
-
-def offsets_for_leader_epoch(
-    target: Target,
-    topic: str,
-    partition: int,
-    epoch: int,
-    *,
-    dialect: Dialect = MODERN,
-    timeout_s: float | None = None,
-) -> Offset:
-    """Where ``epoch`` ended in this leader's log; an error from a broker that does not lead.
-
-    Raises UnfitError before Kafka 0.11, which knows no leader epochs.
-    """
-    if dialect.offsets_for_leader_epoch is None:
-        raise UnfitError("This Kafka version knows no leader epochs; ask 0.11 or later.")
-    topic_class = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
-    asked = topic_class.OffsetForLeaderPartition(
-        partition=partition, current_leader_epoch=-1, leader_epoch=epoch
-    )
-    request = OffsetForLeaderEpochRequest(
-        replica_id=CONSUMER, topics=[topic_class(topic=topic, partitions=[asked])]
-    )
-    version = dialect.offsets_for_leader_epoch
-    answer = exchange(target, request, OffsetForLeaderEpochResponse, version, timeout_s)
-    found = answer.topics[0].partitions[0]
-    return Offset(found.end_offset, found.error_code, found.leader_epoch if version >= 1 else None)

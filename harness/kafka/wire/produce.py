@@ -1,4 +1,4 @@
-"""One ProduceRequest with one record: one attempt is one operation, and nothing retries behind one's back."""
+"""One ProduceRequest with one record: one attempt is one request, and nothing retries it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
-from harness.kafka.wire.connection import Address, Connection, NoAnswerError, NotSentError
+from harness.kafka.model import Address
+from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError
 from harness.kafka.wire.dialect import MODERN, Dialect
 
 
 @dataclass(frozen=True)
 class Produced:
-    """What became of a produce request, as far as the client can tell.
+    """Result of a produce request, as far as the client can tell.
 
-    ``told`` is `answered` (see ``error``), `silent` (it left, no answer came: unknown), `unsent` (it never
-    left) or `unasked` (acks=0: the broker is not to answer). ``offset`` may be known with some errors too.
+    ``status`` is `answered` (see ``error``), `silent` (sent, but no response came: unknown), `unsent` (it was
+    never sent) or `unasked` (acks=0: the broker sends no response). Some errors come with an ``offset`` too.
     """
 
-    told: Literal["answered", "silent", "unsent", "unasked"]
+    status: Literal["answered", "silent", "unsent", "unasked"]
     error: int | None = None
     offset: int | None = None
     detail: str = ""
@@ -30,7 +31,7 @@ class Produced:
     @property
     def ok(self) -> bool:
         """The broker acknowledged it."""
-        return self.told == "answered" and self.error == 0
+        return self.status == "answered" and self.error == 0
 
 
 def one_record_batch(value: bytes, magic: int = 2, timestamp_ms: int | None = None) -> bytes:
@@ -67,8 +68,8 @@ def produce_once(
 ) -> Produced:
     """Send one record to exactly this broker, once, over a connection of its own.
 
-    ``timeout_ms`` is the broker's own time-out (error 7); ``answer_within_s`` bounds the wait for its
-    answer and defaults to that time-out plus 3 s.
+    ``timeout_ms`` is the broker's own time-out (error 7); ``answer_within_s`` bounds the wait for the
+    response and defaults to that time-out plus 3 s.
     """
     data = ProduceRequest.TopicProduceData.PartitionProduceData(
         index=partition, records=one_record_batch(value, dialect.magic)
@@ -90,5 +91,5 @@ def produce_once(
             return Produced("unsent", detail=str(error))
         except NoAnswerError as error:
             return Produced("silent", detail=str(error))
-    told = answer.responses[0].partition_responses[0]
-    return Produced("answered", told.error_code, told.base_offset if told.base_offset >= 0 else None)
+    result = answer.responses[0].partition_responses[0]
+    return Produced("answered", result.error_code, result.base_offset if result.base_offset >= 0 else None)

@@ -1,4 +1,4 @@
-"""What KRaft controllers say about who leads the metadata quorum."""
+"""What KRaft controllers state about the leader of the metadata quorum."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 
+from harness.kafka.model import NO_LEADER
 from harness.kafka.wire.connection import Target, exchange
 
 METADATA_TOPIC = "__cluster_metadata"
@@ -16,24 +17,24 @@ _FETCH_WITH_TOPIC_IDS = 13
 
 
 @dataclass(frozen=True)
-class ControllerView:
-    """Whom a controller takes for the leader of the quorum (-1: nobody), in which epoch.
+class LeaderAndEpoch:
+    """The quorum leader that a controller follows (NO_LEADER: none) and its epoch.
 
-    A leader that has just resigned names itself for up to 0.8 s more; `describe_quorum` is the proof that
-    a node claims to lead.
+    A leader that has just resigned names itself for up to 0.8 s more; only `describe_quorum` shows whether a
+    node claims to lead.
     """
 
-    leader: int
-    epoch: int
-    error: int
+    leader: int = NO_LEADER
+    epoch: int = -1
+    error: int = 0
 
 
-@dataclass(frozen=True)
-class QuorumView:
-    """The quorum as its believed leader describes it; ``error`` 6 when the node does not lead."""
+@dataclass(frozen=True, kw_only=True)
+class QuorumInfo:
+    """The quorum as a node that claims to lead it describes it; ``error`` is 6 if the node does not lead."""
 
-    error: int
-    leader: int = -1
+    error: int = 0
+    leader: int = NO_LEADER
     epoch: int = -1
     high_watermark: int = -1
     voters: tuple[tuple[int, int], ...] = ()
@@ -43,10 +44,10 @@ class QuorumView:
 
 def controller_fetch_probe(
     target: Target, epoch: int = 0, fetch_offset: int = 0, timeout_s: float | None = None
-) -> ControllerView:
-    """Ask one controller (its own listener) whom it follows. It disturbs no quorum timer.
+) -> LeaderAndEpoch:
+    """Ask one controller, at its own listener, whom it follows. Resets no timer of the quorum.
 
-    With ``epoch`` 0 every node answers 74 and names its leader; with the epoch learnt that way, only a
+    With ``epoch`` 0 every node answers error 74 and names its leader; with the epoch learnt that way, only a
     node that leads answers 0.
     """
     asked = FetchRequest.FetchTopic(
@@ -76,29 +77,28 @@ def controller_fetch_probe(
     )
     answer = exchange(target, request, FetchResponse, _FETCH_WITH_TOPIC_IDS, timeout_s)
     if answer.error_code or not answer.responses:
-        return ControllerView(-1, -1, answer.error_code)
-    told = answer.responses[0].partitions[0]
-    current = told.current_leader
+        return LeaderAndEpoch(error=answer.error_code)
+    partition = answer.responses[0].partitions[0]
+    current = partition.current_leader
     if current is None:
-        return ControllerView(-1, -1, told.error_code)
-    return ControllerView(current.leader_id, current.leader_epoch, told.error_code)
+        return LeaderAndEpoch(error=partition.error_code)
+    return LeaderAndEpoch(current.leader_id, current.leader_epoch, partition.error_code)
 
 
-def describe_quorum(target: Target, timeout_s: float | None = None) -> QuorumView:
-    """Ask a controller, or the controller that a broker believes in, to describe the quorum as its leader."""
+def describe_quorum(target: Target, timeout_s: float | None = None) -> QuorumInfo:
+    """Ask a controller to describe the quorum as its leader; a broker asks its controller."""
     topic_class = DescribeQuorumRequest.TopicData
     asked = topic_class(topic_name=METADATA_TOPIC, partitions=[topic_class.PartitionData(partition_index=0)])
     answer = exchange(target, DescribeQuorumRequest(topics=[asked]), DescribeQuorumResponse, 0, timeout_s)
     if answer.error_code or not answer.topics:
-        return QuorumView(answer.error_code)
-    told = answer.topics[0].partitions[0]
-    if told.error_code:
-        return QuorumView(told.error_code)
-    return QuorumView(
-        0,
-        told.leader_id,
-        told.leader_epoch,
-        told.high_watermark,
-        tuple((replica.replica_id, replica.log_end_offset) for replica in told.current_voters),
-        tuple((replica.replica_id, replica.log_end_offset) for replica in told.observers),
+        return QuorumInfo(error=answer.error_code)
+    partition = answer.topics[0].partitions[0]
+    if partition.error_code:
+        return QuorumInfo(error=partition.error_code)
+    return QuorumInfo(
+        leader=partition.leader_id,
+        epoch=partition.leader_epoch,
+        high_watermark=partition.high_watermark,
+        voters=tuple((replica.replica_id, replica.log_end_offset) for replica in partition.current_voters),
+        observers=tuple((replica.replica_id, replica.log_end_offset) for replica in partition.observers),
     )

@@ -1,4 +1,4 @@
-"""The Docker engine of this machine: reached, asked for a free subnet, and kept off the open network."""
+"""The Docker engine of this machine: its client, Compose command, free subnets, guard route and networks."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ import subprocess
 from functools import cache
 
 import docker
+from docker import APIClient
 from docker.errors import APIError, DockerException
 
-from harness.errors import UnfitError
+from harness.errors import LabError, UnfitError
+from harness.lab.model import Host
 
 LABEL_RUN = "acked.run"
-"""Label of everything a run makes: its project name."""
+"""Label of everything that a run creates; its value is the Compose project's name."""
 LABEL_OWNER = "acked.owner"
-"""Label that tells whether the harness that made it still lives (see `harness.lab.docker.sweep`)."""
+"""Label that names the harness that created it (see `harness.lab.docker.sweep`)."""
 
 _GUARD = ("unreachable", "198.18.0.0/15", "metric", "4242", "proto", "142")
 _SUBNETS = tuple(f"198.18.{third}" for third in range(130, 191))
-"""Where runs take their /24 from; 198.18.129 is left to clusters brought up by hand."""
+"""The /24 networks of runs; 198.18.129 is reserved for clusters that are started by hand."""
 _HOW = (
     "start it (`systemctl start docker`, or on a machine without one `compose/engine.sh start`), "
     "or set DOCKER_HOST"
@@ -32,7 +34,7 @@ _HOW = (
 
 
 def connect() -> docker.DockerClient:
-    """A client of the engine that DOCKER_HOST names. Raises UnfitError where none answers."""
+    """A client of the engine that DOCKER_HOST names. Raises UnfitError if none answers."""
     try:
         client = docker.from_env(timeout=60)
         client.ping()
@@ -43,7 +45,7 @@ def connect() -> docker.DockerClient:
 
 
 def problem(client: docker.DockerClient | None = None) -> str:
-    """Why the compose lab cannot run here, in one sentence; empty when it can."""
+    """Why the compose lab cannot run here, in one sentence; empty if it can."""
     try:
         (client or connect()).close()
         compose_command()
@@ -85,26 +87,25 @@ def free_subnets(client: docker.DockerClient) -> list[str]:
 
 
 def guard_route() -> None:
-    """Make the lab's range unreachable while no bridge carries it, from the machine's own namespace.
+    """Make the lab's address range unreachable, from the machine's own namespace, while no bridge carries it.
 
-    Otherwise a client whose container network is gone would look for the address on the open network, and
-    something out there may answer. Needs root on Linux; elsewhere nothing is done. A route that somebody
-    else set to the same end is left alone.
+    Otherwise a client whose container network is gone would connect to the address on the open network, where
+    something may answer. Needs root on Linux; elsewhere nothing is done. Routes of others are left alone.
     """
     if platform.system() == "Linux" and os.geteuid() == 0:
         _runs(["ip", "route", "add", *_GUARD])
 
 
 def drop_guard_route() -> None:
-    """Take back what `guard_route` added, by whatever process; told from others' routes by its protocol."""
+    """Remove the route of `guard_route`, whichever process added it; its protocol number identifies it."""
     if platform.system() == "Linux" and os.geteuid() == 0:
         _runs(["ip", "route", "del", *_GUARD])
 
 
 def require_on_bridge(address: str) -> None:
-    """Raise UnfitError unless ``address``, the network's gateway, belongs to this very machine.
+    """Raise UnfitError unless ``address``, the network's gateway, belongs to this machine.
 
-    Only then do probes of the harness reach the containers over the bridge, outside of every cut.
+    Only then does the harness reach the containers over the bridge, unaffected by faults.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
@@ -118,8 +119,35 @@ def require_on_bridge(address: str) -> None:
 
 
 def explain(error: APIError) -> str:
-    """The engine's own sentence."""
+    """The engine's error message."""
     return str(error.explanation or error).strip()
+
+
+def disconnect_container(api: APIClient, container: str, network: str) -> None:
+    """Take the container off the network, if it is on it. Raises LabError with the engine's message."""
+    if not _connected(api, container, network):
+        return
+    try:
+        api.disconnect_container_from_network(container, network)
+    except APIError as error:
+        raise LabError(f"A container could not be taken off {network}: {explain(error)}") from error
+
+
+def connect_container(api: APIClient, container: str, network: str, host: Host) -> None:
+    """Put the container of ``host`` back on the network, with its address and its name.
+
+    Without them, the engine would choose another address and drop the name that Compose gave.
+    """
+    if _connected(api, container, network):
+        return
+    try:
+        api.connect_container_to_network(container, network, ipv4_address=host.address, aliases=[host.name])
+    except APIError as error:
+        raise LabError(f"{host.name} could not be put back on {network}: {explain(error)}") from error
+
+
+def _connected(api: APIClient, container: str, network: str) -> bool:
+    return network in api.inspect_container(container)["NetworkSettings"]["Networks"]
 
 
 def _first_line(error: BaseException) -> str:
@@ -127,7 +155,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def environment() -> dict[str, str]:
-    """This process's environment; PYTHONPATH would have docker-compose 1.29 import our `compose` folder."""
+    """This process's environment without PYTHONPATH: docker-compose 1.29 would import `compose/`."""
     return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
 
 

@@ -1,16 +1,20 @@
-"""Commands in a running container, as an engine's `exec`: short ones and main processes.
+"""Processes in a running container, started by the engine's `exec`: short commands, main processes, helpers.
 
-The SDK reads the headers of the engine's answer through a buffer and the process's output past it: what the
-process says at once, on a machine that is too busy to read the headers first, is lost without a sign. So a
-process whose output is wanted waits for a line before it begins.
+The SDK reads the headers of the engine's response through a buffer, and the output of the process past it:
+what a process prints before the headers are read is lost silently. So a process whose output is needed waits
+for a line before it begins.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
+import threading
+import uuid
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 from docker import APIClient
 from docker.errors import APIError, NotFound
@@ -23,10 +27,12 @@ from harness.waiting import wait_until
 
 _TIMED_OUT = 124
 GO = b"\n"
-"""The line that a process started by `start_waiting` waits for."""
+"""The line for which a process started by `start_waiting` waits."""
 _ALONE = 'read -r _; exec "$@" </dev/null'
+_PIPED = 'echo $$ >"$0"; read -r _; exec "$@"'
+"""Write the pid to a file, wait for the line, then become the command."""
 _FED = 'read -r _; text=$1; shift; printf %s "$text" | "$@"'
-"""Standard input handed over as an argument: works through every engine and proxy, unlike half-closing."""
+"""Standard input is passed as an argument: that works through every engine and proxy, unlike half-closing."""
 
 
 def run(
@@ -35,27 +41,27 @@ def run(
     """Run a short command as root and wait for it. Raises LabError when it cannot run or does not end."""
     command = ["timeout", "-k", "1", f"{timeout_s:g}", *argv]
     command = ["sh", "-c", _FED, "sh", stdin, *command] if stdin else ["sh", "-c", _ALONE, "sh", *command]
-    said: dict[int, list[bytes]] = {1: [], 2: []}
+    output: dict[int, list[bytes]] = {1: [], 2: []}
     try:
         exec_id, response, connection = start_waiting(api, container, command, "0")
         with contextlib.closing(response):
             connection.sendall(GO)
             for stream, data in frames_iter(response, tty=False):  # type: ignore[no-untyped-call]
-                said[stream].append(data)
+                output[stream].append(data)
         status = int(api.exec_inspect(exec_id)["ExitCode"])
     except (APIError, OSError) as error:
         why = explain(error) if isinstance(error, APIError) else error
         raise LabError(f"`{' '.join(argv)}` could not be run in {host}: {why}") from error
     if status == _TIMED_OUT:
         raise LabError(f"`{' '.join(argv)}` in {host} did not end within {timeout_s:g} s.")
-    out, err = (b"".join(said[stream]).decode(errors="replace") for stream in (1, 2))
+    out, err = (b"".join(output[stream]).decode(errors="replace") for stream in (1, 2))
     return Result(status, out, err)
 
 
 def start_waiting(
     api: APIClient, container: str, command: list[str], user: str
 ) -> tuple[str, Any, socket.socket]:
-    """Start a process that waits for a line; returns its id, what is read from, and what is written to."""
+    """Start a process that waits for a line; returns its id, the stream to read and the socket to write."""
     exec_id = api.exec_create(container, command, stdin=True, user=user)["Id"]
     response = api.exec_start(exec_id, socket=True)
     # The SDK wraps a local socket in a reader; only the socket below can be written to.
@@ -65,10 +71,10 @@ def start_waiting(
 
 
 class Exec:
-    """One process started by `exec`, and what became of it."""
+    """One process started by `exec`, and its exit status."""
 
     def __init__(self, api: APIClient, container: str, exec_id: str, pid_file: str) -> None:
-        """``pid_file`` is where, inside the container, the process wrote its own pid."""
+        """``pid_file`` is the file inside the container to which the process has written its pid."""
         self._api = api
         self._container = container
         self._exec_id = exec_id
@@ -76,7 +82,7 @@ class Exec:
         self._status: int | None = None
 
     def pid(self) -> int:
-        """Its pid as the engine's machine sees it; 0 when it ended before the engine told."""
+        """Its pid on the engine's machine; 0 if it ended before the engine reported one."""
 
         def seen() -> int | None:
             state = self._api.exec_inspect(self._exec_id)
@@ -123,5 +129,82 @@ def start_main(api: APIClient, container: str, user: str) -> Exec:
 
 
 def _as_popen(status: int) -> int:
-    # A JVM turns SIGTERM into status 143 by itself, so only SIGKILL can be told apart from outside.
+    # A JVM turns SIGTERM into status 143 by itself, so only SIGKILL can be recognised from outside.
     return -9 if status == 137 else status
+
+
+class DockerPipe:
+    """A helper process in a container, used through its standard streams; satisfies `Pipe`."""
+
+    def __init__(
+        self, api: APIClient, container: str, host: str, argv: Sequence[str], user: str, errors: Path
+    ) -> None:
+        """Start it; its stderr is appended to ``errors``."""
+        pid_file = f"/tmp/pipe-{uuid.uuid4().hex}.pid"
+        command = ["sh", "-c", _PIPED, pid_file, *argv]
+        try:
+            exec_id, self._response, self._socket = start_waiting(api, container, command, user)
+        except APIError as error:
+            raise LabError(f"`{' '.join(argv)}` could not be started in {host}: {explain(error)}") from error
+        self._exec = Exec(api, container, exec_id, pid_file)
+        self._host = host
+        self._socket.sendall(GO)
+        self._stdin = os.fdopen(self._forward_input(), "w")
+        reading, writing = os.pipe()
+        self._stdout = os.fdopen(reading, "r")
+        threading.Thread(
+            target=self._forward_output, args=(writing, errors), name=f"pipe-{host}", daemon=True
+        ).start()
+
+    @property
+    def stdin(self) -> IO[str]:
+        """Writable text stream; closing it closes the process's standard input."""
+        return self._stdin
+
+    @property
+    def stdout(self) -> IO[str]:
+        """Readable text stream."""
+        return self._stdout
+
+    def poll(self) -> int | None:
+        """Exit status, or None while it runs."""
+        return self._exec.poll()
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._exec.signal(9)
+
+    def wait(self, timeout_s: float) -> int:
+        """Exit status, once it has ended. Raises WaitTimeoutError."""
+        status = wait_until(
+            self.poll,
+            within_s=timeout_s,
+            awaiting=f"a helper process in {self._host} to end",
+            accept=lambda seen: seen is not None,
+            poll_s=0.02,
+        )
+        assert status is not None
+        return status
+
+    def _forward_input(self) -> int:
+        reading, writing = os.pipe()
+
+        def forward() -> None:
+            with contextlib.suppress(OSError):
+                while data := os.read(reading, 65536):
+                    self._socket.sendall(data)
+                self._socket.shutdown(socket.SHUT_WR)
+            os.close(reading)
+
+        threading.Thread(target=forward, name=f"pipe-in-{self._host}", daemon=True).start()
+        return writing
+
+    def _forward_output(self, writing: int, errors: Path) -> None:
+        with (
+            errors.open("ab", buffering=0) as error_file,
+            os.fdopen(writing, "wb", buffering=0) as output,
+            contextlib.suppress(OSError),
+        ):
+            frames = frames_iter(self._response, tty=False)  # type: ignore[no-untyped-call]
+            for stream, data in frames:
+                (error_file if stream == 2 else output).write(data)

@@ -1,8 +1,9 @@
-"""The image of every host: built once, found again by a hash of all that goes into it.
+"""The image of every host: built once, and found again by a hash of its content.
 
-    python -m harness.lab.docker.image      # build it now, or say that it is there
+    python -m harness.lab.docker.image      # build it if it is missing, and print its tag
 
-Base: ACKED_BASE_IMAGE where set, else the one `compose/base-image.sh` made, else the public slim image.
+Base image: ACKED_BASE_IMAGE if set, else the one that `compose/base-image.sh` made, else the public slim
+image.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ PUBLIC_BASE = "debian:bookworm-slim"
 LABEL_CONTENT = "acked.content"
 _LIBRARIES = frozenset({"confluent-kafka", "kafka-python", "aiokafka", "kazoo", "tenacity"})
 _PYTHON = "3.11"
-"""Python of Debian bookworm, whatever version runs the harness."""
+"""Python of Debian bookworm, independent of the version that runs the harness."""
 
 
 def ensure(client: docker.DockerClient, say: Callable[[str], None] = lambda _text: None) -> str:
-    """Tag of the image, built now where it is not there yet. Raises LabError with the build's last words."""
+    """Tag of the image, which is built if it is missing. Raises LabError with the build's output."""
     base = base_image(client)
     machine = str(client.info()["Architecture"])
     digest = _content(base, machine)
@@ -48,7 +49,7 @@ def ensure(client: docker.DockerClient, say: Callable[[str], None] = lambda _tex
 
 
 def base_image(client: docker.DockerClient) -> str:
-    """The base to build on."""
+    """The base image."""
     chosen = environ.get("ACKED_BASE_IMAGE")
     if chosen:
         return chosen
@@ -60,7 +61,7 @@ def base_image(client: docker.DockerClient) -> str:
 
 
 def requirements() -> list[str]:
-    """The client libraries of the image, at the versions that this project pins."""
+    """The client libraries of the image, with the versions that this project pins."""
     asked = importlib.metadata.requires("acked") or []
     plain = [line.split(";")[0].strip() for line in asked if "extra ==" not in line]
     return sorted(line for line in plain if re.split(r"[=<>~! ]", line)[0] in _LIBRARIES)
@@ -90,16 +91,16 @@ def _build(client: docker.DockerClient, tag: str, base: str, machine: str, diges
             )
         except BuildError as error:
             lines = [str(entry.get("stream") or entry.get("error") or "") for entry in error.build_log]
-            said = "".join(lines).strip().splitlines()[-12:]
+            output = "".join(lines).strip().splitlines()[-12:]
             raise LabError(
                 f"Building {tag} on {base} failed: {error.msg}; where no registry can be reached, make a "
                 f"base with compose/base-image.sh, or name one in ACKED_BASE_IMAGE.",
-                detail="\n".join(said),
+                detail="\n".join(output),
             ) from error
 
 
 def _install_libraries(target: Path, machine: str) -> None:
-    """Put wheels for the image's Python into ``target``; nothing of the host's own interpreter goes in."""
+    """Install wheels for the image's Python into ``target``; independent of the harness's interpreter."""
     platforms = [f"manylinux_2_{minor}_{machine}" for minor in (36, 34, 28, 17)] + [
         f"manylinux2014_{machine}"
     ]
@@ -119,7 +120,7 @@ def _install_libraries(target: Path, machine: str) -> None:
 
 
 def main() -> int:
-    """Build the image, or say that it is there."""
+    """Build the image if it is missing, and print its tag."""
     try:
         tag = ensure(connect(), lambda text: print(text, file=sys.stderr))  # noqa: T201
     except AckedError as error:

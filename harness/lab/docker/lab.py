@@ -1,8 +1,8 @@
-"""The Compose lab: every host a container on an internal network, driven with the Docker SDK.
+"""The Compose lab: every host is a container on an internal network, driven with the Docker SDK.
 
-The Compose file gives the topology (`up --no-start`); everything after that goes through the engine. Each
-container is held by its entry script, and its main process is started inside it, so that a killed broker
-leaves a host which keeps its address and its rules, just like an embedded one.
+The Compose file defines the containers (`up --no-start`); everything after that goes through the engine. The
+entry script keeps each container running, and the main process is started inside it, so a host whose broker
+was killed keeps its address and its rules, as in the embedded lab.
 """
 
 from __future__ import annotations
@@ -23,17 +23,15 @@ from harness.errors import LabError, UsageError
 from harness.lab.docker import engine as docker_engine
 from harness.lab.docker import image as docker_image
 from harness.lab.docker import mounts as docker_mounts
-from harness.lab.docker import network as docker_network
 from harness.lab.docker import project as docker_project
 from harness.lab.docker import sweep as docker_sweep
-from harness.lab.docker.exec import Exec, run, start_main
-from harness.lab.docker.pipe import DockerPipe
+from harness.lab.docker.exec import DockerPipe, Exec, run, start_main
 from harness.lab.model import MainProcess, Pipe, Result, Topology
 from harness.waiting import wait_until
 
 T = TypeVar("T")
 _NETWORK = "lan"
-"""What the Compose files call it."""
+"""Name of the network in the Compose files."""
 
 
 class ComposeLab:
@@ -42,7 +40,7 @@ class ComposeLab:
     kind = "compose"
 
     def __init__(self, topology: Topology, run_dir: Path) -> None:
-        """``topology`` gives the hosts; `up` moves their addresses to a subnet of this run's own."""
+        """``topology`` names the hosts; `up` moves their addresses to a subnet of this run."""
         self.topology = topology
         self.run_dir = run_dir.absolute()
         self.project = f"acked-{os.getpid()}-{secrets.token_hex(3)}"
@@ -54,17 +52,17 @@ class ComposeLab:
         self._user = f"{os.getuid()}:{os.getgid()}"
 
     def up(self) -> None:
-        """Build the image where it is missing, make network and containers, and start them on hold."""
+        """Build the image if it is missing, create network and containers, and start them idle."""
         self._client = client = docker_engine.connect()
         docker_engine.compose_command()
-        with contextlib.suppress(LabError):  # two starts may sweep at once; `acked clean` says what stays
+        with contextlib.suppress(LabError):  # two runs may sweep at once; `acked clean` names what remains
             docker_sweep.remove(client, lambda thing: not thing.alive)
         image = docker_image.ensure(client)
         docker_engine.guard_route()
         for host in self.topology.hosts:
             self.data_dir(host.name).mkdir(parents=True, exist_ok=True)
         self.topology = docker_project.create(client, self.project, self.topology, self.run_dir, image)
-        docker_engine.guard_route()  # another run may have ended, and taken it back, in between
+        docker_engine.guard_route()  # another run may have ended, and removed it, in between
         label = f"{docker_engine.LABEL_RUN}={self.project}"
         for entry in client.api.containers(all=True, filters={"label": label}):
             self._containers[entry["Labels"]["com.docker.compose.service"]] = entry["Id"]
@@ -72,9 +70,9 @@ class ComposeLab:
         docker_engine.require_on_bridge(self.topology.observer_address)
 
     def down(self) -> None:
-        """Remove containers, network and volumes of this run; the run folder stays.
+        """Remove containers, network and volumes of this run; the run folder remains.
 
-        It also stays a mount while disks are mounted in it; a further call lets go of it then.
+        While disks are mounted in it, it remains a mount too; call `down` again after they are unmounted.
         """
         client, self._client = self._client, None
         self._main.clear()
@@ -94,7 +92,7 @@ class ComposeLab:
         return self.run_dir / "nodes" / host
 
     def inside(self, host: str, path: Path) -> str:
-        """`/data/...` for the host's own folder; the artifact cache has the same path inside and outside."""
+        """`/data/...` for the host's own folder; the artifact cache has the same path inside as outside."""
         path = path.absolute()
         if path.is_relative_to(self.data_dir(host)):
             return str(Path("/data") / path.relative_to(self.data_dir(host)))
@@ -125,11 +123,11 @@ class ComposeLab:
         return pid
 
     def signal(self, host: str, signal_number: int) -> None:
-        """Send a signal to the main process; one that has already ended is left alone."""
+        """Send a signal to the main process; has no effect after it has ended."""
         self._process(host).signal(signal_number)
 
     def wait_exit(self, host: str, within_s: float) -> int:
-        """Exit status of the main process, waited for (-9 for SIGKILL)."""
+        """Wait until the main process ends; returns its exit status (-9 for SIGKILL)."""
         status = wait_until(
             self._process(host).poll,
             within_s=within_s,
@@ -192,13 +190,13 @@ class ComposeLab:
         return self._container(host)
 
     def disconnect(self, host: str) -> None:
-        """Take the host's interface away, with its address; a second call changes nothing."""
-        docker_network.disconnect(self._api(), self._container(host), f"{self.project}_{_NETWORK}")
+        """Remove the host's interface with its address; may be called twice."""
+        docker_engine.disconnect_container(self._api(), self._container(host), f"{self.project}_{_NETWORK}")
 
     def reconnect(self, host: str) -> None:
-        """Give the host an interface with the same address again; a second call changes nothing."""
+        """Give the host an interface with its address again; may be called twice."""
         found, network = self.topology.host(host), f"{self.project}_{_NETWORK}"
-        docker_network.connect(self._api(), self._container(host), network, found)
+        docker_engine.connect_container(self._api(), self._container(host), network, found)
 
     def _api(self) -> docker.APIClient:
         if self._client is None:

@@ -1,7 +1,7 @@
-"""A run's folder as a mount that containers follow: disks mounted in it later are seen inside.
+"""A run folder as a shared mount: disks that are mounted in it later are visible in the containers.
 
-Root only. It is the whole folder, because nothing can be renamed from one mount to another. What a killed
-harness leaves mounted is found again by a file beside it that says whose it is.
+Root only. The whole folder is shared, because files cannot be renamed across mounts. A file beside the folder
+names its harness, so that what a killed harness leaves mounted can be found.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 @dataclass(frozen=True)
 class SharedFolder:
-    """A folder that was shared, and by whom."""
+    """A shared folder, its run and its owner."""
 
     path: Path
     run: str
@@ -28,16 +28,16 @@ class SharedFolder:
 
 
 def share(folder: Path, run: str, owner: str) -> str:
-    """Make ``folder`` a mount whose later mounts reach containers; returns how they must mount it.
+    """Make ``folder`` a mount whose later mounts propagate; returns the propagation that containers must use.
 
-    `rslave` where that worked. `rprivate` where it cannot be (not root): containers then see only what was
-    mounted before they started.
+    `rslave` if that worked; otherwise (without root) `rprivate`: containers then see only what was mounted
+    before they started.
     """
     folder = folder.resolve()
     if os.geteuid() != 0 or any(char in str(folder) for char in "\n\\"):
         return "rprivate"
     _mark(folder).write_text(f"{run}\n{owner}\n")
-    # Private first: else it stays a peer of the file system below it, and every disk would be mounted twice.
+    # Private first: otherwise it remains a peer of the file system below, and every disk is mounted twice.
     steps = (
         ("--bind", str(folder), str(folder)),
         ("--make-private", str(folder)),
@@ -51,7 +51,7 @@ def share(folder: Path, run: str, owner: str) -> str:
 
 
 def release(folder: Path) -> None:
-    """Undo `share`, unless something is still mounted in it. Safe to call twice, and without `share`."""
+    """Undo `share`, unless something is still mounted in it. May be called twice, and without `share`."""
     folder = folder.resolve()
     mounted = mount_points(_MOUNTS.read_text())
     if any(point != folder and point.is_relative_to(folder) for point in mounted):
@@ -62,18 +62,18 @@ def release(folder: Path) -> None:
 
 
 def detach(folder: Path) -> None:
-    """Undo `share` together with whatever is mounted in it, used or not: its harness is gone."""
+    """Undo `share` and unmount whatever is mounted in it, in use or not: its harness is gone."""
     while folder in mount_points(_MOUNTS.read_text()):
         _umount(folder)
     _mark(folder).unlink(missing_ok=True)
 
 
 def shared() -> Iterator[SharedFolder]:
-    """All folders that runs on this machine share now."""
+    """All folders that runs on this machine share at present."""
     for point in mount_points(_MOUNTS.read_text()):
         try:
             lines = _mark(point).read_text().splitlines() if point.name else []
-        except OSError:  # somebody else's
+        except OSError:  # not shared by a run
             continue
         if len(lines) == 2:
             yield SharedFolder(point, *lines)

@@ -1,4 +1,4 @@
-"""The Compose project of a run: its file, its variables, and `up --no-start`."""
+"""The Compose project of a run: its file, its variables, and its creation (`up --no-start`)."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ from harness.lab.docker.image import COMPOSE_DIR
 from harness.lab.model import MainProcess, Topology
 
 _SUBNET_TRIES = 5
-_SELDOM_S = 30
-"""The harness asks brokers and logs, never health checks; nine of them every two seconds cost CPU."""
+_HEALTH_CHECK_S = 30
+"""Period of the containers' health checks, which the harness does not use: they cost CPU."""
 
 
 def create(
     client: docker.DockerClient, project: str, topology: Topology, run_dir: Path, image: str
 ) -> Topology:
-    """Make network and containers on a subnet that is free; returns the hosts with their addresses there.
+    """Create network and containers on a free subnet; returns the hosts with their addresses there.
 
-    Raises LabError with what Compose said.
+    Raises LabError with the output of Compose.
     """
-    said, owner = "", docker_sweep.owner()
+    errors, owner = "", docker_sweep.owner()
     propagation = docker_mounts.share(run_dir, project, owner)
     for subnet in docker_engine.free_subnets(client)[:_SUBNET_TRIES]:
         moved = rebased(topology, subnet)
-        chosen = variables(moved, run_dir, image, run=project, owner=owner, entry="hold", health_s=_SELDOM_S)
+        chosen = variables(
+            moved, run_dir, image, run=project, owner=owner, entry="hold", health_s=_HEALTH_CHECK_S
+        )
         chosen["ACKED_PROPAGATION"] = propagation
         command = [*docker_engine.compose_command(), "-p", project, "-f", str(compose_file(topology))]
         command += ["up", "--no-start", *(host.name for host in topology.hosts)]
@@ -47,19 +49,19 @@ def create(
         if done.returncode == 0:
             return moved
         docker_sweep.remove(client, lambda thing: thing.kind != "mount", run=project)
-        said = done.stderr
-        if "overlap" not in said:  # else another run took the subnet in between
+        errors = done.stderr
+        if "overlap" not in errors:  # otherwise another run has taken the subnet in between
             break
     raise LabError(
-        f"`{' '.join(command)}` failed; its last words are below.",
-        detail="\n".join(said.strip().splitlines()[-8:]),
+        f"`{' '.join(command)}` failed; the end of its output is below.",
+        detail="\n".join(errors.strip().splitlines()[-8:]),
     )
 
 
 def variables(
     topology: Topology, run_dir: Path, image: str, *, run: str, owner: str, entry: str, health_s: int
 ) -> dict[str, str]:
-    """The variables of the Compose files, which say there what each means."""
+    """Values of the variables of the Compose files, which explain them."""
     return {
         "ACKED_IMAGE": image,
         "ACKED_SUBNET": topology.observer_address.rpartition(".")[0],
@@ -74,14 +76,14 @@ def variables(
 
 
 def write_command(folder: Path, process: MainProcess) -> None:
-    """Write what the entry script execs as the host's main process."""
+    """Write the command that the entry script executes as the host's main process."""
     lines = [f"export {name}={shlex.quote(value)}" for name, value in process.env.items()]
     lines = ["export HOME=/data", *lines, f"exec {shlex.join(process.argv)}"]
     (folder / "command").write_text("\n".join(lines) + "\n")
 
 
 def compose_file(topology: Topology) -> Path:
-    """The Compose file that has these hosts."""
+    """The Compose file that defines these hosts."""
     name = "zookeeper.yaml" if any(host.role == "zookeeper" for host in topology.hosts) else "kraft.yaml"
     return COMPOSE_DIR / name
 

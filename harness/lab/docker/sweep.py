@@ -1,4 +1,4 @@
-"""What runs leave behind: found by label, told apart by whether their harness lives, removed."""
+"""What runs leave behind on the engine: finds it by label, checks whether its harness lives, removes it."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ BY_HAND = "by-hand"
 
 @dataclass(frozen=True)
 class Leftover:
-    """One labelled thing on the engine."""
+    """One labelled container, network, volume or mount."""
 
     kind: str
     name: str
     run: str
     alive: bool
-    """Its harness still runs, or it was brought up by hand."""
+    """Its harness still runs, or it was started by hand."""
 
 
 def owner() -> str:
-    """This process, so that another one can tell later whether it lives: machine, pid, start time."""
+    """Identifies this process (machine, pid, start time), so that others can check later whether it lives."""
     return f"{socket.gethostname()}:{os.getpid()}:{_start_time(os.getpid())}"
 
 
 def lives(mark: str) -> bool:
-    """Whether the process that `owner` described is still there; true for other machines and by-hand ones."""
+    """Whether the process that `owner` identified runs; true for other machines and by-hand clusters."""
     parts = mark.rsplit(":", 2)
     if len(parts) != 3 or parts[0] != socket.gethostname():
         return True
@@ -58,9 +58,9 @@ def leftovers(client: docker.DockerClient, run: str = "") -> list[Leftover]:
 
 
 def remove(client: docker.DockerClient, chosen: Callable[[Leftover], bool], run: str = "") -> list[Leftover]:
-    """Remove what ``chosen`` likes: containers first, at the same time, then networks, volumes and mounts.
+    """Remove what ``chosen`` selects: containers first, in parallel, then networks, volumes and mounts.
 
-    Raises LabError naming what could not be removed.
+    Raises LabError with the first that could not be removed.
     """
     removed: list[Leftover] = []
     things = [(Leftover(*thing[:4]), thing[4]) for thing in _things(client, run)]
@@ -81,7 +81,7 @@ def _attempt(act: Callable[[], Any]) -> str:
     except NotFound:
         return ""
     except APIError as error:
-        # Someone else (a second `acked clean`) is at it: then it is gone soon, which is all we want.
+        # Another process (a second `acked clean`) is removing it.
         return "" if "already in progress" in explain(error) else explain(error)
     return ""
 
@@ -116,7 +116,7 @@ def _remover(act: Callable[..., Any], name: str, **options: bool) -> Callable[[]
 
 
 def _start_time(pid: int) -> str:
-    """Start time in clock ticks since boot, which tells a process from a later one with the same pid."""
+    """Start time in clock ticks since boot; distinguishes a process from a later one with the same pid."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

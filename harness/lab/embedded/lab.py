@@ -1,8 +1,8 @@
-"""The embedded lab: every host a network namespace on one bridge, nothing to install, no daemon.
+"""The embedded lab: every host is a network namespace on one bridge; nothing to install, no daemon.
 
-Runs inside the namespaces of `harness.lab.embedded.namespaces`. The bridge has a namespace of its own
-(a Docker engine on the same machine sets FORWARD policies that would otherwise stop it); the harness has
-an address on it that no fault names. No namespace of the lab has a default route.
+Runs inside the namespaces of `harness.lab.embedded.namespaces`. The bridge has its own namespace, because
+FORWARD policies of a Docker engine on the same machine would block it; the harness has an address on it that
+no fault names. No namespace of the lab has a default route.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from harness.errors import LabError, UsageError, WaitTimeoutError
-from harness.forks import Forks
+from harness.fork_server import ForkServer
 from harness.lab.embedded.namespaces import NAMESPACE_DIR
 from harness.lab.model import MainProcess, Pipe, Result, Topology
 from harness.waiting import wait_until
@@ -26,16 +26,16 @@ _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Helper:
-    """A fork spoken to through pipes; satisfies `Pipe`."""
+    """A forked helper process, used through pipes; satisfies `Pipe`."""
 
     def __init__(
-        self, forks: Forks, module: str, arguments: Sequence[str], log: Path, network: Path | None = None
+        self, forks: ForkServer, module: str, arguments: Sequence[str], log: Path, network: Path | None = None
     ) -> None:
-        """Fork it, in ``network`` or in ours; its stderr goes to ``log``."""
+        """Fork it in the namespace ``network``, or in ours; its stderr goes to ``log``."""
         its_input, ours = os.pipe()
         our_output, its = os.pipe()
         errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        self._fork = forks.begin(module, arguments, (its_input, its, errors), network)
+        self._fork = forks.start(module, arguments, (its_input, its, errors), network)
         for given in (its_input, its, errors):
             os.close(given)
         self.stdin: IO[str] = os.fdopen(ours, "w")
@@ -69,12 +69,12 @@ class EmbeddedLab:
         self.run_dir = run_dir
         self._main: dict[str, subprocess.Popen[bytes]] = {}
         self._callbacks: list[Callable[[str], None]] = []
-        self._forks: Forks | None = None
+        self._forks: ForkServer | None = None
         self._up = False
 
     def up(self) -> None:
-        """Make a namespace, a link to the bridge and an address for every host."""
-        self._forks = Forks.of_this_process()  # first of all, while there is one thread
+        """Create a namespace, a link to the bridge and an address for every host."""
+        self._forks = ForkServer.fork()  # first of all, while there is one thread
         names = [host.name for host in self.topology.hosts]
         observer = self.topology.observer_address
         _ip("".join(f"netns add {name}\n" for name in [_LAN, *names]))
@@ -102,7 +102,7 @@ class EmbeddedLab:
         self._up = True
 
     def down(self) -> None:
-        """Kill every main process; the namespaces go with the harness's own."""
+        """Kill every main process and remove the namespaces."""
         for process in self._main.values():
             if process.poll() is None:
                 _signal_group(process.pid, signal.SIGKILL)
@@ -122,11 +122,11 @@ class EmbeddedLab:
         return self.run_dir / "nodes" / host
 
     def inside(self, host: str, path: Path) -> str:
-        """Paths are the same inside and outside of an embedded host."""
+        """Paths are the same inside an embedded host as outside."""
         return str(path)
 
     def start(self, host: str, process: MainProcess) -> int:
-        """Start the main process in a session of its own; its pid is the Java process's pid."""
+        """Start the main process in its own session; the pid is that of the Java process."""
         running = self._main.get(host)
         if running is not None and running.poll() is None:
             raise UsageError(f"{host} already runs (pid {running.pid}); end it before it is started again.")
@@ -146,13 +146,13 @@ class EmbeddedLab:
         return self._main[host].pid
 
     def signal(self, host: str, signal_number: int) -> None:
-        """Send a signal to the main process; one that has already ended is left alone."""
+        """Send a signal to the main process; has no effect after it has ended."""
         process = self._process(host)
         if process.poll() is None:
             _signal_group(process.pid, signal_number)
 
     def wait_exit(self, host: str, within_s: float) -> int:
-        """Exit status of the main process, waited for."""
+        """Wait until the main process ends; returns its exit status."""
         process = self._process(host)
         wait_until(
             process.poll,
@@ -221,12 +221,12 @@ class EmbeddedLab:
     def open_module(self, host: str, module: str, arguments: Sequence[str]) -> Pipe:
         """A fork in the host's network; its stderr goes to `data_dir/helper.log`."""
         if self._forks is None:
-            raise LabError(f"{host} is not up, so that {module} cannot be started in it.")
+            raise LabError(f"{host} is not up, so {module} cannot be started in it.")
         network = NAMESPACE_DIR / self.topology.host(host).name
         return Helper(self._forks, module, arguments, self.data_dir(host) / "helper.log", network)
 
     def python(self) -> tuple[str, ...]:
-        """This very interpreter."""
+        """This interpreter."""
         return (sys.executable,)
 
     def on_start(self, callback: Callable[[str], None]) -> None:

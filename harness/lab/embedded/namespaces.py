@@ -1,10 +1,9 @@
-"""Entering fresh namespaces, so that the kernel cleans up whatever way the harness ends.
+"""Entering new namespaces, so that the kernel cleans up however the harness ends.
 
-Process tree: the caller → the process that enters → an init (PID 1 of the new PID namespace, reaps orphans)
-→ the harness. When any of the four dies, the kernel ends every process of the PID namespace, and with the
-last of them go the network namespaces, interfaces, rules and mounts. Root keeps its real privileges (loop
-devices need them); whoever has none, an ordinary user or root of a container, gets them inside a user
-namespace.
+Process tree: the caller → the process that enters → an init (PID 1 of the new PID namespace, reaps orphans) →
+the harness. If any of the four dies, the kernel ends every process of the PID namespace, and with the last of
+them the network namespaces, interfaces, rules and mounts disappear. Root keeps its real privileges (loop
+devices need them); an ordinary user, or root of a container, gets privileges inside a user namespace.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 NAMESPACE_DIR = Path("/run/netns")
 _SBIN = "/usr/sbin:/sbin"
-"""Where iptables and tc live; ordinary users of Debian do not have it on their path."""
+"""Folders of iptables and tc, which ordinary users of Debian do not have on their path."""
 
 
 def _call(what: str, result: int) -> None:
@@ -47,7 +46,7 @@ def _mount(source: str, target: str, kind: str, flags: int = 0) -> None:
 
 
 def _privileged() -> bool:
-    """Whether this process may make namespaces by itself; root of a container often may not."""
+    """Whether this process may create namespaces by itself; root of a container often may not."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
             return bool(int(line.split()[1], 16) >> _CAP_SYS_ADMIN & 1)
@@ -91,7 +90,7 @@ def _own_mounts() -> None:
 
 
 def _wait_for(child: int) -> int:
-    """Pass termination on to a child and return its exit status; the terminal's Ctrl-C reaches it anyway."""
+    """Forward termination signals to a child and return its exit status; Ctrl-C reaches it anyway."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda received, _frame: os.kill(child, received))
@@ -123,7 +122,7 @@ def _fork(work: Callable[[], int]) -> int:
 
 
 def leave_with(work: Callable[[], int]) -> NoReturn:
-    """Do what a forked process is for and end with its status: no frame above it may run twice."""
+    """Do the work of a forked process and exit with its status: no frame above it may run twice."""
     status = EXIT_CRASHED
     try:
         status = work()
@@ -131,7 +130,7 @@ def leave_with(work: Callable[[], int]) -> NoReturn:
         sys.stderr.write(f"acked: {error.message}\n")
         status = error.exit_code
     except KeyboardInterrupt:
-        status = EXIT_INTERRUPTED  # which whoever waits for it puts into words
+        status = EXIT_INTERRUPTED  # the waiting process reports it
     except SystemExit as stop:
         status = stop.code if isinstance(stop.code, int) else EXIT_CRASHED
     except BaseException:  # noqa: BLE001 - the last frame of this process: show it and leave
@@ -143,18 +142,18 @@ def leave_with(work: Callable[[], int]) -> NoReturn:
 
 
 _parent_pipe: list[int] = []
-"""Read ends whose other end only our ancestors hold; at its end, the parent is gone."""
+"""Read ends of pipes that only our ancestors hold open; end of file means that the parent is gone."""
 
 
 def die_with_parent() -> None:
-    """Have the kernel SIGKILL this process when its parent dies, also if that has just happened."""
+    """Have the kernel SIGKILL this process when its parent dies, even if that has just happened."""
     _call("prctl", _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
     if any(_at_end(pipe) for pipe in _parent_pipe):
         os._exit(EXIT_CRASHED)
 
 
 def enter_network(namespace: Path) -> None:
-    """Have this process live in a network namespace from now on. Raises OSError."""
+    """Move this process into a network namespace. Raises OSError."""
     opened = os.open(namespace, os.O_RDONLY)
     try:
         _call("setns", _libc.setns(opened, CLONE_NEWNET))
@@ -163,9 +162,9 @@ def enter_network(namespace: Path) -> None:
 
 
 def run_inside(harness: Callable[[], int]) -> int:
-    """Run ``harness`` inside fresh namespaces and return its exit status (3 where the kernel refuses them).
+    """Run ``harness`` inside new namespaces and return its exit status (3 if the kernel refuses them).
 
-    The first child has one thread whatever libraries the caller has loaded: a user namespace needs that.
+    The first child has one thread, whatever libraries the caller has loaded: a user namespace needs that.
     """
     sys.stdout.flush()
     sys.stderr.flush()

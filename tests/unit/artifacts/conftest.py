@@ -1,4 +1,4 @@
-"""A Java that is a script: it tells a version, and plays Ivy as the test wants."""
+"""A fake Java: a script that reports a version, and acts as Ivy in the way a test wants."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ if len(calls.read_text().split()) <= {failures}:
     print(":: UNRESOLVED DEPENDENCIES ::")
     print("module not found: org.apache.kafka#kafka_2.13;2.7.1")
     sys.exit(1)
-time.sleep({seconds})
 folder = pathlib.Path(args[args.index("-retrieve") + 1]).parent
+print("downloading https://host/" + {jars!r}[0] + " ...", flush=True)
+while {gate!r} and not pathlib.Path({gate!r}).exists():
+    time.sleep(0.01)
 folder.mkdir(parents=True)
 for name in {jars!r}:
     print("\\tfound org#" + name)
@@ -38,20 +40,20 @@ JARS = ("kafka_2.13-2.7.1.jar", "another-1.0.jar")
 
 @dataclass(frozen=True)
 class FakeJava:
-    """Where it is, and how often it played Ivy."""
+    """Its path, and a file with a line per run as Ivy."""
 
     path: Path
     calls: Path
 
     @property
     def downloads(self) -> int:
-        """Ivy runs so far."""
+        """Runs as Ivy so far."""
         return len(self.calls.read_text().split()) if self.calls.exists() else 0
 
 
 @pytest.fixture
 def fake_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeJava]:
-    """Put a fake `java` first on the path; returns what makes it."""
+    """Puts a fake `java` first on the path, which as Ivy waits until the file ``gate`` exists."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(ivy, "FIRST_WAIT_S", 0.0)
     made = 0
@@ -62,7 +64,7 @@ def fake_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         failures: int = 0,
         jars: tuple[str, ...] = JARS,
         weight: int = 1,
-        seconds: float = 0.0,
+        gate: str = "",
     ) -> FakeJava:
         nonlocal made
         made += 1
@@ -77,7 +79,7 @@ def fake_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
                 failures=failures,
                 jars=jars,
                 weight=weight,
-                seconds=seconds,
+                gate=gate,
             )
         )
         java.path.chmod(0o755)

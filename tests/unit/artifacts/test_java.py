@@ -1,4 +1,4 @@
-"""Finding Java: its version in all the shapes it comes in, and one sentence when it will not do."""
+"""Finding Java: the forms of its version, and one sentence if there is none that fits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.errors import UnfitError
 
 
 @pytest.mark.parametrize(
-    ("said", "major"),
+    ("text", "major"),
     [
         ('openjdk version "17.0.15" 2025-04-15', 17),
         ('java version "1.8.0_392"', 8),
@@ -20,28 +20,28 @@ from harness.errors import UnfitError
         ('openjdk version "11.0.22" 2024-01-16', 11),
     ],
 )
-def test_major_version(said: str, major: int) -> None:
-    parsed = parse_major(said)
+def test_major_version(text: str, major: int) -> None:
+    parsed = parse_major(text)
     assert parsed is not None
     assert parsed[0] == major
 
 
-SAID = """\
+OUTPUT = """\
 openjdk version "17.0.15" 2025-04-15
 OpenJDK Runtime Environment (build 17.0.15+6-Debian-1deb12u1)
 OpenJDK 64-Bit Server VM (build 17.0.15+6-Debian-1deb12u1, mixed mode, sharing)
 """
 
 
-def test_the_key_of_a_build_is_that_of_the_build_alone() -> None:
-    """An archive that was made is found next time too, whatever mode the JVM runs in and what it notes."""
-    key = build_key(SAID)
-    assert build_key(SAID.replace(", sharing", "")) == key
-    assert build_key("NOTE: Picked up JDK_JAVA_OPTIONS: -Xmx1g\n" + SAID) == key
-    assert build_key(SAID.replace("+6", "+7")) != key
+def test_the_key_of_a_build_depends_on_the_build_alone() -> None:
+    """An archive is found again regardless of the mode of the JVM and the notes that it prints."""
+    key = build_key(OUTPUT)
+    assert build_key(OUTPUT.replace(", sharing", "")) == key
+    assert build_key("NOTE: Picked up JDK_JAVA_OPTIONS: -Xmx1g\n" + OUTPUT) == key
+    assert build_key(OUTPUT.replace("+6", "+7")) != key
 
 
-def test_no_version_at_all() -> None:
+def test_output_without_a_version() -> None:
     assert parse_major("The operation couldn't be completed. Unable to locate a Java Runtime.") is None
 
 
@@ -66,18 +66,18 @@ def test_java_home_comes_first(fake_java, monkeypatch: pytest.MonkeyPatch, tmp_p
         find_java()
 
 
-def test_java_that_does_not_answer(fake_java) -> None:
+def test_java_that_does_not_report_its_version(fake_java) -> None:
     fake_java("Segmentation fault")
-    with pytest.raises(UnfitError, match=r"does not tell its version \(Segmentation fault\)"):
+    with pytest.raises(UnfitError, match=r"does not report its version \(Segmentation fault\)"):
         find_java()
 
 
-def test_builds_of_one_version_are_told_apart(fake_java) -> None:
-    one = find_java_after(fake_java, 'openjdk version "17.0.9"\nbuild 17.0.9+9-Debian')
-    other = find_java_after(fake_java, 'openjdk version "17.0.9"\nbuild 17.0.9+9-Ubuntu')
+def test_builds_of_one_version_have_different_keys(fake_java) -> None:
+    one = build_of(fake_java, 'openjdk version "17.0.9"\nbuild 17.0.9+9-Debian')
+    other = build_of(fake_java, 'openjdk version "17.0.9"\nbuild 17.0.9+9-Ubuntu')
     assert one != other
 
 
-def find_java_after(fake_java, said: str) -> str:
-    fake_java(said)
+def build_of(fake_java, version_text: str) -> str:
+    fake_java(version_text)
     return find_java().build

@@ -1,4 +1,4 @@
-"""Resolving into the cache: once, verified, mended when damaged, one sentence when it cannot be done."""
+"""Resolving into the cache: once, verified, repaired if damaged, and one sentence if it fails."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from harness.artifacts import resolve
+from harness.artifacts import ivy, resolve
 from harness.artifacts.manifest import Manifest
 from harness.errors import UnfitError, UsageError
 
-
-def _resolve(said: list[str] | None = None) -> Path:
-    return resolve("2.7.1", with_archives=False, say=(said if said is not None else []).append).root
+pytestmark = pytest.mark.usefixtures("no_process_left")
 
 
-def test_second_use_downloads_nothing(cache_folder: Path, fake_java) -> None:
+def _resolve(lines: list[str] | None = None) -> Path:
+    return resolve("2.7.1", with_archives=False, say=(lines if lines is not None else []).append).root
+
+
+def test_a_second_use_downloads_nothing(cache_folder: Path, fake_java) -> None:
     java = fake_java()
     first = resolve("2.7.1", with_archives=False)
     second = resolve("2.7.1", with_archives=False)
@@ -27,7 +29,7 @@ def test_second_use_downloads_nothing(cache_folder: Path, fake_java) -> None:
     assert not list(cache_folder.glob(".new-*"))
 
 
-def test_sums_can_be_checked_by_hand(cache_folder: Path, fake_java) -> None:
+def test_checksums_are_in_the_format_of_sha256sum(cache_folder: Path, fake_java) -> None:
     fake_java()
     root = _resolve()
     lines = (root / "SHA256SUMS").read_text().splitlines()
@@ -35,7 +37,7 @@ def test_sums_can_be_checked_by_hand(cache_folder: Path, fake_java) -> None:
 
 
 @pytest.mark.parametrize("damage", ["altered", "missing", "cut short"])
-def test_damaged_jar_is_named_and_fetched_again(cache_folder: Path, fake_java, damage: str) -> None:
+def test_a_damaged_jar_is_named_and_downloaded_again(cache_folder: Path, fake_java, damage: str) -> None:
     java = fake_java()
     jar = _resolve() / "lib" / "another-1.0.jar"
     good = jar.read_bytes()
@@ -43,15 +45,14 @@ def test_damaged_jar_is_named_and_fetched_again(cache_folder: Path, fake_java, d
         jar.unlink()
     else:
         jar.write_bytes(b"x" * len(good) if damage == "altered" else good[:-1])
-    said: list[str] = []
-    _resolve(said)
+    lines: list[str] = []
+    _resolve(lines)
     assert jar.read_bytes() == good
     assert java.downloads == 2
-    assert any(str(jar) in line and "damaged" in line for line in said)
+    assert any(str(jar) in line and "damaged" in line for line in lines)
 
 
-def test_damage_that_kept_size_and_time_is_found_by_no_stamp(cache_folder: Path, fake_java) -> None:
-    """The stamp is only a shortcut: without it, every byte is hashed."""
+def test_without_its_stamp_every_jar_is_hashed(cache_folder: Path, fake_java) -> None:
     fake_java()
     root = _resolve()
     jar = root / "lib" / "another-1.0.jar"
@@ -62,7 +63,7 @@ def test_damage_that_kept_size_and_time_is_found_by_no_stamp(cache_folder: Path,
     assert manifest.damaged(root) == ("another-1.0.jar",)
 
 
-def test_touched_jar_is_hashed_not_fetched(cache_folder: Path, fake_java) -> None:
+def test_a_touched_jar_is_hashed_and_not_downloaded(cache_folder: Path, fake_java) -> None:
     java = fake_java()
     root = _resolve()
     (root / "lib" / "another-1.0.jar").touch()
@@ -70,7 +71,7 @@ def test_touched_jar_is_hashed_not_fetched(cache_folder: Path, fake_java) -> Non
     assert java.downloads == 1
 
 
-def test_other_bytes_under_the_same_name_are_refused(cache_folder: Path, fake_java) -> None:
+def test_another_jar_of_the_same_name_is_rejected(cache_folder: Path, fake_java) -> None:
     fake_java()
     root = _resolve()
     (root / "lib" / "another-1.0.jar").unlink()
@@ -79,39 +80,40 @@ def test_other_bytes_under_the_same_name_are_refused(cache_folder: Path, fake_ja
         _resolve()
 
 
-@pytest.mark.parametrize("wreck", ["SHA256SUMS", "coordinates.txt"])
-def test_half_written_folder_is_made_anew(cache_folder: Path, fake_java, wreck: str) -> None:
+@pytest.mark.parametrize("file", ["SHA256SUMS", "coordinates.txt"])
+def test_an_incomplete_folder_is_downloaded_again(cache_folder: Path, fake_java, file: str) -> None:
     java = fake_java()
     root = _resolve()
-    (root / wreck).write_bytes(b"\xff\xfe half")
+    (root / file).write_bytes(b"\xff\xfe half")
     assert _resolve() == root
     assert java.downloads == 2
 
 
-def test_download_is_tried_three_times(cache_folder: Path, fake_java) -> None:
+def test_a_download_is_tried_three_times(cache_folder: Path, fake_java) -> None:
     java = fake_java(failures=2)
     _resolve()
     assert java.downloads == 3
 
 
-def test_failing_download_names_the_coordinates(cache_folder: Path, fake_java) -> None:
+def test_a_failed_download_names_the_coordinates(cache_folder: Path, fake_java) -> None:
     java = fake_java(failures=99)
     with pytest.raises(UnfitError, match=r"org\.apache\.kafka:kafka_2\.13:2\.7\.1.*3 times") as caught:
         _resolve()
     assert java.downloads == 3
     assert "module not found" in caught.value.detail
+    assert "::" not in caught.value.detail, "Ivy's banners say nothing"
     assert not list(cache_folder.glob("kafka-*"))
     assert not list(cache_folder.glob(".new-*"))
 
 
-def test_download_without_kafka_itself_is_refused(cache_folder: Path, fake_java) -> None:
+def test_a_download_without_kafka_itself_is_rejected(cache_folder: Path, fake_java) -> None:
     fake_java(jars=("another-1.0.jar",))
-    with pytest.raises(UnfitError, match=r"brought no kafka_2\.13-2\.7\.1\.jar"):
+    with pytest.raises(UnfitError, match=r"did not bring kafka_2\.13-2\.7\.1\.jar"):
         _resolve()
     assert not list(cache_folder.glob("kafka-*"))
 
 
-def test_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake_java) -> None:
+def test_a_cache_that_is_not_writable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake_java) -> None:
     fake_java()
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("ACKED_CACHE", str(tmp_path / "file" / "cache"))
@@ -119,32 +121,69 @@ def test_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monkey
         _resolve()
 
 
-def test_unknown_version_is_refused_before_anything_is_done(cache_folder: Path, fake_java) -> None:
+def test_an_unknown_version_is_rejected_before_any_download(cache_folder: Path, fake_java) -> None:
     java = fake_java()
-    with pytest.raises(UsageError, match=r"2\.7\.9 was never tried.*2\.7\.1"):
+    with pytest.raises(UsageError, match=r"2\.7\.9 has not been tested.*2\.7\.1"):
         resolve("2.7.9")
     assert java.downloads == 0
 
 
-def test_two_resolvers_at_once_download_once(cache_folder: Path, fake_java) -> None:
-    java = fake_java(seconds=0.5)
+def test_concurrent_resolvers_download_once(cache_folder: Path, fake_java, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    java = fake_java(gate=str(gate))
     context = multiprocessing.get_context("fork")
-    workers = [context.Process(target=_resolve) for _ in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(30)
-    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    waiting = context.Semaphore(0)
+
+    def resolve_one() -> None:
+        resolve(
+            "2.7.1", with_archives=False, say=lambda line: waiting.release() if "waiting" in line else None
+        )
+
+    workers = [context.Process(target=resolve_one) for _ in range(3)]
+    try:
+        for worker in workers:
+            worker.start()
+        for _ in workers[1:]:
+            assert waiting.acquire(timeout=60), "two resolvers wait for the third"
+        gate.touch()
+        for worker in workers:
+            worker.join(60)
+        assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.join()
     assert java.downloads == 1
 
 
-def test_archives_that_cannot_be_made_are_said_and_done_without(cache_folder: Path, fake_java) -> None:
+def test_a_download_that_prints_nothing_is_still_shown(
+    cache_folder: Path, fake_java, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The download goes on only after it was reported to be still going on."""
+    monkeypatch.setattr(ivy, "QUIET_S", 0.05)
+    gate = tmp_path / "gate"
+    fake_java(gate=str(gate))
+    lines: list[str] = []
+
+    def say(line: str) -> None:
+        lines.append(line)
+        if "still downloading" in line:
+            gate.touch()
+
+    resolve("2.7.1", with_archives=False, say=say)
+    assert lines[0] == "resolving Kafka 2.7.1 from Maven Central"
+    shown = next(line for line in lines if "still downloading" in line)
+    assert shown.startswith("still downloading kafka_2.13-2.7.1.jar (")
+    assert "downloaded  2 of 2: another-1.0.jar 1" in " ".join(lines)
+
+
+def test_archives_that_cannot_be_created_are_reported_once(cache_folder: Path, fake_java) -> None:
     fake_java()
-    said: list[str] = []
-    distribution = resolve("2.7.1", say=said.append)
+    lines: list[str] = []
+    distribution = resolve("2.7.1", say=lines.append)
     assert distribution.archive("kafka.Kafka") is None
     assert distribution.without_archives
-    assert any("no class-data archives" in line for line in said)
-    said.clear()
-    assert resolve("2.7.1", say=said.append).without_archives == distribution.without_archives
-    assert not said, "a known failure is not tried at each run"
+    assert any("no class-data archives" in line for line in lines)
+    lines.clear()
+    assert resolve("2.7.1", say=lines.append).without_archives == distribution.without_archives
+    assert not lines, "a known failure is not repeated at every run"

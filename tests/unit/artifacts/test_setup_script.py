@@ -1,4 +1,4 @@
-"""`harness/setup.sh` before anything of the project exists: one sentence and exit 3, or nothing to do."""
+"""`harness/setup.sh` before anything of the project exists, and what it installs compared with `.ci/run`."""
 
 from __future__ import annotations
 
@@ -8,22 +8,37 @@ from pathlib import Path
 
 import pytest
 
+from harness import tools
+
+pytestmark = pytest.mark.usefixtures("no_process_left")
+
 ROOT = Path(__file__).resolve().parents[3]
 TOOLS = (
     "bash",
     "sh",
     "cat",
     "cut",
+    "dirname",
+    "env",
     "flock",
+    "grep",
     "head",
-    "id",
     "mktemp",
     "rm",
     "sed",
     "sha256sum",
     "sort",
     "tail",
+    "timeout",
 )
+PROGRAMS = ("ip", "iptables", "losetup", "mkfs.ext4", "mkfs.xfs", "mount", "tc")
+"""What the script looks for, apart from Python, Java and libfuse."""
+MAKE = {"git", "make", "python3"}
+"""What a machine needs before `make setup` can be called."""
+ENGINE = {"debootstrap", "docker-compose", "docker.io"}
+"""What only the Compose lab needs: `make setup` does not touch a machine's Docker."""
+RECORD = '[ "$1" != install ] || for w; do case $w in install|-*) ;; *) echo "$w" >>installed;; esac; done'
+"""An apt-get that writes down what it is to install."""
 
 
 @pytest.fixture
@@ -31,14 +46,17 @@ def checkout(tmp_path: Path) -> Path:
     """A checkout with nothing but what the script reads, and a path with nothing but the tools it needs."""
     (tmp_path / "harness").mkdir()
     (tmp_path / "bin").mkdir()
-    shutil.copy(ROOT / "harness" / "setup.sh", tmp_path / "harness")
+    script = (ROOT / "harness" / "setup.sh").read_text()
+    assert ":/usr/sbin:/sbin" in script
+    (tmp_path / "harness" / "setup.sh").write_text(script.replace(":/usr/sbin:/sbin", ""))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    for tool in (*TOOLS, "dirname"):
+    for tool in TOOLS:
         (tmp_path / "bin" / tool).symlink_to(str(shutil.which(tool)))
+    _user(tmp_path, 1000)
     _script(tmp_path, "python3", 'case "$2" in *print*) echo 3.11;; esac')
     _script(tmp_path, "java", "echo 'openjdk version \"17.0.9\"' >&2")
-    _script(tmp_path, "iptables", "")
-    _script(tmp_path, "ip", "")
+    for program in PROGRAMS:
+        _script(tmp_path, program, "")
     return tmp_path
 
 
@@ -49,6 +67,14 @@ def _script(checkout: Path, name: str, body: str) -> None:
     path.chmod(0o755)
 
 
+def _user(checkout: Path, uid: int) -> None:
+    _script(checkout, "id", f"echo {uid}")
+
+
+def _installed(checkout: Path) -> list[str]:
+    return (checkout / "installed").read_text().split()
+
+
 def _setup(checkout: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(shutil.which("bash")), "harness/setup.sh"],
@@ -56,7 +82,7 @@ def _setup(checkout: Path) -> subprocess.CompletedProcess[str]:
         env={"PATH": str(checkout / "bin"), "HOME": str(checkout)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
 
@@ -87,8 +113,6 @@ def test_java_too_old(checkout: Path) -> None:
 
 def test_no_java_and_no_right_to_install_it(checkout: Path) -> None:
     (checkout / "bin" / "java").unlink()
-    (checkout / "bin" / "id").unlink()
-    _script(checkout, "id", "echo 1000")
     _script(checkout, "apt-get", "touch called")
     done = _setup(checkout)
     assert done.returncode == 3
@@ -100,9 +124,7 @@ def test_no_java_and_no_right_to_install_it(checkout: Path) -> None:
 
 def test_failing_installation_shows_its_end_and_the_command(checkout: Path) -> None:
     (checkout / "bin" / "java").unlink()
-    (checkout / "bin" / "id").unlink()
-    _script(checkout, "id", "echo 0")
-    (checkout / "bin" / "env").symlink_to(str(shutil.which("env")))
+    _user(checkout, 0)
     _script(checkout, "apt-get", "echo E: no way out >&2; exit 100")
     done = _setup(checkout)
     assert done.returncode == 3
@@ -110,10 +132,90 @@ def test_failing_installation_shows_its_end_and_the_command(checkout: Path) -> N
     assert "Installing openjdk-17-jre-headless failed" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("program", "package"),
+    [("losetup", "mount"), ("mkfs.ext4", "e2fsprogs"), ("mkfs.xfs", "xfsprogs"), ("libfuse", "fuse3")],
+)
+def test_what_a_disk_needs_does_not_stop_an_ordinary_user(checkout: Path, program: str, package: str) -> None:
+    if program == "libfuse":
+        _script(checkout, "python3", 'case "$2" in *print*) echo 3.11;; *find_library*) exit 1;; esac')
+    else:
+        (checkout / "bin" / program).unlink()
+    _script(checkout, "apt-get", "touch called")
+    said = _setup(checkout).stderr
+    assert f"Going on without the optional {package}: some power cuts will be emulated." in said
+    assert f"apt-get install -y --no-install-recommends {package}'" in said
+    assert "setup: making .venv" in said
+    assert not (checkout / "called").exists()
+
+
+def test_required_program_stops_an_ordinary_user_who_learns_the_optional_ones_too(checkout: Path) -> None:
+    for program in ("iptables", "mkfs.xfs"):
+        (checkout / "bin" / program).unlink()
+    _script(checkout, "apt-get", "touch called")
+    done = _setup(checkout)
+    assert done.returncode == 3
+    assert done.stderr.startswith("Not installed: iptables xfsprogs. Install them with: sudo sh -c '")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_optional_package_that_a_release_does_not_have_keeps_no_other_away(checkout: Path) -> None:
+    for program in ("mkfs.ext4", "mkfs.xfs"):
+        (checkout / "bin" / program).unlink()
+    _user(checkout, 0)
+    missing = 'case "$*" in *e2fsprogs) echo E: Unable to locate package; exit 100;; esac'
+    _script(checkout, "apt-get", f"{missing}; {RECORD}")
+    said = _setup(checkout).stderr
+    assert "going on without the optional package e2fsprogs: E: Unable to locate package" in said
+    assert "setup: making .venv" in said
+    assert _installed(checkout) == ["xfsprogs"]
+
+
+def _bare(checkout: Path) -> None:
+    """Nothing is installed yet, and whoever asks is root."""
+    for program in (*PROGRAMS, "java"):
+        (checkout / "bin" / program).unlink()
+    _script(
+        checkout, "python3", 'case "$2" in *print*) echo 3.11;; *find_library*|*ensurepip*) exit 1;; esac'
+    )
+    _user(checkout, 0)
+    _script(checkout, "apt-get", RECORD)
+
+
+def test_bare_machine_gets_every_program_that_labs_and_faults_run(checkout: Path) -> None:
+    _bare(checkout)
+    _setup(checkout)
+    assert set(tools.PACKAGES.values()) | {"python3.11-venv", "openjdk-17-jre-headless"} == set(
+        _installed(checkout)
+    )
+
+
+def test_ci_leaves_to_setup_all_that_is_not_the_engine(checkout: Path) -> None:
+    """What only CI installed would be missing where somebody else calls `make test`."""
+    _bare(checkout)
+    (checkout / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", checkout / ".ci")
+    _script(checkout, "dpkg-query", "exit 1")
+    _script(checkout, "make", 'echo "$@" >>made; exit 1')
+    ran = subprocess.run(
+        [str(shutil.which("bash")), ".ci/run"],
+        cwd=checkout,
+        env={"PATH": str(checkout / "bin"), "HOME": str(checkout)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    by_ci = set(_installed(checkout))
+    assert by_ci >= ENGINE, ran.stderr
+    assert by_ci - ENGINE - MAKE == set(), "`make setup` should install these"
+    assert (checkout / "made").read_text() == "setup\n"
+
+
 def test_second_run_does_nothing(checkout: Path) -> None:
     """The stamp counts only for this very folder and these very dependencies."""
     (checkout / ".venv" / "bin").mkdir(parents=True)
-    _script(checkout, "python3", "exit 1")  # whoever asks it fails
+    _script(checkout, "python3", "exit 1")  # fails if it is called
     inner = checkout / ".venv" / "bin" / "python"
     inner.write_text("#!/bin/sh\nexit 0\n")
     inner.chmod(0o755)

@@ -1,4 +1,4 @@
-"""What is known of Kafka's versions."""
+"""The list of Kafka versions."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ def test_each_version_resolves_itself_and_one_logging_binding(version: str) -> N
     assert len([name for name in names if name.startswith(("slf4j-", "log4j-slf4j"))]) == 1
 
 
-def test_capabilities_do_not_get_lost_again() -> None:
-    """What a version learned, every later one can do."""
+def test_later_versions_keep_the_capabilities_of_earlier_ones() -> None:
     entries = list(VERSIONS.values())
     for trait in ("record_epochs", "epoch_truncation", "alter_isr", "resigns_when_cut_off", "pre_vote"):
         values = [getattr(entry, trait) for entry in entries]
         assert values == sorted(values), trait
 
 
-def test_unknown_version_names_the_nearest_and_all() -> None:
+def test_an_unknown_version_names_the_nearest_and_all_known_ones() -> None:
     with pytest.raises(
-        UsageError, match=r"3\.9\.0 was never tried.*did you mean 3\.9\.1.*0\.10\.2\.2.*--force"
+        UsageError, match=r"3\.9\.0 has not been tested.*did you mean 3\.9\.1.*0\.10\.2\.2.*--force"
     ):
         kafka_version("3.9.0")
 
 
-def test_forced_version_is_like_the_one_before() -> None:
+def test_a_forced_version_is_treated_as_the_one_before_it() -> None:
     forced = kafka_version("3.8.1", force=True)
     assert (forced.version, forced.known) == ("3.8.1", False)
     assert forced.logging == VERSIONS["3.7.0"].logging
@@ -42,11 +41,11 @@ def test_forced_version_is_like_the_one_before() -> None:
 
 
 @pytest.mark.parametrize("text", ["latest", "", "2.7.x"])
-def test_what_is_no_version(text: str) -> None:
-    with pytest.raises(UsageError, match="is no Kafka version"):
+def test_text_that_is_no_version(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a Kafka version"):
         kafka_version(text, force=True)
 
 
-def test_mode_a_version_lacks() -> None:
+def test_a_mode_that_a_version_lacks() -> None:
     with pytest.raises(UsageError, match=r"Kafka 2\.7\.1 runs here in mode zookeeper, not 'kraft'"):
         kafka_version("2.7.1").require_mode("kraft")

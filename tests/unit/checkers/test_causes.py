@@ -1,4 +1,4 @@
-"""Every mechanism that a loss or a duplicate can have, each from the least evidence that proves it."""
+"""Every cause of a loss or a duplicate, each from the least evidence that proves it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLACE = {"topic": "t", "partition": 0}
 
 
 def lost() -> History:
-    """Message 1 was acknowledged by broker 1 at 1500 ns, and is gone."""
+    """Message 1 was acknowledged by broker 1 at 1500 ns and is lost."""
     return History().send(0, offset=0, broker=1).send(1, offset=1, broker=1).logs([(0, 0)])
 
 
@@ -54,12 +54,12 @@ def cut(history: History, kind: str = "truncated") -> History:
 
 
 def rejoined() -> History:
-    """Broker 2 was elected from the ISR after broker 1 had acknowledged alone."""
+    """Broker 2 was elected from the ISR after broker 1 had acknowledged the message alone."""
     return cut(led(led(lost(), 1, 1, 0, [1, 2]), 3000, 2, 1, [2]))
 
 
 def usurped(until: int | None) -> History:
-    """Broker 2 led already when broker 1 acknowledged; the fault lasted until ``until``."""
+    """Broker 2 was leader already when broker 1 acknowledged; the fault lasted until ``until``."""
     history = led(led(lost(), 1, 1, 0, [1, 2]), 1000, 2, 1, [2])
     return cut(fault(history, "isolate az1", "link", 800, until))
 
@@ -198,7 +198,7 @@ LOOKALIKES: dict[str, tuple[History, str]] = {
 
 
 def causes(history: History, folder: Path) -> list[str]:
-    """Causes that life tells, without Spark around the kernels."""
+    """Causes from the life table, computed without Spark."""
     source = open_source(history.write(folder / "history"))
     life, findings = folder / "life", folder / "findings"
     life.mkdir()

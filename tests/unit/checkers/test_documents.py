@@ -1,4 +1,4 @@
-"""The page of findings lists what the code defines."""
+"""The page on findings lists the fates and findings that the code defines."""
 
 from __future__ import annotations
 

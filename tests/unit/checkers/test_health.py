@@ -1,4 +1,4 @@
-"""What every run is checked for, whatever it is about."""
+"""The checks that apply to every run."""
 
 from __future__ import annotations
 
@@ -40,26 +40,32 @@ def _line(ns: int, text: str, kind: str = "error") -> dict[str, Any]:
 
 
 def test_a_history_without_anything_of_the_kind_has_no_such_finding(tmp_path: Path) -> None:
-    """Another program's sends and copies say nothing of processes or logs."""
+    """Another program's sends and copies contain nothing about processes or logs."""
     assert _check(tmp_path) == []
 
 
 def test_a_known_complaint_counts_only_before_the_first_fault(tmp_path: Path) -> None:
-    """The same line means that the fault works, or that something else is wrong."""
+    """After it, the same line may be an effect of the fault."""
     found = _check(tmp_path, faults=FAULT, log_events=[_line(50, OFFLINE), _line(150, OFFLINE)])
     assert [(row["class"], row["count"]) for row in found] == [("server_error", 1)]
     assert OFFLINE in found[0]["detail"]
 
 
 def test_an_unknown_complaint_counts_also_during_a_fault_once_per_wording(tmp_path: Path) -> None:
-    """Numbers do not make another wording."""
+    """Lines that differ only in numbers count as the same wording."""
     lines = [_line(150, "Disk 1 is odd"), _line(160, "Disk 2 is odd"), _line(170, "Clock is odd")]
     found = _check(tmp_path, faults=FAULT, log_events=lines)
     assert sorted(row["count"] for row in found) == [1, 2]
 
 
+def test_a_line_without_text_is_found(tmp_path: Path) -> None:
+    """Another program need not fill that column."""
+    line = {"ns": 5, "host": "broker1", "kind": "error", "text": None}
+    assert [row["class"] for row in _check(tmp_path, log_events=[line])] == ["server_error"]
+
+
 def test_fatal_is_always_a_finding(tmp_path: Path) -> None:
-    """No fault of ours makes a broker give up that harmlessly."""
+    """No fault of this project makes a broker log a fatal error harmlessly."""
     found = _check(tmp_path, faults=FAULT, log_events=[_line(150, OFFLINE, "fatal")])
     assert [row["class"] for row in found] == ["server_error"]
 
@@ -70,7 +76,7 @@ def test_fatal_is_always_a_finding(tmp_path: Path) -> None:
 def test_a_replica_out_of_sync_at_the_end_is_found_where_all_were_read(
     tmp_path: Path, in_sync: bool, complete: bool, expected: int
 ) -> None:
-    """A partition that was not read whole is undetermined anyway."""
+    """A partition that was not read completely is undetermined in any case."""
     rows: list[dict[str, Any]] = [
         {"topic": "t", "partition": 0, "broker": 1, "complete": True, "leo": 9, "in_sync": True},
         {"topic": "t", "partition": 0, "broker": 2, "complete": complete, "leo": 3, "in_sync": in_sync},
@@ -80,7 +86,7 @@ def test_a_replica_out_of_sync_at_the_end_is_found_where_all_were_read(
 
 
 def test_a_process_that_ended_by_itself_and_a_key_without_effect_are_found(tmp_path: Path) -> None:
-    """Both are refused while a run lasts; a stored or imported history is judged again."""
+    """A run stops at both; a stored or imported history may contain them."""
     found = _check(
         tmp_path,
         processes=[{"ns": 5, "host": "broker2", "event": "exited", "status": 1}],
@@ -97,7 +103,7 @@ def test_a_process_that_ended_by_itself_and_a_key_without_effect_are_found(tmp_p
     ("last", "cause"), [("isr_shrinking", "ISR change never answered"), ("isr_updated", None)]
 )
 def test_an_isr_change_without_an_answer_is_the_cause(tmp_path: Path, last: str, cause: str | None) -> None:
-    """KAFKA-12751 leaves just that in the leader's log; what follows an answer has another cause."""
+    """KAFKA-12751 leaves exactly that in the leader's log; if there was an answer, the cause is another."""
     place = {"topic": "t", "partition": 0}
     lines = [_line(ns, "ISR", kind) | place for ns, kind in ((10, "isr_updated"), (20, last))]
     rows: list[dict[str, Any]] = [

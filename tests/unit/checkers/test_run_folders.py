@@ -1,4 +1,4 @@
-"""Run folders that cannot be judged: said in one sentence, never passed. None of these needs Spark."""
+"""Run folders that cannot be judged get one sentence and never pass. None of these tests needs Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _folder(tmp_path: Path, status: str, *tables: str, problem: str | None = Non
 
 @pytest.mark.parametrize("status", ["invalid", "crashed"])
 def test_a_run_that_ended_before_its_final_logs_has_no_fates(tmp_path: Path, status: str) -> None:
-    """Its tables are there and empty; to call every acknowledged message lost would be false."""
+    """Its tables exist and are empty; it would be wrong to call every acknowledged message lost."""
     folder = _folder(tmp_path, status, "sends", "copies", "replicas", problem="broker1 did not lead")
     found = judge(None, folder)
     assert (found.verdict, dict(found.fates), found.findings) == (status, {}, ())
@@ -32,26 +32,101 @@ def test_a_run_that_ended_before_its_final_logs_has_no_fates(tmp_path: Path, sta
 
 
 def test_a_run_without_history_keeps_its_status(tmp_path: Path) -> None:
-    """What stopped it is the reason."""
+    """The reason is the error that stopped it."""
     found = judge(None, _folder(tmp_path, "crashed", problem="no room"))
     assert (found.verdict, found.reasons) == ("crashed", ("no room",))
 
 
 def test_a_run_that_never_ended_is_half_written(tmp_path: Path) -> None:
-    """Nobody can tell what else it would have recorded."""
+    """What else it would have recorded is unknown."""
     with pytest.raises(BadDataError, match="half-written"):
         judge(None, _folder(tmp_path, "running"))
 
 
 def test_an_unknown_status_is_refused(tmp_path: Path) -> None:
-    """A manifest of another program, or of a later version."""
+    """The manifest is from another program or a later version."""
     with pytest.raises(BadDataError, match="status 'done'"):
         judge(None, _folder(tmp_path, "done"))
 
 
 @pytest.mark.parametrize("text", ["{", "[]"])
 def test_a_damaged_manifest_is_refused(tmp_path: Path, text: str) -> None:
-    """Cut off, or no object."""
+    """It was cut short, or is not a JSON object."""
     (tmp_path / "run.json").write_text(text)
     with pytest.raises(BadDataError, match=r"run\.json"):
         judge(None, tmp_path)
+
+
+@pytest.mark.parametrize("version", [2, 0, "1", True, 1.5])
+def test_a_run_of_another_schema_version_is_refused(tmp_path: Path, version: object) -> None:
+    """Its tables may mean something else."""
+    folder = _folder(tmp_path, "complete", "sends", "copies")
+    (folder / "run.json").write_text(json.dumps({"status": "complete", "schema_version": version}))
+    with pytest.raises(BadDataError, match=r"run\.json has schema_version .*reads version 1"):
+        judge(None, folder)
+
+
+CLAIM = {"name": "kept", "says": "", "section": "", "holds": "select 1"}
+DAMAGED_CLAIMS: dict[str, tuple[object, str]] = {
+    "a number": (7, "no JSON object"),
+    "claims is a text": ({"claims": "all"}, "claims is a text, but must be a list"),
+    "claims is an object": ({"claims": {"kept": CLAIM}}, "claims is an object"),
+    "a claim is a text": ({"claims": ["kept"]}, "claim 1 is a text, but must be an object"),
+    "a claim is null": ({"claims": [CLAIM, None]}, "claim 2 is null"),
+    "no name": ({"claims": [{"holds": "select 1"}]}, "claim 1 has no 'name'"),
+    "no holds": ({"claims": [{**CLAIM, "holds": None}]}, "claim 'kept' has no 'holds'"),
+    "holds is a number": ({"claims": [{**CLAIM, "holds": 1}]}, "'holds' of claim 'kept' is a number"),
+    "given is a list": ({"claims": [{**CLAIM, "given": []}]}, "'given' of claim 'kept' is a list"),
+    "no says": ({"claims": [{"name": "kept", "section": "", "holds": ""}]}, "claim 'kept' has no 'says'"),
+    "an erratum is true": (
+        {"claims": [{**CLAIM, "erratum": True}]},
+        "erratum of claim 'kept' is true or false",
+    ),
+    "an erratum without holds": (
+        {"claims": [{**CLAIM, "erratum": {"says": "", "because": ""}}]},
+        "erratum of claim 'kept' has no 'holds'",
+    ),
+    "the same name twice": ({"claims": [CLAIM, CLAIM]}, "declares the claim 'kept' twice"),
+    "expected is a text": ({"expected": "lost"}, "expected is a text, but must be a list"),
+    "an expected finding is a text": ({"expected": ["lost"]}, "expected finding 1 is a text"),
+    "no where": ({"expected": [{"finding": "lost"}]}, "expected finding 1 has no 'where'"),
+    "where is a number": ({"expected": [{"finding": "lost", "where": 1}]}, "'where' of expected finding 1"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED_CLAIMS)
+def test_claims_of_another_shape_are_refused_with_their_place(tmp_path: Path, name: str) -> None:
+    """Before anything is judged: a scenario that cannot be understood has no verdict."""
+    value, says = DAMAGED_CLAIMS[name]
+    folder = _folder(tmp_path, "complete", "sends", "copies")
+    (folder / "claims.json").write_text(json.dumps(value))
+    with pytest.raises(BadDataError, match=r"claims\.json") as caught:
+        judge(None, folder)
+    assert says in caught.value.message and "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize("file", ["run.json", "claims.json"])
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000])
+def test_json_that_is_nested_too_deeply_is_refused(tmp_path: Path, file: str, text: str) -> None:
+    """Python's parser gives up with a RecursionError."""
+    folder = _folder(tmp_path, "complete", "sends", "copies")
+    (folder / file).write_text(text)
+    with pytest.raises(BadDataError, match=file.replace(".", r"\.")):
+        judge(None, folder)
+
+
+@pytest.mark.parametrize("scenario", [7, ["s"]])
+def test_a_scenario_that_is_no_text_is_refused(tmp_path: Path, scenario: object) -> None:
+    """It would be shown as a name."""
+    (tmp_path / "run.json").write_text(json.dumps({"status": "complete", "scenario": scenario}))
+    with pytest.raises(BadDataError, match="'scenario' of run.json is"):
+        judge(None, tmp_path)
+
+
+@pytest.mark.parametrize("table", ["sends", "views"])
+def test_an_emptied_table_folder_is_damage(tmp_path: Path, table: str) -> None:
+    """The harness writes an empty table as a file; a folder without files has lost them."""
+    folder = _folder(tmp_path, "complete", *({"sends", "copies"} - {table}))
+    (folder / "history" / f"{table}.parquet").mkdir()
+    with pytest.raises(BadDataError, match=rf"{table}\.parquet .*no Parquet file"):
+        judge(None, folder)

@@ -1,4 +1,4 @@
-"""Who leads a KRaft quorum and which broker to believe, when they contradict each other."""
+"""Which controller leads a KRaft quorum, and which broker to believe, if they contradict each other."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ import pytest
 
 from harness.cluster import kraft_quorum
 from harness.cluster.kraft_quorum import QuorumProbe
-from harness.kafka.wire.metadata import BrokerView, PartitionView
-from harness.kafka.wire.quorum import ControllerView, QuorumView
+from harness.kafka.model import NO_LEADER, Address, PartitionState, TopicPartition
+from harness.kafka.wire.metadata import BrokerMetadata
+from harness.kafka.wire.quorum import LeaderAndEpoch, QuorumInfo
 from harness.lab.topology import three_azs
 
 HOSTS = three_azs("kraft")
 CONTROLLERS, BROKERS = HOSTS.role("controller"), HOSTS.role("broker")
-NOT_LEADER = QuorumView(6)
+NOT_LEADER = QuorumInfo(error=6)
 
 
 def probe(
     monkeypatch: pytest.MonkeyPatch,
-    quorum: dict[str, QuorumView],
-    views: dict[str, BrokerView] | None = None,
+    quorum: dict[str, QuorumInfo],
+    views: dict[str, BrokerMetadata] | None = None,
 ) -> QuorumProbe:
-    """A probe whose nodes answer as told; those that are not named are down."""
+    """A probe whose nodes give these answers; nodes without one are down."""
     by_address = {(host.address, port): host.name for host in HOSTS.hosts for port in host.ports}
 
-    def answer(table: dict[str, object], target: tuple[str, int]) -> object:
+    def answer(table: dict[str, object], target: Address) -> object:
         name = by_address[target]
         if name not in table:
             raise ConnectionRefusedError(name)
@@ -38,49 +39,49 @@ def probe(
     return QuorumProbe(CONTROLLERS, BROKERS)
 
 
-def view(leader: int, epoch: int) -> BrokerView:
-    return BrokerView(1, (1, 2, 3), {("t", 0): PartitionView("t", 0, leader, epoch, (1, 2, 3), (1, 2, 3))})
+def view(leader: int, epoch: int) -> BrokerMetadata:
+    state = PartitionState(leader=leader, leader_epoch=epoch, isr=(1, 2, 3), replicas=(1, 2, 3))
+    return BrokerMetadata(1, (1, 2, 3), {TopicPartition("t", 0): state})
 
 
 def test_of_two_that_claim_to_lead_the_later_epoch_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before 3.7 a controller that was cut off leads for ever, in its old epoch."""
+    """Before 3.7 a controller that was cut off keeps leading, in its old epoch."""
     asked = probe(
         monkeypatch,
         {
-            "controller1": QuorumView(0, leader=11, epoch=4),
-            "controller2": QuorumView(0, leader=12, epoch=2),
+            "controller1": QuorumInfo(leader=11, epoch=4),
+            "controller2": QuorumInfo(leader=12, epoch=2),
             "controller3": NOT_LEADER,
         },
     )
     found = asked.describe()
     assert found is not None
     assert found.leader == 11
-    assert asked.claimants() == {"controller1", "controller2"}
 
 
 def test_no_leader_is_said_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two are down and the third does not lead: nobody is believed."""
+    """Two are down and the third does not lead: there is no leader to report."""
     asked = probe(monkeypatch, {"controller3": NOT_LEADER}, {"broker1": view(1, 0)})
     assert asked.describe() is None
-    assert asked.informed() == ()
+    assert asked.most_current_brokers() == ()
     assert asked.partition("t", 0) is None
 
 
 def test_the_broker_that_follows_the_leader_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """broker2 and broker3 still follow the zombie; the new leader knows how little of its log they hold."""
-    new = QuorumView(0, leader=11, epoch=4, observers=((1, 60), (2, 31), (3, -1)))
-    old = QuorumView(0, leader=12, epoch=2, observers=((1, 20), (2, 90), (3, 90)))
+    """broker2 and broker3 still follow the zombie; the new leader knows that they lack most of its log."""
+    new = QuorumInfo(leader=11, epoch=4, observers=((1, 60), (2, 31), (3, -1)))
+    old = QuorumInfo(leader=12, epoch=2, observers=((1, 20), (2, 90), (3, 90)))
     views = {"broker1": view(1, 1), "broker2": view(2, 0), "broker3": view(2, 0)}
     asked = probe(monkeypatch, {"controller1": new, "controller2": old}, views)
-    assert [host.name for host in asked.informed()] == ["broker1", "broker2"]
+    assert [host.name for host in asked.most_current_brokers()] == ["broker1", "broker2"]
     found = asked.partition("t", 0)
     assert found is not None
-    assert (found.leader, found.epoch) == (1, 1)
+    assert (found.leader, found.leader_epoch) == (1, 1)
 
 
 def test_a_broker_that_does_not_answer_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The best informed one was just killed: the next is asked."""
-    quorum = QuorumView(0, leader=11, epoch=1, observers=((1, 60), (2, 58)))
+    """The best informed broker was just killed, so the next one is asked."""
+    quorum = QuorumInfo(leader=11, epoch=1, observers=((1, 60), (2, 58)))
     asked = probe(monkeypatch, {"controller1": quorum}, {"broker2": view(2, 3)})
     found = asked.partition("t", 0)
     assert found is not None
@@ -90,12 +91,12 @@ def test_a_broker_that_does_not_answer_is_passed_over(monkeypatch: pytest.Monkey
 def test_whom_a_controller_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     """None for one that is down, -1 for one that knows no leader."""
 
-    def told(target: tuple[str, int]) -> ControllerView:
+    def answer(target: Address) -> LeaderAndEpoch:
         if target[0] == CONTROLLERS[0].address:
             raise ConnectionRefusedError
-        return ControllerView(-1, 3, 74)
+        return LeaderAndEpoch(NO_LEADER, 3, 74)
 
-    monkeypatch.setattr(kraft_quorum, "controller_fetch_probe", told)
+    monkeypatch.setattr(kraft_quorum, "controller_fetch_probe", answer)
     asked = QuorumProbe(CONTROLLERS, BROKERS)
     assert asked.follows(CONTROLLERS[0]) is None
     assert asked.follows(CONTROLLERS[1]) == -1

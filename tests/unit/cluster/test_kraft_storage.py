@@ -19,7 +19,7 @@ def properties(file: Path) -> dict[str, str]:
 
 @pytest.fixture
 def template(tmp_path: Path) -> Path:
-    """What Kafka 3.7 and later lay down."""
+    """The formatted folder of Kafka 3.7 and later."""
     folder = tmp_path / "template"
     folder.mkdir()
     (folder / "bootstrap.checkpoint").write_bytes(b"\0records")
@@ -28,7 +28,7 @@ def template(tmp_path: Path) -> Path:
 
 
 def test_a_clone_is_a_node_of_its_own(template: Path, tmp_path: Path) -> None:
-    """Same cluster and same bootstrap records, but a node id and a directory id that no other node has."""
+    """It has the same cluster id and bootstrap records, but its own node id and directory id."""
     first, second = tmp_path / "a" / "data", tmp_path / "b" / "data"
     clone(template, first, 2)
     clone(template, second, 3)
@@ -41,7 +41,7 @@ def test_a_clone_is_a_node_of_its_own(template: Path, tmp_path: Path) -> None:
 
 
 def test_before_3_7_there_is_no_directory_id(template: Path, tmp_path: Path) -> None:
-    """A key that the version does not know must not appear."""
+    """A key that the version does not know must be absent."""
     (template / "meta.properties").write_text("version=1\ncluster.id=abc\nnode.id=1\n")
     clone(template, tmp_path / "data", 11)
     assert properties(tmp_path / "data" / "meta.properties") == {
@@ -52,7 +52,7 @@ def test_before_3_7_there_is_no_directory_id(template: Path, tmp_path: Path) -> 
 
 
 def test_every_voter_starts_as_one_that_has_voted(tmp_path: Path) -> None:
-    """The file that Kafka reads at start: no leader yet, one vote in epoch 1."""
+    """The quorum state file that Kafka reads at start has no leader and one vote in epoch 1."""
     cast_vote(tmp_path, 12, (13, 11, 12))
     state = json.loads((tmp_path / METADATA_PARTITION / "quorum-state").read_text())
     assert state["votedId"] == 12
@@ -69,8 +69,8 @@ def test_every_voter_starts_as_one_that_has_voted(tmp_path: Path) -> None:
     ],
 )
 def test_listeners_follow_the_roles(roles: tuple[str, ...], listeners: str) -> None:
-    """All nodes name the same voters and share the quorum's timings."""
-    node = KRaftNode(1, roles, "az1", "198.18.0.21", "/data", VOTERS)
+    """All nodes have the same voters and the same quorum timeouts."""
+    node = KRaftNode(node_id=1, roles=roles, az="az1", address="198.18.0.21", data_dir="/data", voters=VOTERS)
     found = kraft_properties(node, {})
     assert found["listeners"] == listeners
     assert found["controller.quorum.voters"] == ("1@198.18.0.21:9093,2@198.18.0.22:9093,3@198.18.0.23:9093")
@@ -79,8 +79,10 @@ def test_listeners_follow_the_roles(roles: tuple[str, ...], listeners: str) -> N
 
 
 def test_a_controller_hears_of_what_decides_elections() -> None:
-    """`unclean.leader.election.enable` must reach the controller, which elects; fetch sizes need not."""
-    node = KRaftNode(11, ("controller",), "az1", "198.18.0.41", "/data", VOTERS)
+    """The controller elects leaders, so it needs `unclean.leader.election.enable`, but no fetch sizes."""
+    node = KRaftNode(
+        node_id=11, roles=("controller",), az="az1", address="198.18.0.41", data_dir="/data", voters=VOTERS
+    )
     asked = {"unclean.leader.election.enable": "true", "replica.fetch.wait.max.ms": "20000"}
     found = kraft_properties(node, asked)
     assert found["unclean.leader.election.enable"] == "true"
@@ -88,7 +90,9 @@ def test_a_controller_hears_of_what_decides_elections() -> None:
 
 
 def test_keys_that_a_version_does_not_know_are_left_out() -> None:
-    """They would only fill the log with warnings, and look as if they took effect."""
-    node = KRaftNode(1, ("broker",), "az1", "198.18.0.21", "/data", VOTERS)
+    """They would fill the log with warnings and appear to take effect."""
+    node = KRaftNode(
+        node_id=1, roles=("broker",), az="az1", address="198.18.0.21", data_dir="/data", voters=VOTERS
+    )
     found = kraft_properties(node, {}, frozenset({"controller.socket.timeout.ms"}))
     assert "controller.socket.timeout.ms" not in found

@@ -1,4 +1,4 @@
-"""The Compose files, as whatever Compose command is installed understands them."""
+"""The Compose files, as the installed Compose command understands them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _rendered(command: list[str], mode: str, run_dir: Path) -> str:
 
 
 def _services(rendered: str) -> dict[str, str]:
-    """Text of each service by name; enough structure for what is asserted, without a YAML parser."""
+    """The text of each service by name, which needs no YAML parser."""
     body = re.split(r"^services:\n", rendered, flags=re.MULTILINE)[1]
     body = re.split(r"^\S", body, flags=re.MULTILINE)[0]
     parts = re.split(r"^  (\w+):\n", body, flags=re.MULTILINE)[1:]
@@ -89,7 +89,7 @@ def test_no_container_is_privileged_or_reaches_the_hosts_namespaces(name: str) -
         "SYS_ADMIN",
     ):
         assert word not in text
-    # v1 rejects what v2 calls obsolete, and names with a fixed container_name forbid two runs.
+    # v1 rejects keys that are obsolete in v2; a fixed container_name would prevent concurrent runs.
     assert not re.search(r"^version:", text, flags=re.MULTILINE)
     assert "container_name" not in text
 

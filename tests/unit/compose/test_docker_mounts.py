@@ -1,4 +1,4 @@
-"""Mounts that containers follow: found in the kernel's table, and taken back."""
+"""Mounts that containers share: found in the kernel's mount table, and unmounted again."""
 
 from __future__ import annotations
 

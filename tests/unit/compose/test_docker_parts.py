@@ -1,4 +1,4 @@
-"""What the Compose lab decides without an engine: owners, subnets, paths, the image's name."""
+"""The parts of the Compose lab that need no engine: owners, subnets, paths, the image's name."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_what_cannot_be_known_dead_is_left_alone(mark: str) -> None:
 
 
 class _Api:
-    """The few calls of the engine's API that sweeping makes."""
+    """The calls of the engine's API that a sweep makes."""
 
     def __init__(self) -> None:
         dead = {"acked.run": "dead", "acked.owner": f"{socket.gethostname()}:{os.getpid()}:1"}

@@ -1,4 +1,4 @@
-"""Journals become tables; what is malformed is named, and what a kill cut off is forgiven."""
+"""Journals become tables. Malformed rows are named; a last line that a kill cut short is left out."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness.clock import Anchor
 from harness.errors import BadDataError
 from harness.history.assemble import assemble
 from harness.history.journal import Journal
 from harness.history.schema import TABLES
 from harness.history.tables import read_table, validate, write_table
-
-ANCHOR = Anchor(0, 0)
 
 
 @pytest.fixture
@@ -33,29 +30,29 @@ def append(run: Path, text: str, file: str = "client1") -> None:
 
 
 def test_sent_and_done_become_sends(run: Path) -> None:
-    assert assemble(run, ANCHOR)["sends"] == 3
+    assert assemble(run)["sends"] == 3
     rows = pq.read_table(run / "history" / "sends.parquet" / "t-0.parquet").to_pylist()
     assert [(row["seq"], row["outcome"], row["offset"]) for row in rows] == [(0, "ok", 5), (1, None, None)]
     assert (run / "history" / "sends.parquet" / "t-1.parquet").exists()
 
 
-def test_every_table_is_there_with_its_schema(run: Path) -> None:
-    assemble(run, ANCHOR)
+def test_every_table_is_written_with_its_schema(run: Path) -> None:
+    assemble(run)
     assert set(validate(run)) == set(TABLES)
     for name in TABLES:
         assert read_table(run, name).schema == TABLES[name].arrow()
 
 
 def test_assembling_twice_gives_the_same(run: Path) -> None:
-    assemble(run, ANCHOR)
+    assemble(run)
     first = {name: read_table(run, name) for name in TABLES}
-    assemble(run, ANCHOR)
+    assemble(run)
     assert {name: read_table(run, name) for name in TABLES} == first
 
 
-def test_a_half_written_last_line_is_forgiven(run: Path) -> None:
+def test_a_last_line_that_was_cut_short_is_left_out(run: Path) -> None:
     append(run, '{"table":"sent","topic":"t","part')
-    assert assemble(run, ANCHOR)["sends"] == 3
+    assert assemble(run)["sends"] == 3
 
 
 @pytest.mark.parametrize(
@@ -63,7 +60,7 @@ def test_a_half_written_last_line_is_forgiven(run: Path) -> None:
     [
         ('{"table":"sent","topic":\n', "line 5 is not JSON"),
         ("nonsense\n", "line 5 is not JSON"),
-        ("[1]\n", "line 5 is not a row"),
+        ("[1]\n", "line 5 is not a JSON object"),
         ('{"table":"nothing"}\n', "line 5: there is no table 'nothing'"),
         ('{"table":"done","writer":1,"seq":"one"}\n', "line 5: seq of done"),
         ('{"table":"sent","topic":"t","partition":0,"writer":1,"sent_ns":1}\n', "line 5.* has no seq"),
@@ -72,28 +69,28 @@ def test_a_half_written_last_line_is_forgiven(run: Path) -> None:
 def test_a_malformed_line_is_named(run: Path, line: str, message: str) -> None:
     append(run, line + '{"table":"marks","ns":1,"name":"m"}\n')
     with pytest.raises(BadDataError, match=f"client1.jsonl.*{message}"):
-        assemble(run, ANCHOR)
+        assemble(run)
 
 
-def test_an_outcome_of_nothing_sent_is_refused(run: Path) -> None:
+def test_an_outcome_of_a_message_that_was_not_sent_is_rejected(run: Path) -> None:
     append(run, '{"table":"done","writer":1,"seq":99,"done_ns":1,"outcome":"ok"}\n')
     with pytest.raises(BadDataError, match="never recorded as sent"):
-        assemble(run, ANCHOR)
+        assemble(run)
 
 
-def test_a_message_sent_twice_is_refused(run: Path) -> None:
+def test_a_message_that_was_sent_twice_is_rejected(run: Path) -> None:
     append(run, '{"table":"sent","topic":"t","partition":0,"writer":1,"seq":0,"sent_ns":1}\n', "client2")
     with pytest.raises(BadDataError, match="message 0 of writer 1"):
-        assemble(run, ANCHOR)
+        assemble(run)
 
 
-def test_sightings_that_vanished(run: Path) -> None:
+def test_sightings_of_records_that_disappeared(run: Path) -> None:
     with Journal(run / "journal" / "observer.jsonl") as journal:
         for offset in (0, 1):
             journal.write("sightings", topic="t", partition=0, broker=1, offset=offset, seen_ns=3, epoch=0)
         journal.write("gone", topic="t", partition=0, broker=1, offset=1, epoch=0, seen_ns=3, gone_ns=9)
         journal.write("sightings", topic="t", partition=0, broker=1, offset=1, seen_ns=9, epoch=1)
-    assemble(run, ANCHOR)
+    assemble(run)
     rows = read_table(run, "sightings").to_pylist()
     assert [(row["offset"], row["epoch"], row["gone_ns"]) for row in rows] == [
         (0, 0, None),
@@ -102,16 +99,22 @@ def test_sightings_that_vanished(run: Path) -> None:
     ]
 
 
-def test_what_the_final_dump_wrote_is_kept(run: Path) -> None:
+def test_log_events_are_added_to_those_of_the_journals(run: Path) -> None:
+    append(run, '{"table":"log_events","ns":5,"host":"broker1","kind":"error"}\n')
+    assert assemble(run, [{"ns": 3, "host": "broker2", "kind": "fatal"}])["log_events"] == 2
+    assert [row["host"] for row in read_table(run, "log_events").to_pylist()] == ["broker2", "broker1"]
+
+
+def test_the_tables_of_the_final_dump_are_kept(run: Path) -> None:
     copies = pa.Table.from_pylist(
         [{"topic": "t", "partition": 0, "broker": 1, "offset": 0}], schema=TABLES["copies"].arrow()
     )
     write_table(run, "copies", copies)
-    assert "copies" not in assemble(run, ANCHOR)
+    assert "copies" not in assemble(run)
     assert read_table(run, "copies").num_rows == 1
 
 
-def test_other_programs_may_leave_columns_out(tmp_path: Path) -> None:
+def test_optional_columns_may_be_absent(tmp_path: Path) -> None:
     (tmp_path / "history").mkdir()
     few = pa.table({"topic": ["t"], "partition": [0], "broker": [1], "offset": [0]})
     pq.write_table(few, tmp_path / "history" / "copies.parquet")
@@ -125,7 +128,7 @@ def test_other_programs_may_leave_columns_out(tmp_path: Path) -> None:
         ({"topic": ["t"], "partition": [0], "broker": ["b"], "offset": [0]}, "column broker is string"),
     ],
 )
-def test_a_table_against_the_schema_is_named(
+def test_a_table_that_does_not_follow_the_schema_is_named(
     tmp_path: Path, columns: dict[str, object], message: str
 ) -> None:
     (tmp_path / "history").mkdir()
@@ -135,7 +138,7 @@ def test_a_table_against_the_schema_is_named(
 
 
 def test_missing_and_damaged_tables_are_named(tmp_path: Path) -> None:
-    with pytest.raises(BadDataError, match="sends.parquet is missing"):
+    with pytest.raises(BadDataError, match="sends.parquet is missing; a history needs sends and copies"):
         validate(tmp_path)
     (tmp_path / "history").mkdir()
     (tmp_path / "history" / "sends.parquet").write_bytes(b"PAR1 damaged")

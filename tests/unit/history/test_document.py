@@ -1,4 +1,4 @@
-"""The page on the history's format says what the schema says."""
+"""The page on the format of histories agrees with the schema."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def test_every_table_column_and_view_is_explained() -> None:
         section = text.split(f"\n### {name}\n")[1].split("\n### ")[0]
         for column in table.columns:
             line = next(line for line in section.splitlines() if line.startswith(f"| `{column.name}` |"))
-            assert column.says in line
+            assert column.description in line
             assert ("| yes |" in line) == column.required
     assert all(f"\n### {name}\n" in text for name in VIEWS)
 
 
-def test_nothing_is_left_to_fill_in() -> None:
+def test_no_placeholder_is_left() -> None:
     assert "@@" not in document()

@@ -1,4 +1,4 @@
-"""Hosts are meant by whole names, never by a part of one."""
+"""Hosts are selected by their complete names, never by a part of one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_three_azs_have_a_host_of_each_role() -> None:
 
 
 def test_every_address_is_from_the_benchmarking_range_and_the_hosts_own() -> None:
-    """198.18.0.0/15, no address twice, the observer's named by no host."""
+    """All are in 198.18.0.0/15 and distinct, and no host has the observer's."""
     topology = three_azs("zookeeper")
     addresses = [host.address for host in topology.hosts] + [topology.observer_address]
     assert len(set(addresses)) == len(addresses)
@@ -34,12 +34,12 @@ def test_every_address_is_from_the_benchmarking_range_and_the_hosts_own() -> Non
     ],
 )
 def test_patterns(pattern: str, names: set[str]) -> None:
-    """A name, an AZ, a role's plural, a role in an AZ, a glob."""
+    """A pattern is a name, an AZ, a role in the plural, a role in an AZ, or a glob."""
     assert {host.name for host in three_azs("zookeeper").select(pattern)} == names
 
 
 @pytest.mark.parametrize("pattern", ["broker", "roker1", "az", "az4", "clients@az9", ""])
 def test_a_part_of_a_name_means_nothing(pattern: str) -> None:
-    """A peer once chose its target by a substring of its name; here that is an error with the known names."""
+    """Another harness selected its target by a substring; here that is an error, with the known names."""
     with pytest.raises(UsageError, match="broker1"):
         three_azs("zookeeper").select(pattern)

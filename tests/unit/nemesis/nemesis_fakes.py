@@ -1,4 +1,4 @@
-"""A lab and a fault that only remember what they were told."""
+"""A topology, and a fault that only records how it was called."""
 
 from __future__ import annotations
 
@@ -16,17 +16,26 @@ TOPOLOGY = three_azs("zookeeper")
 
 
 def crowded() -> Topology:
-    """Names of which one is the beginning of another."""
+    """Host names of which one is a prefix of another."""
     hosts = tuple(
-        Host(f"broker{n}", "broker", f"az{n}", f"198.18.0.{n + 100}", n, (9092,)) for n in (1, 10, 11, 2)
+        Host(
+            name=f"broker{n}",
+            role="broker",
+            az=f"az{n}",
+            address=f"198.18.0.{n + 100}",
+            node_id=n,
+            ports=(9092,),
+        )
+        for n in (1, 10, 11, 2)
     )
     return Topology(hosts, "198.18.0.99")
 
 
 class Remembering:
-    """A fault that writes down each call; ``fails`` names methods that raise."""
+    """A fault that records each call; ``fails`` names the methods that raise."""
 
     kind = "link"
+    mechanism = "cut"
 
     def __init__(self, name: str = "test", fails: Mapping[str, AckedError] | None = None) -> None:
         self.name = name
@@ -35,8 +44,8 @@ class Remembering:
         self.undoable = True
         self.evidence: Any = {"proof": 1}
 
-    def targets(self) -> object:
-        return ["somebody"]
+    def targets(self) -> Mapping[str, object]:
+        return {"hosts": ["broker1"]}
 
     def _did(self, what: str) -> None:
         self.calls.append(what)

@@ -47,9 +47,9 @@ def test_heal_without_inject_does_nothing(rows: Rows) -> None:
 
 @pytest.mark.parametrize("where", ["inject", "verify"])
 def test_failed_injection_is_undone_and_recorded(rows: Rows, where: str) -> None:
-    fault = Remembering(fails={where: InvalidRunError("it did not bite")})
+    fault = Remembering(fails={where: InvalidRunError("it had no effect")})
     injection = Injection(1, fault, rows.journal)
-    with pytest.raises(InvalidRunError, match="did not bite"):
+    with pytest.raises(InvalidRunError, match="had no effect"):
         injection.inject()
     assert rows.moments() == ["injecting", "failed"]
     assert "heal" in fault.calls

@@ -1,6 +1,6 @@
-"""Mistakes that other harnesses made, each as a test of ours.
+"""Mistakes of other harnesses, each with a test that this one does not make it.
 
-Two more are where their subject is: a misspelt configuration key in `unit/run/test_configs.py`, an empty
+Two more are elsewhere: a misspelt configuration key in `unit/run/test_configs.py`, an empty
 history that passes in `spark/anomalies.py`.
 """
 
@@ -18,7 +18,7 @@ from nemesis.fault import Injection
 from nemesis.network import links
 from nemesis.network.links import Link
 from nemesis.network.rules import cut_rules
-from nemesis.proof.reachability import Call, Look, calls, still_alive
+from nemesis.proof.reachability import Call, ProbeResult, calls, still_alive
 
 SOURCES = sorted(Path(nemesis.__file__).parent.rglob("*.py"))
 ROOT = Path(nemesis.__file__).parents[1]
@@ -29,14 +29,14 @@ TELL_THE_DATE = {
     "harness/clock.py",
     "harness/kafka/wire/produce.py",
     "harness/run/folder.py",
-    "harness/series/series.py",
-    "harness/series/rows.py",
+    "harness/series/folder.py",
+    "harness/series/pool.py",
 }
 """Where the wall clock is meant: it says when something was, and no duration is taken from it."""
 
 
 def test_a_wait_on_a_function_object_instead_of_its_call(tmp_path: Path) -> None:
-    """The partition was never checked: a function object is always true. Here it is no evidence."""
+    """A function object is always true, so the partition was never checked. Here it is not evidence."""
     rows = Rows(tmp_path)
     fault = Remembering()
     fault.evidence = fault.verify
@@ -46,20 +46,22 @@ def test_a_wait_on_a_function_object_instead_of_its_call(tmp_path: Path) -> None
 
 
 def test_a_verification_that_looked_at_nothing() -> None:
-    """No observation is not the observation that nothing is wrong."""
-    assert still_alive(Look({}, {}), [Link("broker1", "broker2")]) == ["broker1 -> broker2 was never tried"]
+    """Having observed nothing is different from having observed that nothing is wrong."""
+    assert still_alive(ProbeResult({}, {}), [Link("broker1", "broker2")]) == [
+        "broker1 -> broker2 was never tried"
+    ]
 
 
 def test_a_block_of_one_port_that_leaves_the_zookeeper_ports_open() -> None:
-    """A partition names no port, and is looked at on every port that is called there."""
+    """A partition names no port and is verified on every port that is used between its hosts."""
     cut = links.parse(TOPOLOGY, "az1 <-> az2")
     rules = cut_rules(TOPOLOGY, "ACKED-t-1", cut)
     assert not any("port" in rule.text for found in rules.rules.values() for rule in found)
     looked_at = {call.port for call in calls(TOPOLOGY, cut) if call.caller == "zookeeper1"}
     assert {2181, 2888, 3888, 9092} <= looked_at
     open_port = Call("zookeeper1", "zookeeper2", 3888)
-    look = Look(dict.fromkeys(calls(TOPOLOGY, cut), "silent") | {open_port: "open"}, {})
-    assert still_alive(look, cut) == ["zookeeper1 -> zookeeper2:3888 still answers (open)"]
+    result = ProbeResult(dict.fromkeys(calls(TOPOLOGY, cut), "silent") | {open_port: "open"}, {})
+    assert still_alive(result, cut) == ["zookeeper1 -> zookeeper2:3888 still answers (open)"]
 
 
 @pytest.mark.parametrize("text", ["az1 <-> az4", "broker1 -> zookeepers:zookeper", "brokr1 -> broker2"])
@@ -74,7 +76,7 @@ def test_a_misspelt_setting_without_effect() -> None:
 
 
 def test_a_fault_name_misspelt_in_the_heal_switch(tmp_path: Path) -> None:
-    """There is no switch: a fault of any name is healed by itself."""
+    """There is no switch: each fault heals itself, whatever its name."""
     rows = Rows(tmp_path)
     fault = Remembering("partiton-halfs")
     Injection(1, fault, rows.journal).inject().heal()
@@ -82,7 +84,7 @@ def test_a_fault_name_misspelt_in_the_heal_switch(tmp_path: Path) -> None:
 
 
 def test_a_heal_that_removes_one_of_two_equal_rules() -> None:
-    """Equal cuts of two faults are in two chains; each heal names only its own."""
+    """Equal cuts of two faults are in two chains, and each heal removes only its own."""
     cut = [Link("broker1", "broker2")]
     first, second = (cut_rules(TOPOLOGY, f"ACKED-t-{number}", cut) for number in (1, 2))
     assert "ACKED-t-2" not in first.heal_text()
@@ -102,7 +104,7 @@ def test_a_flush_that_removes_the_rules_of_others() -> None:
 
 def test_the_start_of_a_fault_logged_before_it_acts(tmp_path: Path) -> None:
     rows = Rows(tmp_path)
-    fault = Remembering(fails={"verify": InvalidRunError("it did not bite")})
+    fault = Remembering(fails={"verify": InvalidRunError("it had no effect")})
     with pytest.raises(InvalidRunError):
         Injection(1, fault, rows.journal).inject()
     assert "injected" not in rows.moments()

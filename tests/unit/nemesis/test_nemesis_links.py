@@ -1,4 +1,4 @@
-"""Cuts as text, and the shapes of partitions."""
+"""Cuts in text form, and the shapes of partitions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_az_means_all_of_its_hosts() -> None:
 
 @pytest.mark.parametrize("text", ["broker1 -> zookeeper*:2181", "broker1 -> zookeepers:zookeeper"])
 def test_service_by_port_or_name(text: str) -> None:
-    """The node of the broker's own AZ is included."""
+    """That includes the node in the broker's own AZ."""
     assert _text(links.parse(TOPOLOGY, text)) == {f"broker1 -> zookeeper{n}:2181" for n in (1, 2, 3)}
 
 

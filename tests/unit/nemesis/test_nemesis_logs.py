@@ -1,4 +1,4 @@
-"""Replicas' files, damaged on purpose."""
+"""Faults that damage the log files of replicas."""
 
 from __future__ import annotations
 
@@ -74,19 +74,19 @@ def test_damaging_an_offset_that_is_not_there(data: Path) -> None:
     ("flushed", "left"), [(0, []), (1, [0]), (3, [0, 1, 2]), (5, [0, 1, 2, 3, 4]), (6, list(range(6)))]
 )
 def test_cut_back_to_the_last_flushed_batch(data: Path, flushed: int, left: list[int]) -> None:
-    lost = logs.cut_to_flushed(data, {("t", 0): flushed})
+    lost = logs.truncate_to_flushed(data, {("t", 0): flushed})
     assert offsets(data) == left
     assert lost == {"a-b/12": 0, "t/0": sum(len(batch(offset)) for offset in range(flushed, 6))}
 
 
 def test_segments_that_were_never_flushed_go_with_their_indexes(data: Path) -> None:
-    logs.cut_to_flushed(data, {("t", 0): 3})
+    logs.truncate_to_flushed(data, {("t", 0): 3})
     assert sorted(path.name for path in (data / "t-0").iterdir()) == ["00000000000000000000.log"]
 
 
 def test_without_a_flushed_offset_the_brokers_own_recovery_points_count(data: Path) -> None:
     (data / "recovery-point-offset-checkpoint").write_text("0\n1\nt 0 2\n")
-    logs.cut_to_flushed(data)
+    logs.truncate_to_flushed(data)
     assert offsets(data) == [0, 1]
 
 

@@ -1,11 +1,19 @@
-"""What a look at the links must show."""
+"""The expected reachability of the links under a fault."""
 
 from __future__ import annotations
 
 from nemesis_fakes import TOPOLOGY
 
 from nemesis.network.links import Link, parse
-from nemesis.proof.reachability import CLOSED_PORT, Call, Look, calls, may_hold, still_alive, wrongly_dead
+from nemesis.proof.reachability import (
+    CLOSED_PORT,
+    Call,
+    ProbeResult,
+    calls,
+    may_hold,
+    still_alive,
+    wrongly_dead,
+)
 
 CUT = (Link("broker1", "broker2", 9092),)
 CALL = Call("broker1", "broker2", 9092)
@@ -37,22 +45,24 @@ def test_ports_of_blocking_listeners_are_never_held_open() -> None:
 
 
 def test_dead_means_silent_for_new_and_for_established_connections() -> None:
-    assert still_alive(Look({CALL: "silent", BACK: "open"}, {CALL: "silent"}), CUT) == []
-    assert still_alive(Look({CALL: "open"}, {}), CUT) == ["broker1 -> broker2:9092 still answers (open)"]
-    assert "still carries data" in still_alive(Look({CALL: "silent"}, {CALL: "alive"}), CUT)[0]
+    assert still_alive(ProbeResult({CALL: "silent", BACK: "open"}, {CALL: "silent"}), CUT) == []
+    assert still_alive(ProbeResult({CALL: "open"}, {}), CUT) == [
+        "broker1 -> broker2:9092 still answers (open)"
+    ]
+    assert "still carries data" in still_alive(ProbeResult({CALL: "silent"}, {CALL: "alive"}), CUT)[0]
 
 
 def test_a_refusal_means_that_a_dropped_link_lives() -> None:
-    assert "still answers (refused)" in still_alive(Look({CALL: "refused"}, {}), CUT)[0]
+    assert "still answers (refused)" in still_alive(ProbeResult({CALL: "refused"}, {}), CUT)[0]
 
 
 def test_silence_where_a_reset_was_asked_for() -> None:
-    assert still_alive(Look({CALL: "refused"}, {CALL: "reset"}), CUT, refused=True) == []
-    assert "instead of being refused" in still_alive(Look({CALL: "silent"}, {}), CUT, refused=True)[0]
+    assert still_alive(ProbeResult({CALL: "refused"}, {CALL: "reset"}), CUT, refused=True) == []
+    assert "instead of being refused" in still_alive(ProbeResult({CALL: "silent"}, {}), CUT, refused=True)[0]
 
 
 def test_only_links_that_lived_before_must_live_after() -> None:
-    look = Look({CALL: "silent", BACK: "silent"}, {})
-    assert wrongly_dead({BACK}, look, CUT) == [BACK]
-    assert wrongly_dead(set(), look, CUT) == []
-    assert wrongly_dead({CALL}, look, CUT) == []
+    result = ProbeResult({CALL: "silent", BACK: "silent"}, {})
+    assert wrongly_dead({BACK}, result, CUT) == [BACK]
+    assert wrongly_dead(set(), result, CUT) == []
+    assert wrongly_dead({CALL}, result, CUT) == []

@@ -1,4 +1,4 @@
-"""Links to iptables-restore texts, and back from listings."""
+"""Links become input for iptables-restore, and listings of rules are read back."""
 
 from __future__ import annotations
 

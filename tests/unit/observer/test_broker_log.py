@@ -1,4 +1,4 @@
-"""Log lines of Kafka 0.10 to 4.x that matter, and those that do not."""
+"""Log lines of Kafka 0.10 to 4.x that are events, and lines that are not."""
 
 from __future__ import annotations
 

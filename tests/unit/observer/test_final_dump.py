@@ -1,4 +1,4 @@
-"""The final dump says of every replica whether it was read whole."""
+"""The final dump records for every replica whether it was read completely."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ import pytest
 
 from harness.history.identity import encode
 from harness.history.tables import read_table
-from harness.kafka.wire import MODERN, PartitionView, one_record_batch
+from harness.kafka.model import PartitionState, TopicPartition
+from harness.kafka.wire.dialect import MODERN
+from harness.kafka.wire.produce import one_record_batch
 from harness.observer.dump import final_dump
 from harness.observer.replica_log import read_broker
 from harness.observer.targets import Node
 
-TRUTH = {("t", 0): PartitionView("t", 0, 1, 0, (1,), (1, 2))}
+T0 = TopicPartition("t", 0)
+ASSIGNMENT = {T0: (1, 2)}
+STATES = {T0: PartitionState(leader=1, leader_epoch=0, isr=(1,))}
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Node:
-    """A broker that does not answer, with a log of two messages, a foreign record and a damaged one."""
+    """A broker that does not answer; its log has two messages, a foreign record and a damaged one."""
     folder = tmp_path / "data" / "t-0"
     folder.mkdir(parents=True)
     values = [encode(1, 0, "t", 0, "a"), encode(1, 1, "t", 0), b"foreign", encode(1, 2, "t", 0)]
@@ -41,8 +45,8 @@ def broker(tmp_path: Path) -> Node:
 
 
 def test_a_stopped_broker_is_read_whole_from_its_files(tmp_path: Path, broker: Node) -> None:
-    dump = final_dump(tmp_path, [broker], ["t"], truth=TRUTH, stopped=["broker1"])
-    assert not dump.incomplete
+    logs = final_dump(tmp_path, [broker], ASSIGNMENT, STATES, stopped=["broker1"])
+    assert all(log.complete for log in logs)
     copies = read_table(tmp_path, "copies").to_pylist()
     assert [(c["offset"], c["writer"], c["seq"], c["intact"]) for c in copies][:3] == [
         (0, 1, 0, True),
@@ -57,15 +61,24 @@ def test_a_stopped_broker_is_read_whole_from_its_files(tmp_path: Path, broker: N
 
 
 def test_a_broker_that_does_not_answer_is_not_complete(tmp_path: Path, broker: Node) -> None:
-    dump = final_dump(tmp_path, [broker], ["t"], truth=TRUTH)
-    (replica,) = dump.incomplete
+    logs = final_dump(tmp_path, [broker], ASSIGNMENT, STATES)
+    (replica,) = logs
+    assert not replica.complete
     assert "cannot be reached" in str(replica.error)
+    assert read_table(tmp_path, "copies").num_rows == 4
+
+
+def test_replicas_are_read_where_the_final_state_is_not_known(tmp_path: Path, broker: Node) -> None:
+    """The metadata store does not answer at the end: leader and ISR are not known, the logs are read."""
+    final_dump(tmp_path, [broker], ASSIGNMENT, {}, stopped=["broker1"])
+    (replica,) = read_table(tmp_path, "replicas").to_pylist()
+    assert (replica["leader"], replica["in_sync"], replica["complete"]) == (None, None, True)
     assert read_table(tmp_path, "copies").num_rows == 4
 
 
 def test_a_broker_without_files_gives_an_empty_replica(tmp_path: Path, broker: Node) -> None:
     elsewhere = Node("broker2", 2, broker.address)
-    final_dump(tmp_path, [elsewhere], ["t"], truth=TRUTH)
+    final_dump(tmp_path, [elsewhere], ASSIGNMENT, STATES)
     (row,) = read_table(tmp_path, "replicas").to_pylist()
     assert (row["complete"], row["leo"], row["in_sync"]) == (False, None, False)
     assert read_table(tmp_path, "copies").num_rows == 0
@@ -74,11 +87,13 @@ def test_a_broker_without_files_gives_an_empty_replica(tmp_path: Path, broker: N
 def test_a_broker_that_is_paused_costs_one_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def never(_target: object, partitions: list[tuple[str, int]], **_options: object) -> object:
+    def never(_target: object, partitions: list[TopicPartition], **_options: object) -> object:
         asked.append(partitions[0][0])
         raise TimeoutError("timed out")
 
     monkeypatch.setattr("harness.observer.replica_log.end_offsets", never)
-    logs = read_broker(Node("broker1", 1, ("127.0.0.1", 9)), [("a", 0), ("b", 0)], MODERN)
+    logs = read_broker(
+        Node("broker1", 1, ("127.0.0.1", 9)), [TopicPartition("a", 0), TopicPartition("b", 0)], MODERN
+    )
     assert asked == ["a"]
     assert [log.error for log in logs] == ["timed out", "timed out"]

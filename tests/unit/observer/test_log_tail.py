@@ -1,4 +1,4 @@
-"""A replica that is followed: what appears on it and what vanishes again is told exactly once."""
+"""Following a replica: records that appear on it or vanish again are reported exactly once."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from harness.history.identity import encode
 from harness.history.journal import Journal
 from harness.history.tables import read_table
-from harness.kafka.batches import Parsed, parse
-from harness.kafka.wire import one_record_batch
+from harness.kafka.batches import parse
+from harness.kafka.model import TopicPartition
 from harness.kafka.wire.logs import Fetched
-from harness.observer.files import FileSource
+from harness.kafka.wire.produce import one_record_batch
 from harness.observer.replica_tail import FETCH_BYTES, ReplicaTail
-from harness.observer.tail import TailPoller
+from harness.observer.tail import FileSource, TailPoller
 
-KEY = ("t", 0)
+KEY = TopicPartition("t", 0)
 
 
 def stored(offset: int, epoch: int = 0, seq: int | None = None) -> bytes:
@@ -33,82 +33,84 @@ def stored(offset: int, epoch: int = 0, seq: int | None = None) -> bytes:
 
 
 def answer(log: list[bytes], offset: int, limit: int = 1 << 20) -> Fetched:
-    """What FETCH gives of a log of one-message batches."""
+    """The answer to a FetchRequest on a log of one-message batches."""
     if offset > len(log):
-        return Fetched(Parsed([], [], 0), 1, -1, -1, 0)
+        return Fetched(error=1)
     raw = b"".join(log[offset:])[:limit]
-    return Fetched(parse(raw, offset), 0, 0, 0, len(raw), limit)
+    return Fetched(
+        parsed=parse(raw, offset), high_watermark=0, log_start=0, size_bytes=len(raw), limit_bytes=limit
+    )
 
 
 class Follower:
-    """Looks at a log until nothing is pending, and keeps what was told."""
+    """Follows a log until nothing is pending, and keeps the events that it reported."""
 
     def __init__(self, limit: int = 1 << 20) -> None:
-        self.tail = ReplicaTail("t", 0, 1)
+        self.tail = ReplicaTail(KEY, 1)
         self.limit = limit
         self.alive: dict[int, tuple[object, object]] = {}
-        self.told: list[tuple[str, object]] = []
+        self.events: list[tuple[str, object]] = []
 
-    def look(self, log: list[bytes], ns: int = 0) -> None:
+    def follow(self, log: list[bytes], ns: int = 0) -> None:
         for _ in range(100):
             limit = self.limit * self.tail.max_bytes // FETCH_BYTES
             fetched = answer(log, self.tail.start, limit)
-            fresh, gone = self.tail.take(fetched, ns)
+            fresh, gone = self.tail.update(fetched, ns)
             for row in gone:
                 offset = int(str(row["offset"]))
                 assert self.alive.pop(offset) == (row["epoch"], row["seen_ns"])
-                self.told.append(("gone", offset))
+                self.events.append(("gone", offset))
             for row in fresh:
                 offset = int(str(row["offset"]))
                 assert offset not in self.alive
                 self.alive[offset] = (row["epoch"], row["seen_ns"])
-                self.told.append(("seen", offset))
+                self.events.append(("seen", offset))
             if self.tail.probe_back == 1 and not fetched.cut_short:
                 return
         raise AssertionError("the follower never came to an end")
 
 
-def test_new_records_are_told_once() -> None:
+def test_new_records_are_reported_once() -> None:
     follower, log = Follower(), [stored(0), stored(1)]
-    follower.look(log)
-    follower.look(log)
+    follower.follow(log)
+    follower.follow(log)
     log.append(stored(2))
-    follower.look(log)
-    assert follower.told == [("seen", 0), ("seen", 1), ("seen", 2)]
+    follower.follow(log)
+    assert follower.events == [("seen", 0), ("seen", 1), ("seen", 2)]
 
 
-def test_a_truncation_is_told() -> None:
+def test_a_truncation_is_reported() -> None:
     follower, log = Follower(), [stored(n) for n in range(4)]
-    follower.look(log)
-    follower.look(log[:2])
-    assert follower.told[4:] == [("gone", 2), ("gone", 3)]
+    follower.follow(log)
+    follower.follow(log[:2])
+    assert follower.events[4:] == [("gone", 2), ("gone", 3)]
 
 
-def test_records_replaced_between_two_looks_are_told() -> None:
+def test_records_replaced_between_two_looks_are_reported() -> None:
     follower, log = Follower(), [stored(n) for n in range(5)]
-    follower.look(log)
-    follower.look(log[:2] + [stored(2, epoch=1, seq=70), stored(3, epoch=1, seq=71)])
-    assert follower.told[5:] == [("gone", 2), ("gone", 3), ("gone", 4), ("seen", 2), ("seen", 3)]
+    follower.follow(log)
+    follower.follow(log[:2] + [stored(2, epoch=1, seq=70), stored(3, epoch=1, seq=71)])
+    assert follower.events[5:] == [("gone", 2), ("gone", 3), ("gone", 4), ("seen", 2), ("seen", 3)]
 
 
 def test_the_same_message_in_another_epoch_is_another_record() -> None:
     follower = Follower()
-    follower.look([stored(0), stored(1)])
-    follower.look([stored(0), stored(1, epoch=2)])
-    assert follower.told[2:] == [("gone", 1), ("seen", 1)]
+    follower.follow([stored(0), stored(1)])
+    follower.follow([stored(0), stored(1, epoch=2)])
+    assert follower.events[2:] == [("gone", 1), ("seen", 1)]
 
 
-def test_a_wiped_disk_is_told() -> None:
+def test_a_wiped_disk_is_reported() -> None:
     follower = Follower()
-    follower.look([stored(0), stored(1)])
-    follower.look([])
+    follower.follow([stored(0), stored(1)])
+    follower.follow([])
     assert follower.alive == {}
 
 
 def test_an_error_tells_nothing() -> None:
     follower = Follower()
-    follower.look([stored(0)])
-    assert follower.tail.take(Fetched(Parsed([], [], 0), 6, -1, -1, 0), 0) == ([], [])
+    follower.follow([stored(0)])
+    assert follower.tail.update(Fetched(error=6), 0) == ([], [])
 
 
 @settings(max_examples=150, deadline=None)
@@ -121,7 +123,7 @@ def test_after_any_history_the_follower_knows_the_log(steps: list[tuple[int, int
     for epoch, (keep, add) in enumerate(steps):
         log = log[:keep]
         log += [stored(len(log) + n, epoch=epoch, seq=1000 * epoch + n) for n in range(add)]
-        follower.look(log, ns=epoch)
+        follower.follow(log, ns=epoch)
         known = {offset: epoch for offset, (epoch, _) in follower.alive.items()}
         assert known == {r.offset: r.epoch for r in parse(b"".join(log)).records}
 
@@ -133,7 +135,7 @@ class Memory:
         self.log: list[bytes] = []
         self.reachable = True
 
-    def read(self, offsets: Mapping[tuple[str, int], int], max_bytes: int) -> dict[tuple[str, int], Fetched]:
+    def read(self, offsets: Mapping[TopicPartition, int], max_bytes: int) -> dict[TopicPartition, Fetched]:
         if not self.reachable:
             raise ConnectionRefusedError("down")
         return {key: answer(self.log, offset) for key, offset in offsets.items()}
@@ -143,20 +145,19 @@ class Memory:
 
 
 def test_a_broker_that_restarts_loses_nothing_by_being_away(tmp_path: Path) -> None:
-    from harness.clock import Anchor
     from harness.history.assemble import assemble
 
     source = Memory()
     with Journal(tmp_path / "journal" / "observer.jsonl") as journal:
         poller = TailPoller("broker1", 1, source, lambda: (KEY,), journal)
         source.log = [stored(0), stored(1)]
-        poller.look()
+        poller.poll()
         source.reachable = False
-        poller.look()
+        poller.poll()
         source.reachable = True
         source.log = [stored(0), stored(1, epoch=1, seq=9)]
-        poller.look()
-    assemble(tmp_path, Anchor(0, 0))
+        poller.poll()
+    assemble(tmp_path)
     rows = read_table(tmp_path, "sightings").to_pylist()
     assert [(row["offset"], row["seq"], row["gone_ns"] is None) for row in rows] == [
         (0, 0, True),
@@ -168,18 +169,18 @@ def test_a_broker_that_restarts_loses_nothing_by_being_away(tmp_path: Path) -> N
 def test_files_are_followed_like_the_wire(tmp_path: Path) -> None:
     folder = tmp_path / "t-0"
     folder.mkdir()
-    source, tail = FileSource(tmp_path), ReplicaTail("t", 0, 1)
+    source, tail = FileSource(tmp_path), ReplicaTail(KEY, 1)
 
     def look(*log: bytes) -> tuple[list[object], list[object]]:
         (folder / "00000000000000000000.log").write_bytes(b"".join(log))
-        told: tuple[list[object], list[object]] = ([], [])
+        offsets: tuple[list[object], list[object]] = ([], [])
         for _ in range(5):
-            fresh, gone = tail.take(source.read({KEY: tail.start}, 1)[KEY], 0)
-            told[0].extend(row["offset"] for row in fresh)
-            told[1].extend(row["offset"] for row in gone)
+            fresh, gone = tail.update(source.read({KEY: tail.start}, 1)[KEY], 0)
+            offsets[0].extend(row["offset"] for row in fresh)
+            offsets[1].extend(row["offset"] for row in gone)
             if tail.probe_back == 1:
                 break
-        return told
+        return offsets
 
     assert look(stored(0), stored(1)) == ([0, 1], [])
     assert look(stored(0), stored(1), stored(2)) == ([2], [])

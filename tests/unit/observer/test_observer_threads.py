@@ -1,4 +1,4 @@
-"""The observer's threads: silence is a view, a failure is told, and stopping is quick."""
+"""The observer's threads: silence is a view, a failure is reported, and stopping is quick."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import pytest
 
 from harness.errors import LabError
 from harness.history.journal import Journal
+from harness.kafka.model import PartitionState, TopicPartition
 from harness.observer import pollers
 from harness.observer.observer import Observer
 from harness.observer.targets import Node, Targets
-from harness.zookeeper.znodes import PartitionState, Znodes
+from harness.waiting import wait_until
+from harness.zookeeper.znodes import PartitionZnode, Znodes
 
 
 @pytest.fixture
@@ -28,10 +30,10 @@ def test_silent_nodes_are_views_too(tmp_path: Path, nobody: tuple[str, int]) -> 
     targets = Targets((Node("broker1", 1, nobody),), (Node("zookeeper1", 1, nobody),))
     with Journal(tmp_path / "j.jsonl") as journal, Observer(targets, journal) as observer:
         for source in ("broker1", "zookeeper1"):
-            observer.views.wait(
+            wait_until(
                 lambda source=source: observer.views.latest(source, "reachable") is not None,
                 within_s=5,
-                awaiting=f"a word about {source}",
+                awaiting=f"a view of {source}",
             )
         assert not observer.view("broker").reachable()
         started = time.monotonic()
@@ -56,10 +58,17 @@ def test_an_observer_that_fails_is_not_silent(
 
 
 def test_znodes_as_views() -> None:
-    state = PartitionState(leader=2, epoch=3, isr=(3, 2), controller_epoch=1, zxid=40)
-    znodes = Znodes(1, 5, 30, (1, 2, 3), 20, {("t", 0): state}, {("t", 0): (2, 3)})
+    state = PartitionState(leader=2, leader_epoch=3, isr=(3, 2), replicas=(2, 3))
+    znodes = Znodes(
+        controller=1,
+        controller_epoch=5,
+        controller_zxid=30,
+        brokers=(1, 2, 3),
+        brokers_zxid=20,
+        partitions={TopicPartition("t", 0): PartitionZnode(state, zxid=40)},
+    )
     controller, brokers, partition = pollers.znode_views("zookeeper1", znodes)
-    assert (controller.controller, controller.epoch, controller.order) == (1, 5, 30)
+    assert (controller.controller, controller.controller_epoch, controller.order) == (1, 5, 30)
     assert (brokers.brokers, brokers.order) == ((1, 2, 3), 20)
-    assert (partition.leader, partition.epoch, partition.isr, partition.order) == (2, 3, (2, 3), 40)
-    assert partition.replicas == (2, 3)
+    assert partition.state == PartitionState(leader=2, leader_epoch=3, isr=(2, 3), replicas=(2, 3))
+    assert partition.order == 40

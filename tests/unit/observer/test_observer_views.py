@@ -1,16 +1,15 @@
-"""Views: changes are recorded, questions go to one source or to the newest of a kind."""
+"""Views: changes are recorded; queries concern one source, or the latest view of a kind of source."""
 
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 
 import pytest
 
-from harness.errors import WaitTimeoutError
 from harness.history.journal import Journal
 from harness.history.schema import TABLES
+from harness.kafka.model import PartitionState, TopicPartition
 from harness.observer.views import View, Views
 
 
@@ -24,64 +23,51 @@ def rows(tmp_path: Path) -> list[dict[str, object]]:
 
 
 def leads(source: str, leader: int, epoch: int = 0, order: int = 0) -> View:
-    isr = (1, 2)
-    return View(source, "partition", "t", 0, leader=leader, epoch=epoch, isr=isr, order=order)
+    state = PartitionState(leader=leader, leader_epoch=epoch, isr=(1, 2))
+    key = TopicPartition("t", 0)
+    return View(source=source, subject="partition", topic_partition=key, state=state, order=order)
 
 
 def test_only_changes_are_recorded(journal: Journal, tmp_path: Path) -> None:
     views = Views(journal)
     for leader in (1, 1, 2, 2):
-        views.say([leads("broker1", leader)])
+        views.record([leads("broker1", leader)])
     assert [row["leader"] for row in rows(tmp_path)] == [1, 2]
     assert set(rows(tmp_path)[0]) - {"table"} <= set(TABLES["views"].arrow().names)
 
 
 def test_a_znode_rewritten_with_the_same_content_is_no_change(journal: Journal, tmp_path: Path) -> None:
     views = Views(journal)
-    views.say([leads("zookeeper1", 1, order=5)])
-    views.say([leads("zookeeper1", 1, order=6)])
+    views.record([leads("zookeeper1", 1, order=5)])
+    views.record([leads("zookeeper1", 1, order=6)])
     assert len(rows(tmp_path)) == 1
 
 
 def test_becoming_unreachable_and_back(journal: Journal, tmp_path: Path) -> None:
     views = Views(journal)
     for error in (None, "refused", None):
-        views.say([View("broker1", "reachable", error=error)])
+        views.record([View(source="broker1", subject="reachable", error=error)])
     assert [row.get("error") for row in rows(tmp_path)] == [None, "refused", None]
     assert views.of("broker1").reachable()
 
 
 def test_the_newest_znode_counts_whoever_shows_it(journal: Journal) -> None:
     views = Views(journal)
-    views.say([leads("zookeeper1", 1, epoch=0, order=10)])
-    views.say([leads("zookeeper2", 2, epoch=1, order=20)])
-    views.say([leads("zookeeper10", 1, epoch=0, order=10)])
+    views.record([leads("zookeeper1", 1, epoch=0, order=10)])
+    views.record([leads("zookeeper2", 2, epoch=1, order=20)])
+    views.record([leads("zookeeper10", 1, epoch=0, order=10)])
     assert views.of("zookeeper").leader("t") == 2
     assert views.of("zookeeper1").leader("t") == 1
 
 
 def test_among_brokers_the_highest_epoch_counts(journal: Journal) -> None:
     views = Views(journal)
-    views.say([leads("broker1", 1, epoch=4), leads("broker2", 2, epoch=5)])
+    views.record([leads("broker1", 1, epoch=4), leads("broker2", 2, epoch=5)])
     assert views.of("broker").leader("t") == 2
     assert views.of("broker").epoch("t") == 5
 
 
-def test_what_nobody_said_is_none(journal: Journal) -> None:
+def test_what_no_source_has_stated_is_none(journal: Journal) -> None:
     view = Views(journal).of("broker1")
     assert (view.leader("t"), view.isr("t"), view.controller(), view.brokers()) == (None,) * 4
     assert not view.reachable()
-
-
-def test_a_wait_ends_with_the_change(journal: Journal) -> None:
-    views = Views(journal)
-    timer = threading.Timer(0.05, lambda: views.say([leads("broker1", 2)]))
-    timer.start()
-    views.wait(lambda: views.of("broker1").leader("t") == 2, within_s=5, awaiting="broker 2 to lead")
-    timer.join()
-
-
-def test_a_wait_in_vain_says_for_what(journal: Journal) -> None:
-    views = Views(journal)
-    with pytest.raises(WaitTimeoutError, match="broker 3 to lead"):
-        views.wait(lambda: False, within_s=0.05, awaiting="broker 3 to lead")

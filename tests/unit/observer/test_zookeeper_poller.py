@@ -1,4 +1,4 @@
-"""When a ZooKeeper node is asked: at once after a watch has told of a change, else now and then."""
+"""When a ZooKeeper node is polled: at once after a watch has fired, otherwise now and then."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from pathlib import Path
 import pytest
 
 from harness.history.journal import Journal
+from harness.kafka.model import PartitionState, TopicPartition
 from harness.observer import pollers
 from harness.observer.pollers import ZooKeeperPoller
 from harness.observer.targets import Node
 from harness.observer.views import Views
-from harness.zookeeper.znodes import PartitionState, Znodes
+from harness.zookeeper.znodes import PartitionZnode, Znodes
 
 
 class Ensemble:
-    """Stands for a node and its session; counts what it is asked."""
+    """A substitute for a node and its session, which counts the requests."""
 
     def __init__(self, _address: tuple[str, int]) -> None:
-        self.connected = self.moved = self.watched = True
+        self.connected = self.stale = self.watched = True
         self.last, self.leader = 1, 1
         self.asked = self.read_whole = 0
 
@@ -28,16 +29,23 @@ class Ensemble:
 
     def read(self, _topics: object) -> Znodes:
         self.read_whole += 1
-        self.moved = False
-        state = PartitionState(self.leader, 0, (1, 2, 3), 1, self.last)
-        return Znodes(1, 1, 1, (1, 2, 3), 1, {("t", 0): state}, {("t", 0): (1, 2, 3)})
+        self.stale = False
+        state = PartitionState(self.leader, 0, (1, 2, 3), replicas=(1, 2, 3))
+        return Znodes(
+            controller=1,
+            controller_epoch=1,
+            controller_zxid=1,
+            brokers=(1, 2, 3),
+            brokers_zxid=1,
+            partitions={TopicPartition("t", 0): PartitionZnode(state, self.last)},
+        )
 
     def close(self) -> None:
-        """Nothing to close."""
+        """There is nothing to close."""
 
 
 class Clock:
-    """Stands for the monotonic clock, in seconds."""
+    """A substitute for the monotonic clock, in seconds."""
 
     now = 100.0
 
@@ -58,51 +66,51 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return stand_in
 
 
-def test_a_quiet_node_is_asked_only_now_and_then(views: Views, clock: Clock) -> None:
+def test_a_quiet_node_is_polled_only_now_and_then(views: Views, clock: Clock) -> None:
     poller, node = _poller(views)
     for _ in range(10):
-        poller.look()
+        poller.poll()
     assert (node.asked, node.read_whole) == (1, 1)
     clock.now += pollers.QUIET_S + 0.01
     for _ in range(10):
-        poller.look()
+        poller.poll()
     assert (node.asked, node.read_whole) == (2, 1)
 
 
-def test_a_change_is_read_when_a_watch_tells_of_it(views: Views, clock: Clock) -> None:
+def test_a_change_is_read_when_a_watch_fires(views: Views, clock: Clock) -> None:
     poller, node = _poller(views)
-    poller.look()
-    node.moved, node.last, node.leader = True, 2, 3
-    poller.look()
+    poller.poll()
+    node.stale, node.last, node.leader = True, 2, 3
+    poller.poll()
     assert views.of("zookeeper1").leader("t") == 3
 
 
 def test_a_session_that_lost_its_watches_gets_new_ones(views: Views, clock: Clock) -> None:
     poller, node = _poller(views)
-    poller.look()
-    node.moved = True  # the connection was lost, and nothing has changed meanwhile
-    poller.look()
-    assert (node.read_whole, node.moved) == (2, False)
+    poller.poll()
+    node.stale = True  # the connection was lost, and nothing has changed since
+    poller.poll()
+    assert (node.read_whole, node.stale) == (2, False)
 
 
-def test_an_absent_znode_is_asked_for_all_the_time(views: Views, clock: Clock) -> None:
+def test_an_absent_znode_is_polled_all_the_time(views: Views, clock: Clock) -> None:
     poller, node = _poller(views)
     node.watched = False
-    poller.look()
+    poller.poll()
     node.last, node.leader = 2, 3
-    poller.look()
+    poller.poll()
     assert views.of("zookeeper1").leader("t") == 3
     assert node.read_whole == 2
 
 
-def test_a_change_that_no_watch_tells_of_is_found_later(views: Views, clock: Clock) -> None:
+def test_a_change_without_a_watch_is_found_later(views: Views, clock: Clock) -> None:
     poller, node = _poller(views)
-    poller.look()
+    poller.poll()
     node.last, node.leader = 2, 3
-    poller.look()
+    poller.poll()
     assert views.of("zookeeper1").leader("t") == 1
     clock.now += pollers.QUIET_S + 0.01
-    poller.look()
+    poller.poll()
     assert views.of("zookeeper1").leader("t") == 3
 
 
@@ -110,9 +118,9 @@ def test_other_topics_are_read_at_once(views: Views, clock: Clock) -> None:
     topics: list[tuple[str, ...]] = [("t",)]
     poller = ZooKeeperPoller(Node("zookeeper1", 1, ("127.0.0.1", 1)), views, lambda: topics[-1])
     node = poller._node
-    poller.look()
+    poller.poll()
     topics.append(("t", "u"))
-    poller.look()
+    poller.poll()
     assert isinstance(node, Ensemble)
     assert node.read_whole == 2
 

@@ -70,24 +70,83 @@ def test_a_claim_is_shown_with_its_erratum() -> None:
 
 
 def test_unexpected_findings_come_first() -> None:
-    """What nobody declared is what the reader has to see."""
+    """The reader has to see the undeclared findings; both numbers are exact if all findings are known."""
     text = _shown(_JUDGEMENT)
-    assert text.index("UNEXPECTED") < text.index("expected   lost")
+    assert text.index("UNEXPECTED 1 duplicated: client retry of an unknown outcome") < text.index(
+        "expected   1 lost"
+    )
+    assert "message (1/4) in t/0 at offset 7" in text
+    assert "at least" not in text
+
+
+def _lost(seq: int, cause: str) -> dict[str, Any]:
+    return {**_JUDGEMENT["findings"][0], "seq": seq, "cause": cause, "acked_by": 1, "acked_s": 1.5}
+
+
+def test_findings_of_one_class_and_cause_are_one_group_with_an_example() -> None:
+    """The largest group first, with the number that `acked story` takes."""
+    found = [_lost(0, "power cut"), *(_lost(seq, "unclean election") for seq in range(1, 40))]
+    lines = _shown({**_JUDGEMENT, "findings_by_class": {"lost": 40}, "findings": found}).splitlines()
+    start = lines.index("Findings: 40 lost")
+    example = "message c (1/{}) in t/0 at offset 2, acknowledged by broker1 at 1.50 s"
+    assert [line.strip() for line in lines[start + 1 : start + 5]] == [
+        "expected   39 lost: unclean election",
+        f"for example {example.format(1)}",
+        "expected   1 lost: power cut",
+        example.format(0),
+    ]
+
+
+def test_a_sample_of_the_findings_says_so() -> None:
+    """The sizes of the groups are then lower bounds, and the rest is counted."""
+    text = _shown({**_JUDGEMENT, "findings_by_class": {"lost": 5000}, "findings": [_lost(1, "power cut")]})
+    assert "at least 1 lost: power cut" in text
+    assert "findings.parquet" in text
+
+
+def test_many_causes_are_cut_short() -> None:
+    """A terminal shows the largest groups and counts the others."""
+    found = [_lost(seq, f"cause {seq}") for seq in range(20)]
+    text = _shown({**_JUDGEMENT, "findings_by_class": {"lost": 20}, "findings": found})
+    assert "cause 7" in text
+    assert "cause 8" not in text
+    assert "... and 12 more" in text
 
 
 def test_fates_are_counted_by_writer() -> None:
-    """One row a writer, one column a fate."""
+    """One row per writer and one column per fate."""
     row = next(line for line in _shown(_JUDGEMENT).splitlines() if line.startswith("w "))
     assert row.split() == ["w", "az1", "1", "5", "2"]
 
 
 def test_text_in_square_brackets_survives() -> None:
-    """An ISR such as [1, 2] must not be taken for markup."""
+    """An ISR such as [1, 2] must not be read as markup."""
     judgement = {**_JUDGEMENT, "claims": [{**_JUDGEMENT["claims"][0], "observed": "ISR [1, 2]"}]}
     assert "ISR [1, 2]" in _shown(judgement)
 
 
 def test_a_record_of_nobody() -> None:
-    """A foreign record has no writer."""
+    """A record that no client of the run sent has no writer."""
     said = describe({"class": "foreign", "topic": "t", "partition": 0, "offset": 9, "writer": None})
-    assert said == "foreign: record in t/0 at offset 9"
+    assert said == "record in t/0 at offset 9"
+
+
+def test_the_other_outcome_is_shown_when_it_occurred() -> None:
+    """Of two declared outcomes the report says which one it was; a precondition is called one."""
+    other = {"says": "It hangs.", "because": "a lock is held", "holds": True}
+    claim = {
+        "name": "accepts",
+        "says": "It accepts writes.",
+        "section": "000",
+        "status": "confirmed",
+        "as_declared": True,
+        "observed": "3 of 3",
+        "erratum": None,
+        "either": other,
+        "occurred": "It accepts writes.",
+        "precondition": True,
+    }
+    assert "It hangs." not in _shown({**_JUDGEMENT, "claims": [claim]})
+    shown = _shown({**_JUDGEMENT, "claims": [{**claim, "occurred": "It hangs."}]})
+    assert "instead:  It hangs. because a lock is held" in shown
+    assert "(000, precondition)" in shown

@@ -1,4 +1,4 @@
-"""An override that did not take is an error, not a detail."""
+"""A configuration override without effect is an error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.run.configs import _compare
 
 
 def test_a_misspelt_key_has_no_effect_and_is_named() -> None:
-    """A peer's misspelt key was silently ignored by the broker."""
+    """In another harness, the broker silently ignored a misspelt key."""
     with pytest.raises(InvalidRunError, match=r"unclean\.leader\.election\.enabled"):
         _compare(
             "broker1",

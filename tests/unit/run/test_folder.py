@@ -1,4 +1,4 @@
-"""Run folders: one per run, `latest` points at the newest, a manifest is never half-written."""
+"""Run folders: one per run, `latest` points to the newest, and a manifest is never half written."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def test_the_manifest_keeps_what_it_had(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
-    """The folder is named, and the flag that names another."""
+    """The error names the folder, and the option for another one."""
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="--runs"):
         RunFolder.create(tmp_path / "file", "x")
 
 
 def test_no_run_folder(tmp_path: Path) -> None:
-    """A folder without a manifest, and one with half of it."""
+    """A folder without a manifest, and one whose manifest was cut short."""
     with pytest.raises(BadDataError, match=r"run\.json"):
         RunFolder.open(tmp_path)
     (tmp_path / "run.json").write_text("{")

@@ -1,4 +1,4 @@
-"""What a scenario waited for is the history's last word when the wait ends: claims look back from marks."""
+"""When a wait of a scenario ends, the history's latest view shows what was awaited: claims look back."""
 
 from __future__ import annotations
 
@@ -7,30 +7,31 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
 
-from harness.cluster.model import PartitionState
 from harness.history.journal import Journal
+from harness.kafka.model import PartitionState, TopicPartition
 from harness.observer.views import View, Views
 from harness.run.stage import Stage
 
 
 def shows(source: str, *isr: int) -> View:
-    return View(source, "partition", "t", 0, leader=2, epoch=1, isr=isr)
+    state = PartitionState(leader=2, leader_epoch=1, isr=isr)
+    return View(source=source, subject="partition", topic_partition=TopicPartition("t", 0), state=state)
 
 
 def test_the_late_word_of_a_lagging_broker_does_not_come_last(tmp_path: Path) -> None:
-    """On KRaft a broker that catches up tells the ISR of before after another has told the new one."""
+    """In KRaft mode a lagging broker may report the old ISR after another broker has reported the new one."""
     views = Views(Journal(tmp_path / "views.jsonl"))
-    views.say([shows("broker2", 1, 2, 3)])
-    views.say([shows("broker1", 2, 3)])
+    views.record([shows("broker2", 1, 2, 3)])
+    views.record([shows("broker1", 2, 3)])
     asked = itertools.count()
 
     def partition(_topic: str, _partition: int) -> PartitionState:
-        """The lagging broker catches up while the third question is asked."""
+        """The lagging broker catches up during the third call."""
         if next(asked) == 2:
-            views.say([shows("broker1", 1, 2, 3)])
-        return PartitionState(leader=2, epoch=1, isr=(1, 2, 3))
+            views.record([shows("broker1", 1, 2, 3)])
+        return PartitionState(leader=2, leader_epoch=1, isr=(1, 2, 3))
 
-    cluster = SimpleNamespace(mode="kraft", look_s=0.01, partition=partition, check_alive=lambda: None)
+    cluster = SimpleNamespace(mode="kraft", poll_s=0.01, partition=partition, check_alive=lambda: None)
     stage = Stage(
         setup=Mock(),
         lab=Mock(),

@@ -1,4 +1,4 @@
-"""Waiting: the condition's value comes back, a time-out shows the last observation."""
+"""Waiting returns the accepted observation; a time-out shows the last one."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from harness.waiting import wait_until
 
 
 def test_the_accepted_observation_is_returned() -> None:
-    """Not merely that it came true."""
+    """The result is the observation itself, not only that it was accepted."""
     count = itertools.count()
     seen = wait_until(lambda: next(count), accept=lambda n: n > 3, within_s=5, awaiting="x", poll_s=0.001)
     assert seen == 4
 
 
 def test_the_last_observation_is_shown() -> None:
-    """The sentence names what was awaited and what was seen instead."""
-    with pytest.raises(WaitTimeoutError, match=r"for the ISR to shrink, in vain; last seen: \[1, 2, 3\]"):
+    """The error names what was awaited and what was observed instead."""
+    with pytest.raises(
+        WaitTimeoutError, match=r"waiting for the ISR to shrink; last observation: \[1, 2, 3\]"
+    ):
         wait_until(
             lambda: [1, 2, 3], accept=lambda isr: len(isr) == 2, within_s=0.05, awaiting="the ISR to shrink"
         )
@@ -39,13 +41,13 @@ def test_connection_errors_count_as_not_yet() -> None:
 
 
 def test_other_errors_do_not() -> None:
-    """A mistake in the condition must not look like a condition that never came true."""
+    """An error in the condition must not look like a condition that is never met."""
     with pytest.raises(ZeroDivisionError):
         wait_until(lambda: 1 // 0, within_s=5, awaiting="it")
 
 
 def test_a_condition_must_be_called_not_named() -> None:
-    """A peer waited on a function object, which is always true; here the observation itself is judged."""
+    """Another harness waited for a function object, which is always true; here its result is tested."""
     calls: list[int] = []
 
     def healed() -> bool:
@@ -57,7 +59,7 @@ def test_a_condition_must_be_called_not_named() -> None:
 
 
 def test_a_death_ends_the_wait_at_once() -> None:
-    """``abort`` is asked before each look."""
+    """``abort`` is called before each poll."""
 
     def died() -> None:
         raise ProcessDiedError("broker1 ended by itself")

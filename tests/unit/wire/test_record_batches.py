@@ -1,4 +1,4 @@
-"""Record batches are read in all formats; what a power cut leaves behind is taken for no record."""
+"""Record batches are read in all formats; the remains of a power cut are not read as records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client may conclude from a connection that breaks: never sent, or sent without an answer."""
+"""What a broken connection proves: the request was never sent, or it was sent and not answered."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from contextlib import contextmanager
 import pytest
 from kafka.protocol.metadata import ApiVersionsResponse
 
-from harness.kafka.wire import Address, Connection, NoAnswerError, NotSentError, api_versions, produce_once
+from harness.kafka.model import Address
+from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError
+from harness.kafka.wire.metadata import api_versions
+from harness.kafka.wire.produce import produce_once
 
 Behaviour = Callable[[socket.socket], None]
 
 
 @contextmanager
 def server(*behaviours: Behaviour) -> Iterator[Address]:
-    """Accepts one connection after the other and treats each as told."""
+    """Accepts one connection after the other and treats each as requested."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -61,28 +64,28 @@ def unused_address() -> Address:
 def test_nobody_listens() -> None:
     with pytest.raises(NotSentError, match="cannot be reached"):
         api_versions(unused_address())
-    assert produce_once(unused_address(), "t", 0, b"x").told == "unsent"
+    assert produce_once(unused_address(), "t", 0, b"x").status == "unsent"
 
 
 def test_the_answer_never_comes() -> None:
     with server(read_and_close) as address, pytest.raises(NoAnswerError):
         api_versions(address)
     with server(read_and_close) as address:
-        assert produce_once(address, "t", 0, b"x").told == "silent"
+        assert produce_once(address, "t", 0, b"x").status == "silent"
 
 
 def test_a_broker_that_does_not_answer_in_time() -> None:
     release = threading.Event()
     with server(lambda peer: void(release.wait(5))) as address:
-        told = produce_once(address, "t", 0, b"x", answer_within_s=0.1)
+        produced = produce_once(address, "t", 0, b"x", answer_within_s=0.1)
         release.set()
-    assert told.told == "silent"
-    assert "timed out" in told.detail
+    assert produced.status == "silent"
+    assert "timed out" in produced.detail
 
 
 def test_acks_0_asks_for_no_answer() -> None:
     with server(read_and_close) as address:
-        assert produce_once(address, "t", 0, b"x", acks=0).told == "unasked"
+        assert produce_once(address, "t", 0, b"x", acks=0).status == "unasked"
 
 
 def test_a_kept_connection_that_was_closed_is_replaced() -> None:

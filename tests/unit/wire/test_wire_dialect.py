@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import UnfitError, UsageError
-from harness.kafka.wire import dialect, end_offsets, fetch_own_log, offsets_for_leader_epoch
+from harness.kafka.model import TopicPartition
+from harness.kafka.wire.dialect import dialect
+from harness.kafka.wire.logs import fetch_own_log
+from harness.kafka.wire.offsets import end_offsets
 
 NOWHERE = ("127.0.0.1", 9)
 
@@ -34,13 +37,11 @@ def test_unknown_versions_are_refused(version: str) -> None:
         dialect(version)
 
 
-def test_what_a_version_lacks_is_said_before_anything_is_sent() -> None:
+def test_a_request_that_a_version_lacks_is_refused_before_anything_is_sent() -> None:
     with pytest.raises(UnfitError, match="files"):
         fetch_own_log(NOWHERE, "t", 0, dialect=dialect("0.11.0.3"))
-    with pytest.raises(UnfitError, match="leader epochs"):
-        offsets_for_leader_epoch(NOWHERE, "t", 0, 0, dialect=dialect("0.10.2.2"))
 
 
 def test_posing_as_a_follower_is_refused() -> None:
     with pytest.raises(ValueError, match="negative"):
-        end_offsets(NOWHERE, [("t", 0)], replica_id=1)
+        end_offsets(NOWHERE, [TopicPartition("t", 0)], replica_id=1)

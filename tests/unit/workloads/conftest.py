@@ -21,19 +21,27 @@ def broker() -> Iterator[FakeBroker]:
 
 
 @pytest.fixture
+def lab(tmp_path: Path) -> Iterator[LocalLab]:
+    """A local lab; fails the test if a process that it started still runs at the end."""
+    running = LocalLab(tmp_path)
+    yield running
+    running.down()
+
+
+@pytest.fixture
 def journal_path(tmp_path: Path) -> Path:
     return tmp_path / "journal" / "client1.jsonl"
 
 
 @pytest.fixture
-def client(tmp_path: Path, journal_path: Path) -> Iterator[Client]:
-    with Client(LocalLab(tmp_path), "client1", journal_path) as running:  # type: ignore[arg-type]
+def client(lab: LocalLab, journal_path: Path) -> Iterator[Client]:
+    with Client(lab, "client1", journal_path) as running:  # type: ignore[arg-type]
         yield running
 
 
 @pytest.fixture
 def rows(journal_path: Path) -> Rows:
-    """Rows of one table in the client's journal, without the table's name; a torn last line is left out."""
+    """Rows of one table in the client's journal, without the table's name or a last line cut short."""
 
     def read(table: str) -> list[dict[str, Any]]:
         lines = journal_path.read_text().split("\n")[:-1]

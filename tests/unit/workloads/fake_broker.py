@@ -1,4 +1,4 @@
-"""A broker of one process that answers produce requests as a test says, on real sockets of loopback."""
+"""A broker in the test's process that answers produce requests as the test wants, on loopback sockets."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _REQUESTS = {
 
 @dataclass(frozen=True)
 class Act:
-    """What the broker does with one produce request."""
+    """What the broker does with one produce request: its error, and whether it appends, replies or closes."""
 
     error: int = 0
     append: bool = True
@@ -50,11 +50,11 @@ class Act:
 
 @dataclass
 class FakeBroker:
-    """Leads partition 0 of every topic. ``acts`` are used up one per produce request; then all is well."""
+    """Leads partition 0 of every topic. Each produce request takes one of ``acts``; then all succeed."""
 
     acts: deque[Act] = field(default_factory=deque)
     values: list[bytes] = field(default_factory=list)
-    """Appended record values, in order, of all topics."""
+    """Values of the appended records of all topics, in order."""
     batches: list[bytes] = field(default_factory=list)
     produce_versions: list[int] = field(default_factory=list)
 

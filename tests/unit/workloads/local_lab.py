@@ -1,14 +1,15 @@
-"""A stand-in for a lab: agents run as plain processes of this machine, hosts have no network of their own."""
+"""A substitute for a lab: agents run as plain processes of this machine, and hosts share its network."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from harness.errors import WaitTimeoutError
 from harness.lab.model import Host, Topology
 
 
@@ -33,22 +34,26 @@ class LocalPipe:
         self.process.kill()
 
     def wait(self, timeout_s: float) -> int:
-        return self.process.wait(timeout_s)
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise WaitTimeoutError(f"The agent did not end within {timeout_s:g} s.") from None
 
 
 @dataclass
 class LocalLab:
-    """As much of a lab as a client needs."""
+    """As much of a lab as a client needs. Remembers the processes that it started."""
 
     run_dir: Path
     kind: str = "local"
     topology: Topology = Topology(
         (
-            Host("client1", "client", "az1", "127.0.0.1", 1),
-            Host("broker1", "broker", "az1", "127.0.0.1", 1, (9092,)),
+            Host(name="client1", role="client", az="az1", address="127.0.0.1", node_id=1),
+            Host(name="broker1", role="broker", az="az1", address="127.0.0.1", node_id=1, ports=(9092,)),
         ),
         "127.0.0.1",
     )
+    processes: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def inside(self, host: str, path: Path) -> str:
         return str(path)
@@ -60,6 +65,14 @@ class LocalLab:
         return self.open_pipe(host, [*self.python(), "-m", module, *arguments])
 
     def open_pipe(self, host: str, argv: Sequence[str]) -> LocalPipe:
-        return LocalPipe(
-            subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-        )
+        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.processes.append(process)
+        return LocalPipe(process)
+
+    def down(self) -> None:
+        """Kill what still runs, and fail if anything did: each test has to end its processes itself."""
+        running = [process for process in self.processes if process.poll() is None]
+        for process in running:
+            process.kill()
+            process.wait()
+        assert running == [], f"still running after the test: {[process.args for process in running]}"

@@ -1,101 +1,110 @@
-"""The agent process itself: its start, its pipe, its probes."""
+"""The agent's process: its start, its pipe and its end."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from fake_broker import FakeBroker
 from local_lab import LocalLab
 
-from harness.errors import LabError, ProcessDiedError
+from harness.errors import LabError, ProcessDiedError, UsageError
+from workloads.client import agent_process
+from workloads.client.agent_process import AgentProcess
 from workloads.client.client import Client
-from workloads.client.link import AgentLink
+from workloads.protocol.commands import CountStream, Ping, Request
+
+pytestmark = pytest.mark.usefixtures("no_process_left")
+
+HEAVY = {"pyarrow", "pyspark", "pandas", "numpy"}
 
 
-def test_it_starts_quickly(tmp_path: Path) -> None:
-    started = time.monotonic()
-    with Client(LocalLab(tmp_path), "client1", tmp_path / "j.jsonl") as client:  # type: ignore[arg-type]
-        assert client.alive
-        assert time.monotonic() - started < 3.0, "0.1 s on an idle machine"
+def imported_by(code: str) -> set[str]:
+    """Top-level packages that a new interpreter has imported after ``code``."""
+    program = f"import sys\n{code}\nprint(*{{name.split('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
 
 
-def test_it_imports_nothing_heavy() -> None:
-    code = (
-        "import sys, workloads.agent.main\n"
-        "from workloads.agent.producers import pinned_series, raw, scripted, stream, transactions\n"
-        "from workloads.agent.consumers import assigned, group_member\n"
-        "print(sorted({m.split('.')[0] for m in sys.modules} & {'pyarrow', 'pyspark', 'pandas', 'numpy'}))"
+def test_the_agent_imports_nothing_heavy() -> None:
+    imported = imported_by(
+        "import workloads.agent.main\n"
+        "from workloads.agent.producers import raw, scripted, stream, transactional\n"
+        "from workloads.agent.consumers import assigned, group_member, pinned"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert "confluent_kafka" in imported
+    assert imported & HEAVY == set()
 
 
-def test_the_command_line_part_needs_no_client_library() -> None:
-    code = (
-        "import sys, workloads.agent.main; print('confluent_kafka' in sys.modules or 'kafka' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+def test_the_agent_answers_its_first_command_without_a_client_library() -> None:
+    assert imported_by("import workloads.agent.main") & ({"confluent_kafka", "kafka"} | HEAVY) == set()
 
 
-def test_the_end_of_its_input_ends_it(tmp_path: Path) -> None:
-    lab = LocalLab(tmp_path)
-    argv = [*lab.python(), "-m", "workloads.agent.main", "--host", "client1", "--az", "az1"]
-    pipe = lab.open_pipe("client1", [*argv, "--journal", str(tmp_path / "j.jsonl")])
+def test_the_agent_ends_with_its_input(lab: LocalLab, tmp_path: Path) -> None:
+    arguments = ["--host", "client1", "--az", "az1", "--journal", str(tmp_path / "j.jsonl")]
+    pipe = lab.open_module("client1", "workloads.agent.main", arguments)
     pipe.stdin.close()
-    assert pipe.wait(10) == 0
+    assert pipe.wait(60) == 0
+    assert pipe.stdout.read() == ""
 
 
-def test_unknown_commands_and_bad_arguments_do_not_end_it(tmp_path: Path, client: Client) -> None:
-    link = client._link
-    with pytest.raises(LabError, match="knows no command 'dance'"):
-        link.call("dance", 5.0)
-    with pytest.raises(LabError, match="knows no command '_scripted_of'"):
-        link.call("_scripted_of", 5.0)
-    with pytest.raises(LabError, match="could not do it"):
-        link.call("send", 5.0)
-    with pytest.raises(LabError, match="no stream with number 3"):
-        link.call("stream_counts", 5.0, number=3)
-    assert link.call("ping", 5.0) == "pong"
+def test_unknown_commands_and_bad_arguments_do_not_end_the_agent(lab: LocalLab, tmp_path: Path) -> None:
+    arguments = ["--host", "client1", "--az", "az1", "--journal", str(tmp_path / "j.jsonl")]
+    pipe = lab.open_module("client1", "workloads.agent.main", arguments)
+
+    def answer(line: str) -> str:
+        pipe.stdin.write(line)
+        pipe.stdin.flush()
+        return pipe.stdout.readline()
+
+    assert "no command 'dance'; the agent's commands are Ping, Quit" in answer(Request(1, "dance", {}).line())
+    assert "BeginTransaction.writer is 'x', but must be int" in answer(
+        Request(2, "BeginTransaction", {"writer": "x"}).line()
+    )
+    assert "Send is incomplete" in answer(Request(3, "Send", {"topic": "t"}).line())
+    assert answer(Request.of(4, Ping()).line()) == '{"id": 4, "result": null}\n'
+    pipe.stdin.close()
+    assert pipe.wait(60) == 0
 
 
-def test_a_start_that_fails_shows_its_last_words(tmp_path: Path) -> None:
-    lab = LocalLab(tmp_path)
+def test_a_command_on_something_that_was_not_started_fails(client: Client) -> None:
+    with pytest.raises(
+        LabError, match=r"client1 failed to CountStream: .* no stream with number 3; start it"
+    ):
+        client._agent.call(CountStream(3), 30.0)
+
+
+def test_a_start_that_fails_shows_the_end_of_its_stderr(lab: LocalLab, tmp_path: Path) -> None:
     errors = tmp_path / "j.err"
     errors.write_text("no such thing\n")
     pipe = lab.open_pipe("client1", [sys.executable, "-c", "raise SystemExit(3)"])
-    link = AgentLink(pipe, "client1", errors)  # type: ignore[arg-type]
-    pipe.wait(10)
-    with pytest.raises(ProcessDiedError, match="client1 has ended") as caught:
-        link.call("ping", 5.0)
+    agent = AgentProcess(pipe, "client1", errors)
+    pipe.wait(60)
+    with pytest.raises(ProcessDiedError, match=r"client1 has ended \(exit status 3\)") as caught:
+        agent.call(Ping(), 30.0)
     assert "no such thing" in caught.value.detail
-    link.close(1.0)
+    agent.close(1.0)
 
 
-def test_closing_twice_and_after_a_kill_is_harmless(client: Client) -> None:
+@pytest.mark.parametrize("answers", [False, True], ids=["silent", "answers"])
+def test_an_agent_that_does_not_quit_is_killed(
+    lab: LocalLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    monkeypatch.setattr(agent_process, "_EXIT_S", 0.1)
+    answer = 'print(json.dumps({"id": json.loads(input())["id"]}), flush=True)' if answers else ""
+    code = f"import json, signal\n{answer}\nwhile True: signal.pause()"
+    pipe = lab.open_pipe("client1", [sys.executable, "-c", code])
+    AgentProcess(pipe, "client1", tmp_path / "j.err").close(60.0 if answers else 0.1)
+    assert pipe.wait(60) < 0
+
+
+def test_closing_a_client_twice_or_after_a_kill_is_harmless(client: Client) -> None:
     client.kill()
     client.close()
     client.close()
 
 
-def test_probes_tell_open_from_refused(client: Client, broker: FakeBroker) -> None:
-    results = client.probe([("127.0.0.1", broker.port, 1.0), ("127.0.0.1", 1, 1.0)])
-    assert [result.result for result in results] == ["open", "refused"]
-    assert all(result.latency_s < 1.0 for result in results)
-    assert client.probe([]) == []
-
-
-def test_a_kept_connection_answers_until_it_is_gone(client: Client, broker: FakeBroker) -> None:
-    client.hold("link", "127.0.0.1", broker.port)
-    assert client.check_held("link") == "answer"
-    assert client.check_held("link") == "answer"
-    assert client.check_held("other") == "unheld"
-
-
-def test_holding_a_closed_port_is_an_error(client: Client) -> None:
-    with pytest.raises(LabError, match="refused"):
-        client.hold("link", "127.0.0.1", 1)
+def test_usage_errors_of_the_protocol_name_the_commands() -> None:
+    with pytest.raises(UsageError, match="There is no command 'dance'"):
+        Request(1, "dance", {}).command()

@@ -1,4 +1,4 @@
-"""What needs coordinators, against librdkafka's mock cluster of three brokers."""
+"""Group members and transactions, against librdkafka's mock cluster of three brokers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ import pytest
 from confluent_kafka import Producer
 
 from harness.errors import LabError
+from harness.kafka.model import TopicPartition
 from harness.waiting import wait_until
 from workloads.client.client import Client
-from workloads.protocol.spec import Reader, Writer
+from workloads.protocol.results import TransactionEnd
+from workloads.protocol.spec import ConsumerSpec, ProducerSpec
+
+pytestmark = pytest.mark.usefixtures("no_process_left")
 
 Rows = Callable[[str], list[dict[str, Any]]]
 
@@ -25,19 +29,26 @@ def bootstrap() -> Iterator[str]:
     owner.purge()
 
 
-def transactional(bootstrap: str, name: str) -> Writer:
-    return Writer(1, name, (bootstrap,), via="librdkafka", transactional_id=name, delivery_timeout_s=8.0)
+def transactional(bootstrap: str, name: str) -> ProducerSpec:
+    return ProducerSpec(
+        writer=1,
+        name=name,
+        brokers=(bootstrap,),
+        via="librdkafka",
+        transactional_id=name,
+        delivery_timeout_s=30.0,
+    )
 
 
 def test_transactions_are_recorded_with_their_messages(client: Client, bootstrap: str, rows: Rows) -> None:
-    writer = transactional(bootstrap, "first")
-    client.prepare(writer, "t")
-    assert client.begin(writer) == 0
-    assert client.send("t", "c", writer).ok
-    assert client.end(writer) == ("committed", 0)
-    assert client.begin(writer) == 1
-    assert client.send("t", "d", writer).ok
-    assert client.end(writer, commit=False) == ("aborted", 0)
+    producer = transactional(bootstrap, "first")
+    client.prepare(producer, "t", within_s=60)
+    assert client.begin_transaction(producer) == 0
+    assert client.send("t", "c", producer).ok
+    assert client.end_transaction(producer, within_s=60) == TransactionEnd("committed", 0)
+    assert client.begin_transaction(producer) == 1
+    assert client.send("t", "d", producer).ok
+    assert client.end_transaction(producer, commit=False, within_s=60) == TransactionEnd("aborted", 0)
     assert [(row["txn"], row["event"]) for row in rows("transactions")] == [
         (0, "begin"),
         (0, "committed"),
@@ -49,23 +60,31 @@ def test_transactions_are_recorded_with_their_messages(client: Client, bootstrap
     assert row["idempotent"] and row["acks"] == -1
 
 
-def test_a_send_needs_an_open_transaction(client: Client, bootstrap: str) -> None:
-    writer = transactional(bootstrap, "second")
-    client.prepare(writer, "t")
+def test_a_transactional_producer_needs_an_open_transaction(client: Client, bootstrap: str) -> None:
+    producer = transactional(bootstrap, "second")
+    client.prepare(producer, "t", within_s=60)
     with pytest.raises(LabError, match="no open transaction"):
-        client.send("t", "c", writer)
+        client.send("t", "c", producer)
 
 
-def test_a_group_member_records_what_moves_it(client: Client, bootstrap: str, rows: Rows) -> None:
-    writer = Writer(1, "writer", (bootstrap,), via="librdkafka")
-    sent = [client.send("g", label, writer) for label in "cde"]
+def test_a_group_member_records_the_group_s_events(client: Client, bootstrap: str, rows: Rows) -> None:
+    producer = ProducerSpec(writer=1, name="producer", brokers=(bootstrap,), via="librdkafka")
+    sent = [client.send("g", label, producer) for label in "cde"]
     assert all(result.ok for result in sent)
-    member = client.follow(Reader(2, "member", (bootstrap,), (("g", 0),), group="group"))
-    wait_until(lambda: member.result().count == 3, within_s=20, awaiting="three records")
-    wait_until(
-        lambda: any(row["event"] == "committed" for row in rows("groups")), within_s=10, awaiting="a commit"
+    member = client.start_consumer(
+        ConsumerSpec(
+            reader=2,
+            name="member",
+            brokers=(bootstrap,),
+            partitions=(TopicPartition("g", 0),),
+            group="group",
+        )
     )
-    member.stop()
+    wait_until(lambda: member.progress().count == 3, within_s=60, awaiting="three records")
+    wait_until(
+        lambda: any(row["event"] == "committed" for row in rows("groups")), within_s=60, awaiting="a commit"
+    )
+    member.stop(within_s=60)
     events = [
         (row["event"], row["partition"], row["offset"]) for row in rows("groups") if row["topic"] == "g"
     ]

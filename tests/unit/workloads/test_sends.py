@@ -1,4 +1,4 @@
-"""Raw and scripted sends against a broker that answers as told, through a real agent process."""
+"""Raw and scripted producers in a real agent, against a broker that answers as the test wants."""
 
 from __future__ import annotations
 
@@ -12,20 +12,26 @@ from fake_broker import NODE, Act, FakeBroker
 from harness.errors import LabError
 from harness.history.identity import decode
 from workloads.client.client import Client
-from workloads.protocol.spec import Writer
+from workloads.protocol.spec import ProducerSpec
+
+pytestmark = pytest.mark.usefixtures("no_process_left")
 
 Rows = Callable[[str], list[dict[str, Any]]]
 
 
-def raw(broker: FakeBroker, number: int = 1, **settings: Any) -> Writer:
-    return Writer(number, f"raw{number}", (broker.address,), **settings)
+def raw(broker: FakeBroker, writer: int = 1, **settings: Any) -> ProducerSpec:
+    """A raw producer with time-outs that no slow machine reaches."""
+    patient = {"request_timeout_s": 60.0, "connect_timeout_s": 60.0, **settings}
+    return ProducerSpec(writer=writer, name=f"raw{writer}", brokers=(broker.address,), **patient)
 
 
-def library(broker: FakeBroker, number: int = 1, **settings: Any) -> Writer:
-    return Writer(number, f"lib{number}", (broker.address,), via="librdkafka", **settings)
+def library(broker: FakeBroker, writer: int = 1, **settings: Any) -> ProducerSpec:
+    """A librdkafka producer with time-outs that no slow machine reaches."""
+    patient = {"via": "librdkafka", "request_timeout_s": 60.0, **settings}
+    return ProducerSpec(writer=writer, name=f"lib{writer}", brokers=(broker.address,), **patient)
 
 
-def test_a_send_is_recorded_before_it_leaves_and_when_it_is_answered(
+def test_a_message_is_recorded_when_it_is_sent_and_when_it_has_an_outcome(
     client: Client, broker: FakeBroker, rows: Rows
 ) -> None:
     results = client.send_all("t", ["c", "d"], raw(broker, acks=1))
@@ -40,7 +46,7 @@ def test_a_send_is_recorded_before_it_leaves_and_when_it_is_answered(
         assert (done["writer"], done["seq"], done["outcome"]) == (1, sent["seq"], "ok")
 
 
-def test_messages_name_themselves(client: Client, broker: FakeBroker) -> None:
+def test_messages_carry_their_identity(client: Client, broker: FakeBroker) -> None:
     client.send("t", "c", raw(broker, 5))
     identity = decode(broker.values[0])
     assert identity is not None
@@ -70,24 +76,25 @@ def test_raw_outcomes(
     client: Client, broker: FakeBroker, act: Act, acks: int, outcome: str, error: int, offset: int | None
 ) -> None:
     broker.acts.append(act)
-    result = client.send("t", "c", raw(broker, acks=acks, request_timeout_s=0.2))
+    patience = {} if act.reply else {"request_timeout_s": 0.2}
+    result = client.send("t", "c", raw(broker, acks=acks, **patience))
     assert (result.outcome, result.error, result.offset, result.attempts) == (outcome, error, offset, 1)
 
 
-def test_raw_send_to_nobody_definitely_failed(client: Client) -> None:
+def test_a_raw_send_without_a_connection_definitely_failed(client: Client) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        nobody = Writer(1, "nobody", (f"127.0.0.1:{unused.getsockname()[1]}",))
+        nobody = ProducerSpec(writer=1, name="nobody", brokers=(f"127.0.0.1:{unused.getsockname()[1]}",))
         result = client.send("t", "c", nobody)
     assert (result.outcome, result.error, result.attempts) == ("fail", -187, 0)
 
 
-def test_raw_sends_of_old_brokers_use_the_old_message_format(client: Client, broker: FakeBroker) -> None:
+def test_the_version_of_raw_requests_can_be_chosen(client: Client, broker: FakeBroker) -> None:
     client.send("t", "c", raw(broker, produce_version=3))
     assert broker.produce_versions == [3]
 
 
-def test_wait_writable_passes_over_a_leader_that_does_not_know_yet(
+def test_wait_writable_repeats_until_the_broker_knows_that_it_leads(
     client: Client, broker: FakeBroker, rows: Rows
 ) -> None:
     broker.acts.extend([Act(error=3, append=False), Act(error=6, append=False)])
@@ -97,10 +104,10 @@ def test_wait_writable_passes_over_a_leader_that_does_not_know_yet(
 
 
 def test_librdkafka_counts_attempts_and_names_the_broker(client: Client, broker: FakeBroker) -> None:
-    writer = library(broker, retries=3)
-    client.prepare(writer, "t")
+    producer = library(broker, retries=3)
+    client.prepare(producer, "t")
     broker.acts.extend([Act(error=7), Act(error=7)])
-    result = client.send("t", "c", writer)
+    result = client.send("t", "c", producer)
     assert (result.outcome, result.attempts, result.offset, result.broker) == ("ok", 3, 2, NODE)
     assert len(broker.values) == 3, "each attempt is a copy"
 
@@ -118,20 +125,20 @@ def test_librdkafka_counts_attempts_and_names_the_broker(client: Client, broker:
 def test_librdkafka_outcomes(
     client: Client, broker: FakeBroker, acts: list[Act], acks: int, outcome: str, error: int, attempts: int
 ) -> None:
-    writer = library(broker, retries=1, acks=acks)
-    client.prepare(writer, "t")
+    producer = library(broker, retries=1, acks=acks)
+    client.prepare(producer, "t")
     broker.acts.extend(acts)
-    result = client.send("t", "c", writer)
+    result = client.send("t", "c", producer)
     assert (result.outcome, result.error, result.attempts) == (outcome, error, attempts)
 
 
 def test_librdkafka_repeats_error_6_until_it_times_out(client: Client, broker: FakeBroker) -> None:
     # With acks=1 each of these answers is definite; with acks=all any of them may follow an append.
     for number, acks, outcome in ((1, 1, "fail"), (2, -1, "info")):
-        writer = library(broker, number, acks=acks, delivery_timeout_s=0.6)
-        client.prepare(writer, "t")
+        producer = library(broker, number, acks=acks, delivery_timeout_s=1.5)
+        client.prepare(producer, "t")
         broker.acts.extend([Act(error=6, append=False)] * 50)
-        result = client.send("t", "c", writer)
+        result = client.send("t", "c", producer)
         broker.acts.clear()
         assert (result.outcome, result.error) == (outcome, -192)
         assert (result.attempts or 0) > 1
@@ -141,41 +148,43 @@ def test_librdkafka_that_never_connected_definitely_failed(client: Client) -> No
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
-        writer = Writer(1, "nobody", (address,), via="librdkafka", delivery_timeout_s=0.5)
-        result = client.send("t", "c", writer)
+        producer = ProducerSpec(
+            writer=1, name="nobody", brokers=(address,), via="librdkafka", delivery_timeout_s=0.5
+        )
+        result = client.send("t", "c", producer)
     assert (result.outcome, result.error, result.attempts) == ("fail", -192, 0)
 
 
-def test_several_sends_under_way_keep_their_order(client: Client, broker: FakeBroker, rows: Rows) -> None:
-    writer = library(broker)
-    client.prepare(writer, "t")
-    futures = [client.send_later("t", label, writer) for label in "cdefgh"]
-    assert [future.result(5).label for future in futures] == list("cdefgh")
+def test_messages_in_flight_together_keep_their_order(client: Client, broker: FakeBroker, rows: Rows) -> None:
+    producer = library(broker)
+    client.prepare(producer, "t")
+    futures = [client.send_later("t", label, producer) for label in "cdefgh"]
+    assert [future.result(60).label for future in futures] == list("cdefgh")
     labels = [identity.label for value in broker.values if (identity := decode(value))]
     assert labels == list("cdefgh")
     assert [sent["seq"] for sent in rows("sent")] == list(range(6))
 
 
-def test_idempotent_writers_are_recorded_as_what_they_are(
+def test_idempotent_producers_are_recorded_with_their_effective_settings(
     client: Client, broker: FakeBroker, rows: Rows
 ) -> None:
-    writer = library(broker, idempotent=True, retries=3)
-    client.prepare(writer, "t")
-    assert client.send("t", "c", writer).ok
+    producer = library(broker, idempotent=True, retries=3)
+    client.prepare(producer, "t")
+    assert client.send("t", "c", producer).ok
     (row,) = rows("writers")
     assert (row["idempotent"], row["acks"], row["retries"]) == (True, -1, 3)
 
 
-def test_attempts_of_idempotent_writers_are_counted(client: Client, broker: FakeBroker) -> None:
-    writer = library(broker, idempotent=True, retries=3)
-    client.prepare(writer, "t")
+def test_attempts_of_idempotent_producers_are_counted(client: Client, broker: FakeBroker) -> None:
+    producer = library(broker, idempotent=True, retries=3)
+    client.prepare(producer, "t")
     broker.acts.extend([Act(error=7), Act(error=46)])
-    result = client.send("t", "c", writer)
-    # The second attempt is told that the first one stands.
+    result = client.send("t", "c", producer)
+    # The second attempt gets DUPLICATE_SEQUENCE_NUMBER: the first one was written.
     assert (result.outcome, result.attempts) == ("ok", 2)
 
 
-def test_a_writer_number_cannot_be_used_twice(client: Client, broker: FakeBroker) -> None:
+def test_a_number_cannot_stand_for_two_producers(client: Client, broker: FakeBroker) -> None:
     client.send("t", "c", raw(broker, 1))
     with pytest.raises(LabError, match="Writer 1 was used with other settings before"):
         client.send("t", "d", raw(broker, 1, acks=1))

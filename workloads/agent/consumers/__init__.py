@@ -1,1 +1,1 @@
-"""Consumers: assigned by hand, pinned to one broker, members of a group. Run in an agent."""
+"""The agent's consumers: with assigned partitions, pinned to one broker, or members of a consumer group."""

@@ -1,7 +1,7 @@
-"""The reader that assigns its partitions by hand: to their ends of now, or following until it is stopped.
+"""The consumer with assigned partitions: reads to their present end, or on until it is stopped.
 
-It is kafka-python's consumer because librdkafka's cannot live without a group, and naming one makes the
-brokers create the offsets topic: one more partition whose replication disturbs what is observed.
+It uses kafka-python because librdkafka's consumer needs a group, and naming one makes the brokers create the
+offsets topic: more partitions, whose replication disturbs what is observed.
 """
 
 from __future__ import annotations
@@ -10,101 +10,99 @@ import logging
 import threading
 import time
 
-from kafka import KafkaConsumer, TopicPartition
+import kafka
 from kafka.errors import KafkaError
 
 from harness.clock import now_ns
 from harness.history.journal import Journal
+from harness.kafka.model import TopicPartition
 from workloads.agent.consumers.progress import Progress
 from workloads.protocol.results import ReadResult
-from workloads.protocol.spec import Reader
+from workloads.protocol.spec import ConsumerSpec
 
 _POLL_RECORDS = 2000
 _LIST_OFFSETS_S = 3.0
+_CONNECT_S = 30.0
 
 
-class HandReader:
-    """One consumer without a group. ``read_to_end`` reads once; ``start``/``stop`` follow in a thread."""
+class AssignedConsumer:
+    """One consumer without a group. `read_to_end` reads once; `start` and `stop` run it in a thread."""
 
-    def __init__(self, journal: Journal, reader: Reader) -> None:
-        """Nothing is connected yet."""
+    def __init__(self, journal: Journal, spec: ConsumerSpec) -> None:
+        """Connects to nothing yet."""
         self._journal = journal
-        self._reader = reader
-        self._progress = Progress(reader)
+        self._spec = spec
+        self._progress = Progress(spec)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def read_to_end(self, within_s: float) -> ReadResult:
-        """Read from the start to the end offsets of now."""
+        """Read from the start to the present end offsets."""
         deadline = time.monotonic() + within_s
-        consumer = self._connect({"auto_offset_reset": "none"}, within_s)
+        consumer = self._connect("none", within_s)
         if consumer is None:
-            return self.result()
+            return self.progress()
         try:
-            bounded = [tp for tp in self._partitions() if self._bound(consumer, tp, deadline)]
-            consumer.assign(bounded)
-            for partition in bounded:
-                consumer.seek(partition, self._progress.places[tuple(partition)].start)
+            bounded = [part for part in self._spec.partitions if self._bound(consumer, part, deadline)]
+            consumer.assign([kafka.TopicPartition(*part) for part in bounded])
+            for part in bounded:
+                consumer.seek(kafka.TopicPartition(*part), self._progress.partitions[part].start)
             while bounded and time.monotonic() < deadline:
-                if all(self._progress.places[tuple(tp)].complete for tp in bounded):
+                if all(self._progress.partitions[part].complete for part in bounded):
                     break
                 self._poll(consumer, min(0.2, max(0.0, deadline - time.monotonic())))
         except KafkaError as error:
             self._note(error)
         finally:
             consumer.close(timeout_ms=1000)
-        return self.result()
+        return self.progress()
 
     def start(self) -> None:
-        """Follow from the start until `stop`."""
-        self._thread = threading.Thread(
-            target=self._follow, name=f"reader-{self._reader.number}", daemon=True
-        )
+        """Read on from the start, until `stop`."""
+        name = f"consumer-{self._spec.reader}"
+        self._thread = threading.Thread(target=self._read_on, name=name, daemon=True)
         self._thread.start()
 
     def stop(self, within_s: float) -> ReadResult:
-        """Stop following."""
+        """Stop reading."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(within_s)
-        return self.result()
+        return self.progress()
 
-    def result(self) -> ReadResult:
-        """How far it came, up to now."""
+    def progress(self) -> ReadResult:
+        """What it has read so far."""
         return self._progress.result()
 
-    def _partitions(self) -> list[TopicPartition]:
-        return [TopicPartition(*place) for place in self._reader.partitions]
-
-    def _connect(self, extra: dict[str, object], within_s: float) -> KafkaConsumer | None:
+    def _connect(self, offset_reset: str, within_s: float) -> kafka.KafkaConsumer | None:
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
-        limit_ms = int(within_s * 1000)
+        config = {"auto_offset_reset": offset_reset, **self._spec.kafka_python_config()}
         try:
-            return KafkaConsumer(
-                **{**extra, **self._reader.hand_settings(), "bootstrap_timeout_ms": limit_ms}
-            )
+            return kafka.KafkaConsumer(**config, bootstrap_timeout_ms=int(within_s * 1000))
         except KafkaError as error:
             self._note(error)
             return None
 
-    def _bound(self, consumer: KafkaConsumer, partition: TopicPartition, deadline: float) -> bool:
+    def _bound(self, consumer: kafka.KafkaConsumer, partition: TopicPartition, deadline: float) -> bool:
+        """Look up the partition's start and end offsets; returns whether that succeeded."""
         limit_ms = int(1000 * min(_LIST_OFFSETS_S, max(0.1, deadline - time.monotonic())))
-        progress = self._progress.places[tuple(partition)]
+        asked = kafka.TopicPartition(*partition)
+        progress = self._progress.partitions[partition]
         try:
-            start = consumer.beginning_offsets([partition], timeout_ms=limit_ms)[partition]
-            progress.end = consumer.end_offsets([partition], timeout_ms=limit_ms)[partition]
+            start = consumer.beginning_offsets([asked], timeout_ms=limit_ms)[asked]
+            progress.end = consumer.end_offsets([asked], timeout_ms=limit_ms)[asked]
         except KafkaError as error:
             self._note(error)
             return False
         progress.start = progress.position = start
         return True
 
-    def _follow(self) -> None:
-        consumer = self._connect({"auto_offset_reset": "latest"}, 30.0)
+    def _read_on(self) -> None:
+        consumer = self._connect("latest", _CONNECT_S)
         if consumer is None:
             return
         try:
-            consumer.assign(self._partitions())
+            consumer.assign([kafka.TopicPartition(*part) for part in self._spec.partitions])
             consumer.seek_to_beginning()
             while not self._stop.is_set():
                 try:
@@ -115,20 +113,26 @@ class HandReader:
         finally:
             consumer.close(timeout_ms=1000)
 
-    def _poll(self, consumer: KafkaConsumer, timeout_s: float) -> None:
+    def _poll(self, consumer: kafka.KafkaConsumer, timeout_s: float) -> None:
         batches = consumer.poll(timeout_ms=int(timeout_s * 1000), max_records=_POLL_RECORDS)
         if batches:
             self._progress.poll += 1
-            at = now_ns()
+            ns = now_ns()
             rows = [
-                self._progress.row((r.topic, r.partition), r.offset, r.leader_epoch, r.value, at)
+                self._progress.row(
+                    TopicPartition(record.topic, record.partition),
+                    offset=record.offset,
+                    epoch=record.leader_epoch,
+                    value=record.value,
+                    ns=ns,
+                )
                 for records in batches.values()
-                for r in records
+                for record in records
             ]
             self._journal.write_many("reads", rows)
-        for place, progress in self._progress.places.items():
+        for partition, progress in self._progress.partitions.items():
             if progress.end is not None and not progress.complete:
-                progress.position = consumer.position(TopicPartition(*place))
+                progress.position = consumer.position(kafka.TopicPartition(*partition))
 
     def _note(self, error: KafkaError) -> None:
         self._progress.note(int(getattr(error, "errno", -1)), f"{type(error).__name__}: {error}")

@@ -1,46 +1,48 @@
-"""A member of a consumer group, with the events that explain a rewind or a replay."""
+"""A member of a consumer group, with the group events that explain why records are read again."""
 
 from __future__ import annotations
 
 import threading
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from harness.clock import now_ns
 from harness.history.journal import Journal
+from harness.kafka.model import TopicPartition
 from workloads.agent.consumers.progress import Progress
 from workloads.protocol.results import ReadResult
-from workloads.protocol.spec import Reader
+from workloads.protocol.spec import ConsumerSpec
 
 _POLL_MESSAGES = 1000
 
 
 class GroupMember:
-    """One librdkafka consumer in a group, in a thread of its own."""
+    """One librdkafka consumer in a group, with a thread of its own."""
 
-    def __init__(self, journal: Journal, reader: Reader) -> None:
-        """Connects in the background; nothing is joined yet."""
+    def __init__(self, journal: Journal, spec: ConsumerSpec) -> None:
+        """Connect in the background, without joining the group yet."""
         self._journal = journal
-        self._reader = reader
-        self._progress = Progress(reader)
+        self._spec = spec
+        self._progress = Progress(spec)
         self._stop = threading.Event()
-        self._consumer = Consumer({**reader.group_settings(), "on_commit": self._on_commit})
-        self._thread = threading.Thread(target=self._run, name=f"reader-{reader.number}", daemon=True)
+        self._consumer = Consumer({**spec.librdkafka_config(), "on_commit": self._on_commit})
+        self._thread = threading.Thread(target=self._run, name=f"consumer-{spec.reader}", daemon=True)
 
     def start(self) -> None:
         """Join the group and read until `stop`."""
-        topics = sorted({topic for topic, _ in self._reader.partitions})
+        topics = sorted({partition.topic for partition in self._spec.partitions})
         self._consumer.subscribe(topics, on_assign=self._on_assign, on_revoke=self._on_revoke)
         self._thread.start()
 
     def stop(self, within_s: float) -> ReadResult:
-        """Commit nothing more, leave the group."""
+        """Leave the group, without another commit."""
         self._stop.set()
         self._thread.join(within_s)
-        return self.result()
+        return self.progress()
 
-    def result(self) -> ReadResult:
-        """How far it came, up to now."""
+    def progress(self) -> ReadResult:
+        """What it has read so far."""
         return self._progress.result()
 
     def _run(self) -> None:
@@ -63,22 +65,28 @@ class GroupMember:
             if error is not None:
                 self._note(error)
                 continue
-            place = (message.topic(), message.partition())
-            rows.append(self._progress.row(place, message.offset(), message.leader_epoch(), message.value()))
+            rows.append(
+                self._progress.row(
+                    TopicPartition(message.topic(), message.partition()),
+                    offset=message.offset(),
+                    epoch=message.leader_epoch(),
+                    value=message.value(),
+                )
+            )
         if rows:
             self._journal.write_many("reads", rows)
-            if self._reader.commit:
+            if self._spec.commit:
                 self._consumer.commit(asynchronous=True)
 
     def _note(self, error: KafkaError) -> None:
         self._progress.note(error.code(), error.str())
 
-    def _event(self, event: str, parts: list[TopicPartition]) -> None:
+    def _record(self, event: str, parts: list[confluent_kafka.TopicPartition]) -> None:
         rows: list[dict[str, object]] = [
             {
                 "ns": now_ns(),
-                "group": self._reader.group,
-                "reader": self._reader.number,
+                "group": self._spec.group,
+                "reader": self._spec.reader,
                 "event": event,
                 "topic": part.topic,
                 "partition": part.partition,
@@ -88,18 +96,18 @@ class GroupMember:
         ]
         self._journal.write_many("groups", rows)
 
-    def _on_assign(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
+    def _on_assign(self, consumer: Consumer, parts: list[confluent_kafka.TopicPartition]) -> None:
         try:
             parts = consumer.committed(parts, timeout=5.0)
         except KafkaException as error:
             self._note(error.args[0])
-        self._event("assigned", parts)
+        self._record("assigned", parts)
 
-    def _on_revoke(self, _: Consumer, parts: list[TopicPartition]) -> None:
-        self._event("revoked", parts)
+    def _on_revoke(self, _: Consumer, parts: list[confluent_kafka.TopicPartition]) -> None:
+        self._record("revoked", parts)
 
-    def _on_commit(self, error: KafkaError | None, parts: list[TopicPartition]) -> None:
+    def _on_commit(self, error: KafkaError | None, parts: list[confluent_kafka.TopicPartition]) -> None:
         if error is not None:
             self._note(error)
             return
-        self._event("committed", [part for part in parts if part.error is None])
+        self._record("committed", [part for part in parts if part.error is None])

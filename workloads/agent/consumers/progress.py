@@ -1,4 +1,4 @@
-"""How far a reader came, and the history rows of what it was handed."""
+"""A consumer's progress in its partitions, and the history rows of the records it was handed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 from harness.clock import now_ns
 from harness.history.identity import decode
+from harness.kafka.model import TopicPartition
 from workloads.protocol.results import PartitionRead, ReadResult
-from workloads.protocol.spec import Reader
-
-Place = tuple[str, int]
+from workloads.protocol.spec import ConsumerSpec
 
 
 @dataclass
-class PlaceProgress:
-    """One partition; ``end`` is the offset to reach, None where a reader follows for ever."""
+class PartitionProgress:
+    """One partition; ``end`` is the offset to reach, None if the consumer reads on until it is stopped."""
 
     start: int | None = None
     end: int | None = None
@@ -23,54 +22,67 @@ class PlaceProgress:
 
     @property
     def complete(self) -> bool:
-        """The end was reached. Transaction markers are never handed over, but they move the position."""
+        """Whether the end was reached. Transaction markers move the position without being handed over."""
         return self.end is not None and self.position is not None and self.position >= self.end
 
 
 class Progress:
-    """All partitions of one reader, its errors, and the number of its polls."""
+    """All partitions of one consumer, its errors, and the number of its polls."""
 
-    def __init__(self, reader: Reader) -> None:
-        """Hand-assigned partitions are listed from the start; a group's appear as they are assigned."""
-        self.reader = reader
-        self.places: dict[Place, PlaceProgress] = {}
-        if not reader.group:
-            self.places = {place: PlaceProgress() for place in reader.partitions}
+    def __init__(self, spec: ConsumerSpec) -> None:
+        """Assigned partitions are present from the start; a group member's appear with their first record."""
+        self._spec = spec
+        self.partitions: dict[TopicPartition, PartitionProgress] = {}
+        if not spec.group:
+            self.partitions = {partition: PartitionProgress() for partition in spec.partitions}
         self.poll = 0
         self._errors: dict[tuple[int, str], None] = {}
 
     def row(
-        self, place: Place, offset: int, epoch: int | None, value: bytes | None, at_ns: int | None = None
+        self,
+        partition: TopicPartition,
+        *,
+        offset: int,
+        epoch: int | None,
+        value: bytes | None,
+        ns: int | None = None,
     ) -> dict[str, object]:
-        """Count one record, and return its row of `reads`."""
-        progress = self.places.setdefault(place, PlaceProgress())
+        """Count one record that was handed over at ``ns`` (None: now); returns its row of `reads`."""
+        progress = self.partitions.setdefault(partition, PartitionProgress())
         if progress.start is None:
             progress.start = offset
         progress.count += 1
         progress.position = offset + 1
         identity = decode(value)
         return {
-            "topic": place[0],
-            "partition": place[1],
-            "reader": self.reader.number,
-            "ns": now_ns() if at_ns is None else at_ns,
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "reader": self._spec.reader,
+            "ns": now_ns() if ns is None else ns,
             "offset": offset,
             "epoch": epoch if epoch is not None and epoch >= 0 else None,
             "writer": identity.writer if identity else None,
             "seq": identity.seq if identity else None,
             "poll": self.poll,
-            "group": self.reader.group or None,
-            "isolation": self.reader.isolation,
+            "group": self._spec.group or None,
+            "isolation": self._spec.isolation_level,
         }
 
     def note(self, code: int, text: str) -> None:
-        """Remember an error event; repeats are kept once."""
+        """Remember an error; equal ones count once."""
         self._errors[(code, text)] = None
 
     def result(self) -> ReadResult:
-        """How far it came, up to now."""
+        """The progress so far."""
         parts = tuple(
-            PartitionRead(topic, number, p.start, p.end, p.position, p.count, p.complete)
-            for (topic, number), p in sorted(dict(self.places).items())
+            PartitionRead(
+                partition=partition,
+                start=progress.start,
+                end=progress.end,
+                position=progress.position,
+                count=progress.count,
+                complete=progress.complete,
+            )
+            for partition, progress in sorted(self.partitions.copy().items())
         )
         return ReadResult(parts, sum(part.count for part in parts), tuple(self._errors))

@@ -1,1 +1,1 @@
-"""Producers: raw requests, librdkafka, the background stream, transactions. Run in an agent."""
+"""The agent's producers: raw requests, librdkafka, background streams, transactions; and their outcomes."""

@@ -1,83 +1,113 @@
-"""The raw client: one ProduceRequest per message to one named broker, no metadata, no retry.
+"""The raw producer: one ProduceRequest per message to one named broker, without metadata and without retries.
 
-Where a claim counts exact copies, every attempt must be an operation of its own with its own answer.
+Claims that count exact copies need it: every attempt is a message of its own, with an outcome of its own. A
+series of such writes shows how long a deposed leader accepts them after a heal.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import replace
 
 from harness.clock import now_ns
 from harness.history.identity import encode
 from harness.kafka.wire.dialect import MODERN
 from harness.kafka.wire.produce import Produced, produce_once
-from workloads.agent.outcomes import NO_ANSWER, NOT_CONNECTED, TIMED_OUT, classify
-from workloads.agent.recorder import Recorder
-from workloads.protocol.results import SendResult
-from workloads.protocol.spec import Writer
+from workloads.agent.producers.outcomes import NO_ANSWER, NOT_CONNECTED, TIMED_OUT, classify
+from workloads.agent.producers.recorder import Recorder, SentMessage
+from workloads.protocol.commands import StartPinnedWrites
+from workloads.protocol.results import PinnedWritesResult, SendResult
+from workloads.protocol.spec import ProducerSpec
 
 _GRACE_S = 1.0
+"""Time for the broker's answer beyond the request time-out."""
 
 
-def raw_send(
-    recorder: Recorder, writer: Writer, topic: str, partition: int, label: str, sent: tuple[int, int]
-) -> SendResult:
-    """Make the one attempt for a message that is already recorded as ``sent`` (seq, time), record its end.
+def send_recorded(recorder: Recorder, producer: ProducerSpec, message: SentMessage) -> SendResult:
+    """Send a message that is recorded as sent, once, and record its outcome.
 
-    The broker gets the writer's request time-out, its answer one second more. Never raises for what the
-    network or the broker does: the result says it.
+    Never raises for what the network or the broker does; the result tells it.
     """
-    seq, sent_ns = sent
-    address, _, port = writer.brokers[0].rpartition(":")
+    host, _, port = producer.brokers[0].rpartition(":")
+    version = producer.produce_version
     produced = produce_once(
-        (address, int(port)),
-        topic,
-        partition,
-        encode(writer.number, seq, topic, partition, label),
-        acks=writer.acks,
-        timeout_ms=int(writer.request_timeout_s * 1000),
-        dialect=replace(
-            MODERN, produce=writer.produce_version, magic=2 if writer.produce_version >= 3 else 1
-        ),
-        answer_within_s=writer.request_timeout_s + _GRACE_S,
-        connect_within_s=writer.connect_timeout_s,
+        (host, int(port)),
+        message.topic,
+        message.partition,
+        encode(message.writer, message.seq, message.topic, message.partition, message.label),
+        acks=producer.acks,
+        timeout_ms=int(producer.request_timeout_s * 1000),
+        dialect=replace(MODERN, produce=version, magic=2 if version >= 3 else 1),
+        answer_within_s=producer.request_timeout_s + _GRACE_S,
+        connect_within_s=producer.connect_timeout_s,
     )
     done_ns = now_ns()
     error = error_code(produced)
-    left = produced.told != "unsent"
+    left = produced.status != "unsent"
     attempts = 1 if left else 0
-    broker = writer.node if left else None
-    outcome = classify(error, acks=writer.acks, attempts=attempts)
-    recorder.done(
-        writer.number,
-        seq,
-        done_ns,
-        outcome,
-        error,
+    return recorder.done(
+        message,
+        done_ns=done_ns,
+        outcome=classify(error, acks=producer.acks, attempts=attempts),
+        error=error,
         offset=produced.offset,
         attempts=attempts,
-        broker=broker,
-    )
-    return SendResult(
-        writer.number,
-        seq,
-        topic,
-        partition,
-        label,
-        outcome,
-        error,
-        produced.offset,
-        attempts,
-        broker,
-        sent_ns,
-        done_ns,
+        broker=producer.broker_id if left else None,
     )
 
 
 def error_code(produced: Produced) -> int:
-    """Kafka's error code, or librdkafka's (negative) for what befell the connection."""
-    if produced.told == "unsent":
+    """Kafka's error code, or librdkafka's (negative) for an error of the connection."""
+    if produced.status == "unsent":
         return NOT_CONNECTED
-    if produced.told == "silent":
+    if produced.status == "silent":
         return TIMED_OUT if "timed out" in produced.detail else NO_ANSWER
     return produced.error or 0
+
+
+class PinnedWriter:
+    """The thread that writes one message at an interval until it is stopped or an error ends the series."""
+
+    def __init__(self, recorder: Recorder, command: StartPinnedWrites) -> None:
+        """Start at once."""
+        recorder.register(command.producer)
+        self._recorder = recorder
+        self._command = command
+        self._results: list[SendResult] = []
+        self._stop = threading.Event()
+        name = f"pinned-{command.producer.writer}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def stop(self, within_s: float) -> PinnedWritesResult:
+        """Stop after the write in progress."""
+        self._stop.set()
+        return self.wait(within_s)
+
+    def wait(self, within_s: float) -> PinnedWritesResult:
+        """The writes so far, when the series has ended or ``within_s`` has passed."""
+        self._thread.join(within_s)
+        results = list(self._results)
+        acknowledged = [result for result in results if result.ok]
+        return PinnedWritesResult(
+            sent=len(results),
+            ok=len(acknowledged),
+            last_error=results[-1].error if results else 0,
+            first_ok_ns=acknowledged[0].done_ns if acknowledged else None,
+            last_ok_ns=acknowledged[-1].done_ns if acknowledged else None,
+            offsets=tuple(result.offset for result in acknowledged if result.offset is not None),
+            running=self._thread.is_alive(),
+        )
+
+    def _run(self) -> None:
+        command = self._command
+        due = time.monotonic()
+        while not self._stop.is_set() and len(self._results) < command.max_count:
+            message = self._recorder.sent(command.producer.writer, command.topic, command.partition)
+            result = send_recorded(self._recorder, command.producer, message)
+            self._results.append(result)
+            if result.error and (command.stop_on is None or result.error in command.stop_on):
+                return
+            due = max(due + command.every_s, time.monotonic())
+            self._stop.wait(max(0.0, due - time.monotonic()))

@@ -1,4 +1,4 @@
-"""A librdkafka producer for the article's own messages: one message per batch, every attempt counted."""
+"""The librdkafka producer of a scenario's own messages: one message per batch, every attempt counted."""
 
 from __future__ import annotations
 
@@ -13,76 +13,77 @@ from confluent_kafka import KafkaException, Message, Producer
 from harness.clock import now_ns
 from harness.history.identity import encode
 from harness.waiting import wait_until
-from workloads.agent.attempts import AttemptLog, Position, Window
-from workloads.agent.outcomes import classify
-from workloads.agent.recorder import Recorder
+from workloads.agent.producers.outcomes import classify
+from workloads.agent.producers.recorder import Recorder, SentMessage
+from workloads.agent.producers.request_log import Attempts, Position, RequestLog
 from workloads.protocol.results import SendResult
-from workloads.protocol.spec import Writer
+from workloads.protocol.spec import ProducerSpec
 
 Done = Callable[[SendResult], None]
+_QUEUE_FULL = -184
+_NEVER_SENT = Attempts((), all_refused=True)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Pending:
-    seq: int
-    sent_ns: int
-    topic: str
-    partition: int
-    label: str
+    message: SentMessage
     done: Done
     before: Position
+    """End of the request log when the message was handed over."""
     alone: bool
+    """Whether no other message was in flight at the same time."""
 
 
 class ScriptedProducer:
-    """One librdkafka producer with a thread of its own that serves its callbacks."""
+    """One librdkafka producer, and a thread of its own that serves its callbacks."""
 
-    def __init__(self, recorder: Recorder, writer: Writer) -> None:
-        """Records ``writer`` first, then connects in the background."""
-        recorder.register(writer)
-        self.writer = writer
+    def __init__(self, recorder: Recorder, spec: ProducerSpec) -> None:
+        """Record the producer, then connect in the background."""
+        recorder.register(spec)
+        self._spec = spec
         self._recorder = recorder
         self._lock = threading.Lock()
         self._pending: dict[int, _Pending] = {}
-        self._idempotence = ""
-        settings = {
+        self._idempotence_state = ""
+        config = spec.librdkafka_config()
+        self._acks = int(config["acks"])
+        self._retries = int(config["retries"])
+        self._requests = RequestLog(self._acks)
+        settings: dict[str, Any] = {  # the configuration and callbacks of several types
             "batch.num.messages": 1,
-            **writer.settings(),
-            "statistics.interval.ms": 25,
+            **config,
             "debug": "msg",
+            "logger": self._requests.logger(spec.name),
+            "statistics.interval.ms": 25,
         }
-        self._acks = int(settings["acks"])
-        self._retries = int(settings["retries"])
-        self._attempts = AttemptLog(self._acks)
-        callbacks: dict[str, Any] = {"logger": self._attempts.logger(writer.name)}
-        if settings["enable.idempotence"]:
-            callbacks |= {"stats_cb": self._on_statistics, "statistics.interval.ms": 50}
-        self.producer = Producer({**settings, **callbacks})
+        if config["enable.idempotence"]:
+            settings |= {"stats_cb": self._on_statistics, "statistics.interval.ms": 50}
+        self.producer = Producer(settings)
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name=f"writer-{writer.number}", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name=f"producer-{spec.writer}", daemon=True)
         self._thread.start()
 
     def prepare(self, topic: str, within_s: float) -> None:
-        """Wait until metadata of ``topic`` is known and, if idempotent, the producer id is assigned.
+        """Wait until the metadata of ``topic`` is known and, if idempotent, the producer id is assigned.
 
         Raises WaitTimeoutError.
         """
-        name = f"writer {self.writer.number} ({self.writer.name})"
+        name = f"producer {self._spec.writer} ({self._spec.name})"
         wait_until(
-            lambda: self._knows(topic),
+            lambda: self._metadata(topic),
             within_s=within_s,
-            awaiting=f"{name} to know the leader of {topic}",
-            accept=lambda said: said == "known",
+            awaiting=f"{name} to know the leaders of {topic}",
+            accept=lambda state: state == "known",
         )
-        if self.writer.settings()["enable.idempotence"]:
+        if self._spec.librdkafka_config()["enable.idempotence"]:
             wait_until(
-                lambda: self._idempotence,
+                lambda: self._idempotence_state,
                 within_s=within_s,
                 awaiting=f"the producer id of {name}",
                 accept=lambda state: state == "Assigned",
             )
 
-    def _knows(self, topic: str) -> str:
+    def _metadata(self, topic: str) -> str:
         try:
             found = self.producer.list_topics(topic, timeout=1.0).topics[topic]
         except KafkaException as error:
@@ -91,29 +92,30 @@ class ScriptedProducer:
         return "known" if led else f"no leader: {found.error}"
 
     def send(self, topic: str, partition: int, label: str, done: Done, *, txn: int | None = None) -> None:
-        """Record and hand over one message; ``done`` is called from the producer's thread."""
-        seq, sent_ns = self._recorder.sent(self.writer.number, topic, partition, label=label, txn=txn)
+        """Record one message and hand it over. The producer's thread calls ``done`` with its outcome."""
+        message = self._recorder.sent(self._spec.writer, topic, partition, label=label, txn=txn)
         with self._lock:
             alone = not self._pending
             for other in self._pending.values():
                 other.alone = False
-            entry = _Pending(seq, sent_ns, topic, partition, label, done, self._attempts.position(), alone)
-            self._pending[seq] = entry
-        value = encode(self.writer.number, seq, topic, partition, label)
+            self._pending[message.seq] = _Pending(
+                message=message, done=done, before=self._requests.position(), alone=alone
+            )
+        value = encode(message.writer, message.seq, topic, partition, label)
         try:
             self.producer.produce(
                 topic,
                 value,
                 partition=partition,
-                on_delivery=lambda _, message: self._delivered(seq, message),
+                on_delivery=lambda _, report: self._delivered(message.seq, report),
             )
         except BufferError:
-            self._refused(seq, -184)
+            self._finish(message.seq, _QUEUE_FULL, attempts=_NEVER_SENT)
         except KafkaException as error:
-            self._refused(seq, error.args[0].code())
+            self._finish(message.seq, error.args[0].code(), attempts=_NEVER_SENT)
 
     def close(self) -> None:
-        """Give up on what is unanswered and end the thread."""
+        """Discard messages without an outcome, and end the thread."""
         self.producer.purge()
         self.producer.flush(1.0)
         self._stop.set()
@@ -123,58 +125,41 @@ class ScriptedProducer:
         while not self._stop.is_set():
             self.producer.poll(0.1)
 
-    def _refused(self, seq: int, code: int) -> None:
-        self._finish(seq, code, None, Window((), all_refused=True))
-
-    def _delivered(self, seq: int, message: Message) -> None:
-        error = message.error()
-        offset = message.offset()
+    def _delivered(self, seq: int, report: Message) -> None:
+        error = report.error()
+        offset = report.offset()
         known = offset if offset is not None and offset >= 0 else None
-        self._finish(seq, error.code() if error is not None else 0, known, None)
+        self._finish(seq, error.code() if error is not None else 0, offset=known)
 
     def _on_statistics(self, text: str) -> None:
-        self._idempotence = json.loads(text).get("eos", {}).get("idemp_state", "")
+        self._idempotence_state = json.loads(text).get("eos", {}).get("idemp_state", "")
 
-    def _finish(self, seq: int, code: int, offset: int | None, window: Window | None) -> None:
+    def _finish(
+        self, seq: int, error: int, *, offset: int | None = None, attempts: Attempts | None = None
+    ) -> None:
         done_ns = now_ns()
         with self._lock:
-            entry = self._pending.pop(seq)
-            window = self._attempts.since(entry.before) if window is None else window
-        # Requests of messages that were under way together cannot be told apart; an acknowledgement without
-        # any request means that the log speaks another language.
-        known = (entry.alone or not window.nodes) and not (code == 0 and not window.nodes)
-        attempts = len(window.nodes) if known else None
-        broker = window.nodes[-1] if known and window.nodes else None
+            pending = self._pending.pop(seq)
+            if attempts is None:
+                attempts = self._requests.since(pending.before)
+        # The log does not tell apart the requests of messages that were in flight together. And if it shows
+        # no request for an acknowledged message, its wording has changed.
+        known = (pending.alone or not attempts.brokers) and not (error == 0 and not attempts.brokers)
+        count = len(attempts.brokers) if known else None
         outcome = classify(
-            code,
+            error,
             acks=self._acks,
-            attempts=attempts,
+            attempts=count,
             retries=self._retries,
-            all_refused=known and window.all_refused,
+            all_refused=known and attempts.all_refused,
         )
-        self._recorder.done(
-            self.writer.number,
-            entry.seq,
-            done_ns,
-            outcome,
-            code,
+        result = self._recorder.done(
+            pending.message,
+            done_ns=done_ns,
+            outcome=outcome,
+            error=error,
             offset=offset,
-            attempts=attempts,
-            broker=broker,
+            attempts=count,
+            broker=attempts.brokers[-1] if known and attempts.brokers else None,
         )
-        entry.done(
-            SendResult(
-                self.writer.number,
-                entry.seq,
-                entry.topic,
-                entry.partition,
-                entry.label,
-                outcome,
-                code,
-                offset,
-                attempts,
-                broker,
-                entry.sent_ns,
-                done_ns,
-            )
-        )
+        pending.done(result)

@@ -1,4 +1,4 @@
-"""The background stream: messages at a steady rate, so that a run has volume and availability shows."""
+"""The background stream: messages at a steady rate, to give a run volume and to show when it can write."""
 
 from __future__ import annotations
 
@@ -10,126 +10,147 @@ from confluent_kafka import KafkaException, Message, Producer
 
 from harness.clock import now_ns
 from harness.history.identity import encode
-from workloads.agent.outcomes import classify
-from workloads.agent.recorder import Recorder
+from workloads.agent.producers.outcomes import classify
+from workloads.agent.producers.recorder import Recorder
 from workloads.protocol.results import StreamCounts
-from workloads.protocol.spec import Load, Writer
+from workloads.protocol.spec import ProducerSpec, StreamLoad
 
-_TICK_S = 0.01
+_MIN_POLL_S = 0.01
+_MAX_POLL_S = 0.5
+_QUEUE_FULL = -184
 
 
-class Stream:
-    """One librdkafka producer and the thread that feeds it until told to stop."""
+class Pacer:
+    """Decides how many messages are due. After a pause it catches up on at most one second's worth."""
 
-    def __init__(self, recorder: Recorder, writer: Writer, load: Load) -> None:
-        """Records ``writer`` and starts at once."""
-        recorder.register(writer)
+    def __init__(self, rate: float) -> None:
+        """``rate`` is in messages per second."""
+        self._rate = rate
+        self._due = 0
+
+    def take(self, elapsed_s: float, at_most: int) -> int:
+        """The number of messages to send now, ``elapsed_s`` after the start."""
+        owed = int(elapsed_s * self._rate) - self._due
+        forgiven = max(0, owed - max(1, int(self._rate)))
+        count = max(0, min(owed - forgiven, at_most))
+        self._due += forgiven + count
+        return count
+
+    def next_s(self, elapsed_s: float) -> float:
+        """Seconds until the next message is due; negative if it is overdue."""
+        return (self._due + 1) / self._rate - elapsed_s
+
+
+class StreamProducer:
+    """One librdkafka producer, and the thread that feeds it until it is stopped."""
+
+    def __init__(self, recorder: Recorder, spec: ProducerSpec, load: StreamLoad) -> None:
+        """Record the producer and start at once."""
+        recorder.register(spec)
         self._recorder = recorder
-        self._writer = writer
+        self._writer = spec.writer
         self._load = load
-        settings = writer.settings()
-        self._acks = int(settings["acks"])
-        self._retries = int(settings["retries"])
-        self._producer = Producer(settings)
+        config = spec.librdkafka_config()
+        self._acks = int(config["acks"])
+        self._retries = int(config["retries"])
+        self._producer = Producer(config)
         self._sent = 0
         self._outcomes = {"ok": 0, "fail": 0, "info": 0}
         self._done_rows: list[dict[str, object]] = []
         self._flush_s = 5.0
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"stream-{writer.number}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"stream-{spec.writer}", daemon=True)
         self._thread.start()
 
     def stop(self, flush_s: float) -> StreamCounts:
-        """Stop sending, wait ``flush_s`` for answers, give up on the rest (they end as `info`)."""
+        """Stop sending and wait ``flush_s`` for outcomes; messages still without one end as `info`."""
         self._flush_s = flush_s
         self._stop.set()
         self._thread.join(flush_s + 10.0)
         return self.counts()
 
     def counts(self) -> StreamCounts:
-        """How many messages were sent, and how they ended, up to now."""
-        return StreamCounts(self._sent, **self._outcomes, running=self._thread.is_alive())
+        """The messages so far, by outcome."""
+        return StreamCounts(sent=self._sent, **self._outcomes, running=self._thread.is_alive())
 
     def _run(self) -> None:
         started = time.monotonic()
-        due_before = 0
+        pacer = Pacer(self._load.rate)
         while not self._stop.is_set():
-            now = time.monotonic()
-            if now - started > self._load.max_s or self._sent >= self._load.max_count:
+            elapsed_s = time.monotonic() - started
+            if elapsed_s > self._load.max_s or self._sent >= self._load.max_count:
                 break
-            debt = int((now - started) * self._load.rate) - due_before
-            forgiven = max(0, debt - max(1, int(self._load.rate)))
-            due_before += forgiven
             room = self._load.max_in_flight - len(self._producer)
-            count = max(0, min(debt - forgiven, room, self._load.max_count - self._sent))
-            due_before += count
+            count = pacer.take(elapsed_s, min(room, self._load.max_count - self._sent))
             if count:
                 self._send(count)
-            next_s = max(_TICK_S, (due_before + 1) / self._load.rate - (time.monotonic() - started))
-            self._poll_until(time.monotonic() + min(next_s, 0.5))
+            next_s = pacer.next_s(time.monotonic() - started)
+            self._poll_until(time.monotonic() + min(max(_MIN_POLL_S, next_s), _MAX_POLL_S))
         self._producer.flush(self._flush_s)
         self._producer.purge()
         self._producer.flush(2.0)
-        self._write_done()
+        self._write_outcomes()
 
     def _send(self, count: int) -> None:
-        number, load = self._writer.number, self._load
-        first = self._recorder.take_seqs(number, count)
-        spots = [load.partitions[seq % len(load.partitions)] for seq in range(first, first + count)]
+        topic, partitions = self._load.topic, self._load.partitions
+        first = self._recorder.take_seqs(self._writer, count)
+        messages = [(seq, partitions[seq % len(partitions)]) for seq in range(first, first + count)]
         self._recorder.journal.write_many(
             "sent",
             [
                 {
-                    "topic": load.topic,
-                    "partition": spot,
-                    "writer": number,
-                    "seq": first + i,
+                    "topic": topic,
+                    "partition": partition,
+                    "writer": self._writer,
+                    "seq": seq,
                     "sent_ns": now_ns(),
                 }
-                for i, spot in enumerate(spots)
+                for seq, partition in messages
             ],
         )
         self._sent += count
-        for i, spot in enumerate(spots):
-            seq = first + i
-            value = encode(number, seq, load.topic, spot, size_bytes=load.size_bytes)
-            delivered = partial(self._delivered, seq)
+        for seq, partition in messages:
+            value = encode(self._writer, seq, topic, partition, size_bytes=self._load.size_bytes)
             try:
-                self._producer.produce(load.topic, value, partition=spot, on_delivery=delivered)
+                self._producer.produce(
+                    topic, value, partition=partition, on_delivery=partial(self._delivered, seq)
+                )
             except BufferError:
-                self._record(seq, -184, None, 0)
+                self._finish(seq, _QUEUE_FULL, attempts=0)
             except KafkaException as error:
-                self._record(seq, error.args[0].code(), None, 0)
+                self._finish(seq, error.args[0].code(), attempts=0)
 
     def _poll_until(self, deadline: float) -> None:
         while not self._stop.is_set():
             left_s = deadline - time.monotonic()
             self._producer.poll(max(0.0, left_s))
-            self._write_done()
+            self._write_outcomes()
             if left_s <= 0:
                 return
 
-    def _delivered(self, seq: int, _: object, message: Message) -> None:
-        error = message.error()
-        offset = message.offset()
+    def _delivered(self, seq: int, _: object, report: Message) -> None:
+        error = report.error()
+        offset = report.offset()
         known = offset if offset is not None and offset >= 0 else None
-        self._record(seq, error.code() if error is not None else 0, known, None)
+        self._finish(seq, error.code() if error is not None else 0, offset=known)
 
-    def _record(self, seq: int, code: int, offset: int | None, attempts: int | None) -> None:
-        outcome = classify(code, acks=self._acks, attempts=attempts, retries=self._retries)
+    def _finish(
+        self, seq: int, error: int, *, offset: int | None = None, attempts: int | None = None
+    ) -> None:
+        outcome = classify(error, acks=self._acks, attempts=attempts, retries=self._retries)
         self._outcomes[outcome] += 1
         self._done_rows.append(
             {
-                "writer": self._writer.number,
+                "writer": self._writer,
                 "seq": seq,
                 "done_ns": now_ns(),
                 "outcome": outcome,
-                "error": code,
+                "error": error,
                 "offset": offset,
             }
         )
 
-    def _write_done(self) -> None:
+    def _write_outcomes(self) -> None:
         if self._done_rows:
             rows, self._done_rows = self._done_rows, []
             self._recorder.journal.write_many("done", rows)

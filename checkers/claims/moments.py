@@ -1,0 +1,137 @@
+"""Moments that a claim's SQL names in braces, and the one function that replaces the names by times.
+
+| name | moment |
+|---|---|
+| `{mark:cut}` | when the scenario set the mark `cut` (for the last time); a claim without it is unknown |
+| `{mark?:cut}` | the same for a mark that a run need not set; null without it |
+| `{heard:broker1}` | the last observation of that source: until then the observer followed it |
+| `{heard:store}` | the last observation of anything: until then the observer followed the metadata store |
+| `{tailed:broker1}` | the last record seen to appear on, or vanish from, a replica of that broker |
+| `{log:broker1}` | until when the log of that host was followed; a host without any log event has none |
+| `{final:t}` | when the last log of topic `t` that was read to its end was read; `*`: of any topic |
+
+The history records changes only, so a statement stands until the next one, provided that somebody was still
+watching. The names other than marks say until when somebody was.
+
+Times are put in as numbers. Asked for by sub-queries they would stand inside other sub-queries. Spark runs
+those in a pool of 16 threads, and one that waits for another keeps its thread: enough of them wait for ever.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.compute as pc
+
+from checkers.tables.source import Source, read_small
+
+_NAME = re.compile(r"\{(mark\??|heard|tailed|log|final):([^{}]+)\}")
+_OLD_MARK = re.compile(r"\(SELECT max\(ns\) FROM marks WHERE name = '([^']*)'\)")
+_MISSING = {
+    "mark": "the scenario did not set the mark {!r}",
+    "heard": "the history has no observation of {!r}",
+    "tailed": "the history saw no record on {!r}",
+    "log": "the history has no log of {!r}",
+    "final": "no final log of {!r} was read to its end",
+}
+STORE = "store"
+ANY_TOPIC = "*"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moments:
+    """Times in ns by the part of a name that follows the colon."""
+
+    marks: Mapping[str, int] = field(default_factory=dict)
+    heard: Mapping[str, int] = field(default_factory=dict)
+    tailed: Mapping[str, int] = field(default_factory=dict)
+    logs: Mapping[str, int] = field(default_factory=dict)
+    final: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, kind: str, name: str) -> int | None:
+        """The time of one name; None where the history does not tell it."""
+        tables = {
+            "mark": self.marks,
+            "heard": self.heard,
+            "tailed": self.tailed,
+            "log": self.logs,
+            "final": self.final,
+        }
+        return tables[kind].get(name)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """SQL that Spark understands, and what it lacks: where anything is missing, its answer is unknown."""
+
+    sql: str
+    missing: tuple[str, ...]
+    """Sentences without a full stop."""
+
+
+def resolve(text: str, moments: Moments) -> Resolved:
+    """Replace every name in braces by its time in ns, or by a null where the history does not tell it."""
+    missing: dict[str, None] = {}
+
+    def time(match: re.Match[str]) -> str:
+        kind, name = match.groups()
+        found = moments.of(kind.removesuffix("?"), name)
+        if found is not None:
+            return f"{found}L"
+        if kind != "mark?":
+            missing[_MISSING[kind].format(name)] = None
+        return "CAST(NULL AS BIGINT)"
+
+    sql = _NAME.sub(time, _name_marks_of_old_runs(text))
+    return Resolved(sql, tuple(missing))
+
+
+def names_moments(text: str) -> bool:
+    """Whether a text names a moment in braces."""
+    return _NAME.search(text) is not None
+
+
+def marks_named(text: str) -> tuple[str, ...]:
+    """The marks that a text names, optional ones included."""
+    return tuple(name for kind, name in _NAME.findall(text) if kind.startswith("mark"))
+
+
+def _name_marks_of_old_runs(text: str) -> str:
+    """Claims stored before marks had names asked for each by a sub-query; a missing one was a null there."""
+    return _OLD_MARK.sub(r"{mark?:\1}", text)
+
+
+def read_moments(source: Source, texts: Iterable[str]) -> Moments:
+    """The moments of a history, as far as the texts name them."""
+    kinds = {
+        kind.removesuffix("?") for text in texts for kind, _ in _NAME.findall(_name_marks_of_old_runs(text))
+    }
+    marks = _newest(read_small(source, "marks"), "name", "ns") if "mark" in kinds else {}
+    if not kinds - {"mark"}:
+        return Moments(marks=marks)
+    tailed: dict[str, int] = {}
+    sightings = read_small(source, "sightings")
+    for column in ("seen_ns", "gone_ns"):
+        for broker, ns in _newest(sightings, "broker", column).items():
+            tailed[f"broker{broker}"] = max(ns, tailed.get(f"broker{broker}", ns))
+    heard = _newest(read_small(source, "views"), "source", "ns")
+    for host, ns in tailed.items():
+        heard[host] = max(ns, heard.get(host, ns))
+    logs = _newest(read_small(source, "log_events"), "host", "ns")
+    # Logs are read whole when the run is over: a host that was seen later had logged nothing else by then.
+    logs = {host: max(ns, heard.get(host, ns)) for host, ns in logs.items()}
+    if heard:
+        heard[STORE] = max(heard.values())
+    replicas = read_small(source, "replicas")
+    final = _newest(replicas.filter(replicas["complete"]), "topic", "ns")
+    if final:
+        final[ANY_TOPIC] = max(final.values())
+    return Moments(marks=marks, heard=heard, tailed=tailed, logs=logs, final=final)
+
+
+def _newest(table: Any, key: str, column: str) -> dict[Any, int]:
+    rows = table.filter(pc.is_valid(table[column])).group_by([key]).aggregate([(column, "max")])
+    return dict(zip(rows[key].to_pylist(), rows[f"{column}_max"].to_pylist(), strict=True))

@@ -1,0 +1,105 @@
+"""Life and findings of the fast plan: Parquet files in a temporary folder."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from checkers.claims.expected import mark_expected, sample_findings
+from checkers.claims.moments import Moments
+from checkers.evidence import Evidence
+from checkers.fast import plan
+from checkers.fast.tasks import Job
+from checkers.health import check_health
+from checkers.spark.views import output_frame
+from checkers.tables.output import FINDING, LIFE
+from checkers.tables.source import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, kw_only=True)
+class FastResults:
+    """See `checkers.judge.Results`."""
+
+    session: SparkSession
+    evidence: Evidence
+    folder: Path
+    """Holds `life.parquet` and `findings.parquet`, both folders."""
+    counts: pa.Table
+    life: DataFrame
+    small: bool
+
+    def mark_expected(self, expected: Sequence[Mapping[str, Any]], moments: Moments) -> Mapping[str, int]:
+        """Fill the findings' column `expected`; returns the expected findings by class."""
+        return mark_expected(self.session, self.life, self._findings, expected, moments, little=self.small)
+
+    def findings(self) -> DataFrame:
+        """All findings."""
+        return output_frame(self.session, "findings", _parts(self._findings), small=self.small)
+
+    def tallies(self) -> pa.Table:
+        """Fates and findings, counted."""
+        return self.counts
+
+    def sample(self, limit: int) -> list[dict[str, Any]]:
+        """Up to ``limit`` findings for people, unexpected ones first."""
+        return sample_findings(self._findings, limit, self.evidence.start_ns)
+
+    def keep(self, out: str) -> None:
+        """Put life and findings into the folder ``out``."""
+        for name, schema in (("life.parquet", LIFE), ("findings.parquet", FINDING)):
+            _keep(self.folder / name, Path(out) / name, schema)
+
+    @property
+    def _findings(self) -> Path:
+        return self.folder / "findings.parquet"
+
+
+@contextmanager
+def judge_fast(
+    session: SparkSession, source: Source, evidence: Evidence, *, small: bool
+) -> Iterator[FastResults]:
+    """Fates and findings by one task per topic partition; with ``small``, Spark is handed rows, not files."""
+    with tempfile.TemporaryDirectory(prefix="acked-judge-") as scratch:
+        folder = Path(scratch)
+        life, findings = folder / "life.parquet", folder / "findings.parquet"
+        life.mkdir()
+        findings.mkdir()
+        job = Job(source=source, evidence=evidence, life=str(life), findings=str(findings))
+        tallies = plan.run(session, job)
+        yield FastResults(
+            session=session,
+            evidence=evidence,
+            folder=folder,
+            counts=check_health(evidence, findings, tallies),
+            life=output_frame(session, "life", _parts(life), small=small),
+            small=small,
+        )
+
+
+def _parts(folder: Path) -> list[str]:
+    return sorted(str(path) for path in folder.glob("*.parquet"))
+
+
+def _keep(place: Path, target: Path, schema: pa.Schema) -> None:
+    if target.is_dir():
+        shutil.rmtree(target)
+    elif target.exists():
+        target.unlink()
+    parts = _parts(place)
+    if len(parts) == 1:
+        shutil.copyfile(parts[0], target)
+    elif parts:
+        shutil.copytree(place, target)
+    else:
+        pq.write_table(schema.empty_table(), target)

@@ -1,0 +1,136 @@
+"""The JSON files of a run folder, `run.json` and `claims.json`, with their shape checked.
+
+Both may be damaged or come from another version: a value of another type is refused with its place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from checkers.tables.paths import exists, inside, read_json
+from harness.errors import BadDataError
+from harness.history.schema import SCHEMA_VERSION
+
+STATUSES = ("running", "complete", "crashed", "invalid")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What `run.json` says about a run."""
+
+    status: str
+    scenario: str | None
+    problem: str | None
+
+
+class Declared(TypedDict):
+    """What `claims.json` says that a run should show."""
+
+    claims: Sequence[Mapping[str, Any]]
+    """Objects with `name`, `says`, `section` and the query `holds`; see `harness.scenario.Claim`."""
+    expected: Sequence[Mapping[str, Any]]
+    """Objects with `finding` (a class of findings) and `where` (an SQL condition)."""
+
+
+NOTHING_DECLARED: Declared = {"claims": (), "expected": ()}
+
+
+def read_manifest(folder: str) -> Manifest:
+    """`run.json` of a run folder. Raises BadDataError when it is missing or damaged."""
+    file = inside(folder, "run.json")
+    found = read_json(file)
+    version = found.get("schema_version")
+    if version is not None and (isinstance(version, bool) or version != SCHEMA_VERSION):
+        raise BadDataError(
+            f"{file} has schema_version {version!r}; this checker reads version {SCHEMA_VERSION}."
+        )
+    status = found.get("status")
+    if status not in STATUSES:
+        raise BadDataError(f"{file} has status {status!r}; it must be one of {', '.join(STATUSES)}.")
+    return Manifest(
+        status, _text(file, "run.json", found, "scenario"), _text(file, "run.json", found, "problem")
+    )
+
+
+def read_declared(folder: str) -> Declared:
+    """`claims.json` of a run folder; nothing is declared without the file.
+
+    Raises BadDataError naming the claim, or the expected finding, that is damaged.
+    """
+    file = inside(folder, "claims.json")
+    if not exists(file):
+        return NOTHING_DECLARED
+    found = read_json(file)
+    claims = tuple(
+        _claim(file, f"claim {number}", entry) for number, entry in enumerate(_list(file, found, "claims"), 1)
+    )
+    twice = [name for name, count in Counter(claim["name"] for claim in claims).items() if count > 1]
+    if twice:
+        raise BadDataError(f"{file} declares the claim {twice[0]!r} twice; each needs a name of its own.")
+    expected: list[Mapping[str, Any]] = []
+    for number, entry in enumerate(_list(file, found, "expected"), 1):
+        what = f"expected finding {number}"
+        expected.append(_object(file, what, entry))
+        for key in ("finding", "where"):
+            _needed(file, what, expected[-1], key)
+    return {"claims": claims, "expected": expected}
+
+
+def _claim(file: str, what: str, entry: object) -> Mapping[str, Any]:
+    claim = _object(file, what, entry)
+    what = f"claim {_needed(file, what, claim, 'name')!r}"
+    for key in ("says", "section", "holds"):
+        _needed(file, what, claim, key)
+    _text(file, what, claim, "given")
+    for key in ("erratum", "either"):
+        if claim.get(key) is not None:
+            other = _object(file, f"{key} of {what}", claim[key])
+            for part in ("says", "because", "holds"):
+                _needed(file, f"{key} of {what}", other, part)
+    return claim
+
+
+def _list(file: str, found: Mapping[str, Any], key: str) -> list[object]:
+    value = found.get(key, [])
+    if not isinstance(value, list):
+        raise BadDataError(f"{file}: {key} is {_kind(value)}, but must be a list.")
+    return value
+
+
+def _object(file: str, what: str, value: object) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise BadDataError(f"{file}: {what} is {_kind(value)}, but must be an object.")
+    return value
+
+
+def _needed(file: str, what: str, found: Mapping[str, Any], key: str) -> str:
+    if found.get(key) is None:
+        raise BadDataError(f"{file}: {what} has no {key!r}.")
+    text = _text(file, what, found, key)
+    assert text is not None
+    return text
+
+
+def _text(file: str, what: str, found: Mapping[str, Any], key: str) -> str | None:
+    value = found.get(key)
+    if value is not None and not isinstance(value, str):
+        raise BadDataError(f"{file}: {key!r} of {what} is {_kind(value)}, but must be a text.")
+    return value
+
+
+_KINDS: Mapping[type, str] = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+    type(None): "null",
+}
+
+
+def _kind(value: object) -> str:
+    return _KINDS[type(value)]

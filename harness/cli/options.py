@@ -1,0 +1,80 @@
+"""Arguments and options that several commands share: one name, one help text and one check for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.errors import UsageError
+
+LAB = "embedded"
+RUNS = Path("runs")
+
+
+def count(option: str, *, least: int) -> Callable[[str | int], int]:
+    """A parser of whole numbers, ``least`` or more. It raises UsageError."""
+
+    def parse(text: str | int) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            raise UsageError(f"{option} {text}: give a whole number, {least} or more.")
+        return number
+
+    return parse
+
+
+def message_rate(text: str | float) -> float:
+    """Messages per second. Raises UsageError."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise UsageError(f"--rate {text}: give a number of messages per second, 0 or more.")
+    return number
+
+
+def run_root(text: str | Path) -> Path:
+    """The folder for run folders. Raises UsageError for an empty name, which is mostly an unset variable."""
+    if not str(text).strip():
+        raise UsageError("--runs is empty; name a folder, or leave the option out for `runs`.")
+    return Path(text)
+
+
+ScenarioName = Annotated[str, typer.Argument(help="Name of a scenario, as `acked list` shows it.")]
+Lab = Annotated[str, typer.Option(help="Where the hosts run: embedded (no daemon) or compose.")]
+Runs = Annotated[
+    Path, typer.Option("--runs", parser=run_root, metavar="<path>", help="Folder for run folders.")
+]
+Rate = Annotated[
+    float | None,
+    typer.Option(
+        "--rate",
+        parser=message_rate,
+        metavar="<float>",
+        help="Background messages per second in each AZ; 0: none. Default: the scenario's own.",
+    ),
+]
+Force = Annotated[bool, typer.Option(help="Accept a Kafka version that has not been tested.")]
+Repeat = Annotated[
+    int,
+    typer.Option(
+        "--repeat", parser=count("--repeat", least=1), metavar="<int>", help="Number of runs of each."
+    ),
+]
+Parallel = Annotated[
+    int,
+    typer.Option(
+        "--parallel",
+        parser=count("--parallel", least=0),
+        metavar="<int>",
+        help="Number of clusters to run side by side; 0: three, or fewer on a small machine.",
+    ),
+]

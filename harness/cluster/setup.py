@@ -1,0 +1,31 @@
+"""What a scenario asks of the cluster before the first fault; the harness arranges and checks it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from harness.kafka.model import Topic
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """Topics, roles and configuration that must hold before the first fault, and the background load."""
+
+    topics: tuple[Topic, ...]
+    controller: str = "broker2"
+    """Host of the active controller; where controllers are dedicated hosts, the one in this broker's AZ."""
+    zookeeper_leader: str = "zookeeper2"
+    broker_config: Mapping[str, str] = field(default_factory=dict)
+    brokers: tuple[int, ...] = (1, 2, 3)
+    zookeeper_pins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Brokers that may connect only to these ZooKeeper nodes: healthy ones stay off the AZ to be cut."""
+    format_features: Mapping[str, str] = field(default_factory=dict)
+    """KRaft features that are set when the data folders are formatted, by name and level."""
+    volatile_disks: tuple[str, ...] = ()
+    """Brokers that get a disk of their own whose power can be cut (emulated where the machine cannot)."""
+    stream_rate: float = 20.0
+    """Messages per second of the background stream in each AZ; 0 for none."""
+    stream_topic: str = "stream"
+    read_back: bool = True
+    """At the end, a consumer reads every topic from start to end (rows of `reads`)."""

@@ -1,0 +1,136 @@
+"""Which cells a series runs, and in which order."""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.errors import UsageError
+from harness.kafka.versions import KRAFT, ZOOKEEPER, KafkaVersion, kafka_version, version_key
+from harness.run.catalogue import all_scenarios
+from harness.scenario import Scenario
+
+MODES = (*ZOOKEEPER, *KRAFT)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One scenario on one Kafka version (`2.7.1@2.6`: with an older protocol) in one metadata mode."""
+
+    scenario: str
+    version: str
+    mode: str
+
+    def __str__(self) -> str:
+        return f"{self.scenario} on {self.version} {self.mode}"
+
+
+def select(globs: Sequence[str]) -> list[Scenario]:
+    """Scenarios whose names match one of the globs, in the catalogue's order.
+
+    Raises UsageError for a glob that matches none.
+    """
+    known = all_scenarios()
+    wanted: set[str] = set()
+    for glob in globs:
+        found = fnmatch.filter(known, glob)
+        if not found:
+            raise UsageError(f"No scenario matches {glob!r}; `acked list` shows them all.")
+        wanted |= set(found)
+    return [scenario for name, scenario in known.items() if name in wanted]
+
+
+def parse_versions(text: str, *, force: bool = False) -> tuple[KafkaVersion, ...]:
+    """Versions from a comma-separated list, oldest first.
+
+    Raises UsageError for a version that is not known, and for an empty list.
+    """
+    names = sorted(set(_names(text, "Kafka version")), key=version_order)
+    return tuple(kafka_version(name, force=force) for name in names)
+
+
+def parse_modes(text: str) -> tuple[str, ...]:
+    """Metadata modes from a comma-separated list.
+
+    Raises UsageError for a mode that does not exist, and for an empty list.
+    """
+    modes = _names(text, "metadata mode")
+    for mode in modes:
+        if mode not in MODES:
+            raise UsageError(f"{mode!r} is not a metadata mode; use {', '.join(MODES[:-1])} or {MODES[-1]}.")
+    return modes
+
+
+def _names(text: str, what: str) -> tuple[str, ...]:
+    found = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not found:
+        raise UsageError(f"{text!r} names no {what}; name one or more, or leave the option out.")
+    return found
+
+
+def version_order(label: str) -> tuple[tuple[int, ...], str]:
+    """Sort key of version labels; a version that speaks an older protocol follows the version itself."""
+    return version_key(label), label
+
+
+def own_cells(scenarios: Sequence[Scenario], repeat: int = 1) -> list[Cell]:
+    """Each scenario on its own Kafka version in its own mode, ``repeat`` times, in rounds."""
+    return [Cell(one.name, one.kafka, one.mode) for one in scenarios] * repeat
+
+
+def plan(
+    scenarios: Iterable[Scenario],
+    versions: Sequence[KafkaVersion] = (),
+    modes: Sequence[str] = (),
+    repeat: int = 1,
+) -> list[Cell]:
+    """Every combination that can run, ``repeat`` times, in rounds.
+
+    Without ``versions`` or ``modes``, those whose difference a scenario shows. Raises UsageError where no
+    combination can run.
+    """
+    cells: list[Cell] = []
+    tried: dict[str, None] = {}
+    scenarios = list(scenarios)
+    for scenario in scenarios:
+        wanted = versions or tuple(kafka_version(name) for name in scenario.versions or (scenario.kafka,))
+        for version in wanted:
+            for mode in modes or scenario.supported_modes:
+                tried[f"{version.label} {mode}"] = None
+                if mode in version.modes and mode in scenario.supported_modes:
+                    cells.append(Cell(scenario.name, version.label, mode))
+    if not cells:
+        supported = [f"{one.name} runs in mode {' or '.join(one.supported_modes)}" for one in scenarios[:3]]
+        raise UsageError(
+            f"None of these can be run: {', '.join(tried)}; {', '.join(supported)}; `acked versions` shows "
+            f"the modes of each Kafka version."
+        )
+    return cells * repeat
+
+
+def remaining(cells: Sequence[Cell], done: Iterable[Cell]) -> list[Cell]:
+    """The cells that have not been run yet; of a cell that is planned several times, the missing ones."""
+    count = Counter(done)
+    left: list[Cell] = []
+    for cell in cells:
+        if count[cell]:
+            count[cell] -= 1
+        else:
+            left.append(cell)
+    return left
+
+
+def longest_first(cells: Iterable[Cell], seconds: Mapping[Cell, float]) -> list[Cell]:
+    """Cells in rounds, in each round the longest first, so that no long run is left to run alone.
+
+    ``seconds`` holds what is known from earlier runs; cells that it lacks come first, in the order given.
+    """
+    rounds: list[tuple[int, float, Cell]] = []
+    seen: Counter[Cell] = Counter()
+    for cell in cells:
+        rounds.append((seen[cell], -seconds.get(cell, math.inf), cell))
+        seen[cell] += 1
+    return [cell for _, _, cell in sorted(rounds, key=lambda entry: entry[:2])]

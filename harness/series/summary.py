@@ -1,0 +1,245 @@
+"""The record of one run in a series (a line of `runs.jsonl`), and what several runs add up to."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from checkers.verdict import NOT_JUDGED, VERDICTS, worst
+from harness.errors import BadDataError, UsageError
+from harness.kafka.versions import version_key
+from harness.series.plan import Cell, version_order
+
+FILE = "runs.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSummary:
+    """What one run came to. Counts are messages; ``version`` may name a protocol: `2.7.1@2.6`."""
+
+    scenario: str
+    version: str
+    mode: str
+    verdict: str
+    lost: int = 0
+    duplicated: int = 0
+    moved: int = 0
+    kept: int = 0
+    seconds: float = 0.0
+    """Wall time of the run, without its judgement."""
+    claims: Mapping[str, str] = field(default_factory=dict)
+    """Status of each claim's own words (not of its erratum), by name."""
+    observed: Mapping[str, str] = field(default_factory=dict)
+    """What was observed for each claim, by name."""
+    reasons: tuple[str, ...] = ()
+    folder: str = ""
+    ended: str = ""
+    """UTC, to the second."""
+
+    @property
+    def cell(self) -> Cell:
+        """What was run."""
+        return Cell(self.scenario, self.version, self.mode)
+
+    @property
+    def judged(self) -> bool:
+        """Whether the run says anything about Kafka."""
+        return self.verdict not in NOT_JUDGED
+
+    @property
+    def claim_counts(self) -> tuple[int, int, int]:
+        """Claims confirmed, refuted (even if an erratum predicts it), and left open."""
+        states = Counter(self.claims.values())
+        yes, no = states["confirmed"], states["refuted"]
+        return yes, no, len(self.claims) - yes - no
+
+
+@dataclass(frozen=True, kw_only=True)
+class Totals:
+    """What several runs add up to; pairs are the least and the most of the runs that were judged."""
+
+    runs: int
+    verdicts: Mapping[str, int]
+    """How many runs had each verdict, in the order in which the verdicts first occurred."""
+    worst: str
+    claims: tuple[tuple[int, int, int], ...]
+    """The different `RunSummary.claim_counts`, sorted; empty where no run was judged."""
+    lost: tuple[int, int] = (0, 0)
+    duplicated: tuple[int, int] = (0, 0)
+    moved: tuple[int, int] = (0, 0)
+    seconds: tuple[int, int] = (0, 0)
+
+
+def add_up(runs: Sequence[RunSummary]) -> Totals:
+    """Totals of some runs."""
+    judged = [run for run in runs if run.judged]
+    ranges = {}
+    if judged:
+        ranges = {
+            "lost": _range(run.lost for run in judged),
+            "duplicated": _range(run.duplicated for run in judged),
+            "moved": _range(run.moved for run in judged),
+            "seconds": _range(round(run.seconds) for run in judged),
+        }
+    return Totals(
+        runs=len(runs),
+        verdicts=Counter(run.verdict for run in runs),
+        worst=worst(run.verdict for run in runs),
+        claims=tuple(sorted({run.claim_counts for run in judged})),
+        **ranges,
+    )
+
+
+def _range(values: Iterable[int]) -> tuple[int, int]:
+    found = sorted(values)
+    return found[0], found[-1]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Totals by scenario, metadata mode and Kafka version."""
+
+    versions: tuple[str, ...]
+    """Oldest first."""
+    lines: Mapping[tuple[str, str], Mapping[str, Totals]]
+    """Totals by version, of each scenario and mode, sorted."""
+
+
+def grid(runs: Sequence[RunSummary]) -> Grid:
+    """Totals of some runs, as a table of versions."""
+    found: dict[tuple[str, str], dict[str, Totals]] = {}
+    for cell, mine in sorted(by_cell(runs).items(), key=lambda entry: (entry[0].scenario, entry[0].mode)):
+        found.setdefault((cell.scenario, cell.mode), {})[cell.version] = add_up(mine)
+    return Grid(tuple(sorted({run.version for run in runs}, key=version_order)), found)
+
+
+def by_cell(runs: Iterable[RunSummary]) -> dict[Cell, list[RunSummary]]:
+    """Runs of each cell, in the order in which they first ended."""
+    found: dict[Cell, list[RunSummary]] = {}
+    for run in runs:
+        found.setdefault(run.cell, []).append(run)
+    return found
+
+
+def by_scenario(runs: Iterable[RunSummary]) -> dict[str, list[RunSummary]]:
+    """Runs of each scenario, in the order in which they first ended."""
+    found: dict[str, list[RunSummary]] = {}
+    for run in runs:
+        found.setdefault(run.scenario, []).append(run)
+    return found
+
+
+def same_claims(runs: Iterable[RunSummary]) -> bool:
+    """Whether all runs that were judged agree on the status of every claim."""
+    return len({tuple(sorted(run.claims.items())) for run in runs if run.judged}) <= 1
+
+
+def same_at_the_end(runs: Iterable[RunSummary]) -> int:
+    """How many of the latest runs in a row had the verdict and the claims of the very last run."""
+    last_first = sorted(runs, key=lambda run: run.ended, reverse=True)
+    outcomes = [(run.verdict, dict(run.claims)) for run in last_first]
+    return next((n for n, outcome in enumerate(outcomes) if outcome != outcomes[0]), len(outcomes))
+
+
+def append(file: Path, run: RunSummary) -> None:
+    """Add a line; an interruption cannot damage the lines before it."""
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write(json.dumps(asdict(run)) + "\n")
+
+
+def read_summaries(files: Iterable[Path]) -> list[RunSummary]:
+    """Runs of all files, each once. A last line without a newline was being written and is left out.
+
+    Raises BadDataError with file and line.
+    """
+    found: dict[tuple[Cell, str, str], RunSummary] = {}
+    for file in files:
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadDataError(f"{file} cannot be read ({error}); it should hold a line per run.") from error
+        *lines, _ = text.split("\n")
+        for number, line in enumerate(lines, 1):
+            run = _parse(line, f"{file}, line {number}")
+            found[(run.cell, run.folder, run.ended)] = run
+    return list(found.values())
+
+
+def _parse(line: str, place: str) -> RunSummary:
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadDataError(f"{place} is not valid JSON ({error}); correct or remove the line.") from None
+    if not isinstance(values, dict):
+        raise BadDataError(f"{place} is not a JSON object; correct or remove the line.")
+    known: dict[str, Any] = {}
+    for name, (kind, fits) in _COLUMNS.items():
+        if name in values:
+            if not fits(values[name]):
+                raise BadDataError(
+                    f"{place}: {name} is {_shortened(values[name])}, not {kind}; correct or remove the line."
+                )
+            known[name] = values[name]
+        elif name in _REQUIRED:
+            raise BadDataError(f"{place} lacks {name!r}; correct or remove the line.")
+    return RunSummary(**{**known, "reasons": tuple(known.get("reasons", ()))})
+
+
+def _shortened(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_version(value: object) -> bool:
+    try:
+        return isinstance(value, str) and bool(version_key(value))
+    except UsageError:
+        return False
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_seconds(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _are_named_texts(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
+
+
+_TEXT = ("a string", _is_text)
+_COUNT = ("a number of messages", _is_count)
+_STATUSES = ("an object of strings", _are_named_texts)
+_COLUMNS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
+    "scenario": _TEXT,
+    "version": ("a Kafka version", _is_version),
+    "mode": _TEXT,
+    "verdict": (f"one of {', '.join(VERDICTS)}", lambda value: _is_text(value) and value in VERDICTS),
+    "lost": _COUNT,
+    "duplicated": _COUNT,
+    "moved": _COUNT,
+    "kept": _COUNT,
+    "seconds": ("a number of seconds", _is_seconds),
+    "claims": _STATUSES,
+    "observed": _STATUSES,
+    "reasons": ("a list of strings", _are_texts),
+    "folder": _TEXT,
+    "ended": _TEXT,
+}
+"""What each column of a line holds: in words, and as a test. Columns not listed here are ignored."""
+_REQUIRED = ("scenario", "version", "mode", "verdict")

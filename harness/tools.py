@@ -1,0 +1,49 @@
+"""Programs that labs and faults run, each with the Debian package that brings it.
+
+`harness/setup.sh` installs these packages. What is not listed here is in an essential package (coreutils,
+util-linux, a shell), which no Debian lacks.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+
+PACKAGES: Mapping[str, str] = {
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "iptables": "iptables",
+    "iptables-restore": "iptables",
+    "iptables-save": "iptables",
+    "mount": "mount",
+    "umount": "mount",
+    "losetup": "mount",
+    "mkfs.ext4": "e2fsprogs",
+    "mkfs.xfs": "xfsprogs",
+    "libfuse": "fuse3",
+}
+"""Program → package. `libfuse` is a library, which mfusepy loads."""
+
+
+def installed(tool: str) -> bool:
+    """Whether the program is on the path (for `libfuse`: whether the library loads)."""
+    return _libfuse_loads() if tool == "libfuse" else shutil.which(tool) is not None
+
+
+def not_installed(tool: str) -> str:
+    """That a program is missing, and its package where we know it; without a full stop."""
+    package = PACKAGES.get(tool)
+    return f"{tool} is not installed" + (f" (package {package})" if package else "")
+
+
+def missing(*needed: str) -> str:
+    """Which of the programs are missing, by `not_installed`; empty where all are there."""
+    return "; ".join(not_installed(tool) for tool in needed if not installed(tool))
+
+
+def _libfuse_loads() -> bool:
+    try:
+        import mfusepy  # noqa: F401, PLC0415 - loads the C library
+    except (ImportError, OSError):
+        return False
+    return True

@@ -1,0 +1,18 @@
+"""A time-to-live for changes inside a host, as shell text: a detached watchdog that undoes them.
+
+The watchdog counts monotonic time (`sleep`) and acts even if the harness was killed. Scripts get `$1` a tag
+unique to the fault, `$2` a number, `$3` the script that undoes the change.
+"""
+
+from __future__ import annotations
+
+ARM = 'setsid sh -c \'sleep "$2" && sh -c "$3"\' watch "$1" "$2" "$3" </dev/null >/dev/null 2>&1 & echo $!'
+"""Start a watchdog; `$2` is the time-to-live in seconds. Prints the watchdog's pid."""
+
+DISARM = 'if [ -n "$2" ] && grep -qs -- "$1" "/proc/$2/cmdline"; then kill -9 "-$2"; fi'
+"""End a watchdog; `$2` is its pid. A pid that now belongs to another process is left alone."""
+
+
+def undo_script(command: str, stdin: str) -> str:
+    """A script that runs ``command`` with a text as its input."""
+    return f"{command} <<'_END_'\n{stdin}_END_\n"

@@ -1,0 +1,75 @@
+"""The registry of a run's faults: it numbers them, heals them, and tells them that a process was started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from harness.errors import AckedError
+from harness.history.journal import Journal
+from harness.lab.model import Host, Lab, Topology
+from nemesis.context import FaultContext
+from nemesis.fault import Fault, Injection
+from nemesis.network.rules import chain_name
+from nemesis.processes.killing import Ending, ProcessEnd, Restart, running
+
+
+@dataclass(kw_only=True)
+class FaultRegistry:
+    """The faults of one run in order of number; shared by the groups of faults that `Nemesis` offers."""
+
+    context: FaultContext
+    journal: Journal
+    run: str
+    expect_end: Callable[[str], None]
+    injections: list[Injection] = field(default_factory=list)
+
+    @property
+    def lab(self) -> Lab:
+        """The lab."""
+        return self.context.lab
+
+    @property
+    def topology(self) -> Topology:
+        """Hosts of the lab."""
+        return self.context.lab.topology
+
+    def next_number(self) -> int:
+        """Number of the fault that is added next."""
+        return len(self.injections) + 1
+
+    def next_chain(self) -> str:
+        """Name of the iptables chain of the fault that is added next."""
+        return chain_name(self.run, self.next_number())
+
+    def add(self, fault: Fault) -> Injection:
+        """Number a fault."""
+        injection = Injection(self.next_number(), fault, self.journal)
+        self.injections.append(injection)
+        return injection
+
+    def running(self, patterns: Sequence[str]) -> tuple[Host, ...]:
+        """Hosts that ``patterns`` select and whose process runs; see `nemesis.processes.killing.running`."""
+        return running(self.lab, self.topology, patterns)
+
+    def process_end(self, hosts: Sequence[Host], ending: Ending, restart: Restart | None) -> ProcessEnd:
+        """A fault that ends processes, not added yet."""
+        return ProcessEnd(self.lab, self.journal, hosts, ending, expect_end=self.expect_end, restart=restart)
+
+    def heal_all(self) -> None:
+        """Heal all faults, the newest first, even if some cannot be healed; then raise the first error."""
+        failed: AckedError | None = None
+        for injection in reversed(self.injections):
+            try:
+                injection.heal()
+            except AckedError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+    def process_started(self, host: str) -> None:
+        """Apply the cuts in force to a process that was started, and heal the faults that had ended it."""
+        self.context.reapply(host)
+        for injection in self.injections:
+            if injection.fault.ends_processes:
+                injection.heal()

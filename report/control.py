@@ -1,0 +1,37 @@
+"""The controls of `acked check --control` in a terminal: which claims hold without what they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+
+def show_controls(results: Sequence[Mapping[str, Any]], totals: Mapping[str, int], console: Console) -> None:
+    """Print what a control found in each run, and the totals over all runs."""
+    for result in results:
+        name = escape(str(result["scenario"] or result["run"]))
+        held = result["held"]
+        if result["skipped"]:
+            console.print(f"[bold]{name}[/]: skipped, {escape(result['skipped'])}", soft_wrap=True)
+            continue
+        style = "bold red" if held else "green"
+        console.print(
+            f"[bold]{name}[/]: [{style}]{len(held)} of {result['claims']} claims hold[/]", soft_wrap=True
+        )
+        for claim in held:
+            by = "confirmed" if claim["by"] == "confirmed" else "erratum holds"
+            console.print(
+                f"  [red]{by:<14}[/] {escape(claim['name'])}: {escape(claim['says'])} "
+                f"[dim]({escape(claim['section'])})[/]",
+                soft_wrap=True,
+            )
+            console.print(f"     [dim]observed:[/] {escape(claim['observed'])}", soft_wrap=True)
+    skipped = f", {totals['skipped']} skipped" if totals["skipped"] else ""
+    console.print(
+        f"\nControl {results[0]['control']}: {totals['runs']} runs{skipped}, {totals['claims']} claims; "
+        f"{totals['confirmed']} confirmed and {totals['errata']} errata hold although nothing supports them.",
+        soft_wrap=True,
+    )

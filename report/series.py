@@ -1,0 +1,260 @@
+"""Many runs as tables: scenarios with their verdicts, or scenario by Kafka version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+_STYLES = {"as declared": "green", "unknown": "yellow"}
+_SIGNS = {"as declared": "✓", "violated": "✗", "unknown": "?"}
+HEADINGS = ("verdict", "lost", "duplicated", "moved", "claims confirmed / refuted", "s")
+_WIDTH_IN_A_FILE = 200
+
+
+class Run(Protocol):
+    """What is shown of one run (`harness.series.summary.RunSummary`)."""
+
+    @property
+    def scenario(self) -> str:
+        """Its scenario."""
+
+    @property
+    def version(self) -> str:
+        """Its Kafka version."""
+
+    @property
+    def mode(self) -> str:
+        """Its metadata mode."""
+
+    @property
+    def verdict(self) -> str:
+        """Its verdict."""
+
+    @property
+    def judged(self) -> bool:
+        """Whether the verdict is one about Kafka."""
+
+    @property
+    def lost(self) -> int:
+        """Messages."""
+
+    @property
+    def duplicated(self) -> int:
+        """Messages."""
+
+    @property
+    def seconds(self) -> float:
+        """Wall time."""
+
+    @property
+    def reasons(self) -> Sequence[str]:
+        """Why the verdict is not *as declared*."""
+
+
+class Totals(Protocol):
+    """What is shown of several runs (`harness.series.summary.Totals`); pairs are the least and the most."""
+
+    @property
+    def runs(self) -> int:
+        """How many runs."""
+
+    @property
+    def verdicts(self) -> Mapping[str, int]:
+        """How many runs had each verdict."""
+
+    @property
+    def worst(self) -> str:
+        """The worst verdict."""
+
+    @property
+    def claims(self) -> Sequence[tuple[int, int, int]]:
+        """Claims confirmed, refuted and left open; empty where no run was judged."""
+
+    @property
+    def lost(self) -> tuple[int, int]:
+        """Messages."""
+
+    @property
+    def duplicated(self) -> tuple[int, int]:
+        """Messages."""
+
+    @property
+    def moved(self) -> tuple[int, int]:
+        """Messages."""
+
+    @property
+    def seconds(self) -> tuple[int, int]:
+        """Wall time."""
+
+
+Line = tuple[str, Totals | None]
+"""A scenario and its runs; None before the first run has ended."""
+
+
+def wide_console() -> Console:
+    """A console on stdout; where that is no terminal, wide enough for the tables of this module."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_WIDTH_IN_A_FILE)
+
+
+def number_of_runs(count: int) -> str:
+    """The number with its noun."""
+    return f"{count} run" if count == 1 else f"{count} runs"
+
+
+def span(pair: tuple[int, int]) -> str:
+    """A range, or the one number that it consists of."""
+    low, high = pair
+    return str(low) if low == high else f"{low}–{high}"
+
+
+def verdicts(totals: Totals, planned: int = 0) -> str:
+    """How many of the runs, or of the ``planned`` runs, had each verdict."""
+    runs = max(planned, totals.runs)
+    found = totals.verdicts.items()
+    return ", ".join(verdict if runs == 1 else f"{count}/{runs} {verdict}" for verdict, count in found)
+
+
+def claims(totals: Totals) -> str:
+    """Claims confirmed and refuted, and those left open where there are some."""
+    return "; ".join(f"{yes} / {no}" + (f" / {left} open" if left else "") for yes, no, left in totals.claims)
+
+
+def ended(run: Run) -> str:
+    """A run that has just ended, in one line."""
+    place = f"{run.scenario} on {run.version} {run.mode}"
+    if not run.judged:
+        return f"{place}: {run.verdict} ({run.seconds:.0f} s)"
+    counts = [f"{run.lost} lost"] if run.lost else []
+    counts += [f"{run.duplicated} duplicated"] if run.duplicated else []
+    return f"{place}: {run.verdict}, {', '.join(counts) or 'nothing lost'} ({run.seconds:.0f} s)"
+
+
+def show_reasons(runs: Iterable[Run], console: Console) -> None:
+    """Why runs are not as declared, a line each."""
+    for run in runs:
+        if run.verdict != "as declared":
+            reasons = run.reasons if run.judged else run.reasons[:1]
+            console.print(
+                f"{run.scenario} on {run.version} {run.mode}: {'; '.join(reasons)}",
+                markup=False,
+                soft_wrap=True,
+            )
+
+
+def table(lines: Iterable[Line], repeat: int = 1) -> Table:
+    """A row per scenario; ``repeat`` is the number of runs planned for each."""
+    shown = _table(("scenario", *HEADINGS))
+    for name, totals in lines:
+        first, *rest = _columns(totals, repeat)
+        style = "dim" if totals is None else _STYLES.get(totals.worst, "red")
+        shown.add_row(name, f"[{style}]{first}[/]", *rest)
+    return shown
+
+
+def markdown(lines: Iterable[Line]) -> str:
+    """The same as Markdown, with the number of runs."""
+    rows: list[tuple[str, ...]] = [("scenario", "runs", *HEADINGS)]
+    rows += [(name, str(totals.runs if totals else 0), *_columns(totals)) for name, totals in lines]
+    return _markdown(rows)
+
+
+def _columns(totals: Totals | None, repeat: int = 1) -> tuple[str, ...]:
+    if totals is None:
+        return ("…", "", "", "", "", "")
+    first = verdicts(totals, repeat)
+    if not totals.claims:
+        return (first, "–", "–", "–", "–", "–")
+    return (
+        first,
+        span(totals.lost),
+        span(totals.duplicated),
+        span(totals.moved),
+        claims(totals),
+        span(totals.seconds),
+    )
+
+
+@contextmanager
+def live(console: Console, draw: Callable[[], Table]) -> Iterator[Callable[[], None]]:
+    """On a terminal, a table that is drawn again whenever the function it yields is called."""
+    if not console.is_terminal:
+        yield lambda: None
+        return
+    with Live(draw(), console=console, refresh_per_second=2) as shown:
+        yield lambda: shown.update(draw())
+
+
+class Grid(Protocol):
+    """Runs by scenario, metadata mode and Kafka version (`harness.series.summary.Grid`)."""
+
+    @property
+    def versions(self) -> Sequence[str]:
+        """The columns."""
+
+    @property
+    def lines(self) -> Mapping[tuple[str, str], Mapping[str, Totals]]:
+        """Totals by version, of each scenario and mode."""
+
+
+def matrix(grid: Grid) -> Table:
+    """A row per scenario and mode, a column per version."""
+    shown = _table(("scenario", "mode", *grid.versions), no_wrap=True)
+    for (name, mode), cells in grid.lines.items():
+        texts = [
+            f"[{_STYLES.get(cells[version].worst, 'red')}]{_in_signs(cells[version])}[/]"
+            if version in cells
+            else "–"
+            for version in grid.versions
+        ]
+        shown.add_row(name, mode, *texts)
+    return shown
+
+
+MATRIX_LEGEND = "✓ as declared, ✗ violated, ? unknown; counts are messages"
+
+
+def matrix_markdown(grid: Grid) -> str:
+    """The same as Markdown, with verdicts in words."""
+    rows: list[tuple[str, ...]] = [("scenario", "mode", *grid.versions)]
+    for (name, mode), cells in grid.lines.items():
+        texts = [_in_words(cells[version]) if version in cells else "–" for version in grid.versions]
+        rows.append((name, mode, *texts))
+    return _markdown(rows)
+
+
+def _in_signs(totals: Totals) -> str:
+    if totals.runs == 1:
+        sign = _SIGNS.get(totals.worst)
+        return f"{sign} {', '.join(_counts(totals))}".strip() if sign else totals.worst
+    text = verdicts(totals)
+    for verdict, sign in _SIGNS.items():
+        text = text.replace(verdict, sign)
+    return ", ".join((text, *_counts(totals)))
+
+
+def _in_words(totals: Totals) -> str:
+    text = verdicts(totals)
+    return f"{text}, {', '.join(_counts(totals)) or 'nothing lost'}" if totals.claims else text
+
+
+def _counts(totals: Totals) -> list[str]:
+    found = (("lost", totals.lost), ("duplicated", totals.duplicated))
+    return [f"{span(pair)} {name}" for name, pair in found if any(pair)]
+
+
+def _table(headings: Sequence[str], *, no_wrap: bool = False) -> Table:
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in headings:
+        shown.add_column(heading, no_wrap=no_wrap)
+    return shown
+
+
+def _markdown(rows: Sequence[Sequence[str]]) -> str:
+    head, *body = (f"| {' | '.join(row)} |" for row in rows)
+    return "\n".join((head, "|" + "---|" * len(rows[0]), *body)) + "\n"

@@ -1,0 +1,102 @@
+"""The moments that a claim's SQL names: how they are read from a history, and how they are put in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from checkers.ask.sql import with_moments
+from checkers.claims.moments import Moments, marks_named, read_moments, resolve
+from checkers.tables.source import open_source
+from harness.errors import UsageError
+from harness.history.schema import TABLES
+
+
+def _history(folder: Path, **tables: list[dict[str, Any]]) -> Any:
+    for name in {"sends": [], "copies": []} | tables:
+        rows = tables.get(name, [])
+        pq.write_table(pa.Table.from_pylist(rows, TABLES[name].arrow()), folder / f"{name}.parquet")
+    return open_source(folder)
+
+
+def test_marks_become_numbers() -> None:
+    moments = Moments(marks={"cut": 5})
+    assert resolve("ns <= {mark:cut}", moments).sql == "ns <= 5L"
+    assert resolve("ns <= {mark:cut}", moments).missing == ()
+
+
+def test_a_missing_mark_is_named() -> None:
+    found = resolve("ns BETWEEN {mark:cut} AND {mark:end}", Moments(marks={"cut": 5}))
+    assert found.sql == "ns BETWEEN 5L AND CAST(NULL AS BIGINT)"
+    assert found.missing == ("the scenario did not set the mark 'end'",)
+
+
+def test_an_optional_mark_may_be_missing() -> None:
+    found = resolve("ns <= {mark?:stuck}", Moments())
+    assert (found.sql, found.missing) == ("ns <= CAST(NULL AS BIGINT)", ())
+
+
+def test_other_braces_stay() -> None:
+    assert resolve("'{x}' RLIKE 'a{2}'", Moments()).sql == "'{x}' RLIKE 'a{2}'"
+
+
+def test_claims_of_runs_stored_earlier() -> None:
+    """They asked for marks by a sub-query, and a missing one was null, not a reason to know nothing."""
+    old = "ns > (SELECT max(ns) FROM marks WHERE name = 'cut')"
+    assert resolve(old, Moments(marks={"cut": 5})).sql == "ns > 5L"
+    assert resolve(old, Moments()).missing == ()
+    assert marks_named("{mark:a} {mark?:b} {heard:store}") == ("a", "b")
+
+
+def test_the_last_of_several_marks_counts(tmp_path: Path) -> None:
+    source = _history(tmp_path, marks=[{"ns": 1, "name": "cut"}, {"ns": 7, "name": "cut"}])
+    assert read_moments(source, ["{mark:cut}"]).marks == {"cut": 7}
+    assert read_moments(source, ["(SELECT max(ns) FROM marks WHERE name = 'cut')"]).marks == {"cut": 7}
+    assert read_moments(source, ["nothing"]).marks == {}
+
+
+def test_until_when_somebody_watched(tmp_path: Path) -> None:
+    source = _history(
+        tmp_path,
+        views=[{"ns": 5, "source": "broker1", "subject": "reachable"}],
+        sightings=[
+            {"topic": "t", "partition": 0, "broker": 1, "offset": 0, "seen_ns": 8, "gone_ns": 9},
+            {"topic": "t", "partition": 0, "broker": 2, "offset": 0, "seen_ns": 3},
+        ],
+        log_events=[
+            {"ns": 4, "host": "broker1", "kind": "error"},
+            {"ns": 6, "host": "broker2", "kind": "error"},
+        ],
+        replicas=[
+            {"topic": "t", "partition": 0, "broker": 1, "complete": True, "ns": 20},
+            {"topic": "u", "partition": 0, "broker": 1, "complete": False, "ns": 21},
+        ],
+    )
+    found = read_moments(source, ["{heard:store}"])
+    assert found.heard == {"broker1": 9, "broker2": 3, "store": 9}
+    assert found.tailed == {"broker1": 9, "broker2": 3}
+    assert found.logs == {"broker1": 9, "broker2": 6}
+    assert found.final == {"t": 20, "*": 20}
+
+
+def test_an_empty_history_knows_nothing(tmp_path: Path) -> None:
+    found = resolve(
+        "{heard:store} {log:broker1} {final:*} {tailed:broker1}",
+        read_moments(_history(tmp_path), ["{heard:store}"]),
+    )
+    assert len(found.missing) == 4
+
+
+def test_a_claim_can_be_asked_of_one_run(tmp_path: Path) -> None:
+    """`acked sql` takes a claim's query as it is stored; of several runs each has times of its own."""
+    _history(tmp_path, marks=[{"ns": 5, "name": "cut"}])
+    assert with_moments("SELECT {mark:cut}", [tmp_path]) == "SELECT 5L"
+    assert with_moments("SELECT 1", [tmp_path, tmp_path]) == "SELECT 1"
+    with pytest.raises(UsageError, match="name one run"):
+        with_moments("SELECT {mark:cut}", [tmp_path, tmp_path])
+    with pytest.raises(UsageError, match="did not set the mark 'end'"):
+        with_moments("SELECT {mark:end}", [tmp_path])

@@ -1,0 +1,95 @@
+"""What the answers to a claim's queries make of it: status, and whether that was declared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.claims.evaluate import Answer, result
+from harness.scenario import Claim, Either, Erratum
+
+YES, NO, OPEN = Answer(True, "yes"), Answer(False, "no"), Answer(None, "open")
+_OTHER = {"says": "It does not.", "because": "a reason", "holds": "SELECT"}
+
+
+def _judge(main: Answer, *, given: Answer | None = None, other: Answer | None = None, **entry: Any) -> Any:
+    claim = {"name": "c", "says": "It does.", "section": "1", "holds": "SELECT", **entry}
+    answers = {"c": main} | ({"c (given)": given} if given else {})
+    if other is not None:
+        answers[f"c ({'erratum' if entry.get('erratum') else 'either'})"] = other
+    return result(claim, answers)
+
+
+@pytest.mark.parametrize(
+    ("main", "given", "status", "as_declared"),
+    [
+        (YES, None, "confirmed", True),
+        (NO, None, "refuted", False),
+        (OPEN, None, "unknown", False),
+        (YES, YES, "confirmed", True),
+        (YES, NO, "not reproduced", False),
+        (NO, NO, "not reproduced", False),
+        (YES, OPEN, "unknown", False),
+    ],
+)
+def test_a_claim_alone(main: Answer, given: Answer | None, status: str, as_declared: bool) -> None:
+    found = _judge(main, given=given)
+    assert (found.status, found.as_declared) == (status, as_declared)
+
+
+@pytest.mark.parametrize(
+    ("main", "other", "status", "as_declared", "occurred"),
+    [
+        (NO, YES, "refuted", True, "It does not."),
+        (YES, NO, "confirmed", False, "It does."),
+        (YES, YES, "confirmed", False, "It does."),
+        (NO, NO, "refuted", False, ""),
+        (NO, OPEN, "unknown", False, ""),
+        (OPEN, YES, "unknown", False, ""),
+        (OPEN, OPEN, "unknown", False, ""),
+    ],
+)
+def test_an_erratum_is_a_statement(
+    main: Answer, other: Answer, status: str, as_declared: bool, occurred: str
+) -> None:
+    """The article's sentence must be refuted and the erratum must hold."""
+    found = _judge(main, other=other, erratum=_OTHER)
+    assert (found.status, found.as_declared, found.occurred) == (status, as_declared, occurred)
+    assert found.erratum["holds"] is other.holds
+
+
+@pytest.mark.parametrize(
+    ("main", "other", "status", "occurred"),
+    [
+        (YES, NO, "confirmed", "It does."),
+        (NO, YES, "confirmed", "It does not."),
+        (OPEN, YES, "confirmed", "It does not."),
+        (NO, NO, "refuted", ""),
+        (OPEN, NO, "unknown", ""),
+        (NO, OPEN, "unknown", ""),
+    ],
+)
+def test_either_of_two_outcomes(main: Answer, other: Answer, status: str, occurred: str) -> None:
+    """One of them must have occurred, and the result says which."""
+    found = _judge(main, other=other, either=_OTHER)
+    assert (found.status, found.as_declared, found.occurred) == (status, status == "confirmed", occurred)
+
+
+def test_a_precondition_that_does_not_hold_refutes_nothing() -> None:
+    """It speaks of the situation, not of Kafka."""
+    assert _judge(NO, precondition=True).status == "not reproduced"
+    assert _judge(YES, precondition=True).as_declared
+
+
+def test_a_claim_declares_one_kind_of_other_outcome() -> None:
+    other = ("It does not.", "a reason", "SELECT")
+    with pytest.raises(ValueError, match="both an erratum and another outcome"):
+        Claim(
+            name="c",
+            says="It does.",
+            section="1",
+            holds="SELECT",
+            erratum=Erratum(*other),
+            either=Either(*other),
+        )

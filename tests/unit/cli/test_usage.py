@@ -1,0 +1,109 @@
+"""Invalid options are rejected with exit code 254 and one sentence that names the option and its value."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness import doctor
+from harness.cli.main import main
+
+
+@pytest.fixture(autouse=True)
+def _nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No test in this file may get as far as examining the machine or a run folder."""
+
+    def started(*_: object, **__: object) -> None:
+        pytest.fail("the command started to work")
+
+    monkeypatch.setattr(doctor, "require", started)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.chdir(tmp_path)
+
+
+def refusal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
+    """The sentence with which `acked WORDS` is rejected."""
+    monkeypatch.setattr(sys, "argv", ["acked", *words])
+    with pytest.raises(SystemExit) as end:
+        main()
+    said = capsys.readouterr()
+    assert end.value.code == 254, said
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    assert list(Path.cwd().iterdir()) == []
+    return line
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("matrix --lab mars", "no lab 'mars'; use embedded or compose"),
+        ("run no-fault --lab mars", "no lab 'mars'"),
+        ("run --all --lab mars", "no lab 'mars'"),
+        ("bisect kraft-zombie-controller --claim split-brain --lab mars", "no lab 'mars'"),
+        ("run no-fault --rate -5", "--rate -5: "),
+        ("run no-fault --rate nan", "--rate nan: "),
+        ("run no-fault --rate inf", "--rate inf: "),
+        ("run no-fault --rate fast", "--rate fast: "),
+        ("run no-fault --parallel -3", "--parallel -3: .* 0 or more"),
+        ("run --all --parallel many", "--parallel many: "),
+        ("matrix --parallel -1", "--parallel -1: "),
+        ("run no-fault --repeat two", "--repeat two: .* 1 or more"),
+        ("matrix --repeat 0", "--repeat 0: "),
+        ("run no-fault --runs=", "--runs is empty"),
+        ("matrix --runs=", "--runs is empty"),
+        ("matrix --versions ,", "',' names no Kafka version"),
+        ("matrix --versions=", "'' names no Kafka version"),
+        ("matrix --modes ,", "',' names no metadata mode"),
+        ("matrix --modes zookeeper,mars", "'mars' is not a metadata mode; use zookeeper, kraft or"),
+        ("run leader-az-isolated --kafka 3.9.1 --mode mars", "'mars'"),
+        ("run no-fault --mode kraft", "no-fault runs in mode zookeeper, not 'kraft'"),
+        ("run no-fault --kafka 3.9.1 --mode kraft", "no-fault runs in mode zookeeper, not 'kraft'"),
+        ("run no-fault --kafka 3.9.1", "no-fault runs in mode zookeeper, .* Kafka 3.9.1 .* kraft or"),
+        ("run leader-az-isolated --mode kraft", "Kafka 2.7.1 runs here in mode zookeeper, not 'kraft'"),
+        ("matrix no-fault --versions 3.9.1 --modes kraft", "3.9.1 kraft.* no-fault runs in mode zookeeper"),
+        ("run", "Name a scenario"),
+        ("run no-fault --all", "'no-fault' or --all"),
+        ("run --filter ,", "No scenario matches ''"),
+        ("run --nonsense", "No such option: --nonsense"),
+        ("nonsense", "No such command 'nonsense'"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    command: str, sentence: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = refusal(capsys, monkeypatch, *command.split())
+    assert line.startswith("acked: ")
+    assert re.search(sentence, line), line
+
+
+def test_an_option_of_another_type_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if the option has no check of its own."""
+    assert "--limit" in refusal(capsys, monkeypatch, "sql", "select 1", "--limit", "all")
+
+
+@pytest.mark.parametrize("words", [("run", "no-fault", "--repeat", "2"), ("matrix", "no-fault")])
+def test_a_damaged_series_cannot_be_resumed(
+    words: tuple[str, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Exit code 4, with file and line; nothing is run or written."""
+    line = '{"scenario": "no-fault", "version": "2.7.1", "mode": "zookeeper", "verdict": 7}\n'
+    (tmp_path / "runs.jsonl").write_text(line)
+    monkeypatch.setattr("harness.run.session.prepare", lambda *_, **__: None)
+    monkeypatch.setattr(sys, "argv", ["acked", *words, "--resume", "."])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 4
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("acked: runs.jsonl, line 1: verdict is 7, not one of crashed, ")
+    assert (tmp_path / "runs.jsonl").read_text() == line
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,205 @@
+"""Every fault that a scenario can make writes its mechanism and its exact targets into the history."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from nemesis_fakes import TOPOLOGY, Remembering, Rows
+
+from harness.errors import UsageError
+from harness.history.schema import MECHANISMS
+from harness.kafka.model import PartitionState
+from harness.lab.model import Result
+from nemesis.fault import Injection
+from nemesis.nemesis import Nemesis
+from nemesis.network.degrade import Degrade
+from nemesis.operator import Operator
+from nemesis.storage.faults import Storage
+
+HOSTS = {host.name for host in TOPOLOGY.hosts}
+LINK = re.compile(r"(\S+) -> ([^\s:]+)(:\d+)?")
+PARTITION = re.compile(r"\S+/\d+")
+
+
+class StubLab:
+    """All processes run, every command succeeds silently, and hosts can be disconnected."""
+
+    kind = "stub"
+    topology = TOPOLOGY
+
+    def __init__(self, run_dir: Path) -> None:
+        self.run_dir = run_dir
+
+    def alive(self, host: str) -> bool:
+        return host != "broker3"
+
+    def data_dir(self, host: str) -> Path:
+        return self.run_dir / "nodes" / host
+
+    def execute_all(self, commands: Mapping[str, Any], **_options: object) -> dict[str, Result]:
+        return {host: Result(0, "", "") for host in commands}
+
+    def on_start(self, _callback: Callable[[str], None]) -> None:
+        pass
+
+    def disconnect(self, host: str) -> None:
+        pass
+
+    def reconnect(self, host: str) -> None:
+        pass
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Rows:
+    return Rows(tmp_path)
+
+
+@pytest.fixture
+def nemesis(tmp_path: Path, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nemesis]:
+    """A nemesis whose faults are recorded, but do not act."""
+
+    def record(injection: Injection) -> Injection:
+        injection._moment("injecting")
+        return injection
+
+    monkeypatch.setattr(Injection, "inject", record)
+    lab = StubLab(tmp_path)
+    for host in ("broker1", "broker3"):
+        (lab.data_dir(host) / "data" / "t-0").mkdir(parents=True)
+    disks = SimpleNamespace(get=lambda host: SimpleNamespace(kind="fuse", mount=tmp_path))
+    yield Nemesis(lab, rows.journal, disks=disks)  # type: ignore[arg-type]
+
+
+CLUSTER: Any = SimpleNamespace(
+    mode="zookeeper",
+    partition=lambda *_: PartitionState(leader=1, leader_epoch=0, isr=(1, 2)),
+    controller=lambda: 1,
+)
+SESSION: Any = SimpleNamespace(controller_epoch=lambda: 1)
+
+
+def on_operator(act: Callable[[Operator], Injection]) -> Callable[[Nemesis], Injection]:
+    return lambda nemesis: act(nemesis.operator(CLUSTER))
+
+
+FAULTS: dict[str, tuple[Callable[[Nemesis], Injection], str, dict[str, object]]] = {
+    "cut_links": (lambda n: n.cut_links("none", ()), "cut", {"links": []}),
+    "cut": (lambda n: n.cut("broker1 -> broker2:kafka"), "cut", {"links": ["broker1 -> broker2:9092"]}),
+    "isolate": (lambda n: n.isolate("broker1", action="reject"), "cut", {"action": "reject"}),
+    "halves": (lambda n: n.halves("az1", "az2, az3"), "cut", {}),
+    "bridge": (lambda n: n.bridge("az2", "az1", "az3"), "cut", {}),
+    "ring": (lambda n: n.ring("az1", "az2", "az3"), "cut", {}),
+    "without_zookeeper": (lambda n: n.without_zookeeper("broker1"), "cut", {}),
+    "flapping": (
+        lambda n: n.flapping("broker1 -> broker2", period_s=2),
+        "flap",
+        {"links": ["broker1 -> broker2"], "period_s": 2.0},
+    ),
+    "disconnect": (lambda n: n.disconnect("broker1"), "disconnect", {"hosts": ["broker1"]}),
+    "kill": (lambda n: n.kill("broker1", "broker2"), "kill", {"hosts": ["broker1", "broker2"]}),
+    "stop": (lambda n: n.stop("broker1"), "stop", {"hosts": ["broker1"], "signal": "SIGTERM"}),
+    "pause": (lambda n: n.pause("broker1"), "pause", {"hosts": ["broker1"]}),
+    "rolling_restart": (
+        lambda n: n.rolling_restart("broker1", "broker2", restart=lambda host: None),
+        "restart",
+        {"hosts": ["broker1", "broker2"]},
+    ),
+    "kill_client": (
+        lambda n: n.kill_client("client1", lambda: None, lambda: False),
+        "kill",
+        {"hosts": ["client1"]},
+    ),
+    "lose": (
+        lambda n: n.degrade.lose("broker1 -> broker2", percent=20),
+        "loss",
+        {"links": ["broker1 -> broker2"], "percent": 20.0},
+    ),
+    "throttle": (lambda n: n.degrade.throttle("broker1", rate_kbit=400), "throttle", {"hosts": ["broker1"]}),
+    "delay": (lambda n: n.degrade.delay("broker1", delay_ms=50), "delay", {"hosts": ["broker1"]}),
+    "power_cut": (
+        lambda n: n.storage.power_cut("broker1"),
+        "power_cut",
+        {"hosts": ["broker1"], "disks": {"broker1": "fuse"}},
+    ),
+    "wipe": (lambda n: n.storage.wipe("broker3", "t"), "wipe", {"hosts": ["broker3"], "partitions": ["t/0"]}),
+    "corrupt": (
+        lambda n: n.storage.corrupt("broker1", "t", 1),
+        "damage",
+        {"hosts": ["broker1"], "partitions": ["t/0"], "offset": 1},
+    ),
+    "fill_disk": (lambda n: n.storage.fill_disk("broker1"), "disk_full", {"hosts": ["broker1"]}),
+    "elect": (on_operator(lambda o: o.elect("t")), "elect_preferred", {"partitions": ["t/0"]}),
+    "elect unclean": (
+        on_operator(lambda o: o.elect("t", 2, kind="unclean")),
+        "elect_unclean",
+        {"partitions": ["t/2"]},
+    ),
+    "reassign": (on_operator(lambda o: o.reassign("t", [2, 1])), "reassign", {"partitions": ["t/0"]}),
+    "delete_controller": (
+        on_operator(lambda o: o.delete_controller(SESSION, becomes="broker2")),
+        "move_controller",
+        {"hosts": ["broker2"]},
+    ),
+    "act": (
+        on_operator(
+            lambda o: o.act(
+                "anything",
+                targets={"hosts": ["broker1"]},
+                action=lambda: None,
+                observe=lambda: True,
+                accept=bool,
+            )
+        ),
+        "other",
+        {"hosts": ["broker1"]},
+    ),
+}
+
+
+def test_every_method_that_makes_a_fault_is_tried() -> None:
+    made = {
+        name
+        for group in (Nemesis, Degrade, Storage, Operator)
+        for name, method in inspect.getmembers(group, inspect.isfunction)
+        if not name.startswith("_") and inspect.signature(method).return_annotation == "Injection"
+    }
+    assert made - {"add"} == {name.split()[0] for name in FAULTS}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_writes_its_mechanism_and_its_exact_targets(name: str, nemesis: Nemesis, rows: Rows) -> None:
+    make, mechanism, expected = FAULTS[name]
+    make(nemesis).inject()
+    row = rows.all()[-1]
+    assert row["mechanism"] == mechanism
+    assert mechanism in MECHANISMS
+    targets = json.loads(row["targets"])
+    assert targets == targets | expected
+    assert {"hosts", "links", "partitions"} & targets.keys()
+    assert set(targets.get("hosts", ())) <= HOSTS
+    for link in targets.get("links", ()):
+        match = LINK.fullmatch(link)
+        assert match is not None
+        assert {match[1], match[2]} <= HOSTS
+    assert all(PARTITION.fullmatch(text) for text in targets.get("partitions", ()))
+
+
+def test_the_links_of_an_isolated_host_are_all_named(nemesis: Nemesis, rows: Rows) -> None:
+    nemesis.isolate("broker1").inject()
+    links = set(json.loads(rows.all()[-1]["targets"])["links"])
+    others = HOSTS - {"broker1"}
+    assert links == {f"broker1 -> {o}" for o in others} | {f"{o} -> broker1" for o in others}
+
+
+def test_an_unknown_mechanism_is_refused(rows: Rows) -> None:
+    fault = Remembering()
+    fault.mechanism = "magic"
+    with pytest.raises(UsageError, match="'magic'; say one of cut, "):
+        Injection(1, fault, rows.journal)

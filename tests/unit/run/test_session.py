@@ -1,0 +1,95 @@
+"""A run and its judgement: every failure becomes part of the outcome, with its exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.console import Progress
+from harness.errors import AckedError, InvalidRunError, UnfitError, UsageError
+from harness.kafka.versions import kafka_version
+from harness.run import session
+from harness.run.catalogue import find
+from harness.run.folder import RunFolder
+from harness.run.runner import RunOptions, RunResult
+from harness.run.session import Outcome, choose_mode, run_and_judge
+
+MAIN = find("leader-az-isolated")
+ZOOKEEPER_ONLY = find("no-fault")
+
+
+def _outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: object) -> Outcome:
+    monkeypatch.setattr(session, "run_scenario", run)
+    options = RunOptions(kafka_version("2.7.1"), "zookeeper")
+    folder = RunFolder.create(tmp_path, "no-fault")
+    return run_and_judge(ZOOKEEPER_ONLY, options, folder, Progress(quiet=True))
+
+
+def test_a_mistake_of_the_harness_is_kept_for_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One sentence names the file with the traceback, and the run folder records that the run crashed."""
+
+    def run(*_: object, **__: object) -> RunResult:
+        raise ZeroDivisionError("division by zero")
+
+    outcome = _outcome(tmp_path, monkeypatch, run)
+    report = tmp_path / "no-fault" / "latest" / "crash.txt"
+    assert outcome.exit_code == 255
+    assert outcome.problem is not None
+    assert str(report.resolve()) in outcome.problem.message
+    assert "ZeroDivisionError" in report.read_text()
+    manifest = RunFolder.open(report.parent).manifest()
+    assert (manifest["status"], manifest["problem"]) == ("crashed", "ZeroDivisionError: division by zero")
+
+
+def test_a_known_failure_has_its_own_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*_: object, **__: object) -> RunResult:
+        raise UsageError("nonsense")
+
+    outcome = _outcome(tmp_path, monkeypatch, run)
+    assert (outcome.exit_code, outcome.judgement) == (254, None)
+    assert not (tmp_path / "no-fault" / "latest" / "crash.txt").exists()
+
+
+def test_a_machine_that_is_unfit_leaves_nothing_to_judge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark is not started either."""
+
+    def run(scenario: object, options: object, folder: RunFolder, *_: object, **__: object) -> RunResult:
+        return RunResult(folder, "invalid", UnfitError("no qdisc"))
+
+    outcome = _outcome(tmp_path, monkeypatch, run)
+    assert (outcome.exit_code, outcome.judgement) == (3, None)
+
+
+@pytest.mark.parametrize(("problem", "code"), [(InvalidRunError("x"), 2), (AckedError("y"), 255)])
+def test_the_problem_of_a_run_outweighs_one_of_its_judgement(
+    problem: AckedError, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user has to know the first problem."""
+
+    def run(scenario: object, options: object, folder: RunFolder, *_: object, **__: object) -> RunResult:
+        return RunResult(folder, "invalid", problem)
+
+    def session_of(_: object) -> None:
+        raise UnfitError("Spark did not start")
+
+    monkeypatch.setattr(session._Spark, "session", session_of)
+    outcome = _outcome(tmp_path, monkeypatch, run)
+    assert outcome.problem is problem
+    assert outcome.exit_code == code
+
+
+def test_the_mode_is_one_that_scenario_and_version_have() -> None:
+    """It is the requested mode, else the scenario's own, else another that both have."""
+    old, new = kafka_version("2.7.1"), kafka_version("3.9.1")
+    assert choose_mode(MAIN, old) == "zookeeper"
+    assert choose_mode(MAIN, new) == "kraft"
+    assert choose_mode(MAIN, new, "kraft-combined") == "kraft-combined"
+    with pytest.raises(UsageError, match="not 'kraft'"):
+        choose_mode(MAIN, old, "kraft")
+    with pytest.raises(UsageError, match="use another Kafka version"):
+        choose_mode(ZOOKEEPER_ONLY, new)

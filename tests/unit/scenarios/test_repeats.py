@@ -1,0 +1,45 @@
+"""The tables of repeated runs in `docs/repeats.md` and `docs/repeats-kraft.md`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from harness.errors import BadDataError
+from harness.series.summary import RunSummary
+from scenarios import repeats
+
+CLAIMS = {"a": "confirmed", "b": "confirmed", "c": "confirmed"}
+GOOD = RunSummary(
+    scenario="no-fault",
+    version="2.7.1",
+    mode="zookeeper",
+    verdict="as declared",
+    seconds=12.4,
+    claims=CLAIMS,
+    folder="runs/no-fault/1",
+)
+
+
+def test_rows_of_several_rounds_add_up() -> None:
+    """There are three runs, and a claim that did not always hold is named."""
+    other = replace(GOOD, folder="2", lost=4, ended="2026-01-02T00:00:00+00:00")
+    third = replace(GOOD, folder="3", claims={**CLAIMS, "b": "refuted"})
+    text = repeats.table([GOOD, other, third])
+    assert "3 runs, 2026-01-02; 3 of them as declared." in text
+    assert "| no-fault | 2.7.1 | zookeeper | 3 | 3/3 as declared | 2 | no: b | 2 / 1; 3 / 0 | 0–4 |" in text
+    crashed = replace(GOOD, verdict="crashed", folder="4", claims={})
+    assert "| 1 | crashed | 1 | – |" in repeats.table([crashed])
+
+
+def test_what_is_written_by_hand_around_a_table_stays() -> None:
+    """Only the text between the marks is replaced, in both documents."""
+    for file in (repeats.CATALOGUE, repeats.VERSIONS):
+        text = file.read_text()
+        fresh = repeats.with_table(text, "NEW", file.name)
+        assert fresh.split(repeats.BEGIN)[0] == text.split(repeats.BEGIN)[0]
+        assert fresh.split(repeats.END)[1] == text.split(repeats.END)[1]
+        assert f"{repeats.BEGIN}\n\nNEW\n\n{repeats.END}" in fresh
+    with pytest.raises(BadDataError, match="lacks the lines"):
+        repeats.with_table("", "NEW", "x.md")

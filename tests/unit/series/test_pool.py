@@ -1,0 +1,56 @@
+"""Cells run in processes of their own; no more of them start than judgements can follow."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from harness.run.folder import RunFolder
+from harness.series import pool
+from harness.series.plan import Cell
+from harness.series.pool import CellRun, RunProcesses, run_cell
+from harness.series.summary import RunSummary
+from harness.waiting import wait_until
+
+
+def test_a_cell_that_cannot_start_ends_as_crashed_with_the_reason(tmp_path: Path) -> None:
+    """Nothing hangs, and the run folder has the error of its process."""
+    ran = run_cell(Cell("no-such-scenario", "3.9.1", "kraft"), tmp_path / "runs")
+    manifest = RunFolder.open(ran.folder).manifest()
+    assert manifest["status"] == "crashed"
+    assert "There is no scenario 'no-such-scenario'" in manifest["problem"]
+
+
+def test_nothing_starts_after_an_interruption(tmp_path: Path) -> None:
+    """A thread that is about to start its run finds that all were ended."""
+    processes = RunProcesses()
+    processes.end_all()
+    with pytest.raises(KeyboardInterrupt):
+        run_cell(Cell("no-fault", "2.7.1", "zookeeper"), tmp_path / "runs", processes=processes)
+
+
+def test_runs_wait_for_spark_to_keep_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two concurrent runs, two more may wait for judgement; the fifth starts when one is judged."""
+    begun: list[Cell] = []
+
+    def begin(cell: Cell, *_: object) -> CellRun:
+        begun.append(cell)
+        return CellRun(cell, tmp_path, 0.0)
+
+    def judge(_: object, run: CellRun) -> RunSummary:
+        wait_until(lambda: len(begun) >= min(4, len(cells)), within_s=5, awaiting="four runs to begin")
+        assert len(begun) <= 4 + len(judged)
+        cell = run.cell
+        return RunSummary(scenario=cell.scenario, version=cell.version, mode=cell.mode, verdict="as declared")
+
+    judged: list[RunSummary] = []
+    monkeypatch.setattr("checkers.spark.session.start_session", lambda **_: None)
+    monkeypatch.setattr(pool, "run_cell", begin)
+    monkeypatch.setattr(pool, "judge_cell", judge)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    cells = [Cell(f"number {number}", "2.7.1", "zookeeper") for number in range(9)]
+    for summary in pool.run_cells(cells, tmp_path, parallel=2):
+        judged.append(summary)
+    assert {summary.scenario for summary in judged} == {cell.scenario for cell in cells}

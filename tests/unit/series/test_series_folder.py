@@ -1,0 +1,56 @@
+"""The folder of a series: a line per run, written when it ends, so that the series can be resumed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import BadDataError, UsageError
+from harness.series.folder import SeriesFolder, seconds_of_earlier_runs
+from harness.series.summary import FILE, RunSummary, append
+
+RUN = RunSummary(
+    scenario="no-fault", version="2.7.1", mode="zookeeper", verdict="as declared", seconds=3.0, folder="x"
+)
+
+
+def test_a_resumed_series_has_the_runs_that_ended(tmp_path: Path) -> None:
+    """A line that was being written when the series was killed is left out."""
+    series = SeriesFolder.create(tmp_path, "all")
+    series.add(RUN)
+    with series.file.open("a") as lines:
+        lines.write('{"scenario": "bri')
+    assert SeriesFolder.resume(series.path).runs == [RUN]
+
+
+def test_a_folder_without_lines_cannot_be_resumed(tmp_path: Path) -> None:
+    with pytest.raises(BadDataError, match=r"has no runs\.jsonl"):
+        SeriesFolder.resume(tmp_path)
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="--runs"):
+        SeriesFolder.create(tmp_path / "file", "all")
+
+
+def test_a_series_without_a_run_leaves_nothing(tmp_path: Path) -> None:
+    """It was interrupted before the end of its first run."""
+    series = SeriesFolder.create(tmp_path, "all")
+    series.remove_if_empty()
+    assert not series.path.exists()
+
+
+def test_earlier_series_tell_how_long_runs_take(tmp_path: Path) -> None:
+    """Runs that were not judged do not count, and a damaged file is ignored."""
+    crashed = RunSummary(scenario="canary", version="2.7.1", mode="zookeeper", verdict="crashed", seconds=1.0)
+    for name in ("good", "bad"):
+        file = tmp_path / "all" / name / FILE
+        file.parent.mkdir(parents=True)
+        if name == "good":
+            append(file, RUN)
+            append(file, crashed)
+        else:
+            file.write_text("{}\n")
+    assert seconds_of_earlier_runs(tmp_path) == {RUN.cell: 3.0}

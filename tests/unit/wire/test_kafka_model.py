@@ -1,0 +1,44 @@
+"""Names, ids and addresses of nodes, and the assignment of a topic."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.kafka.model import Topic, TopicPartition, broker_id, broker_name, controller_id
+from harness.lab.topology import ROLES_BY_MODE, three_azs
+
+
+@pytest.mark.parametrize("mode", ROLES_BY_MODE)
+def test_node_ids_follow_the_rule(mode: str) -> None:
+    """``node_id % 10`` is the number of the AZ; brokers and controllers convert by name and number."""
+    for host in three_azs(mode).hosts:
+        number = int(host.az.removeprefix("az"))
+        assert host.node_id % 10 == number
+        if host.role == "broker":
+            assert (broker_id(host.name), broker_name(host.node_id)) == (host.node_id, host.name)
+        if host.role == "controller":
+            assert host.node_id == controller_id(number)
+
+
+@pytest.mark.parametrize("name", ["broker", "brokerx", "client1", "mybroker1", "1", ""])
+def test_a_name_of_no_broker_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="not the host name of a broker"):
+        broker_id(name)
+
+
+def test_ports_of_a_combined_node() -> None:
+    node = three_azs("kraft-combined").host("broker2")
+    assert (node.broker_address, node.controller_address) == (("198.18.0.22", 9092), ("198.18.0.22", 9093))
+    assert set(node.ports) == {9092, 9093}
+
+
+def test_a_spread_topic_gives_every_broker_a_partition_to_lead() -> None:
+    topic = Topic("t", (1, 2, 3), partitions=3, spread=True)
+    assert topic.assignment == ((1, 2, 3), (2, 3, 1), (3, 1, 2))
+    assert topic.topic_partitions == (("t", 0), ("t", 1), ("t", 2))
+
+
+def test_a_topic_partition_is_the_plain_pair() -> None:
+    key = TopicPartition("a-b", 10)
+    assert (key, hash(key)) == (("a-b", 10), hash(("a-b", 10)))
+    assert (str(key), key.folder) == ("a-b/10", "a-b-10")

@@ -1,0 +1,141 @@
+"""Specifications that make no sense, and what crosses the agent's pipe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.errors import UsageError
+from harness.kafka.model import TopicPartition
+from workloads.protocol.codec import from_json, to_json
+from workloads.protocol.commands import (
+    COMMANDS,
+    Answer,
+    Command,
+    Read,
+    Request,
+    Send,
+    StartPinnedWrites,
+    StartStream,
+)
+from workloads.protocol.results import PartitionRead, ReadResult, SendResult
+from workloads.protocol.spec import ConsumerSpec, ProducerSpec, StreamLoad
+
+PRODUCER = ProducerSpec(
+    writer=1, name="p", brokers=("broker1", "broker2"), via="librdkafka", config={"linger.ms": 5, "a": True}
+)
+RAW = ProducerSpec(writer=2, name="raw", brokers=("b:1",), delivery_timeout_s=120)
+CONSUMER = ConsumerSpec(
+    reader=1,
+    name="c",
+    brokers=("broker1",),
+    partitions=(TopicPartition("t", 0), TopicPartition("u", 1)),
+    group="g",
+)
+SENT = [
+    Send(producer=PRODUCER, topic="t", partition=0, label="c"),
+    StartStream(PRODUCER, StreamLoad(topic="t", partitions=(0, 1, 2), rate=1.5)),
+    StartPinnedWrites(producer=RAW, topic="t", partition=0, every_s=1, max_count=3, stop_on=None),
+    StartPinnedWrites(producer=RAW, topic="t", partition=0, every_s=1, max_count=3, stop_on=(6, 7)),
+    Read(CONSUMER, 5.0),
+]
+
+
+@pytest.mark.parametrize("command", SENT, ids=lambda command: type(command).__name__)
+def test_commands_survive_the_pipe(command: Command[object]) -> None:
+    assert Request.parse(Request.of(1, command).line()).command() == command
+
+
+def test_results_survive_the_pipe() -> None:
+    part = PartitionRead(
+        partition=TopicPartition("t", 0), start=0, end=None, position=3, count=3, complete=False
+    )
+    result = ReadResult((part,), 3, ((-1, "broken"),))
+    answer = Answer.parse(Answer(1, to_json(result)).line())
+    assert Read.result_from_json(answer.result) == result
+    assert isinstance(Read.result_from_json(answer.result).partitions[0].partition, TopicPartition)
+
+
+def test_every_command_has_a_result_type() -> None:
+    assert {"Ping", "Quit", "Send", "Read"} <= COMMANDS.keys()
+    sent = {"writer": 1, "seq": 0, "topic": "t", "partition": 0, "label": "", "outcome": "ok", "error": 0}
+    unknown = {"offset": None, "attempts": None, "broker": None, "sent_ns": 1, "done_ns": 2}
+    assert isinstance(Send.result_from_json({**sent, **unknown}), SendResult)
+    assert COMMANDS["Ping"].result_from_json(None) is None
+    assert COMMANDS["BeginTransaction"].result_from_json(4) == 4
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ({"topic": "t", "rate": "fast"}, r"StreamLoad.rate is 'fast', but must be float"),
+        ({"topic": "t", "max_count": True}, r"StreamLoad.max_count is True, but must be int"),
+        ({"topic": "t", "partitions": [0, "1"]}, r"StreamLoad.partitions\[1\] is '1', but must be int"),
+        ({"topic": "t", "speed": 1}, r"StreamLoad has no field 'speed'; its fields are topic, partitions"),
+        ({}, r"StreamLoad is incomplete: .*'topic'"),
+        ([], r"StreamLoad is \[\], but must be StreamLoad"),
+    ],
+)
+def test_malformed_data_is_named(data: Any, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        from_json(StreamLoad, data)
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ({"acks": None}, r"ProducerSpec.acks is None, but must be int"),
+        ({"via": "kcat"}, r"ProducerSpec.via is 'kcat', but must be .*raw.*librdkafka"),
+        (
+            {"delivery_timeout_s": "1"},
+            r"ProducerSpec.delivery_timeout_s is '1', but must be float or NoneType",
+        ),
+        (
+            {"config": {"a": None}},
+            r"ProducerSpec.config\['a'\] is None, but must be str or int or float or bool",
+        ),
+    ],
+)
+def test_a_malformed_field_is_named(data: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        from_json(ProducerSpec, {"writer": 1, "name": "p", "brokers": ["b"], **data})
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"brokers": ()}, r"Producer 1 \(p\) has the brokers \[\]; name exactly one broker\."),
+        ({"brokers": ("broker1", "broker2")}, "name exactly one broker"),
+        ({"brokers": (), "via": "librdkafka"}, "name at least one broker"),
+        ({"idempotent": True}, "never idempotent"),
+        ({"via": "librdkafka", "idempotent": True, "acks": 1}, "idempotence needs acks=-1"),
+    ],
+)
+def test_producers_that_cannot_work(settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        ProducerSpec(**{"writer": 1, "name": "p", "brokers": ("broker1",), **settings})
+
+
+def test_a_producer_s_own_configuration_overrides_the_rest() -> None:
+    producer = ProducerSpec(
+        writer=1, name="p", brokers=("b:1",), via="librdkafka", config={"message.timeout.ms": 5}
+    )
+    assert producer.librdkafka_config()["message.timeout.ms"] == 5
+    assert producer.librdkafka_config()["enable.idempotence"] is False
+
+
+def test_the_delivery_timeout_leaves_time_for_all_retries() -> None:
+    producer = ProducerSpec(
+        writer=1, name="p", brokers=("b:1",), via="librdkafka", retries=3, request_timeout_s=2.0
+    )
+    assert producer.effective_delivery_timeout_s == pytest.approx(11.8)
+    config = producer.librdkafka_config()
+    assert config["message.timeout.ms"] == 11800
+    assert (config["request.timeout.ms"], config["socket.timeout.ms"]) == (2000, 7000)
+
+
+@pytest.mark.parametrize("settings", [{"rate": 0.0}, {"partitions": ()}])
+def test_streams_that_send_nothing(settings: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="sends nothing"):
+        StreamLoad(**{"topic": "t", **settings})

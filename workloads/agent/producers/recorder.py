@@ -1,0 +1,142 @@
+"""What producers write into the history: every producer, and every message before it leaves."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass
+
+from harness.clock import now_ns
+from harness.errors import UsageError
+from harness.history.journal import Journal
+from workloads.protocol.results import Outcome, SendResult
+from workloads.protocol.spec import ProducerSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentMessage:
+    """A message that was recorded as sent and has no outcome yet."""
+
+    writer: int
+    seq: int
+    topic: str
+    partition: int
+    label: str
+    sent_ns: int
+
+
+class Recorder:
+    """The producers of one agent and the numbers of their messages, on top of its journal. Thread-safe."""
+
+    def __init__(self, journal: Journal, host: str, az: str) -> None:
+        """``host`` and ``az`` go into the rows of `writers`."""
+        self.journal = journal
+        self._host = host
+        self._az = az
+        self._lock = threading.Lock()
+        self._producers: dict[int, ProducerSpec] = {}
+        self._next_seq: dict[int, int] = {}
+
+    def register(self, producer: ProducerSpec) -> None:
+        """Record ``producer`` if it is new. Raises UsageError if its number was used with other settings."""
+        with self._lock:
+            known = self._producers.get(producer.writer)
+            if known is not None:
+                if known != producer:
+                    raise UsageError(
+                        f"Writer {producer.writer} was used with other settings before ({known.name!r}, now "
+                        f"{producer.name!r}); give every producer a number of its own."
+                    )
+                return
+            self._producers[producer.writer] = producer
+            self._next_seq[producer.writer] = 0
+        if producer.via == "librdkafka":
+            config = producer.librdkafka_config()
+        else:
+            config = {
+                "broker": producer.brokers[0],
+                "request.timeout.ms": int(producer.request_timeout_s * 1000),
+                "produce_version": producer.produce_version,
+            }
+        self.journal.write(
+            "writers",
+            writer=producer.writer,
+            name=producer.name,
+            host=self._host,
+            az=self._az,
+            role=producer.role,
+            client=producer.via,
+            acks=int(config.get("acks", producer.acks)),
+            idempotent=bool(config.get("enable.idempotence", False)),
+            retries=int(config.get("retries", 0)),
+            config=json.dumps(config),
+        )
+
+    def take_seqs(self, writer: int, count: int) -> int:
+        """Reserve ``count`` message numbers of a registered producer; returns the first."""
+        with self._lock:
+            first = self._next_seq[writer]
+            self._next_seq[writer] = first + count
+        return first
+
+    def sent(
+        self, writer: int, topic: str, partition: int, *, label: str = "", txn: int | None = None
+    ) -> SentMessage:
+        """Record one message that is about to leave, with the transaction it belongs to, if any."""
+        message = SentMessage(
+            writer=writer,
+            seq=self.take_seqs(writer, 1),
+            topic=topic,
+            partition=partition,
+            label=label,
+            sent_ns=now_ns(),
+        )
+        self.journal.write(
+            "sent",
+            topic=topic,
+            partition=partition,
+            writer=writer,
+            seq=message.seq,
+            sent_ns=message.sent_ns,
+            label=label or None,
+            txn=txn,
+        )
+        return message
+
+    def done(
+        self,
+        message: SentMessage,
+        *,
+        done_ns: int,
+        outcome: Outcome,
+        error: int,
+        offset: int | None,
+        attempts: int | None,
+        broker: int | None,
+    ) -> SendResult:
+        """Record the outcome of a message."""
+        self.journal.write(
+            "done",
+            writer=message.writer,
+            seq=message.seq,
+            done_ns=done_ns,
+            outcome=outcome,
+            error=error,
+            offset=offset,
+            attempts=attempts,
+            broker=broker,
+        )
+        return SendResult(
+            writer=message.writer,
+            seq=message.seq,
+            topic=message.topic,
+            partition=message.partition,
+            label=message.label,
+            outcome=outcome,
+            error=error,
+            offset=offset,
+            attempts=attempts,
+            broker=broker,
+            sent_ns=message.sent_ns,
+            done_ns=done_ns,
+        )

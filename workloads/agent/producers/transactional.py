@@ -1,0 +1,76 @@
+"""A transactional producer, and the outcomes of its transactions."""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException
+
+from harness.clock import now_ns
+from harness.errors import UsageError
+from workloads.agent.producers.recorder import Recorder
+from workloads.agent.producers.scripted import Done, ScriptedProducer
+from workloads.protocol.results import TransactionEnd
+from workloads.protocol.spec import ProducerSpec
+
+
+class TransactionalProducer:
+    """A scripted producer whose messages belong to its open transaction."""
+
+    def __init__(self, recorder: Recorder, spec: ProducerSpec) -> None:
+        """Raises UsageError for a producer without a transactional id."""
+        if not spec.transactional_id:
+            raise UsageError(f"Producer {spec.writer} ({spec.name}) has no transactional_id; set one.")
+        self._scripted = ScriptedProducer(recorder, spec)
+        self._recorder = recorder
+        self._writer = spec.writer
+        self._txn: int | None = None
+        self._next_txn = 0
+
+    def initialise(self, within_s: float) -> None:
+        """Get a producer id, and fence earlier producers of this transactional id. Raises KafkaException."""
+        self._scripted.producer.init_transactions(within_s)
+
+    def begin(self) -> int:
+        """Begin the next transaction; returns its number."""
+        self._scripted.producer.begin_transaction()
+        self._txn, self._next_txn = self._next_txn, self._next_txn + 1
+        self._record("begin", 0)
+        return self._txn
+
+    def send(self, topic: str, partition: int, label: str, done: Done) -> None:
+        """Send one message in the open transaction. Raises UsageError if there is none."""
+        if self._txn is None:
+            raise UsageError(f"Producer {self._writer} has no open transaction; begin one before it sends.")
+        self._scripted.send(topic, partition, label, done, txn=self._txn)
+
+    def end(self, *, commit: bool, within_s: float) -> TransactionEnd:
+        """Commit or abort the open transaction. Aborts it too if its commit fails and asks for that."""
+        producer = self._scripted.producer
+        try:
+            if commit:
+                producer.commit_transaction(within_s)
+            else:
+                producer.abort_transaction(within_s)
+            end = TransactionEnd("committed" if commit else "aborted", 0)
+        except KafkaException as error:
+            cause: KafkaError = error.args[0]
+            aborted = cause.txn_requires_abort() and self._abort(within_s)
+            end = TransactionEnd("aborted" if aborted else "unknown", cause.code())
+        self._record(end.outcome, end.error)
+        self._txn = None
+        return end
+
+    def close(self) -> None:
+        """Discard messages without an outcome, and end the producer's thread."""
+        self._scripted.close()
+
+    def _abort(self, within_s: float) -> bool:
+        try:
+            self._scripted.producer.abort_transaction(within_s)
+        except KafkaException:
+            return False
+        return True
+
+    def _record(self, event: str, error: int) -> None:
+        self._recorder.journal.write(
+            "transactions", ns=now_ns(), writer=self._writer, txn=self._txn, event=event, error=error
+        )

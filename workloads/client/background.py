@@ -1,0 +1,68 @@
+"""What runs in a client until it is stopped, as the harness sees it: streams, pinned writes, consumers."""
+
+from __future__ import annotations
+
+from workloads.client.agent_process import ANSWER_S, AgentProcess
+from workloads.protocol.commands import (
+    ConsumerProgress,
+    CountStream,
+    StopConsumer,
+    StopPinnedWrites,
+    StopStream,
+    WaitPinnedWrites,
+)
+from workloads.protocol.results import PinnedWritesResult, ReadResult, StreamCounts
+from workloads.protocol.spec import ConsumerSpec, ProducerSpec
+
+
+class Stream:
+    """A background stream in a client."""
+
+    def __init__(self, agent: AgentProcess, producer: ProducerSpec) -> None:
+        self.producer = producer
+        self._agent = agent
+
+    def counts(self) -> StreamCounts:
+        """The stream's messages so far."""
+        return self._agent.call(CountStream(self.producer.writer), ANSWER_S)
+
+    def stop(self, flush_s: float = 5.0) -> StreamCounts:
+        """Stop the stream; messages without an outcome after ``flush_s`` end as `info`."""
+        return self._agent.call(StopStream(self.producer.writer, flush_s), flush_s + 15.0)
+
+
+class PinnedWrites:
+    """A series of raw writes to one broker, in a client."""
+
+    def __init__(self, agent: AgentProcess, producer: ProducerSpec) -> None:
+        self.producer = producer
+        self._agent = agent
+
+    def progress(self) -> PinnedWritesResult:
+        """The writes so far."""
+        return self.wait_end(0.0)
+
+    def wait_end(self, within_s: float) -> PinnedWritesResult:
+        """The writes when the series has ended by itself, or after ``within_s``."""
+        return self._agent.call(WaitPinnedWrites(self.producer.writer, within_s), within_s + ANSWER_S)
+
+    def stop(self) -> PinnedWritesResult:
+        """End the series after the write in progress."""
+        within_s = self.producer.effective_delivery_timeout_s
+        return self._agent.call(StopPinnedWrites(self.producer.writer, within_s), within_s + ANSWER_S)
+
+
+class BackgroundConsumer:
+    """A consumer in a client that reads on until it is stopped."""
+
+    def __init__(self, agent: AgentProcess, consumer: ConsumerSpec) -> None:
+        self.consumer = consumer
+        self._agent = agent
+
+    def progress(self) -> ReadResult:
+        """What it has read so far."""
+        return self._agent.call(ConsumerProgress(self.consumer.reader), ANSWER_S)
+
+    def stop(self, within_s: float = 5.0) -> ReadResult:
+        """Stop it; a group member leaves its group."""
+        return self._agent.call(StopConsumer(self.consumer.reader, within_s), within_s + ANSWER_S)

@@ -1,0 +1,218 @@
+"""The commands of an agent, each with the type of its result, and the JSON lines that carry them.
+
+A request is ``{"id": 1, "command": "Send", "arguments": {...}}``. Its answer is ``{"id": 1, "result": ...}``
+or ``{"id": 1, "error": "..."}``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast, get_args
+
+from harness.errors import UsageError
+from workloads.protocol.codec import Json, from_json, to_json
+from workloads.protocol.results import (
+    PinnedWritesResult,
+    ReadResult,
+    SendResult,
+    StreamCounts,
+    TransactionEnd,
+)
+from workloads.protocol.spec import ConsumerSpec, ProducerSpec, StreamLoad
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Command(Generic[R_co]):
+    """What an agent can be asked to do; ``R_co`` is the type of the result."""
+
+    @classmethod
+    def result_from_json(cls, data: Json) -> R_co:
+        """The result in an answer to this command."""
+        (kind,) = get_args(cls.__orig_bases__[0])  # type: ignore[attr-defined]  # Command[kind]
+        return cast(R_co, None if kind is type(None) else from_json(kind, data))
+
+
+@dataclass(frozen=True)
+class Ping(Command[None]):
+    """Show that the agent runs."""
+
+
+@dataclass(frozen=True)
+class Quit(Command[None]):
+    """Close all producers and consumers, and end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepare(Command[None]):
+    """Connect a librdkafka producer; wait until it knows the topic and, if idempotent, its producer id."""
+
+    producer: ProducerSpec
+    topic: str
+    within_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Send(Command[SendResult]):
+    """Send one message; the result is its outcome."""
+
+    producer: ProducerSpec
+    topic: str
+    partition: int
+    label: str
+
+
+@dataclass(frozen=True)
+class StartStream(Command[None]):
+    """Start a background stream."""
+
+    producer: ProducerSpec
+    load: StreamLoad
+
+
+@dataclass(frozen=True)
+class CountStream(Command[StreamCounts]):
+    """Count a stream's messages."""
+
+    writer: int
+
+
+@dataclass(frozen=True)
+class StopStream(Command[StreamCounts]):
+    """Stop a stream; messages without an outcome after ``flush_s`` end as `info`."""
+
+    writer: int
+    flush_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartPinnedWrites(Command[None]):
+    """Start a series of raw writes to one broker, one every ``every_s`` seconds."""
+
+    producer: ProducerSpec
+    topic: str
+    partition: int
+    every_s: float
+    max_count: int
+    stop_on: tuple[int, ...] | None
+    """Error codes that end the series; None: any error; empty: none."""
+
+
+@dataclass(frozen=True)
+class WaitPinnedWrites(Command[PinnedWritesResult]):
+    """Wait until the series has ended by itself, for at most ``within_s``."""
+
+    writer: int
+    within_s: float
+
+
+@dataclass(frozen=True)
+class StopPinnedWrites(Command[PinnedWritesResult]):
+    """End the series after the write in progress."""
+
+    writer: int
+    within_s: float
+
+
+@dataclass(frozen=True)
+class Read(Command[ReadResult]):
+    """Read partitions from their start to their end offsets of this moment."""
+
+    consumer: ConsumerSpec
+    within_s: float
+
+
+@dataclass(frozen=True)
+class StartConsumer(Command[None]):
+    """Start a consumer, or a group member, that reads on until it is stopped."""
+
+    consumer: ConsumerSpec
+
+
+@dataclass(frozen=True)
+class ConsumerProgress(Command[ReadResult]):
+    """Report what a started consumer has read."""
+
+    reader: int
+
+
+@dataclass(frozen=True)
+class StopConsumer(Command[ReadResult]):
+    """Stop a consumer; a group member leaves its group."""
+
+    reader: int
+    within_s: float
+
+
+@dataclass(frozen=True)
+class BeginTransaction(Command[int]):
+    """Begin a transaction of a prepared producer; the result is its number."""
+
+    writer: int
+
+
+@dataclass(frozen=True)
+class EndTransaction(Command[TransactionEnd]):
+    """Commit or abort a producer's transaction."""
+
+    writer: int
+    commit: bool
+    within_s: float
+
+
+COMMANDS: Mapping[str, type[Command[object]]] = {kind.__name__: kind for kind in Command.__subclasses__()}
+
+
+@dataclass(frozen=True)
+class Request:
+    """One line to an agent."""
+
+    number: int
+    name: str
+    arguments: Json
+
+    @classmethod
+    def of(cls, number: int, command: Command[object]) -> Request:
+        """The request that carries ``command``."""
+        return cls(number, type(command).__name__, to_json(command))
+
+    @classmethod
+    def parse(cls, line: str) -> Request:
+        """Read a line of the pipe."""
+        data = json.loads(line)
+        return cls(data["id"], data["command"], data["arguments"])
+
+    def line(self) -> str:
+        """The line, with its end."""
+        return json.dumps({"id": self.number, "command": self.name, "arguments": self.arguments}) + "\n"
+
+    def command(self) -> Command[object]:
+        """The command it carries. Raises UsageError for an unknown one, ValueError for bad arguments."""
+        kind = COMMANDS.get(self.name)
+        if kind is None:
+            raise UsageError(
+                f"There is no command {self.name!r}; the agent's commands are {', '.join(COMMANDS)}."
+            )
+        return from_json(kind, self.arguments)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One line of an agent: the result of a request, or why it failed."""
+
+    number: int
+    result: Json = None
+    error: str | None = None
+
+    @classmethod
+    def parse(cls, line: str) -> Answer:
+        """Read a line of the pipe. Raises ValueError for a line that was cut short."""
+        data = json.loads(line)
+        return cls(data["id"], data.get("result"), data.get("error"))
+
+    def line(self) -> str:
+        """The line, with its end."""
+        content = {"result": self.result} if self.error is None else {"error": self.error}
+        return json.dumps({"id": self.number, **content}) + "\n"
