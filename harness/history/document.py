@@ -33,8 +33,8 @@ any program may read one.
 
     history/
       sends.parquet                a table is one Parquet file ...
-      copies.parquet/              ... or a folder of Parquet files
-        orders-0.parquet           best: one file per topic partition, with any name
+      copies.parquet/              ... or a folder of files named *.parquet
+        orders-0.parquet           best: one file per topic partition
         orders-1.parquet
       views.parquet
 
@@ -44,6 +44,8 @@ A run folder keeps its tables in `history/`; an imported folder holds them itsel
 * Only `sends` and `copies` are required. Each other table adds something: `replicas` shows whether a log was
   read to its end, `reads` adds what consumers received, `views`, `faults`, `log_events` and `sightings` let
   the checker name causes, and `writers` adds the names of producers.
+* The folder of a table contains only its files. Names that begin with `_` or `.` are ignored; any other name,
+  and a folder below it, is an error.
 * Columns are matched by name, in any order, and unknown columns are ignored. A required column must be
   present and hold no null. Other columns may be absent; in them null means "not known".
 * An integer column may have any width if its values fit the type below. Strings may be dictionary-encoded,
@@ -51,8 +53,8 @@ A run folder keeps its tables in `history/`; an imported folder holds them itsel
 * Times are integer nanoseconds of one monotonic clock, the same for all tables; its zero point does not
   matter. Offsets, epochs and broker ids are Kafka's own.
 * A message is identified by `writer`, the number of its producer, and `seq`, a number that rises with each
-  message of that producer. The checker finds the message in the logs by these two numbers, so the message
-  itself must carry them.
+  message of that producer, in whichever partition. Neither is negative. The checker finds the message in the
+  logs by these two numbers, so the message itself must carry them.
 * `writer` is not Kafka's producer id (`producer_id` in `copies`), because the application numbers its
   producers while brokers assign producer ids: one writer may have several of them, one after the other, or
   none if it is neither idempotent nor transactional.
