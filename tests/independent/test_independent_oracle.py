@@ -37,10 +37,12 @@ def agree(session: Any, seed: int, histories: int, plans: Sequence[str], layouts
     assert not found, f"{len(found)} disagreements with the truth, seed {seed}, layouts {layouts}"
 
 
+@pytest.mark.long
 def test_sixty_histories(session: Any) -> None:
     agree(session, SEED, 60, ("fast",), LAYOUTS)
 
 
+@pytest.mark.long
 def test_histories_of_a_new_seed(session: Any) -> None:
     agree(session, SystemRandom().randrange(10**6), 60, ("fast",), LAYOUTS)
 

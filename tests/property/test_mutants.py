@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 
-from checkers.fast import judging, loading, merge, plan
+from checkers.fast import judging, merge, plan
 from checkers.health import CLASSES
 from checkers.partition import deliveries, fates, logs, order, replicas
 from checkers.partition.keys import KeyIndex
@@ -156,9 +156,6 @@ MUTANTS = {
     "only one range knows what nobody sent": Mutant(
         merge.offsets_by_broker, "{int(b): np.unique(offset[broker == b]) for b in np.unique(broker)}", "{}",
         ("cut",),
-    ),
-    "each range knows only its own messages": Mutant(
-        loading._offsets_of_interest, "return offsets[offsets >= 0]", "return offsets[:0]", ("cut",)
     ),
 }  # fmt: skip
 
