@@ -12,6 +12,8 @@ _LONGEST = 300
 _CAUSED_BY = "Caused by: "
 _FRAME = re.compile(r"\s*(at [\w.$]+\(|\.\.\. \d+ more|== SQL|-+\^+)")
 _CALL = re.compile(r"^An error occurred while calling [^\n]*\n: ")
+_PYTHON_ERROR = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception): ")
+"""The end of a worker's traceback."""
 _ERROR_CLASS = re.compile(r"^(?:[\w.$]+(?:Exception|Error): )?(?:\[[A-Z0-9_.]+\]\s*)?")
 
 
@@ -40,6 +42,7 @@ def spark_errors_as_sentences(doing: str) -> Iterator[None]:
     except spark_errors() as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         causes = [line.removeprefix(_CAUSED_BY) for line in lines if line.startswith(_CAUSED_BY)]
+        causes += [line for line in lines if _PYTHON_ERROR.match(line)]
         cause = causes[-1][:_LONGEST] if causes else reason(error)
         detail = "\n".join(line for line in lines[:8] if not _FRAME.match(line))
         raise AckedError(f"Spark failed while {doing}: {cause}", detail=detail) from error

@@ -159,12 +159,11 @@ def start_session(
         # In this thread: each thread has its own active session.
         return SparkSession.builder.config(map=dict(wanted)).getOrCreate()
     except (PySparkException, Py4JError, RuntimeError, OSError) as error:
-        needs = (
-            "it needs Java 17 or later as `java` or in JAVA_HOME, and 2 GB of memory"
-            if local
-            else ("does a Spark master answer there?")
-        )
-        raise UnfitError(f"Spark did not start on {master} ({reason(error)}); {needs}.") from error
+        if local:
+            hint = "It needs Java 17 or later as `java` or in JAVA_HOME, and 2 GB of memory."
+        else:
+            hint = "Does a Spark master answer there?"
+        raise UnfitError(f"Spark did not start on {master}: {reason(error)} {hint}") from error
     finally:
         starting.shutdown(wait=False)
 
