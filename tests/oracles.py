@@ -39,6 +39,8 @@ def duckdb_plan(folder: Path, *, whole_rows: bool = False) -> Iterator[Any]:
             row = "file_row_number" if file.exists() else "0"
             quoted = columns.format(offset='"offset"', group='"group"', row=row)
             db.execute(f"create temp table {name} as select {quoted} from {source}")
+        there = (folder / "replicas.parquet").exists()
+        db.execute(f"create temp table listed as select {there} as there")
         for name, text in steps.items():
             db.execute(f"create temp table {name} as {sql_of(text)}")
         yield db

@@ -43,7 +43,8 @@ BASE: Mapping[str, tuple[str, str]] = {
 }
 """Working tables: name, table of the history, and columns.
 
-{offset} and {group} stand for the quoted names, {row} for the number of the row in its file.
+{offset} and {group} stand for the quoted names, {row} for the number of the row in its file. Besides there is
+`listed`, one row: is the table `replicas` `there`?
 """
 
 STEPS: Mapping[str, str] = {
@@ -68,8 +69,8 @@ STEPS: Mapping[str, str] = {
                max(case when n.leader and n.complete then n.b end) as leader,
                coalesce(sum(case when n.complete and n.in_sync then 1 else 0 end), 0) as best,
                coalesce(bool_or(n.compacted), false) as compacted,
-               (select count(*) from n) > 0 as any_listed
-        from tp left join n on n.t = tp.t and n.p = tp.p group by tp.t, tp.p""",
+               bool_or(listed.there) as any_listed
+        from tp cross join listed left join n on n.t = tp.t and n.p = tp.p group by tp.t, tp.p""",
     "candidates": """
         select a.t, a.p, n.b, coalesce(ends.e, -1) as e, coalesce(ends.o, n.leo - 1) as o
         from about a join n on n.t = a.t and n.p = a.p and n.complete and (n.in_sync or a.best = 0)

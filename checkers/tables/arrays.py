@@ -92,7 +92,7 @@ def make_partition(
                 in_sync=row["in_sync"],
                 compacted="compact" in (row["cleanup"] or ""),
             )
-    reference, conclusive = choose_reference(replicas, ends, source.rows("replicas") > 0)
+    reference, conclusive = choose_reference(replicas, ends, "replicas" in source.files)
     return Partition(
         topic=where.topic,
         number=where.partition,
