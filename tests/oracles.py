@@ -39,6 +39,8 @@ def duckdb_plan(folder: Path, *, whole_rows: bool = False) -> Iterator[Any]:
             row = "file_row_number" if file.exists() else "0"
             quoted = columns.format(offset='"offset"', group='"group"', row=row)
             db.execute(f"create temp table {name} as select {quoted} from {source}")
+        there = (folder / "replicas.parquet").exists()
+        db.execute(f"create temp table listed as select {there} as there")
         for name, text in steps.items():
             db.execute(f"create temp table {name} as {sql_of(text)}")
         yield db
@@ -197,6 +199,7 @@ class _ModelPartition:
         found = set()
         fates = {key: self.fate(key) for key in self.sends}
         claimed: set[int | None] = set()
+        explained: set[int] = set()
         for key, (fate, place) in fates.items():
             reported = self.sends[key]["offset"]
             if fate in (
@@ -214,8 +217,8 @@ class _ModelPartition:
             for broker in self.logs:
                 if fate == "corrupt":
                     claimed |= set(self.held(key, broker, intact=False))
-                if fate == "phantom" and not self.held(key, self.reference):
-                    claimed |= set(self.held(key, broker))
+                if fate == "phantom":
+                    explained |= set(self.held(key, broker))
         kept = [(key, place) for key, (fate, place) in fates.items() if fate == "kept"]
         kept = [(key, place) for key, place in kept if self.sends[key]["outcome"] == "ok"]
         for (writer, seq), place in kept:
@@ -223,7 +226,7 @@ class _ModelPartition:
                 found.add(("out_of_order", self.number, place, writer, seq))
         odd = self.odd()
         found |= {(name, self.number, o, *key) for o, (name, key) in odd.items() if o not in claimed}
-        found |= self.diverged({*odd, *claimed})
+        found |= self.diverged({*odd, *claimed, *explained})
         return found | self.readings(fates)
 
     def odd(self) -> dict[int, tuple[str, Message]]:
@@ -243,7 +246,8 @@ class _ModelPartition:
         """Offsets at which a follower differs from the reference."""
         at = {record["offset"]: record for record in self.logs.get(self.reference, ())}  # type: ignore[call-overload]
         found: dict[int, Message] = {}
-        for log in self.logs.values():
+        beyond: list[tuple[int, int, Any]] = []
+        for broker, log in self.logs.items():
             mine = {record["offset"]: record for record in log}
             outside = {"head": False, "tail": False}
             for offset in sorted({*at, *mine} - told):
@@ -255,10 +259,16 @@ class _ModelPartition:
                     wrong = a if side is None or not outside[side] else None
                     if side is not None:
                         outside[side] = True
+                elif offset > max(at, default=-1):
+                    wrong = None
+                    beyond.append((offset, broker, b))
                 else:
                     wrong = b
                 if wrong is not None:
                     found.setdefault(offset, (wrong["writer"], wrong["seq"]))
+        if beyond:  # the reference ends early: one finding, where it ends
+            offset, _, record = min(beyond, key=lambda one: one[:2])
+            found.setdefault(offset, (record["writer"], record["seq"]))
         return {("diverged", self.number, offset, *key) for offset, key in found.items()}
 
     def readings(

@@ -132,7 +132,8 @@ def sample_findings(findings: Path, limit: int, start_ns: int) -> list[dict[str,
                 part = table.filter(pa.compute.equal(table["expected"], wanted)).slice(0, limit)
                 for row in part.to_pylist():
                     taken += 1
-                    place = (row["expected"], row["topic"], row["partition"], row["offset"] or 0)
+                    where = (row["topic"] or "", row["partition"] or 0, row["offset"] or 0)
+                    place = (row["expected"], *where)  # a finding about the run has no partition
                     chosen.append((place, taken, row))
             chosen = heapq.nsmallest(limit, chosen)
     return [told(row, start_ns) for _, _, row in sorted(chosen, key=lambda c: c[:2])]

@@ -70,12 +70,12 @@ from checkers.partition.deliveries import (
     unsent,
 )
 from checkers.partition.fate import FATES as ALL_FATES
-from checkers.partition.fates import Fates, claimed_offsets, decide, flagged
+from checkers.partition.fates import Fates, claimed_offsets, decide, explained_offsets, flagged
 from checkers.partition.keys import KeyIndex
 from checkers.partition.logs import Partition, reference_of, split_copies, split_logs
 from checkers.partition.messages import Reads, Sends
 from checkers.partition.order import out_of_order
-from checkers.partition.replicas import BEGIN, LENGTH, Records, all_records, differences, odd_records
+from checkers.partition.replicas import ENDS, Records, all_records, differences, odd_records
 from checkers.partition.types import Ints
 from checkers.tables.arrays import (
     copy_arrays,
@@ -220,6 +220,7 @@ def _key_range(job: Job, task: KeyRange) -> KeyResult:
         seqs=seqs,
         strays=messages.strays(),
         claimed=pa.table([pa.array(claimed_offsets(sends, logs, fates))], schema=OFFSETS),
+        explained=pa.table([pa.array(explained_offsets(logs, fates))], schema=OFFSETS),
         claims=pa.table(
             {
                 "offset": claims.offset,
@@ -239,7 +240,7 @@ def _key_range(job: Job, task: KeyRange) -> KeyResult:
 
 def _ends(found: Records) -> tuple[Records, pa.Table]:
     """Differences that are findings as they are, and those that stand for the end of a log."""
-    ends = (found.kind == LENGTH) | (found.kind == BEGIN)
+    ends = np.isin(found.kind, ENDS)
     return found.take(~ends), table_of(found.take(ends), RECORDS)
 
 
@@ -257,7 +258,7 @@ def _offset_range(job: Job, task: OffsetRange) -> OffsetResult:
     del table
     logs = split_logs(partition, KeyIndex(NOTHING, NOTHING, str(where)), split_copies(copies), task.homes)
     odd = odd_records(partition, logs, list(task.strays.items()))
-    told = np.union1d(odd.offset, task.claimed)
+    told = np.unique(np.concatenate([odd.offset, task.claimed, task.explained]))
     different, ends = _ends(differences(partition, logs, told))
     findings = joined(
         [
@@ -335,7 +336,8 @@ def _whole(job: Job, task: WholePartition) -> WholeResult:
     strays, homes = messages.strays(), task.identities.homes
     claimed = claimed_offsets(sends, logs, fates)
     odd = odd_records(partition, logs, list(offsets_by_broker(strays).items()))
-    different, ends = _ends(differences(partition, logs, np.union1d(odd.offset, claimed)))
+    told = np.unique(np.concatenate([odd.offset, claimed, explained_offsets(logs, fates)]))
+    different, ends = _ends(differences(partition, logs, told))
     every = _by_broker([different, log_ends([ends])])
     found += [of_records(partition, odd, homes, claimed), of_differences(partition, every)]
     fate_counts, seqs = _counts(sends, fates)

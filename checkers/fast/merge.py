@@ -29,7 +29,7 @@ from checkers.fast.results import (
 )
 from checkers.partition.deliveries import Missed, Steps
 from checkers.partition.logs import Partition
-from checkers.partition.replicas import Records, all_records
+from checkers.partition.replicas import REFERENCE, Records, all_records
 from checkers.partition.types import Ints
 from checkers.tables.findings import counted, joined, of_skips, of_steps, undetermined
 from checkers.tables.output import FINDING, build
@@ -184,4 +184,9 @@ def log_ends(tables: Sequence[pa.Table]) -> Records:
     _, first, group = np.unique(table, axis=0, return_index=True, return_inverse=True)
     ends = records.take(rows[first])
     ends.count[:] = np.bincount(group.reshape(-1), weights=records.count[rows]).astype(np.int64)
+    short = np.flatnonzero(ends.kind == REFERENCE)
+    if len(short):  # where the reference ends is one offset, whatever each follower has behind it
+        first = short[np.lexsort((ends.broker[short], ends.offset[short]))[0]]
+        for values in (ends.offset, ends.epoch, ends.writer, ends.seq):
+            values[short] = values[first]
     return ends.take(np.lexsort((ends.broker,)))

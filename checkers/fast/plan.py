@@ -285,7 +285,10 @@ class _Plan:
             keys = one.of(KeyRange, KeyResult)
             strays = pa.concat_tables([result.strays for _, _, result in keys])
             ends = log_ends([result.ends for _, _, result in one.of(OffsetRange, OffsetResult)])
-            claimed = pa.concat_tables([result.claimed for _, _, result in keys])["offset"].to_numpy()
+            claimed, explained = (
+                pa.concat_tables([getattr(result, name) for _, _, result in keys])["offset"].to_numpy()
+                for name in ("claimed", "explained")
+            )
             by_broker = {
                 broker: offsets[piece.offsets.of(offsets)]
                 for broker, offsets in offsets_by_broker(strays).items()
@@ -294,6 +297,7 @@ class _Plan:
                 piece,
                 strays={broker: offsets for broker, offsets in by_broker.items() if len(offsets)},
                 claimed=np.unique(claimed[piece.offsets.of(claimed)]),
+                explained=np.unique(explained[piece.offsets.of(explained)]),
                 homes=self._homes_here(one) if any(len(o) for o in by_broker.values()) else None,
                 ends=ends.take(piece.offsets.of(ends.offset)),
             )

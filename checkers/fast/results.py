@@ -37,10 +37,10 @@ OFFSET_SPANS = pa.schema([("writer", _INT), ("low", _LONG), ("high", _LONG)])
 RECORDS = pa.schema([(f.name, _LONG) for f in fields(Records)])
 _STREAM = [("reader", _LONG), ("group", _TEXT), ("offset", _LONG), ("writer", _LONG), ("seq", _LONG)]
 STEPS = pa.schema(
-    [*_STREAM, ("ns", _LONG), ("committed", _FLAG), ("back", _FLAG), ("low", _LONG), ("since_ns", _LONG)]
+    [*_STREAM, ("ns", _LONG), ("uncommitted", _FLAG), ("back", _FLAG), ("low", _LONG), ("since_ns", _LONG)]
     + [("until_ns", _LONG)]
 )
-EDGES = pa.schema([*_STREAM, ("ns", _LONG), ("committed", _FLAG)])
+EDGES = pa.schema([*_STREAM, ("ns", _LONG), ("uncommitted", _FLAG)])
 UNSENT = pa.schema([("offset", _LONG), ("ns", _LONG), ("reader", _TEXT)])
 """Reads of records that name no message and that no replica holds."""
 PASSED = pa.schema([("jump", _LONG), ("count", _LONG), ("offset", _LONG), ("writer", _LONG), ("seq", _LONG)])
@@ -79,6 +79,7 @@ class KeyResult:
             "unresolved": UNRESOLVED,
             "strays": STRAYS,
             "claimed": OFFSETS,
+            "explained": OFFSETS,
             "claims": CLAIMS,
             "spans": OFFSET_SPANS,
         }
@@ -90,6 +91,9 @@ class KeyResult:
     """Not empty: nothing was judged, since these messages must be looked up first."""
     strays: pa.Table = _empty(STRAYS)
     claimed: pa.Table = _empty(OFFSETS)
+    """Where a finding of a message speaks for the record."""
+    explained: pa.Table = _empty(OFFSETS)
+    """Where a finding of a message explains that replicas differ."""
     claims: pa.Table = _empty(CLAIMS)
     spans: pa.Table = _empty(OFFSET_SPANS)
 

@@ -105,6 +105,8 @@ class OffsetRange:
     """Offsets, by broker, of records that name a message which was not sent to this partition."""
     claimed: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     """Offsets at which a finding of a message speaks for the record."""
+    explained: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """Offsets at which a finding of a message explains that replicas differ."""
     homes: Homes | None = None
     ends: Records = field(default_factory=lambda: all_records([]))
     """Where replicas' logs begin late or end early: told by the range that holds the offset."""

@@ -34,6 +34,7 @@ BASE: Mapping[str, tuple[str, str]] = {
         "reads",
         "topic as t, partition as p, reader as rd, ns, {offset} as o, coalesce(writer, -1) as w, "
         "coalesce(seq, -1) as q, {group} as g, coalesce(isolation = 'read_committed', false) as committed, "
+        "coalesce(isolation = 'read_uncommitted', false) as uncommitted, "
         "case when {group} is null then concat('r', reader) else concat('g', {group}) end as stream, "
         "{row} as nth",
     ),
@@ -42,7 +43,8 @@ BASE: Mapping[str, tuple[str, str]] = {
 }
 """Working tables: name, table of the history, and columns.
 
-{offset} and {group} stand for the quoted names, {row} for the number of the row in its file.
+{offset} and {group} stand for the quoted names, {row} for the number of the row in its file. Besides there is
+`listed`, one row: is the table `replicas` `there`?
 """
 
 STEPS: Mapping[str, str] = {
@@ -67,8 +69,8 @@ STEPS: Mapping[str, str] = {
                max(case when n.leader and n.complete then n.b end) as leader,
                coalesce(sum(case when n.complete and n.in_sync then 1 else 0 end), 0) as best,
                coalesce(bool_or(n.compacted), false) as compacted,
-               (select count(*) from n) > 0 as any_listed
-        from tp left join n on n.t = tp.t and n.p = tp.p group by tp.t, tp.p""",
+               bool_or(listed.there) as any_listed
+        from tp cross join listed left join n on n.t = tp.t and n.p = tp.p group by tp.t, tp.p""",
     "candidates": """
         select a.t, a.p, n.b, coalesce(ends.e, -1) as e, coalesce(ends.o, n.leo - 1) as o
         from about a join n on n.t = a.t and n.p = a.p and n.complete and (n.in_sync or a.best = 0)
@@ -210,7 +212,11 @@ STEPS: Mapping[str, str] = {
         union
         select k.t, k.p, k.o from k
         join life_core f on f.t = k.t and f.p = k.p and f.w = k.mw and f.q = k.mq
-        where (f.fate = 'corrupt' and not k.intact) or (f.fate = 'phantom' and f.copies = 0)""",
+        where f.fate = 'corrupt' and not k.intact""",
+    "explained": """
+        select distinct k.t, k.p, k.o from k
+        join life_core f on f.t = k.t and f.p = k.p and f.w = k.mw and f.q = k.mq
+        where f.fate = 'phantom'""",
     "odd": """
         select t, p, o, w, q, class from (
             select k.t, k.p, k.o, k.w, k.q,
@@ -220,7 +226,8 @@ STEPS: Mapping[str, str] = {
                                       order by case when k.b = ref.rb then 0 else 1 end, k.b) as rn
             from k join ref on ref.t = k.t and ref.p = k.p
             where not k.control and (not k.intact or not k.known)) z where rn = 1""",
-    "told": "select t, p, o from odd union select t, p, o from claimed",
+    "told": """
+        select t, p, o from odd union select t, p, o from claimed union select t, p, o from explained""",
     "found_strays": """
         select x.class, x.t, x.p, x.o, case when x.w >= 0 then x.w end as w,
                case when x.q >= 0 then x.q end as q
@@ -249,6 +256,15 @@ STEPS: Mapping[str, str] = {
         where (place = 'tail' and complete and (not compacted or leo < 0 or o >= leo))
            or (place = 'head' and not compacted)
         group by t, p, b, place""",
+    "surplus": """
+        select f.t, f.p, f.b, a.o, a.w, a.q, a.o > coalesce(z.end_o, -1) as beyond from followers f
+        join ref on ref.t = f.t and ref.p = f.p
+        join c a on a.t = f.t and a.p = f.p and a.b = f.b
+        left join l on l.t = a.t and l.p = a.p and l.o = a.o
+        left join told on told.t = a.t and told.p = a.p and told.o = a.o
+        left join spans z on z.t = f.t and z.p = f.p and z.b = ref.rb
+        where l.o is null and told.o is null
+          and a.o >= ref.start_o and not (ref.compacted and a.o < ref.end_o)""",
     "differ": """
         select f.t, f.p, f.b, a.o, a.w, a.q from followers f
         join c a on a.t = f.t and a.p = f.p and a.b = f.b join l on l.t = a.t and l.p = a.p and l.o = a.o
@@ -260,11 +276,11 @@ STEPS: Mapping[str, str] = {
         select u.t, u.p, u.b, u.o, u.w, u.q from unmatched u
         join ends_elsewhere z on z.t = u.t and z.p = u.p and z.b = u.b and z.o = u.o and z.place = u.place
         union all
-        select f.t, f.p, f.b, a.o, a.w, a.q from followers f
-        join ref on ref.t = f.t and ref.p = f.p
-        join c a on a.t = f.t and a.p = f.p and a.b = f.b
-        left join l on l.t = a.t and l.p = a.p and l.o = a.o
-        where l.o is null and a.o >= ref.start_o and not (ref.compacted and a.o < ref.end_o)""",
+        select t, p, b, o, w, q from surplus where not beyond
+        union all
+        select t, p, b, o, w, q from (
+            select u.*, row_number() over (partition by t, p order by o, b) as rn from surplus u
+            where beyond) z where rn = 1""",
     "found_differences": """
         select 'diverged' as class, d.t, d.p, d.o, case when d.w >= 0 then d.w end as w,
                case when d.q >= 0 then d.q end as q
@@ -316,7 +332,8 @@ STEPS: Mapping[str, str] = {
             from sequence a) z where po is not null and o <> po + 1""",
     "asked": """
         select z.t, z.p, z.stream, z.n, bool_or(ge.event = 'sought') as sought,
-               bool_or(ge.event = 'assigned') as assigned
+               bool_or(ge.event = 'assigned') as assigned,
+               max(case when ge.event = 'assigned' then ge.ns end) as assigned_ns
         from steps z join ge
           on ge.event in ('sought', 'assigned') and ge.rd = z.rd and ge.ns between z.pns and z.ns
          and ((ge.t = z.t and ge.p = z.p) or (ge.t is null and ge.p is null))
@@ -327,19 +344,30 @@ STEPS: Mapping[str, str] = {
                 partition by z.t, z.p, z.stream, z.n order by ge.ns desc, ge.o desc) as rn
             from steps z join ge on ge.event = 'committed' and ge.o is not null and ge.g = z.g
                                 and ge.t = z.t and ge.p = z.p and ge.ns <= z.ns) y where rn = 1""",
+    "started": """
+        select t, p, stream, n, o from (
+            select z.t, z.p, z.stream, z.n, ge.o, row_number() over (
+                partition by z.t, z.p, z.stream, z.n order by ge.ns desc, ge.o desc) as rn
+            from steps z
+            left join asked a on a.t = z.t and a.p = z.p and a.stream = z.stream and a.n = z.n
+            join ge on ge.event = 'committed' and ge.o is not null and ge.g = z.g
+                   and ge.t = z.t and ge.p = z.p and ge.ns <= coalesce(a.assigned_ns, z.ns)
+                   and (a.assigned_ns is not null or ge.rd <> z.rd)) y where rn = 1""",
     "moves": """
-        select z.*, co.o as committed_o, z.o <= z.po as back,
+        select z.*, co.o as committed_o, st.o as start_o, z.o <= z.po as back,
                coalesce(a.sought, false) or (coalesce(a.assigned, false) and z.g is null) as moved,
                z.g is not null and (coalesce(a.assigned, false) or z.rd <> z.prd) as handover
         from steps z
         left join asked a on a.t = z.t and a.p = z.p and a.stream = z.stream and a.n = z.n
-        left join committed co on co.t = z.t and co.p = z.p and co.stream = z.stream and co.n = z.n""",
+        left join committed co on co.t = z.t and co.p = z.p and co.stream = z.stream and co.n = z.n
+        left join started st on st.t = z.t and st.p = z.p and st.stream = z.stream and st.n = z.n""",
     "backward": """
         select z.* from moves z join l on l.t = z.t and l.p = z.p and l.o = z.po and l.w = z.pw and l.q = z.pq
         where z.back and not z.moved and (z.g is null or z.o < coalesce(z.committed_o, -1))""",
     "forward": """
-        select z.t, z.p, z.stream, z.n, z.o, z.ns, z.committed, max(a.ns) as since_ns, min(b.ns) as until_ns,
-               case when z.handover and z.committed_o - 1 > z.po then z.committed_o - 1 else z.po end as low
+        select z.t, z.p, z.stream, z.n, z.o, z.ns, z.uncommitted,
+               max(a.ns) as since_ns, min(b.ns) as until_ns,
+               case when z.handover and z.start_o - 1 > z.po then z.start_o - 1 else z.po end as low
         from moves z
         left join ge a on a.event = 'sought' and a.ns <= z.pns
                       and ((z.g is null and a.rd = z.rd) or (z.g is not null and a.g = z.g))
@@ -347,13 +375,13 @@ STEPS: Mapping[str, str] = {
         left join ge b on b.event = 'sought' and b.ns >= z.ns
                       and ((z.g is null and b.rd = z.rd) or (z.g is not null and b.g = z.g))
                       and ((b.t = z.t and b.p = z.p) or (b.t is null and b.p is null))
-        where not z.back and not z.moved and not (z.handover and z.committed_o is null)
-        group by z.t, z.p, z.stream, z.n, z.o, z.ns, z.committed, z.handover, z.committed_o, z.po""",
+        where not z.back and not z.moved and not (z.handover and z.start_o is null)
+        group by z.t, z.p, z.stream, z.n, z.o, z.ns, z.uncommitted, z.handover, z.start_o, z.po""",
     "passed": """
         select z.t, z.p, z.stream, z.n, z.since_ns, z.until_ns, l.o, l.mw, l.mq from forward z
         join l on l.t = z.t and l.p = z.p and l.o > z.low and l.o < z.o and l.intact and l.mq is not null
         join sm on sm.t = l.t and sm.p = l.p and sm.w = l.mw and sm.q = l.mq
-               and sm.sent_ns <= z.ns and (sm.visible or not z.committed)""",
+               and sm.sent_ns <= z.ns and (sm.visible or z.uncommitted)""",
     "jumped": """
         select z.t, z.p, z.stream, z.n, min(z.o) as o from passed z
         left join r x on x.t = z.t and x.p = z.p and x.stream = z.stream and x.w = z.mw and x.q = z.mq
@@ -383,5 +411,17 @@ def sql_of(step: str) -> str:
     return step.replace("{of_message}", names)
 
 
-SHARED = ("ref", "records", "k", "l", "life_core", "odd", "told", "unmatched", "moves", "found_all")
+SHARED = (
+    "ref",
+    "records",
+    "k",
+    "l",
+    "life_core",
+    "odd",
+    "told",
+    "unmatched",
+    "surplus",
+    "moves",
+    "found_all",
+)
 """Steps that several others use: computed once, and cut off from what they were computed from."""

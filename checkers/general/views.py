@@ -21,7 +21,7 @@ def plan(session: SparkSession, source: Source, *, whole_rows: bool = False) -> 
     """
     base = {**BASE, **(whole.BASE if whole_rows else {})}
     steps = {**STEPS, **(whole.STEPS if whole_rows else {})}
-    names = [*base, *steps]
+    names = [*base, *steps, "listed"]
     try:
         for name, (table, columns) in base.items():
             frame = table_frame(session, source, table)
@@ -30,6 +30,8 @@ def plan(session: SparkSession, source: Source, *, whole_rows: bool = False) -> 
                 frame, row = frame.selectExpr("*", "_metadata.row_index as row_index"), "row_index"
             quoted = columns.format(offset="`offset`", group="`group`", row=row)
             frame.selectExpr(*_split(quoted)).createOrReplaceTempView(name)
+        there = str("replicas" in source.files).lower()
+        session.sql(f"select {there} as there").createOrReplaceTempView("listed")
         for name, text in steps.items():
             frame = session.sql(sql_of(text))
             if name in SHARED:

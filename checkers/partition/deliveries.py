@@ -124,7 +124,8 @@ class Steps:
     writer: Ints
     seq: Ints
     ns: Ints
-    committed: Flags
+    uncommitted: Flags
+    """The reader asked for records of transactions that are open or aborted, too."""
     since_ns: Ints
     """What the stream was handed from here on …"""
     until_ns: Ints
@@ -190,7 +191,7 @@ def suspicious_steps(
         writer=reads.writer[rows].astype(np.int64),
         seq=reads.seq[rows],
         ns=reads.ns[rows],
-        committed=reads.committed[rows],
+        uncommitted=reads.uncommitted[rows],
         since_ns=since,
         until_ns=until,
     )
@@ -215,41 +216,52 @@ def _repositioned(reads: Reads, events: Sequence[GroupEvent], pairs: _Pairs) -> 
     between was skipped. A group that never committed starts wherever its configuration says.
     """
     grouped = reads.group[pairs.after] >= 0
-    moved = _between(reads, events, pairs, "sought")
-    assigned = _between(reads, events, pairs, "assigned")
+    moved = _newest(reads, events, pairs, "sought") > -FOREVER
+    assigned_ns = _newest(reads, events, pairs, "assigned")
+    assigned = assigned_ns > -FOREVER
     moved |= assigned & ~grouped
     handover = grouped & (assigned | (reads.reader[pairs.before] != reads.reader[pairs.after]))
-    committed = _committed(reads, events, pairs.after)
-    at_least_once = grouped & pairs.back & (reads.offset[pairs.after] >= committed)
-    fresh = handover & ~pairs.back & (committed < 0)
-    low = np.where(handover & ~pairs.back, np.maximum(pairs.low, committed - 1), pairs.low)
+    read_ns = reads.ns[pairs.after]
+    at_least_once = grouped & pairs.back
+    at_least_once &= reads.offset[pairs.after] >= _committed(reads, events, pairs.after, read_ns)
+    # What a member commits itself is not what it began with.
+    start = np.where(
+        assigned,
+        _committed(reads, events, pairs.after, assigned_ns),
+        _committed(reads, events, pairs.after, read_ns, by_others=True),
+    )
+    fresh = handover & ~pairs.back & (start < 0)
+    low = np.where(handover & ~pairs.back, np.maximum(pairs.low, start - 1), pairs.low)
     kept = _Pairs(before=pairs.before, after=pairs.after, back=pairs.back, low=low)
     return kept.take(~(moved | at_least_once | fresh))
 
 
-def _between(reads: Reads, events: Sequence[GroupEvent], pairs: _Pairs, kind: str) -> Flags:
-    """Whether the reader had such an event between the two reads."""
-    found = np.zeros(len(pairs.after), dtype=bool)
+def _newest(reads: Reads, events: Sequence[GroupEvent], pairs: _Pairs, kind: str) -> Ints:
+    """When the reader last had such an event between the two reads; -FOREVER: never."""
+    found = np.full(len(pairs.after), -FOREVER, dtype=np.int64)
     reader, since, until = reads.reader[pairs.after], reads.ns[pairs.before], reads.ns[pairs.after]
     for event in events:
         if event.event == kind:
-            found |= (reader == event.reader) & (since <= event.ns) & (event.ns <= until)
+            between = (reader == event.reader) & (since <= event.ns) & (event.ns <= until)
+            found[between] = np.maximum(found[between], event.ns)
     return found
 
 
-def _committed(reads: Reads, events: Sequence[GroupEvent], rows: Ints) -> Ints:
-    """The newest commit of the group at the time of each read, -1 for none."""
+def _committed(
+    reads: Reads, events: Sequence[GroupEvent], rows: Ints, at_ns: Ints, *, by_others: bool = False
+) -> Ints:
+    """The newest commit of each read's group up to some time, -1 for none; or that of its other members."""
     found = np.full(len(rows), -1, dtype=np.int64)
     for position, name in enumerate(reads.groups):
-        commits = sorted(
-            (event.ns, event.offset)
-            for event in events
-            if event.event == "committed" and event.group == name and event.offset >= 0
-        )
-        mine = reads.group[rows] == position
-        times = np.array([ns for ns, _ in commits], dtype=np.int64)
-        offsets = np.array([-1, *(offset for _, offset in commits)], dtype=np.int64)
-        found[mine] = offsets[np.searchsorted(times, reads.ns[rows][mine], side="right")]
+        commits = [e for e in events if e.event == "committed" and e.group == name and e.offset >= 0]
+        commits.sort(key=lambda event: (event.ns, event.offset))
+        mine = np.flatnonzero(reads.group[rows] == position)
+        for reader in np.unique(reads.reader[rows[mine]]).tolist() if by_others else (None,):
+            counted = [event for event in commits if reader is None or event.reader != reader]
+            times = np.array([event.ns for event in counted], dtype=np.int64)
+            offsets = np.array([-1, *(event.offset for event in counted)], dtype=np.int64)
+            chosen = mine if reader is None else mine[reads.reader[rows[mine]] == reader]
+            found[chosen] = offsets[np.searchsorted(times, at_ns[chosen], side="right")]
     return found
 
 
@@ -296,7 +308,7 @@ def missed(jumps: Steps, reference: Log, sends: Sends, reads: Reads) -> Missed:
     for number in np.flatnonzero(highs > lows).tolist():
         rows = reference.row[places[lows[number] : highs[number]]]
         due = sends.sent_ns[rows] <= jumps.ns[number]
-        if jumps.committed[number]:
+        if not jumps.uncommitted[number]:
             due &= sends.visible[rows]
         if not due.any():
             continue
@@ -335,7 +347,7 @@ class EdgeReads:
     writer: Ints
     seq: Ints
     group: Texts
-    committed: Flags
+    uncommitted: Flags
 
 
 def edge_reads(reads: Reads) -> EdgeReads:
@@ -353,7 +365,7 @@ def edge_reads(reads: Reads) -> EdgeReads:
         writer=reads.writer[rows].astype(np.int64),
         seq=reads.seq[rows],
         group=reads.group_names(rows),
-        committed=reads.committed[rows],
+        uncommitted=reads.uncommitted[rows],
     )
 
 
@@ -363,9 +375,10 @@ def reads_at_edges(windows: Sequence[EdgeReads]) -> tuple[Reads, Ints]:
     groups = tuple(sorted({name for name in names if name is not None}))
     columns = {
         name: np.concatenate([getattr(window, name) for window in windows])
-        for name in ("reader", "ns", "offset", "writer", "seq", "committed")
+        for name in ("reader", "ns", "offset", "writer", "seq", "uncommitted")
     }
     group = np.array([-1 if name is None else groups.index(name) for name in names], dtype=np.int64)
     nobody = np.full(len(names), -1, dtype=np.int32)
     number = np.repeat(np.arange(len(windows)), [len(window.offset) for window in windows])
-    return Reads(**columns, row=nobody, group=group, groups=groups), number
+    unknown = np.zeros(len(names), dtype=bool)
+    return Reads(**columns, row=nobody, group=group, groups=groups, committed=unknown), number

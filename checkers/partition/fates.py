@@ -258,11 +258,19 @@ def claimed_offsets(sends: Sends, logs: Sequence[Log], fates: Fates) -> Ints:
     """Offsets at which a message's own finding speaks for the record that stands there."""
     parts = [sends.offset[fates.fate == CODE["overwritten"]]]
     corrupt = fates.fate == CODE["corrupt"]
-    beside = (fates.fate == CODE["phantom"]) & (fates.copies == 0)
-    for log in logs if corrupt.any() or beside.any() else ():
+    for log in logs if corrupt.any() else ():
         mine = np.flatnonzero(log.row >= 0)
-        rows = log.row[mine]
-        parts.append(log.offset[mine[(corrupt[rows] & ~log.intact[mine]) | beside[rows]]])
+        parts.append(log.offset[mine[corrupt[log.row[mine]] & ~log.intact[mine]]])
+    return np.unique(np.concatenate(parts))
+
+
+def explained_offsets(logs: Sequence[Log], fates: Fates) -> Ints:
+    """Offsets of phantoms: that not all replicas have what should not be there is no finding besides."""
+    phantom = fates.fate == CODE["phantom"]
+    parts = [np.empty(0, dtype=np.int64)]
+    for log in logs if phantom.any() else ():
+        mine = np.flatnonzero(log.row >= 0)
+        parts.append(log.offset[mine[phantom[log.row[mine]]]])
     return np.unique(np.concatenate(parts))
 
 

@@ -46,6 +46,8 @@ class Reads:
     groups: tuple[str, ...]
     committed: Flags
     """The reader asked for committed records only."""
+    uncommitted: Flags
+    """The reader asked for all records; neither: it is not known what it asked for."""
 
     def __len__(self) -> int:
         return len(self.offset)

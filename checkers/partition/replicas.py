@@ -11,7 +11,9 @@ from checkers.partition.logs import Log, Partition, empty_log, reference_of
 from checkers.partition.types import Flags, Ints
 
 FOREIGN, CORRUPT = 0, 1
-CONTENT, EPOCH, MISSING, EXTRA, LENGTH, BEGIN = 0, 1, 2, 3, 4, 5
+CONTENT, EPOCH, MISSING, EXTRA, LENGTH, BEGIN, REFERENCE = 0, 1, 2, 3, 4, 5, 6
+ENDS = (LENGTH, BEGIN, REFERENCE)
+"""Differences of which one record stands for all that a log lacks at that end."""
 KINDS = (
     "another record stands there",
     "the same record, written in another leader epoch",
@@ -19,6 +21,7 @@ KINDS = (
     "a record that the reference log does not have",
     "its log ends earlier",
     "its log begins later",
+    "the reference log ends earlier",
 )
 
 
@@ -126,7 +129,7 @@ def _against(partition: Partition, reference: Log, log: Log, told: Ints) -> list
         epochs &= ~other & (log.epoch[common] >= 0) & (reference.epoch[theirs] >= 0)
         content, renewed = common[other], common[epochs]
         parts = _lacking(partition, reference, log.broker, np.flatnonzero(log.at(reference.offset) < 0), told)
-        parts.append(_pick(EXTRA, log, _surplus(partition, log, np.flatnonzero(place < 0))))
+        parts += _surplus(partition, log, np.flatnonzero(place < 0), told)
     parts += [_pick(CONTENT, log, content), _pick(EPOCH, log, renewed)]
     return [_untold(part, told) for part in parts if len(part)]
 
@@ -160,7 +163,14 @@ def _lacking(partition: Partition, reference: Log, broker: int, rows: Ints, told
     return found
 
 
-def _surplus(partition: Partition, log: Log, rows: Ints) -> Ints:
-    """Of a follower's records that the reference lacks, those that retention and compaction leave open."""
-    offsets = log.offset[rows]
-    return rows[~partition.retired_at(offsets, np.zeros(len(rows), dtype=bool))]
+def _surplus(partition: Partition, log: Log, rows: Ints, told: Ints) -> list[Records]:
+    """A follower's records that the reference lacks, but for those that retention or compaction explain."""
+    if len(told):
+        rows = rows[~np.isin(log.offset[rows], told)]
+    rows = rows[~partition.retired_at(log.offset[rows], np.zeros(len(rows), dtype=bool))]
+    end = partition.spans.get(partition.reference, (-1, -1))[1]
+    beyond = rows[log.offset[rows] > end]
+    found = [_pick(EXTRA, log, rows[log.offset[rows] <= end])]
+    if len(beyond):
+        found.append(_pick(REFERENCE, log, beyond[:1], len(beyond)))
+    return found

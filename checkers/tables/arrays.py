@@ -92,7 +92,7 @@ def make_partition(
                 in_sync=row["in_sync"],
                 compacted="compact" in (row["cleanup"] or ""),
             )
-    reference, conclusive = choose_reference(replicas, ends, source.rows("replicas") > 0)
+    reference, conclusive = choose_reference(replicas, ends, "replicas" in source.files)
     return Partition(
         topic=where.topic,
         number=where.partition,
@@ -124,7 +124,6 @@ def read_arrays(table: pa.Table, index: KeyIndex) -> Reads:
     """Columns of `reads` as arrays."""
     coded = pc.dictionary_encode(table["group"].cast(pa.string()).combine_chunks())
     writer, seq = numbers(table, "writer"), numbers(table, "seq")
-    committed = pc.fill_null(pc.equal(table["isolation"], "read_committed"), False)
     return Reads(
         reader=numbers(table, "reader"),
         ns=numbers(table, "ns"),
@@ -134,8 +133,14 @@ def read_arrays(table: pa.Table, index: KeyIndex) -> Reads:
         row=index.find(writer, seq),
         group=coded.indices.fill_null(-1).to_numpy(zero_copy_only=False),
         groups=tuple(coded.dictionary.to_pylist()),
-        committed=committed.to_numpy().astype(bool),
+        committed=_is(table["isolation"], "read_committed"),
+        uncommitted=_is(table["isolation"], "read_uncommitted"),
     )
+
+
+def _is(column: pa.ChunkedArray, text: str) -> Flags:
+    found: Flags = pc.fill_null(pc.equal(column, text), False).to_numpy().astype(bool)
+    return found
 
 
 def send_arrays(table: pa.Table, evidence: Evidence, name: str) -> Sends:

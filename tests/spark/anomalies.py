@@ -190,8 +190,11 @@ CASES: dict[str, tuple[str, History, Found]] = {
         {("out_of_order", 2, 0)},
     ),
     "usurped": (
-        "a replica that led on from the middle, in an epoch of its own: the others have records too many",
-        kept().log(1, FOUR).log(2, FOUR).log(3, [FOUR[0], {"offset": 1, "seq": 1, "epoch": 1}]),
+        "a replica that led on, in an epoch of its own: its log has a hole, and ends before the others' do",
+        kept(6)
+        .log(1, [*FOUR, (4, 4), (5, 5)])
+        .log(2, [*FOUR, (4, 4)])
+        .log(3, [FOUR[0], {"offset": 2, "seq": 2, "epoch": 1}]),
         {("diverged", 1, 1), ("diverged", 2, 2), ("diverged", 3, 3)},
     ),
     "order-of-two-writers": (
@@ -387,14 +390,14 @@ LISTED: dict[str, tuple[str, History, Found]] = {
         {("diverged", 0, 0)},
     ),
     "empty-leader": (
-        "the leader's log is empty and the followers' are not: they have records too many",
+        "the leader's log is empty and the followers' are not: one log that ends early",
         kept()
         .log(2, FOUR)
         .log(3, FOUR)
         .replica(1, leader=True, leo=0, log_start=0, in_sync=True)
         .replica(2, **FULL)
         .replica(3, **FULL),
-        {("diverged", 0, 0), ("diverged", 1, 1), ("diverged", 2, 2), ("diverged", 3, 3)},
+        {("diverged", 0, 0)},
     ),
     "empty-leader-compacted": (
         "the same in a compacted topic: compaction never takes the end of a log",
@@ -404,7 +407,7 @@ LISTED: dict[str, tuple[str, History, Found]] = {
         .replica(1, leader=True, leo=0, log_start=0, cleanup="compact")
         .replica(2, leo=4, log_start=0, cleanup="compact")
         .replica(3, leo=4, log_start=0, cleanup="compact"),
-        {("diverged", 0, 0), ("diverged", 1, 1), ("diverged", 2, 2), ("diverged", 3, 3)},
+        {("diverged", 0, 0)},
     ),
     "empty-replica-inside": (
         "an in-sync replica with an empty log that starts inside the leader's",
@@ -500,6 +503,18 @@ LISTED: dict[str, tuple[str, History, Found]] = {
         .replica(2, **FULL)
         .replica(3, leo=4, log_start=0, in_sync=False),
         {("corrupt", 3, 3), ("not_converged", None, None)},
+    ),
+    "phantom-on-leader": (
+        "a definite failure that only the leader has: that no follower has it is no second finding",
+        kept()
+        .send(4, "fail")
+        .log(1, [*FOUR, (4, 4)])
+        .log(2, FOUR)
+        .log(3, FOUR)
+        .replica(1, leader=True, leo=5, log_start=0, in_sync=True)
+        .replica(2, **FULL)
+        .replica(3, **FULL),
+        {("phantom", 4, 4)},
     ),
     "phantom-on-follower": (
         "a definite failure that only an in-sync follower has: one finding, where it stands",

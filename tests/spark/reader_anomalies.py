@@ -189,6 +189,37 @@ READERS: dict[str, tuple[str, History, Found]] = {
         ),
         {("skip", 1, 1)},
     ),
+    "its-own-commit": (
+        "a member jumped ahead from where it was assigned, and committed that: it began with the old commit",
+        group_event(
+            group_event(
+                group_event(kept().logs(FOUR).read(0, 0, 9000, group="g"), 9001, "committed", offset=1),
+                9002,
+                "assigned",
+                reader=2,
+            ),
+            9003,
+            "committed",
+            reader=2,
+            offset=3,
+        ).read(3, 3, 9004, reader=2, group="g"),
+        {("skip", 1, 1)},
+    ),
+    "isolation-not-known": (
+        "where it is not known what a reader asked for, it may not be to see what is not committed",
+        kept(1).send(1, offset=1, txn=5).send(2, offset=2).logs(FOUR[:3]).read(0, 0, 9000).read(2, 2, 9001),
+        set(),
+    ),
+    "isolation-uncommitted": (
+        "a reader of everything is to see what is not committed",
+        kept(1)
+        .send(1, offset=1, txn=5)
+        .send(2, offset=2)
+        .logs(FOUR[:3])
+        .read(0, 0, 9000, isolation="read_uncommitted")
+        .read(2, 2, 9001, isolation="read_uncommitted"),
+        {("skip", 1, 1)},
+    ),
     "sent-after-the-read": (
         "what stands where a reader went on was sent only after that",
         History()

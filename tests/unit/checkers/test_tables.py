@@ -139,6 +139,13 @@ def test_writers_of_several_partitions_are_fine(tmp_path: Path) -> None:
     assert fast_findings(history.write(tmp_path)) == Counter()
 
 
+def test_a_table_of_replicas_without_rows_says_that_no_log_was_read(tmp_path: Path) -> None:
+    history = History().send(0, offset=0)
+    history.rows["replicas"] = []
+    found = fast_findings(history.write(tmp_path))
+    assert [row[0] for row in found.elements()] == ["undetermined"]
+
+
 def test_brokers_may_have_any_number(tmp_path: Path) -> None:
     history = History().send(0, offset=0)
     for broker in (0, 2**31 - 1):
