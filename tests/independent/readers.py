@@ -181,7 +181,8 @@ def _maybe_sought(world: World, partition: Replicated, before: dict[str, Any], a
     """One time in three the reader sought to where it went on (or another did, which explains nothing)."""
     if world.random.random() < 0.33:
         reader = after["reader"] if world.random.random() < 0.8 else world.reader()
-        event(world, partition, after["group"] or "", reader, "sought", after["offset"])
+        group = after["group"] or world.random.choice(("", "", "by hand"))  # the column holds no null
+        event(world, partition, group, reader, "sought", after["offset"])
         world.rows("groups")[-1]["ns"] = world.random.randint(before["ns"] + 1, after["ns"] - 1)
 
 
