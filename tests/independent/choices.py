@@ -63,10 +63,17 @@ class Choices:
     group back in Kafka: what counts is the newest commit, not the furthest.
     """
 
-    dropped_on_follower_is_aborted_read: bool = True
+    conflict_with_nothing: bool = False
+    """`offset_conflict: … at an offset that is another message's`: where nothing stands at the offset,
+    there is no other message.
+    """
+
+    dropped_in_sync_is_aborted_read: bool = False
+    dropped_outside_is_aborted_read: bool = True
     """`aborted_read: … or never became part of the log`. A message of unknown outcome was read, the
-    reference does not hold it, a follower does. In the ISR that is one `diverged`; outside of it the
-    reader alone tells of it.
+    reference does not hold it, a follower does. In the ISR that is one `diverged`, which tells of it
+    already; outside of the ISR only the reader tells that a message was handed out that is not in the
+    log.
     """
 
     conflict_per_reader: bool = False

@@ -32,6 +32,7 @@ from tests.independent.generate import RUN_DAMAGE, generate
 from tests.independent.layout import LAYOUTS, Layout, layout
 from tests.independent.model import Finding, History, MessageId
 from tests.independent.truth import Truth, truths_of
+from tests.independent.world import EXTREMES
 
 RUN_WIDE = ("process_exit", "server_error", "config_mismatch")
 """Findings of a run as a whole: of histories that are judged together only their number can be compared."""
@@ -209,7 +210,7 @@ def batches(seed: int, numbers: Iterable[int], size: int, layouts: int) -> Itera
     """Cases of one layout, up to ``size`` of them; what a batch may fail over is kept apart."""
 
     def key(case: Case) -> tuple[int, bool]:
-        return case.layout, any(kind in (*RUN_DAMAGE, "limits") for kind in case.planted)
+        return case.layout, any(kind in (*RUN_DAMAGE, *EXTREMES) for kind in case.planted)
 
     waiting: dict[tuple[int, bool], list[Case]] = {}
     for case in cases(seed, numbers, layouts):

@@ -48,6 +48,11 @@ def _follower(world: World, partition: Replicated, in_sync: bool = True) -> int 
     return world.random.choice(followers) if followers else None
 
 
+def _level(partition: Replicated, follower: int) -> bool:
+    """Whether the follower's log ends where the leader's does, so that appending to it leaves no hole."""
+    return bool(partition.replicas[follower]["leo"] == partition.end())
+
+
 # ---- losses
 
 
@@ -191,7 +196,7 @@ def phantom(world: World, partition: Replicated) -> bool:
     """The client was told that the write definitely failed; some or all replicas hold it."""
     brokers: list[int] | None = None
     follower = _follower(world, partition, in_sync=False)
-    if follower is not None and world.random.random() < 0.4:
+    if follower is not None and world.random.random() < 0.4 and _level(partition, follower):
         brokers = [follower]
     _, record = _fresh(world, partition, "fail")
     partition.put(max(int(row["leo"]) for row in partition.replicas.values()), record, brokers)
@@ -202,7 +207,8 @@ def foreign(world: World, partition: Replicated) -> bool:
     """A record that nobody sent, at the end or in a message's place, on all replicas or on one."""
     record = _stranger(world, partition)
     follower = _follower(world, partition, in_sync=False)
-    brokers = [follower] if follower is not None and world.random.random() < 0.35 else None
+    alone = follower is not None and world.random.random() < 0.35 and _level(partition, follower)
+    brokers = [follower] if alone and follower is not None else None
     offset = _pick(world, partition) if world.random.random() < 0.3 else None
     partition.put(offset if offset is not None else partition.end(), record, brokers)
     return True
@@ -284,7 +290,7 @@ def follower_differs(world: World, partition: Replicated) -> bool:
 def follower_has_more(world: World, partition: Replicated) -> bool:
     """A follower holds a record behind the leader's end or in a gap; nobody was told that it was written."""
     follower = _follower(world, partition, in_sync=world.random.random() < 0.8)
-    if follower is None:
+    if follower is None or not _level(partition, follower):
         return False
     _, record = _fresh(world, partition, world.random.choice(("info", None, "ok")))
     gaps = set(range(partition.replicas[follower]["log_start"], partition.end()))

@@ -97,11 +97,11 @@ def aborted_reads(history: History, judge: Judge, choices: Choices) -> Iterator[
 
 def _held(judge: Judge, message: MessageId, choices: Choices) -> bool:
     """Whether a follower's copy tells of the message already (an in-sync one, as `diverged`)."""
-    return any(
-        (judge.in_sync(log) or not choices.dropped_on_follower_is_aborted_read)
-        and (judge.good(log, message) or judge.bad(log, message))
-        for log in judge.partition.logs.values()
-    )
+    logs = judge.partition.logs.values()
+    holders = [log for log in logs if judge.good(log, message) or judge.bad(log, message)]
+    if any(judge.in_sync(log) for log in holders):
+        return not choices.dropped_in_sync_is_aborted_read
+    return bool(holders) and not choices.dropped_outside_is_aborted_read
 
 
 def unsent_deliveries(judge: Judge) -> Iterator[int]:
@@ -131,10 +131,13 @@ def offset_conflicts(judge: Judge, choices: Choices) -> Iterator[MessageId]:
         message, offset = message_id(row), row["offset"]
         stands = judge.reference.records.get(offset) if judge.reference else None
         other = message_id(stands) if stands is not None and judge.kind(stands) == "copy" else None
-        if message is None or other is None or other == message:
+        if message is None or other == message:
+            continue
+        if other is None and not (stands is None and choices.conflict_with_nothing):
             continue
         key = (message, offset, row["reader"] if choices.conflict_per_reader else None)
-        if judge.fates.get(message) in kept and judge.fates.get(other) in kept and key not in told:
+        both = judge.fates.get(message) in kept and (other is None or judge.fates.get(other) in kept)
+        if both and key not in told:
             told.add(key)
             yield message
 
@@ -206,19 +209,23 @@ def replays(judge: Judge, rows: list[Row], events: list[Row], choices: Choices) 
     """
     episodes = 0
     told = explained = False
-    for number, row in enumerate(rows):
-        before = rows[number - 1] if number else None
-        if before is None or row["offset"] != before["offset"] + 1:
-            told, explained = False, before is not None and _sought(events, before, row)
-            if before is None:
-                explained = any(
-                    e["event"] == "sought" and e["reader"] == row["reader"] and e["ns"] <= row["ns"]
-                    for e in events
-                )
+    for before, row in zip([None, *rows], rows, strict=False):
+        if before is None or row["offset"] <= before["offset"] or _changed_hands(judge, before, row):
+            told, explained = False, _sought(events, before or {**row, "ns": 0}, row)
         if not told and not explained and _again(judge, row, events, choices):
             told = True
             episodes += 1
     return episodes
+
+
+def _changed_hands(judge: Judge, before: Row, after: Row) -> bool:
+    """Whether another member of the group was handed something of the partition between two deliveries."""
+    return any(
+        row.get("group") == after.get("group")
+        and row["reader"] != after["reader"]
+        and before["ns"] < row["ns"] < after["ns"]
+        for row in judge.partition.reads
+    )
 
 
 def _again(judge: Judge, row: Row, events: list[Row], choices: Choices) -> bool:

@@ -18,8 +18,9 @@ from tests.independent.model import History, Row
 
 TELLING = ("replicas", "reads", "groups", "transactions")
 """Optional tables that change what is found; every combination of them occurs."""
-IDENTITY = ("writer", "seq", "outcome")
-"""Columns that are never left out: without them nothing is known of anything."""
+IDENTITY = ("writer", "seq", "outcome", "txn")
+"""Columns that are never left out: without them nothing is known of anything, or null says less than usual
+(a message without `txn` is in no transaction where the column is there)."""
 LAYOUTS = 64
 
 

@@ -110,15 +110,12 @@ class Partition:
 
         `The reference of a partition is its leader's replica where replicas tells who led and the final
         read reached that log's end; else the most advanced replica that was read whole (highest last
-        epoch, then offset).` Where nothing was read whole, what the leader (else the most advanced)
-        shows is all there is.
+        epoch, then offset).` Where nothing was read whole, the most advanced of all shows what there is.
         """
         leader = self.leader()
         if leader is not None and leader.whole:
             return [leader]
-        candidates = [log for log in self.logs.values() if log.whole]
-        if not candidates:
-            candidates = [leader] if leader is not None else list(self.logs.values())
+        candidates = [log for log in self.logs.values() if log.whole] or list(self.logs.values())
         best = max((log.advance for log in candidates), default=None)
         tied = [log for log in sorted(candidates, key=lambda log: log.broker) if log.advance == best]
         different: dict[tuple[object, ...], Log] = {}

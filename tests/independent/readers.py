@@ -181,7 +181,8 @@ def _maybe_sought(world: World, partition: Replicated, before: dict[str, Any], a
     """One time in three the reader sought to where it went on (or another did, which explains nothing)."""
     if world.random.random() < 0.33:
         reader = after["reader"] if world.random.random() < 0.8 else world.reader()
-        event(world, partition, after["group"] or "", reader, "sought", after["offset"])
+        group = after["group"] or world.random.choice(("", "", "by hand"))  # the column holds no null
+        event(world, partition, group, reader, "sought", after["offset"])
         world.rows("groups")[-1]["ns"] = world.random.randint(before["ns"] + 1, after["ns"] - 1)
 
 
@@ -190,12 +191,22 @@ def goes_back(world: World, partition: Replicated) -> bool:
     rows = _rows(world, partition)
     if not rows:
         return False
-    again = rows[-world.random.randint(1, min(4, len(rows))) :]
+    again = _handed(world, rows[-1])[-world.random.randint(1, 4) :]
     for row in again:
-        world.rows("reads").append(row | {"ns": world.tick()})
-    after = world.rows("reads")[-len(again)]
-    _maybe_sought(world, partition, rows[-1], after)
+        world.rows("reads").append(row | {"ns": world.tick(), "reader": rows[-1]["reader"]})
+    _maybe_sought(world, partition, rows[-1], world.rows("reads")[-len(again)])
     return True
+
+
+def _handed(world: World, row: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the reader of ``row`` (or its group) was handed of that partition, once each, by offset."""
+    by_offset = {
+        other["offset"]: other
+        for other in world.rows("reads")
+        if all(other[column] == row[column] for column in ("topic", "partition", "group"))
+        and (row["group"] is not None or other["reader"] == row["reader"])
+    }
+    return [by_offset[offset] for offset in sorted(by_offset)]
 
 
 def inverts(world: World, partition: Replicated) -> bool:
@@ -214,6 +225,7 @@ def replays(world: World, partition: Replicated) -> bool:
     rows = _rows(world, partition, group=True)
     if len(rows) < 2:
         return False
+    rows = _handed(world, rows[0])
     group, reader = rows[0]["group"], rows[0]["reader"]
     number = world.random.randint(0, len(rows) - 1)
     kind = world.random.random()

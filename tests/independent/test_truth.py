@@ -699,14 +699,250 @@ def test_whole_run() -> None:
     truth = judged(
         sends=sent("ok0"),
         copies=log("0"),
-        processes=[{"ns": 1, "host": "broker1", "event": event} for event in ("started", "exited")],
+        processes=[
+            {"ns": 1, "host": "broker1", "event": event} for event in ("started", "stopped", "exited")
+        ],
         log_events=[
             {"ns": n, "host": "broker1", "kind": "error", "text": text}
             for n, text in enumerate(("a", "a", "b"))
         ],
         configs=[
             {"scope": "topic", "name": T, "key": key, "value": "1", "asked": asked}
-            for key, asked in (("a", "1"), ("b", "2"), ("c", None))
+            for key, asked in (("a", "1"), ("b", "2"), ("c", None), ("d", "1"))
         ],
     )
     assert Counter(names(truth).split()) == {"process_exit": 1, "server_error": 2, "config_mismatch": 1}
+
+
+# ---- what does not change the truth, and what does
+
+
+def test_misrouted_of_unknown_outcome() -> None:
+    """Nobody was told that it was written: at home it was dropped, and the stray record is the finding."""
+    truth = judged(sends=sent("info"), copies=log("0", partition=1))
+    check(truth, "unknown_dropped", "misrouted")
+
+
+def test_misrouted_and_on_a_follower_at_home() -> None:
+    """A follower holds it where it belongs: it diverged, and a stray copy stands elsewhere."""
+    truth = judged(
+        sends=sent("ok0"),
+        copies=log("0", broker=2) + log("0", partition=1),
+        replicas=[replica(1, 0), replica(2, 1), replica(1, 1, partition=1)],
+    )
+    check(truth, "diverged", "diverged misrouted")
+
+
+def test_lost_without_offset() -> None:
+    """Acknowledged without an offset, on no replica of a log that begins at 0: nothing else explains it."""
+    check(judged(sends=sent("ok0 ok"), copies=log("0"), replicas=[replica(1, 1)]), "kept lost", "lost")
+
+
+def test_damage_elsewhere_explains_no_loss() -> None:
+    """The damaged record stands at another offset than the lost message was acknowledged at."""
+    truth = judged(sends=sent("ok0 ok1 info2"), copies=log("0 - !"))
+    check(truth, "kept lost corrupt", "corrupt lost")
+
+
+def test_an_unknown_writer_half_named() -> None:
+    """A record that names a writer and no seq was sent by nobody we know, and overwrites."""
+    copies = log("0 x")
+    copies[1]["writer"] = W
+    check(judged(sends=sent("ok0 ok1"), copies=copies), "kept overwritten", "overwritten")
+
+
+def test_a_disagreement_outside_the_isr() -> None:
+    """A replica that is known to be outside the ISR may hold anything that nobody was told of."""
+    truth = judged(
+        sends=sent("ok0 ok1 info"),
+        copies=log("0 1") + log("0 2", broker=2),
+        replicas=[replica(1, 2), replica(2, 2, in_sync=False, complete=False)],
+    )
+    check(truth, "kept kept unknown_dropped")
+
+
+def test_a_follower_lacks_a_damaged_record() -> None:
+    """The leader's last record is damaged, a follower ends before it: two root causes."""
+    check(two("0 1!", "0", "ok0 ok1"), "kept corrupt", "corrupt diverged")
+
+
+def test_a_foreign_record_at_the_end_of_one_log() -> None:
+    """The follower's log is longer by what nobody sent: the foreign record is the one finding."""
+    check(two("0", "0 x", "ok0"), "kept", "foreign")
+
+
+def test_diverged_beyond_the_end_outside_the_isr() -> None:
+    """The leader's log ends at 1; two acknowledged messages stand on a replica outside the ISR: one
+    finding each.
+    """
+    tables = {
+        "sends": sent("ok0 ok1 ok2"),
+        "copies": log("0") + log("0 1 2", broker=2),
+        "replicas": [replica(1, 1), replica(2, 3, in_sync=False, complete=False)],
+    }
+    truth = judged(**tables)
+    check(truth, "kept diverged diverged", "diverged diverged")
+    assert Finding("diverged", T, 0, None, W, 2) in truth.findings
+    assert names(truth_of(tables, Choices(end_outside_the_isr_is_one_finding=True))) == "diverged"
+
+
+def test_order_is_per_writer_and_of_acknowledged_messages() -> None:
+    """Another writer's message, or one of unknown outcome, stands before a smaller seq: nobody promised
+    more.
+    """
+    sends = sent("ok1 ok0")
+    sends[1]["writer"] = 8
+    copies = log("1 0")
+    copies[0]["writer"] = 8
+    check(judged(sends=sends, copies=copies), "kept kept")
+    unknown = {"sends": sent("ok1 info"), "copies": log("1 0")}
+    check(judged(**unknown), "kept unknown_kept")
+    assert names(truth_of(unknown, Choices(later_one_is_acknowledged=False))) == "out_of_order"
+    check(judged(sends=sent("info ok0"), copies=log("1 0")), "unknown_kept kept")
+
+
+def test_seeks_that_explain_nothing() -> None:
+    """Of another reader, of another partition, before what was read last, or another event."""
+    tables = {"sends": sent("ok0 ok1 ok2"), "copies": log("0 1 2"), "reads": read("0 2")}
+    for groups in (
+        [event("sought", 1005, 2, reader=9)],
+        [event("sought", 1005, 2) | {"partition": 1}],
+        [event("sought", 1005, 2) | {"topic": "other"}],
+        [event("sought", 995, 2)],
+        [event("sought", 1015, 2)],
+        [event("assigned", 1005, 2)],
+    ):
+        check(judged(**tables, groups=groups), "kept kept kept", "skip")
+    check(
+        judged(**tables, groups=[event("sought", 1005) | {"topic": None, "partition": None}]),
+        "kept kept kept",
+    )
+
+
+def test_a_member_of_the_group_sought() -> None:
+    """Reader 2 sought for the group, and the partition came back to reader 1 behind the gap."""
+    reads = read("0", group="g") + read("2", start=2000, group="g")
+    tables = {"sends": sent("ok0 ok1 ok2"), "copies": log("0 1 2"), "reads": reads}
+    check(judged(**tables, groups=[event("sought", 1500, 2, reader=2)]), "kept kept kept")
+    check(
+        judged(**tables, groups=[event("sought", 1500, 2, reader=2, group="other")]), "kept kept kept", "skip"
+    )
+
+
+def test_another_groups_reader_has_nothing_to_do_with_a_jump() -> None:
+    """Reader 2 of another group (or of none) was handed what reader 1 jumped over."""
+    sends, copies = sent("ok0 ok1 ok2"), log("0 1 2")
+    for mine, other in (("g", "h"), ("g", None), (None, None)):
+        reads = read("0 2", group=mine) + read("1", reader=2, group=other)
+        check(judged(sends=sends, copies=copies, reads=reads), "kept kept kept", "skip")
+
+
+def test_a_transaction_is_of_its_writer() -> None:
+    """Writer 9's transaction 4 aborted, and writer 7's transaction 5; message 0 is of writer 7's 4."""
+    ends = [
+        {"ns": 50, "writer": 9, "txn": 4, "event": "aborted"},
+        {"ns": 50, "writer": W, "txn": 5, "event": "aborted"},
+        {"ns": 50, "writer": W, "txn": 4, "event": "committed"},
+    ]
+    reads = read("0", isolation="read_committed")
+    check(judged(sends=sent("ok0", txn=4), copies=log("0"), reads=reads, transactions=ends), "kept")
+
+
+@pytest.mark.parametrize(("in_sync", "findings"), [(True, "diverged"), (False, "aborted_read not_converged")])
+def test_read_and_on_a_follower_only(in_sync: bool, findings: str) -> None:
+    """An in-sync follower's extra record is the one finding; outside the ISR the delivery is."""
+    truth = judged(
+        sends=sent("ok0 info"),
+        copies=log("0") + log("0 1", broker=2),
+        replicas=[replica(1, 1), replica(2, 2, in_sync=in_sync)],
+        reads=read("0 1"),
+    )
+    check(truth, "kept unknown_dropped", findings)
+
+
+def test_deliveries_to_several_readers_are_one_anomaly() -> None:
+    """The root cause is the message, whoever was handed it."""
+    reads = read("1") + read("1", reader=2) + read("x:5", reader=3) + read("x:5", reader=4)
+    reads += read("0:2", reader=5) + read("0:2", reader=6)
+    truth = judged(sends=sent("ok0 fail ok2"), copies=log("0 - 2"), reads=reads)
+    check(truth, "kept failed kept", "aborted_read aborted_read offset_conflict")
+
+
+def test_a_conflict_takes_two_kept_messages() -> None:
+    """What stands at the offset is nobody's message, or the message that was read is not kept as it was."""
+    reads = read("0:1")
+    check(judged(sends=sent("ok0"), copies=log("0 x"), reads=reads), "kept", "foreign")
+    check(judged(sends=sent("ok5 ok1"), copies=log("0 1"), reads=reads), "moved kept", "moved")
+    check(judged(sends=sent("ok0 fail"), copies=log("0 1"), reads=reads), "kept phantom", "phantom")
+
+
+def test_handed_the_same_offset_twice() -> None:
+    """The same record twice in a row is going back by one."""
+    check(judged(sends=sent("ok0"), copies=log("0"), reads=read("0 0")), "kept", "non_monotonic")
+
+
+def test_replays_are_counted_by_rewind() -> None:
+    """Two members in turn are handed again what was committed: twice the group went back."""
+    reads = read("0 1", group="g") + read("0 1", reader=2, start=2000, group="g")
+    reads += read("0 1", start=3000, group="g")
+    tables = {"sends": sent("ok0 ok1"), "copies": log("0 1"), "reads": reads}
+    check(judged(**tables, groups=[event("committed", 1500, 2)]), "kept kept", "replay replay")
+    check(judged(**tables, groups=[event("committed", 2500, 2)]), "kept kept", "replay")
+    check(judged(**tables, groups=[event("committed", 3500, 2)]), "kept kept")
+    check(judged(**tables, groups=[event("committed", 1500, 2, group="h")]), "kept kept")
+    check(judged(**tables, groups=[event("committed", 1500)]), "kept kept")
+    back = [event("committed", 1500, 2), event("committed", 1600, 0)]
+    assert names(truth_of(tables | {"groups": back}, Choices(newest_commit_counts=False))) == "replay replay"
+
+
+def test_handed_for_the_first_time_is_no_replay() -> None:
+    """The commit went ahead of what was handed, or another message stands there since, or another group
+    read it.
+    """
+    commit = [event("committed", 1500, 3)]
+    sends, copies = sent("ok0 ok1 ok2"), log("0 1 2")
+    ahead = read("0", group="g") + read("1 2", start=2000, group="g")
+    check(judged(sends=sends, copies=copies, reads=ahead, groups=commit), "kept kept kept")
+    other = read("0 1 2", reader=5, group="h") + read("1 2", start=2000, group="g")
+    check(judged(sends=sends, copies=copies, reads=other, groups=commit), "kept kept kept")
+    new = read("0 1", group="g") + read("2:1", start=2000, group="g")
+    truth = judged(sends=sent("ok0 ok1 ok1"), copies=log("0 2"), reads=new, groups=commit)
+    check(truth, "kept lost_after_read kept", "lost_after_read")
+
+
+def test_a_seek_before_the_first_delivery() -> None:
+    """The new member sought before it was handed anything; a later seek explains nothing."""
+    reads = read("0 1", group="g") + read("0 1", reader=2, start=2000, group="g")
+    tables = {"sends": sent("ok0 ok1"), "copies": log("0 1"), "reads": reads}
+    commit = event("committed", 1500, 2)
+    check(judged(**tables, groups=[commit, event("sought", 1600, 0, reader=2)]), "kept kept")
+    check(judged(**tables, groups=[commit, event("sought", 2005, 0, reader=2)]), "kept kept", "replay")
+    check(
+        judged(**tables, groups=[commit, event("sought", 1600, 0, reader=9, group="h")]),
+        "kept kept",
+        "replay",
+    )
+
+
+def test_what_a_compacted_log_that_was_not_read_whole_tells() -> None:
+    """Message 0's offset was read and is empty, which compaction explains; message 2's was not read."""
+    truth = judged(
+        sends=sent("ok0 ok1 ok2"),
+        copies=log("- 1"),
+        replicas=[replica(1, 3, complete=False, cleanup="compact")],
+    )
+    check(truth, "retired kept undetermined", "undetermined")
+
+
+def test_an_incomplete_read_by_the_other_reading() -> None:
+    """The choice that any incomplete read is a finding changes nothing where the read was complete."""
+    choices = Choices(incomplete_read_is_a_finding=True)
+    for complete, findings in ((False, "undetermined"), (True, "")):
+        tables = {"sends": sent("ok0"), "copies": log("0"), "replicas": [replica(1, 1, complete=complete)]}
+        assert names(truth_of(tables, choices)) == findings
+
+
+def test_not_converged_only_where_all_was_read() -> None:
+    """A replica that was not read may be outside the ISR for the reason that it was not read for."""
+    rows = [replica(1, 1), replica(2, 1, complete=False, in_sync=False)]
+    check(judged(sends=sent("ok0"), copies=log("0"), replicas=rows), "kept")

@@ -202,7 +202,8 @@ class PartitionJudge:
         )
         if outcome == "ok" and message in self.judge.strays and not held:
             return "misrouted"  # `acknowledged, and found in another partition than its own`
-        if not self.determined():
+        known = reported is not None and self.retired_at(reported)
+        if not self.determined() and not known:
             return "undetermined"  # `absent as far as was read, but the read was not complete`
         if self.may_be_retired(message):
             if outcome == "ok" or self.choices.unknown_below_the_start_is_retired:
@@ -279,8 +280,11 @@ class PartitionJudge:
                 found[Finding("corrupt", topic, partition, offset)] += 1  # `whose checksum does not hold`
             if "foreign" in kinds and offset not in overwritten:
                 found[Finding("foreign", topic, partition, offset)] += 1  # `a record that nobody sent`
-        for offset in self._disagreements():
+        places, messages = self._disagreements()
+        for offset in places:
             found[Finding("diverged", topic, partition, offset)] += 1
+        for message in messages:
+            found[Finding("diverged", topic, partition, None, *message)] += 1
         for message in self._out_of_order():
             found[Finding("out_of_order", topic, partition, None, *message)] += 1
         return found
@@ -292,26 +296,29 @@ class PartitionJudge:
         message = message_id(row)
         return message is not None and self.fates.get(message) == "phantom"
 
-    def _disagreements(self) -> set[int]:
-        """Offsets of `diverged` findings: `in-sync replicas disagree at an offset: in content, in epoch, a
-        record missing or too many; a log that ends early is one finding, where it ends`.
+    def _disagreements(self) -> tuple[set[int], set[MessageId]]:
+        """Offsets at which `in-sync replicas disagree: in content, in epoch, a record missing or too many;
+        a log that ends early is one finding, where it ends`; and acknowledged messages that only
+        followers hold, where no such offset tells of them.
         """
         in_sync = [log for log in self._logs() if self.in_sync(log)]
         points = {o for log in in_sync for o in log.records if self._disagree(in_sync, o)}
         ends = {log.end for log in in_sync if log.whole and self._goes_on(in_sync, log)}
+        messages: set[MessageId] = set()
         reference = self.reference
         for message, fate in self.fates.items():
             if fate != "diverged" or reference is None:
-                continue  # an acknowledged message that only followers hold, in sync or not, is a finding
+                continue
             held = set().union(*(self.good(log, message) | self.bad(log, message) for log in self._logs()))
             row = reference.records.get(min(held))
+            behind_the_end = min(held) >= reference.end
             if held & points or (row is not None and self._explained(row)):
                 continue
-            if min(held) >= reference.end and self.choices.end_outside_the_isr_is_one_finding:
+            if behind_the_end and self.choices.end_outside_the_isr_is_one_finding:
                 ends.add(reference.end)
-            elif not (min(held) >= reference.end and reference.end in ends):
-                points.add(min(held))
-        return points | ends
+            elif not (behind_the_end and reference.end in ends):
+                messages.add(message)
+        return points | ends, messages
 
     def in_sync(self, log: Log) -> bool:
         """Whether a log is compared with the others."""

@@ -31,6 +31,10 @@ STRANGE_TOPICS = (
 """Names that Kafka takes (letters, digits, `.`, `_`, `-`), except the last, which another program may use."""
 
 
+EXTREMES = ("limits", "long name")
+"""What `healthy` notes of a world whose ids, offsets, times or names are at their limits."""
+
+
 @dataclass
 class Replicated:
     """One topic partition: its producers' sends and the log of each of its replicas."""
@@ -184,8 +188,6 @@ class World:
 def topic_name(random: Random, number: int) -> str:
     """A name that no other history has: ``number`` is in it, odd or plain."""
     kind = random.random()
-    if kind < 0.01:
-        return f"{number}".rjust(249, random.choice("x.-_"))
     if kind < 0.4:
         return f"{random.choice(STRANGE_TOPICS)}.{number}"
     return random.choice((f"orders-{number}", f"t{number}", f"Orders.v-{number}", f"{number}"))
@@ -203,8 +205,11 @@ def healthy(random: Random, number: int, *, limits: bool = False) -> World:
         brokers[0] = 2**31 - 1 if random.random() < 0.02 else random.choice((0, 13, 1001, 10**6))
     world.brokers = brokers
     world.planted += ["limits"] if limits else []
-    for topic in [f"{topic_name(random, number)}{end}" for end in random.choice((("",), ("",), ("", "-2")))]:
-        topic = topic[-249:]
+    name = topic_name(random, number)
+    if random.random() < 0.01:
+        name = f"{number}".rjust(247, random.choice("x.-_"))
+        world.planted.append("long name")
+    for topic in [f"{name}{end}" for end in random.choice((("",), ("-1",), ("", "-2")))]:
         first = 2**31 - 4 if limits and random.random() < 0.3 else random.choice((0, 0, 0, 7))
         for number in range(first, first + random.choice((1, 1, 2, 3))):
             world.partitions.append(_empty(world, (topic, number), limits))
