@@ -185,7 +185,7 @@ class _ModelPartition:
         if own:
             return ("kept" if send["offset"] in (None, place) else "moved"), place
         if everywhere:
-            return "diverged", None
+            return "diverged", everywhere[0]
         if key in self.astray:
             return "misrouted", None
         there = [r for r in self.logs.get(self.reference, ()) if r["offset"] == send["offset"]]  # type: ignore[call-overload]

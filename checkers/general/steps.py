@@ -193,8 +193,9 @@ STEPS: Mapping[str, str] = {
     "life_core": """
         select t, p, w, q, outcome, o, copies, holders, damaged, in_sync, conclusive, fate, aborted, visible,
                sent_ns, start_o, end_o, compacted, reads,
-               case when fate = 'phantom' and copies = 0 then follower_o else found end as found,
-               case when fate = 'phantom' and copies = 0 then follower_e end as follower_e
+               case when fate in ('phantom', 'diverged') and copies = 0 then follower_o
+                    else found end as found,
+               case when fate in ('phantom', 'diverged') and copies = 0 then follower_e end as follower_e
         from fated""",
     "found_messages": """
         select fate as class, t, p, coalesce(o, found) as o, w, q from life_core

@@ -136,11 +136,11 @@ def decide(
         fate[ok & ~stands & good] = CODE["diverged"]
         absent = np.flatnonzero(ok & ~stands & ~good & ~damaged)
         fate[absent] = np.where(read[absent] > 0, CODE["lost_after_read"], CODE["lost"])
-        _place_phantoms(logs, fate, copies, found_offset, found_epoch)
         gone = np.flatnonzero(ok & ~stands)
         overwriter[gone] = reference.at(offset[gone])
         _explain(partition, sends, logs, reads, gone, reference, fate, overwriter, away)
         overwriter[good | damaged] = -1
+        _place_on_followers(logs, fate, copies, found_offset, found_epoch)
     return Fates(
         fate=fate,
         copies=copies,
@@ -243,11 +243,11 @@ def _places(count: int, sends: Sends, log: Log) -> tuple[Ints, Ints, Ints, Ints]
     return copies, found, epoch, extra
 
 
-def _place_phantoms(
+def _place_on_followers(
     logs: Sequence[Log], fate: Ints, copies: Ints, found_offset: Ints, found_epoch: Ints
 ) -> None:
-    """A phantom that only followers hold is placed where the first of them holds it."""
-    wanted = (fate == CODE["phantom"]) & (copies == 0)
+    """What is a finding although only followers hold it is placed where the first of them does."""
+    wanted = np.isin(fate, (CODE["phantom"], CODE["diverged"])) & (copies == 0)
     for log in reversed(logs) if wanted.any() else ():
         mine = np.flatnonzero(log.row >= 0)[::-1]
         mine = mine[wanted[log.row[mine]]]

@@ -379,6 +379,18 @@ LISTED: dict[str, tuple[str, History, Found]] = {
         .replica(3, leo=4, log_start=0, in_sync=False),
         {("diverged", 2, 2), ("diverged", 3, 3), ("not_converged", None, None)},
     ),
+    "acks-0-outside": (
+        "acknowledged without offset, and only on a replica out of sync: one finding, where it stands",
+        kept(3)
+        .send(3)
+        .log(1, FOUR[:3])
+        .log(2, FOUR[:3])
+        .log(3, [*FOUR[:3], (5, 3)])
+        .replica(1, leader=True, leo=3, log_start=0, in_sync=True)
+        .replica(2, leo=3, log_start=0, in_sync=True)
+        .replica(3, leo=6, log_start=0, in_sync=False),
+        {("diverged", 5, 3), ("not_converged", None, None)},
+    ),
     "empty-replica": (
         "an in-sync replica with an empty log is one finding",
         kept()
