@@ -61,7 +61,7 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "checkers": ("checkers", "harness.history.schema", "harness.kafka.model", "harness.errors"),
     "checkers/partition": ("checkers.partition", "harness.errors"),
     "checkers/verdict.py": ("checkers.claims.evaluate", "harness.errors"),
-    "checkers/claims/builders.py": (),
+    "checkers/claims/builders": ("checkers.claims.builders",),
     "scenarios": ("scenarios", "harness", "nemesis", "workloads", "checkers.claims"),
     "scenarios/document.py": ("scenarios", "harness", "checkers"),
     "scenarios/repeats.py": ("scenarios", "harness", "report"),

@@ -1,0 +1,104 @@
+"""Sentences about a run, as SQL: what the claims of a scenario are written with.
+
+A sentence has a subject and a verb, and reads like the article's own::
+
+    T = partition("t")
+    OLD = messages(by="az1-acks1", after="cut", before="split")
+
+    T.is_led_by(2, isr=(2, 3), epoch=1, at="failover")
+    T.stays(since="seeded", until="before-heal", what="leader, epoch")
+    T.becomes(leader=2, after="cut", within_s=6)
+    broker(1).believes(T, leader=1, isr=(1, 2, 3), at="split")
+    broker(1).truncated(T, to=2, after="cut")
+    controller_stays(since="seeded", until="before-heal")
+    OLD.acknowledged(at_least=3)
+    OLD.acknowledged_then_lost(at_least=3)
+    messages(acks=-1).none_lost(at_risk_after="cut", at_least=5)
+
+Moments are names of marks that the scenario's body sets. Each sentence is one query that returns one row:
+
+* ``holds``: true, false, or null where the history does not decide it, and
+* ``observed``: what was seen instead, for people.
+
+**A sentence is true only if somebody looked.** The history records changes, so that "nothing changed" and
+"nobody watched" look alike in it. Each builder therefore asks for an observation that is no older than
+`FRESH_S` before the moment it speaks of; without one the answer is null, which makes the claim *unknown*:
+
+* `is_led_by`, `stays`, `controller_is`, ...: the observer still followed the cluster at that moment;
+* `believes`, `names_controller`: that broker itself still answered at that moment;
+* `never_logged`: that broker's log was followed to the end of the window;
+* `not_seen_on`: the broker's replicas were still followed at that moment;
+* verbs about messages: at least ``at_least`` such messages exist, and the final logs were read to their end;
+* `none_lost`: at least ``at_least`` acknowledged messages were sent after the mark that put them at risk.
+
+A window in which something does not happen must be longer than what would make it happen (a session of 4 s,
+a lag of 6 s, a request time-out of 3 s). Show the same thing happening where it should in a claim beside it.
+
+Sentences combine: `both(a, b, ...)` (all of them; unknown if one is) and `opposite(a)` (for errata). What no
+builder says is SQL over the tables of `docs/history.md`, `life` and `findings` (`docs/findings.md`), with
+`mark("cut")` for the time of a mark: `condition(holds, observed)` for scalar expressions, or a whole SELECT.
+Guard it with `observed_at("cut")` or `heard_at(1, "cut")`, SQL conditions that are null or false unseen.
+
+For `Expected.where` and SQL of your own, ``messages(...).where`` is the condition on `life`.
+The modules here import nothing else, so that scenarios load fast.
+"""
+
+from __future__ import annotations
+
+from checkers.claims.builders.cluster import (
+    Broker,
+    Partition,
+    broker,
+    controller_changes,
+    controller_epoch_rises,
+    controller_is,
+    controller_stays,
+    does_not_answer,
+    isrs_are_full,
+    noted,
+    partition,
+    quorum_leaders_are,
+    topic_is_set,
+)
+from checkers.claims.builders.messages import (
+    Messages,
+    messages,
+    messages_where,
+)
+from checkers.claims.builders.sql import (
+    FRESH_S,
+    both,
+    condition,
+    heard_at,
+    mark,
+    observed_at,
+    opposite,
+    optional_mark,
+)
+
+__all__ = [
+    "Broker",
+    "FRESH_S",
+    "Messages",
+    "Partition",
+    "both",
+    "broker",
+    "condition",
+    "controller_changes",
+    "controller_epoch_rises",
+    "controller_is",
+    "controller_stays",
+    "does_not_answer",
+    "heard_at",
+    "isrs_are_full",
+    "mark",
+    "messages",
+    "messages_where",
+    "noted",
+    "observed_at",
+    "opposite",
+    "optional_mark",
+    "partition",
+    "quorum_leaders_are",
+    "topic_is_set",
+]

@@ -1,0 +1,413 @@
+"""Sentences about partitions, brokers, and the controller; what the harness itself recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from checkers.claims.builders.sql import (
+    FRESH_NS,
+    REPLICAS,
+    STATE_TEXT,
+    WHOLE,
+    answer,
+    array_of,
+    heard_at,
+    is_in,
+    mark,
+    observed_at,
+    text_of,
+    window,
+)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition, as the metadata store knows it."""
+
+    topic: str
+    number: int = 0
+
+    @property
+    def where(self) -> str:
+        """SQL condition on tables with `topic` and `partition`."""
+        return f"topic = '{self.topic}' AND partition = {self.number}"
+
+    def is_led_by(
+        self,
+        leader: int | tuple[int, ...],
+        *,
+        isr: tuple[int, ...] | None = None,
+        epoch: int | None = None,
+        at: str,
+    ) -> str:
+        """At a mark it has this leader (or one of these), and this ISR and leader epoch if they are given."""
+        return self._state(is_in("leader", leader), isr=isr, epoch=epoch, at=at)
+
+    def has_no_leader(self, *, isr: tuple[int, ...] | None = None, epoch: int | None = None, at: str) -> str:
+        """At a mark it has no leader."""
+        return self._state("leader = -1", isr=isr, epoch=epoch, at=at)
+
+    def has_isr(self, *members: int, at: str) -> str:
+        """At a mark exactly these replicas are in sync, whoever leads."""
+        return self._state("", isr=members, epoch=None, at=at)
+
+    def has_out_of_isr(self, replica: int, *, at: str) -> str:
+        """At a mark this replica is not in sync."""
+        return self._state(f"NOT array_contains(isr, {replica})", isr=None, epoch=None, at=at)
+
+    def has_epoch(self, epoch: int, *, at: str) -> str:
+        """At a mark it has this leader epoch."""
+        return self._state("", isr=None, epoch=epoch, at=at)
+
+    def _state(self, leader: str, *, isr: tuple[int, ...] | None, epoch: int | None, at: str) -> str:
+        wanted = [leader] if leader else []
+        wanted += [f"isr = {array_of(isr)}"] if isr is not None else []
+        wanted += [f"epoch = {epoch}"] if epoch is not None else []
+        return answer(
+            f"CASE WHEN {observed_at(at)} THEN {' AND '.join(wanted)} END",
+            STATE_TEXT,
+            f"(SELECT max_by(leader, struct(epoch, ns)) AS leader, max(epoch) AS epoch, "
+            f"sort_array(max_by(isr, struct(epoch, ns))) AS isr "
+            f"FROM truth WHERE {self.where} AND ns <= {mark(at)})",
+        )
+
+    def stays(self, *, since: str, until: str, what: str = "leader, epoch, isr") -> str:
+        """Between two marks none of these columns changes: `leader`, `epoch`, `isr`."""
+        state = f"cast(struct({what}) AS string)"
+        changes = "concat(', then ', array_join(sort_array(others), ', '))"
+        return answer(
+            f"CASE WHEN before IS NULL THEN NULL WHEN size(others) > 0 THEN false "
+            f"WHEN {observed_at(until)} THEN true END",
+            f"concat('{what} ', {text_of('before')}, if(size(others) > 0, {changes}, ', no change'))",
+            f"(SELECT before, array_except(later, array(before)) AS others FROM ("
+            f"SELECT max_by({state}, struct(epoch, ns)) FILTER (WHERE ns <= {mark(since)}) AS before, "
+            f"collect_set({state}) FILTER (WHERE ns > {mark(since)}) AS later "
+            f"FROM truth WHERE {self.where} AND ns <= {mark(until)}))",
+        )
+
+    def epoch_rises(self, *, by: int | None = None, since: str, until: str) -> str:
+        """Between two marks the leader epoch rises, by so much if that is given."""
+        wanted = "later > earlier" if by is None else f"later - earlier = {by}"
+        return answer(
+            f"CASE WHEN {observed_at(until)} THEN {wanted} END",
+            f"concat('leader epoch ', {text_of('earlier')}, ', then ', {text_of('later')})",
+            f"(SELECT max(epoch) AS later, max(epoch) FILTER (WHERE ns <= {mark(since)}) AS earlier "
+            f"FROM truth WHERE {self.where} AND ns <= {mark(until)})",
+        )
+
+    def becomes(
+        self, *, leader: int | None = None, isr: tuple[int, ...] | None = None, after: str, within_s: float
+    ) -> str:
+        """Within so many seconds after a mark it gets this leader, or this ISR."""
+        wanted = [f"leader = {leader}"] if leader is not None else []
+        wanted += [f"sort_array(isr) = {array_of(isr)}"] if isr is not None else []
+        limit = f"{mark(after)} + {int(within_s * 1e9)}"
+        passed = f"round((moment - {mark(after)}) / 1e9, 1)"
+        return answer(
+            f"CASE WHEN moment <= {limit} THEN true "
+            f"WHEN moment > {limit} OR {{heard:store}} >= {limit} THEN false END",
+            f"coalesce(concat({passed}, ' s after {after}'), 'never')",
+            f"(SELECT min(ns) AS moment FROM truth WHERE {self.where} AND ns > {mark(after)} "
+            f"AND {' AND '.join(wanted)})",
+        )
+
+    def exists(self, *, at: str) -> str:
+        """At a mark the metadata store knows it. The observer must watch the topic."""
+        return answer(
+            f"CASE WHEN count(*) > 0 THEN true WHEN {observed_at(at)} THEN false END",
+            f"if(count(*) > 0, '{self.topic} exists', '{self.topic} does not exist')",
+            f"truth WHERE {self.where} AND ns <= {mark(at)}",
+        )
+
+    def consumers_read(self, count: int, *, until: str, since: str = "") -> str:
+        """Up to a mark consumers were handed exactly so many of its records (more than none)."""
+        return answer(
+            f"count(*) = {count}",
+            "concat(count(*), ' records read')",
+            f"reads WHERE {self.where}{window(since, until)}",
+        )
+
+    def consumers_see_nothing_from(self, offset: int, *, until: str, since: str = "") -> str:
+        """Up to a mark consumers read what is below this offset, and nothing above, though it was written."""
+        return answer(
+            "CASE WHEN beyond > 0 THEN false WHEN below > 0 AND written > 0 THEN true END",
+            f"concat(below, ' records read below offset {offset}, ', beyond, ' from there on; ', written, "
+            f"' records from there on were in the logs')",
+            f"(SELECT count_if(offset < {offset}) AS below, count_if(offset >= {offset}) AS beyond "
+            f"FROM reads WHERE {self.where}{window(since, until)}) CROSS JOIN "
+            f"(SELECT count(*) AS written FROM sightings WHERE {self.where} AND offset >= {offset} "
+            f"AND seen_ns <= {mark(until)})",
+        )
+
+    def replicas_agree(self, *, at_offset: int) -> str:
+        """In the final logs all replicas (at least two) that hold a message at this offset hold the same."""
+        return _different(self, at_offset, "= 1")
+
+    def replicas_differ(self, *, at_offset: int) -> str:
+        """In the final logs replicas hold different messages at this offset."""
+        return _different(self, at_offset, "> 1")
+
+    def logs_agree(self, *, replicas: int, at_least: int) -> str:
+        """So many final logs, read to their end, hold the same messages at the same offsets, and enough."""
+        log = "array_join(sort_array(collect_list(concat(offset, ':', writer, '/', seq))), ' ')"
+        return answer(
+            f"CASE WHEN {WHOLE} AND count(*) = {replicas} AND max(messages) >= {at_least} "
+            f"THEN count(DISTINCT log) = 1 END",
+            "concat(count(*), ' replicas with ', count(DISTINCT log), ' different logs of at most ', "
+            "coalesce(max(messages), 0), ' messages')",
+            f"(SELECT broker, count(*) AS messages, {log} AS log FROM copies "
+            f"WHERE {self.where} AND writer IS NOT NULL GROUP BY broker) CROSS JOIN {REPLICAS}",
+        )
+
+
+def isrs_are_full(*, at: str) -> str:
+    """At a mark every partition that the metadata store knows has all its replicas in sync."""
+    return answer(
+        f"CASE WHEN count(*) > 0 AND {observed_at(at)} THEN bool_and(missing = 0) END",
+        "concat(count_if(missing > 0), ' of ', count(*), ' partitions with an incomplete ISR: ', "
+        "array_join(sort_array(collect_set(CASE WHEN missing > 0 THEN place END)), ', '))",
+        f"(SELECT concat(topic, '-', partition) AS place, max_by(size(array_except(replicas, isr)), "
+        f"struct(epoch, ns)) AS missing FROM truth WHERE ns <= {mark(at)} GROUP BY topic, partition)",
+    )
+
+
+def partition(topic: str, number: int = 0) -> Partition:
+    """A partition of a topic; the first one if no number is given."""
+    return Partition(topic, number)
+
+
+def _different(place: Partition, offset: int, wanted: str) -> str:
+    return answer(
+        f"CASE WHEN {{final:{place.topic}}} IS NOT NULL AND replicas > 1 THEN messages {wanted} END",
+        f"concat(messages, ' different messages at offset {offset} on ', replicas, ' replicas')",
+        f"(SELECT count(DISTINCT broker) AS replicas, count(DISTINCT struct(writer, seq)) AS messages "
+        f"FROM copies WHERE {place.where} AND offset = {offset} AND writer IS NOT NULL)",
+    )
+
+
+# Brokers ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A broker: what its own Metadata says, and what it logs. Its number is that of acked, counted from 1."""
+
+    number: int
+
+    @property
+    def host(self) -> str:
+        """Its host."""
+        return f"broker{self.number}"
+
+    def believes(
+        self,
+        place: Partition,
+        *,
+        leader: int,
+        isr: tuple[int, ...] | None = None,
+        epoch: int | None = None,
+        at: str,
+    ) -> str:
+        """At a mark it names this leader, and this ISR and leader epoch if they are given."""
+        wanted = [f"leader = {leader}"]
+        wanted += [f"isr = {array_of(isr)}"] if isr is not None else []
+        wanted += [f"epoch = {epoch}"] if epoch is not None else []
+        spoken = f"FILTER (WHERE subject = 'partition' AND {place.where})"
+        return self._says(
+            f"max_by(leader, ns) {spoken} AS leader, max_by(epoch, ns) {spoken} AS epoch, "
+            f"sort_array(max_by(isr, ns) {spoken}) AS isr",
+            " AND ".join(wanted),
+            f"concat('{self.host} names ', {STATE_TEXT})",
+            at,
+        )
+
+    def names_controller(self, *numbers: int, at: str) -> str:
+        """At a mark it names one of these brokers as the controller."""
+        spoken = "FILTER (WHERE subject = 'controller' AND controller IS NOT NULL)"
+        return self._says(
+            f"max_by(controller, ns) {spoken} AS controller",
+            is_in("controller", numbers),
+            f"concat('{self.host} names broker', {text_of('controller')}, ' as controller')",
+            at,
+        )
+
+    def knows(self, topic: str, *, at: str) -> str:
+        """At a mark it has heard of a topic."""
+        return self._says(
+            f"count_if(subject = 'partition' AND topic = '{topic}') AS known",
+            "known > 0",
+            f"if(known > 0, '{self.host} knows {topic}', '{self.host} does not know {topic}')",
+            at,
+        )
+
+    def _says(self, columns: str, wanted: str, observed: str, at: str) -> str:
+        silent = "coalesce(max_by(error IS NOT NULL, ns) FILTER (WHERE subject = 'reachable'), false)"
+        return answer(
+            f"CASE WHEN {heard_at(self.number, at)} AND NOT silent THEN {wanted} END",
+            observed,
+            f"(SELECT {columns}, {silent} AS silent "
+            f"FROM views WHERE source = '{self.host}' AND ns <= {mark(at)})",
+        )
+
+    def logged(
+        self,
+        kind: str,
+        *,
+        of: Partition | None = None,
+        after: str = "",
+        before: str = "",
+        where: str = "true",
+    ) -> str:
+        """Its log has such an event (`log_events.kind`); ``where`` is SQL about columns of `log_events`."""
+        return self._log("count(*) > 0", kind, of, after, before, where)
+
+    def never_logged(
+        self, kind: str, *, of: Partition | None = None, after: str = "", before: str, where: str = "true"
+    ) -> str:
+        """Up to a mark its log has no such event, and was followed up to then."""
+        followed = f"{{log:{self.host}}} >= {mark(before)} - {FRESH_NS}"
+        holds = f"CASE WHEN count(*) > 0 THEN false WHEN {followed} THEN true END"
+        return self._log(holds, kind, of, after, before, where)
+
+    def truncated(self, place: Partition, *, to: int, after: str) -> str:
+        """After a mark it cut its log to this offset, and no further."""
+        return answer(
+            f"coalesce(min(offset) = {to}, false)",
+            f"coalesce(concat('{self.host} truncated {place.topic} to offset ', min(offset)), "
+            f"'{self.host} truncated nothing')",
+            f"log_events WHERE {self._events('truncated', place, after, '', 'true')}",
+        )
+
+    def truncated_to_end_of(self, place: Partition, epoch: int, *, after: str) -> str:
+        """After a mark it cut its log to where a leader epoch ends in the final log, and no further."""
+        return answer(
+            f"CASE WHEN {{final:{place.topic}}} IS NOT NULL THEN coalesce(cut = epoch_end, false) END",
+            f"concat('{self.host} truncated {place.topic} to offset ', {text_of('cut')}, "
+            f"'; epoch {epoch} ends at ', {text_of('epoch_end')})",
+            f"(SELECT min(offset) AS cut FROM log_events "
+            f"WHERE {self._events('truncated', place, after, '', 'true')}) CROSS JOIN "
+            f"(SELECT min(offset) AS epoch_end FROM copies WHERE {place.where} AND epoch > {epoch})",
+        )
+
+    def is_registered(self, *, at: str) -> str:
+        """At a mark it is registered in ZooKeeper, so that it counts as alive."""
+        return answer(
+            f"CASE WHEN {observed_at(at)} THEN array_contains(brokers, {self.number}) END",
+            f"concat('registered: ', {text_of('brokers')})",
+            f"(SELECT max_by(brokers, ns) AS brokers FROM views "
+            f"WHERE subject = 'brokers' AND source LIKE 'zookeeper%' AND ns <= {mark(at)})",
+        )
+
+    def resigned(self, *, after: str) -> str:
+        """After a mark it gave up the controller's role."""
+        return self.logged("resigned", after=after)
+
+    def _log(self, holds: str, kind: str, of: Partition | None, after: str, before: str, where: str) -> str:
+        return answer(
+            holds,
+            f"concat(count(*), ' times \"{kind.replace('_', ' ')}\" in the log of {self.host}')",
+            f"log_events WHERE {self._events(kind, of, after, before, where)}",
+        )
+
+    def _events(self, kind: str, of: Partition | None, after: str, before: str, where: str) -> str:
+        conditions = [f"host = '{self.host}'", f"kind = '{kind}'"]
+        conditions += [of.where] if of is not None else []
+        conditions += [f"({where})"] if where != "true" else []
+        return " AND ".join(conditions) + window(after, before)
+
+
+def broker(number: int) -> Broker:
+    """A broker by acked's number (the articles' broker-0 is 1)."""
+    return Broker(number)
+
+
+def does_not_answer(host: str, *, at: str) -> str:
+    """At a mark a host (a broker, a ZooKeeper node, a controller) did not answer the observer."""
+    return answer(
+        "error IS NOT NULL",
+        f"concat('{host}: ', coalesce(error, 'answers'))",
+        f"(SELECT max_by(error, ns) AS error FROM views WHERE source = '{host}' "
+        f"AND subject = 'reachable' AND ns <= {mark(at)})",
+    )
+
+
+# The controller ---------------------------------------------------------------------------------------------
+
+
+def controller_is(*numbers: int, at: str) -> str:
+    """At a mark the metadata store (in KRaft: the quorum) names one of these as controller; -1 for none.
+
+    A KRaft controller with a host of its own has the number of its AZ.
+    """
+    return answer(
+        f"CASE WHEN {observed_at(at)} THEN {is_in('controller', numbers)} END",
+        f"concat('controller ', {text_of('controller')}, ' in epoch ', {text_of('epoch')})",
+        f"({_controller(at)})",
+    )
+
+
+def controller_stays(*, since: str, until: str) -> str:
+    """Between two marks no controller is elected: the controller's epoch stays, not only its id."""
+    return _controllers(since, until, f"later.epoch = earlier.epoch AND {observed_at(until)}")
+
+
+def controller_changes(*, since: str, until: str) -> str:
+    """Between two marks another controller is elected, in a higher epoch."""
+    return _controllers(
+        since, until, "later.epoch > earlier.epoch AND later.controller != earlier.controller"
+    )
+
+
+def controller_epoch_rises(*, since: str, until: str, at_least: int = 1) -> str:
+    """Between two marks the controller's epoch (in KRaft: the quorum's) rises, whoever is elected."""
+    return _controllers(since, until, f"later.epoch >= earlier.epoch + {at_least}")
+
+
+def quorum_leaders_are(count: int, *, at: str) -> str:
+    """At a mark so many controllers of a KRaft quorum name themselves as its leader."""
+    return answer(
+        f"CASE WHEN count(*) > 0 AND {observed_at(at)} THEN count_if(leads) = {count} END",
+        "concat('controllers that name themselves as leader: ', "
+        "array_join(sort_array(collect_set(CASE WHEN leads THEN source END)), ', '))",
+        f"(SELECT source, max_by(controller % 10, ns) = cast(right(source, 1) AS int) AS leads FROM views "
+        f"WHERE subject = 'controller' AND source LIKE 'controller%' AND ns <= {mark(at)} GROUP BY source)",
+    )
+
+
+def _controllers(since: str, until: str, wanted: str) -> str:
+    def named(when: str) -> str:
+        return f"'controller ', {text_of(f'{when}.controller')}, ' in epoch ', {text_of(f'{when}.epoch')}"
+
+    return answer(
+        f"CASE WHEN later.epoch > earlier.epoch OR {observed_at(until)} THEN {wanted} END",
+        f"concat({named('earlier')}, ', then ', {named('later')})",
+        f"({_controller(since)}) earlier CROSS JOIN ({_controller(until)}) later",
+    )
+
+
+def _controller(at: str) -> str:
+    return (
+        f"SELECT max_by(controller % 10, struct(epoch, ns)) AS controller, max(epoch) AS epoch "
+        f"FROM controllers WHERE ns <= {mark(at)}"
+    )
+
+
+# What the harness itself recorded ---------------------------------------------------------------------------
+
+
+def noted(name: str, like: str = "%") -> str:
+    """The scenario set this mark, with such a text (SQL LIKE). The harness's own word: for preconditions."""
+    return answer(
+        f"count_if(text LIKE '{like}') > 0",
+        f"coalesce(max(text), 'no mark {name}')",
+        f"marks WHERE name = '{name}'",
+    )
+
+
+def topic_is_set(topic: str, key: str, value: str) -> str:
+    """A topic's effective setting, read back from the cluster, has this value. For ``given``."""
+    return answer(
+        f"count_if(value = '{value}') > 0",
+        f"concat('{key}=', coalesce(max(value), 'unknown'))",
+        f"configs WHERE scope = 'topic' AND name = '{topic}' AND key = '{key}'",
+    )

@@ -1,0 +1,169 @@
+"""Sentences about messages: who sent them, how they were answered, where they ended up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from checkers.claims.builders.sql import (
+    FINAL,
+    REPLICAS,
+    WHOLE,
+    answer,
+    array_of,
+    like_any,
+    mark,
+    quoted,
+    window,
+)
+
+_LOST = ("lost", "lost_after_read", "overwritten")
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Messages that somebody sent, and what became of them."""
+
+    where: str
+    """SQL condition on `life`."""
+
+    def acknowledged(self, *, at_least: int = 1) -> str:
+        """Every one was acknowledged."""
+        return self._all("outcome = 'ok'", "acknowledged", at_least)
+
+    def not_acknowledged(self, *, at_least: int = 1) -> str:
+        """None was acknowledged: refused, or never answered."""
+        return self._all("coalesce(outcome, 'info') != 'ok'", "not acknowledged", at_least)
+
+    def refused_with(self, *errors: int, at_least: int = 1) -> str:
+        """Every one was answered with one of these error codes."""
+        listed = ", ".join(map(str, errors))
+        return answer(
+            f"CASE WHEN count(*) >= {at_least} THEN count_if(error IN ({listed})) = count(*) END",
+            "concat(count(*), ' messages with errors ', cast(sort_array(collect_set(error)) AS string))",
+            f"life WHERE {self.where}",
+        )
+
+    def failed(self, *, at_least: int = 1) -> str:
+        """Every one definitely failed: the answer was an error after which nothing was written."""
+        return self._all("outcome = 'fail'", "failed", at_least)
+
+    def unanswered(self, *, at_least: int = 1) -> str:
+        """No one was answered: the client gave up, or lost its connection."""
+        return self._all("coalesce(outcome, 'info') = 'info' AND error < 0", "not answered", at_least)
+
+    def kept(self, *, at_least: int = 1) -> str:
+        """Every one was acknowledged, and is in the final log where that said."""
+        return self.became("kept", at_least=at_least)
+
+    def acknowledged_then_lost(self, *, at_least: int = 1) -> str:
+        """Some were acknowledged, and every one of those is gone from the final log."""
+        return messages_where(f"({self.where}) AND outcome = 'ok'").became(*_LOST, at_least=at_least)
+
+    def became(self, *fates: str, at_least: int = 1) -> str:
+        """Every one has one of these fates (`docs/findings.md`), by logs that were read to their end."""
+        named = " or ".join(name.replace("_", " ") for name in fates)
+        return self._all(f"fate IN ({quoted(fates)})", named, at_least, given=FINAL)
+
+    def none_lost(self, *, at_risk_after: str, at_least: int = 1) -> str:
+        """No acknowledged one is gone, and enough of them were sent after the mark that put them at risk."""
+        lost = f"fate IN ({quoted((*_LOST, 'diverged'))})"
+        at_risk = f"count_if(sent_ns >= {mark(at_risk_after)})"
+        return answer(
+            f"CASE WHEN count_if({lost}) > 0 THEN false WHEN {FINAL} AND {at_risk} >= {at_least} "
+            f"AND count_if(fate = 'undetermined') = 0 THEN true END",
+            f"concat(count_if({lost}), ' of ', count(*), ' acknowledged messages lost; ', {at_risk}, "
+            f"' of them sent after {at_risk_after}')",
+            f"life WHERE ({self.where}) AND outcome = 'ok'",
+        )
+
+    def in_final_log(self, *, copies: int, at_least: int = 1) -> str:
+        """Every one stands at exactly so many offsets of the final log."""
+        return self._found(f"count(DISTINCT r.offset) = {copies}", "copies", "", FINAL, at_least)
+
+    def held_by(self, *brokers: int, at_least: int = 1) -> str:
+        """In the final logs every one is on these brokers, and on no other; none named: on no broker."""
+        wanted = array_of(brokers) if brokers else "cast(array() AS array<int>)"
+        return answer(
+            f"CASE WHEN {WHOLE} AND count(*) >= {at_least} THEN count_if(held = {wanted}) = count(*) END",
+            "concat(count(*), ' messages on brokers ', cast(collect_set(held) AS string))",
+            f"(SELECT m.writer, m.seq, sort_array(collect_set(c.broker)) AS held "
+            f"FROM (SELECT * FROM life WHERE {self.where}) m LEFT JOIN copies c ON c.writer = m.writer "
+            f"AND c.seq = m.seq AND c.topic = m.topic GROUP BY m.writer, m.seq) CROSS JOIN {REPLICAS}",
+        )
+
+    def seen_on(self, *brokers: int, copies: int = 1, until: str, at_least: int = 1) -> str:
+        """Up to a mark every one was seen at exactly so many offsets of the log of each of these brokers."""
+        wanted = " AND ".join(
+            f"count(DISTINCT CASE WHEN r.broker = {number} THEN r.offset END) = {copies}"
+            for number in brokers
+        )
+        return self._found(wanted, "sightings", f"seen_ns <= {mark(until)}", "true", at_least)
+
+    def still_on(self, *brokers: int, at: str, at_least: int = 1) -> str:
+        """At a mark every one is in the log of each of these brokers, which were followed after it."""
+        wanted = " AND ".join(f"count_if(r.broker = {number}) > 0" for number in brokers)
+        followed = " AND ".join(f"{{tailed:broker{number}}} >= {mark(at)}" for number in brokers)
+        there = f"seen_ns <= {mark(at)} AND coalesce(gone_ns > {mark(at)}, true)"
+        return self._found(wanted, "sightings", there, followed, at_least)
+
+    def not_seen_on(self, number: int, *, until: str, at_least: int = 1) -> str:
+        """Up to a mark none was seen on this broker, whose replicas were followed until then and after."""
+        return self._found(
+            "count(r.offset) = 0",
+            "sightings",
+            f"broker = {number} AND seen_ns <= {mark(until)}",
+            f"{{tailed:broker{number}}} >= {mark(until)}",
+            at_least,
+        )
+
+    def consumed(self, *, since: str = "", until: str, at_least: int = 1) -> str:
+        """Between two marks every one was handed to a consumer."""
+        limit = f"true{window(since, until)}"
+        return self._found("count(DISTINCT r.offset) > 0", "reads", limit, "true", at_least)
+
+    def _all(self, wanted: str, named: str, at_least: int, *, given: str = "true") -> str:
+        return answer(
+            f"CASE WHEN count(*) >= {at_least} AND {given} THEN count_if({wanted}) = count(*) END",
+            f"concat(count_if({wanted}), ' of ', count(*), ' messages {named}')",
+            f"life WHERE {self.where}",
+        )
+
+    def _found(self, wanted: str, table: str, limit: str, given: str, at_least: int) -> str:
+        rows = f"(SELECT * FROM {table} WHERE {limit})" if limit else table
+        return answer(
+            f"CASE WHEN count(*) >= {at_least} AND {given} THEN count_if(fits) = count(*) END",
+            "concat(count(*), ' messages with copies ', cast(sort_array(collect_set(found)) AS string))",
+            f"(SELECT m.writer, m.seq, count(DISTINCT r.offset) AS found, {wanted} AS fits "
+            f"FROM (SELECT * FROM life WHERE {self.where}) m "
+            f"LEFT JOIN {rows} r ON r.writer = m.writer AND r.seq = m.seq GROUP BY m.writer, m.seq)",
+        )
+
+
+def messages(
+    by: str | tuple[str, ...] = "",
+    *,
+    topic: str | tuple[str, ...] = "",
+    label: str | tuple[str, ...] = "",
+    acks: int | None = None,
+    az: str = "",
+    role: str = "",
+    after: str = "",
+    before: str = "",
+) -> Messages:
+    """Messages by who sent them and when: writer's names, topics and labels (each may hold a `%`), marks."""
+    conditions = [
+        *like_any("writer_name", by),
+        *like_any("topic", topic),
+        *like_any("label", label),
+        *([f"acks = {acks}"] if acks is not None else []),
+        *([f"az = '{az}'"] if az else []),
+        *([f"role = '{role}'"] if role else []),
+        *([f"sent_ns >= {mark(after)}"] if after else []),
+        *([f"sent_ns <= {mark(before)}"] if before else []),
+    ]
+    return Messages(" AND ".join(conditions) or "true")
+
+
+def messages_where(where: str) -> Messages:
+    """Messages by an SQL condition on `life`."""
+    return Messages(where)

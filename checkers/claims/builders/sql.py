@@ -1,0 +1,98 @@
+"""The parts of every sentence as SQL: moments, combinations, common expressions."""
+
+from __future__ import annotations
+
+FRESH_S = 1.0
+"""An observation may be so much older than the moment that a sentence speaks of."""
+FRESH_NS = int(FRESH_S * 1e9)
+FINAL = "{final:*} IS NOT NULL"
+REPLICAS = "(SELECT count_if(NOT complete) AS unread FROM replicas)"
+WHOLE = f"{FINAL} AND max(unread) = 0"
+"""Condition: every replica's final log was read to its end, of rows joined with `REPLICAS`."""
+
+
+def mark(name: str) -> str:
+    """The time of a mark, ns; without the mark the claim is unknown."""
+    return f"{{mark:{name}}}"
+
+
+def optional_mark(name: str) -> str:
+    """The time of a mark that a run need not set; null without it."""
+    return f"{{mark?:{name}}}"
+
+
+def observed_at(at: str) -> str:
+    """SQL condition: the observer still followed the cluster at a mark."""
+    return f"{{heard:store}} >= {mark(at)} - {FRESH_NS}"
+
+
+def heard_at(number: int, at: str) -> str:
+    """SQL condition: the observer still followed one broker at a mark."""
+    return f"{{heard:broker{number}}} >= {mark(at)} - {FRESH_NS}"
+
+
+def condition(holds: str, observed: str) -> str:
+    """A condition over scalar expressions; ``observed`` is an SQL text expression. Guard it (see above)."""
+    return f"SELECT {holds} AS holds, {observed} AS observed"
+
+
+def both(*sentences: str) -> str:
+    """All of these sentences; one that is false makes it false, else one that is unknown makes it unknown."""
+    tables = " CROSS JOIN ".join(f"({sentence}) s{number}" for number, sentence in enumerate(sentences))
+    numbers = range(len(sentences))
+    return answer(
+        " AND ".join(f"s{number}.holds" for number in numbers),
+        f"concat_ws('; ', {', '.join(f's{number}.observed' for number in numbers)})",
+        tables,
+    )
+
+
+def opposite(sentence: str) -> str:
+    """The sentence is false; unknown stays unknown."""
+    return f"SELECT NOT holds AS holds, observed FROM ({sentence})"
+
+
+def answer(holds: str, observed: str, source: str) -> str:
+    return f"SELECT {holds} AS holds, {observed} AS observed FROM {source}"
+
+
+def text_of(value: str) -> str:
+    return f"coalesce(cast({value} AS string), 'unknown')"
+
+
+STATE_TEXT = (
+    f"concat('leader ', {text_of('leader')}, ', ISR ', {text_of('isr')}, ', epoch ', {text_of('epoch')})"
+)
+"""How a partition's state reads."""
+
+
+def array_of(members: tuple[int, ...]) -> str:
+    return f"array({', '.join(map(str, sorted(members)))})"
+
+
+def is_in(column: str, numbers: int | tuple[int, ...]) -> str:
+    listed = (numbers,) if isinstance(numbers, int) else numbers
+    return f"{column} IN ({', '.join(map(str, listed))})"
+
+
+def like_any(column: str, names: str | tuple[str, ...]) -> list[str]:
+    listed = (names,) if isinstance(names, str) else names
+    plain = [name for name in listed if name and "%" not in name]
+    alternatives = [f"{column} IN ({quoted(tuple(plain))})"] if len(plain) > 1 else []
+    alternatives += [f"{column} = '{plain[0]}'"] if len(plain) == 1 else []
+    alternatives += [f"{column} LIKE '{name}'" for name in listed if "%" in name]
+    return (
+        [alternatives[0] if len(alternatives) == 1 else f"({' OR '.join(alternatives)})"]
+        if alternatives
+        else []
+    )
+
+
+def quoted(names: tuple[str, ...]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def window(after: str, before: str) -> str:
+    since = f" AND ns > {mark(after)}" if after else ""
+    until = f" AND ns <= {mark(before)}" if before else ""
+    return since + until
