@@ -53,7 +53,7 @@ RUN_VIEWS: Mapping[str, str] = MappingProxyType(
                    sent_during FROM life WHERE done_ns IS NOT NULL""",
         "leaders": """
             SELECT run, topic, partition, epoch, leader, min(ns) AS since_ns,
-                   collect_set(source) AS told_by
+                   collect_set(source) AS named_by
             FROM views WHERE subject = 'partition' AND leader IS NOT NULL AND topic IS NOT NULL
             GROUP BY run, topic, partition, epoch, leader""",
         "timeline": """

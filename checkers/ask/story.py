@@ -1,9 +1,14 @@
-"""The story of one message: sent, acknowledged, where it appeared and vanished, and why."""
+"""The story of one message: sent, acknowledged, where it appeared and vanished, and why.
+
+A run holds hundreds of events; the story keeps those that can explain the message. Of what came before the
+send it keeps the state at that time: each node's latest view and the faults in force. It ends with the last
+event of the message itself if that settles its fate.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,20 +38,55 @@ def story(session: SparkSession, run_dir: Path | str, message: str) -> list[str]
     source = open_source(history_of(folder))
     evidence = gather(source)
     life = _find(session, folder, message)
-    events = [*_own_events(session, source, life), *_other_events(evidence, life)]
-    last = max((ns for ns, _ in events), default=life["sent_ns"])
-    for row in _rows(table_frame(session, source, "marks")):
-        if row["ns"] <= last:
-            events.append((row["ns"], f"— {row['text'] or row['name']}"))
+    own = list(_own_events(session, source, life))
+    marks = [
+        (row["ns"], f"— {row['text'] or row['name']}", "")
+        for row in _rows(table_frame(session, source, "marks"))
+    ]
+    others = [*_other_events(evidence, life), *marks]
+    last = _settled_ns(own, life)
+    shown, later = _relevant(others, since=life["sent_ns"], until=last)
+    events = [*own, *shown]
     start_ns = evidence.start_ns or life["sent_ns"]
     name = f"{life['writer']}/{life['seq']}" + (f" ({life['label']})" if life["label"] else "")
     return [
         f"Message {name} of {life['writer_name'] or 'an unnamed writer'} "
         f"to {life['topic']}/{life['partition']}: {life['fate'].replace('_', ' ')}",
         *(f"{(ns - start_ns) / 1e9:10.3f} s  {text}" for ns, text in sorted(events)),
+        *([f"{'':12}  ({later} later events are not about this message)"] if later else []),
         f"   in the end  {_ending(life)}",
         f"        cause  {life['cause'] or _without_cause(life)}",
     ]
+
+
+def _settled_ns(own: Sequence[Event], life: Mapping[str, Any]) -> int | None:
+    """When its fate was settled: the last event of its own; None if the run shows none that settles it."""
+    if life["fate"] in BENIGN or any(text.startswith("gone from") for _, text in own):
+        return max(ns for ns, _ in own)
+    return None
+
+
+def _relevant(
+    events: Iterable[tuple[int, str, str]], *, since: int, until: int | None
+) -> tuple[list[Event], int]:
+    """The events from ``since`` to ``until`` with the state at ``since``, and how many come later.
+
+    The third field of an event names what it is a state of; the newest event with that name replaces the
+    earlier ones. It is empty for an event that only happens.
+    """
+    state: dict[str, Event] = {}
+    shown: list[Event] = []
+    later = 0
+    for ns, text, subject in sorted(events):
+        if ns < since:
+            if subject:
+                state[subject] = (ns, text)
+        elif until is not None and ns > until:
+            later += 1
+        else:
+            shown.append((ns, text))
+    before = [(ns, text) for ns, text in state.values() if not text.endswith(" healed")]
+    return [*before, *shown], later
 
 
 def _find(session: SparkSession, folder: Path, message: str) -> Mapping[str, Any]:
@@ -113,19 +153,23 @@ def _of_message(frame: DataFrame, life: Mapping[str, Any]) -> DataFrame:
     return frame
 
 
-def _other_events(evidence: Evidence, life: Mapping[str, Any]) -> Iterator[Event]:
-    """Events that may explain its fate: of its partition, of every broker, and every fault."""
+def _other_events(evidence: Evidence, life: Mapping[str, Any]) -> Iterator[tuple[int, str, str]]:
+    """Events that may explain its fate: of its partition, of every broker, and every fault.
+
+    With what each is a state of (see `_relevant`).
+    """
     place = (life["topic"], life["partition"])
     for row in evidence.rows("faults"):
-        if row["moment"] in ("injected", "healed"):
-            yield row["ns"], f"fault `{row['name']}` {row['moment']}"
+        if row["moment"] in ("injected", "healing", "healed"):
+            moment = {"healing": "is being healed"}.get(row["moment"], row["moment"])
+            yield row["ns"], f"fault `{row['name']}` {moment}", f"fault {row['fault']}"
     for row in evidence.rows("log_events"):
         if (row["topic"], row["partition"]) == place:
             offset = f" to offset {row['offset']}" if row["offset"] is not None else ""
-            yield row["ns"], f"{row['host']} logged: {row['kind'].replace('_', ' ')}{offset}"
+            yield row["ns"], f"{row['host']} logged: {row['kind'].replace('_', ' ')}{offset}", ""
     for row in evidence.rows("processes"):
         if str(row["host"]).startswith("broker") and row["event"] in ("killed", "exited", "ready", "paused"):
-            yield row["ns"], f"{row['host']} {row['event']}"
+            yield row["ns"], f"{row['host']} {row['event']}", f"process {row['host']}"
     latest: dict[str, tuple[Any, ...]] = {}
     for row in sorted(evidence.rows("views"), key=lambda row: int(row["ns"])):
         if row["subject"] == "partition" and (row["topic"], row["partition"]) == place:
@@ -133,7 +177,8 @@ def _other_events(evidence: Evidence, life: Mapping[str, Any]) -> Iterator[Event
             if latest.get(row["source"]) != view:
                 latest[row["source"]] = view
                 isr = json.dumps(list(view[2]))
-                yield row["ns"], f"{row['source']} says: leader {view[0]}, epoch {view[1]}, in sync {isr}"
+                text = f"{row['source']} says: leader {view[0]}, epoch {view[1]}, in sync {isr}"
+                yield row["ns"], text, f"view of {row['source']}"
 
 
 def _ending(life: Mapping[str, Any]) -> str:

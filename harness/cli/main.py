@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+import threading
 from importlib import metadata
 from types import FrameType
 from typing import Annotated
@@ -72,7 +73,11 @@ def _options(
     pass
 
 
+_interrupted = threading.Event()
+
+
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    _interrupted.set()
     logging.disable()  # py4j would log where the interruption hit it
     raise KeyboardInterrupt
 
@@ -91,6 +96,10 @@ def main() -> None:
         if str(error):  # empty where the command line was: then the help has been shown
             show_error(UsageError(error.format_message()))
         sys.exit(EXIT_USAGE)
+    except Exception:
+        if not _interrupted.is_set():
+            raise
+        status = EXIT_INTERRUPTED  # py4j puts an error of its own in the place of the interruption
     if status == EXIT_INTERRUPTED:  # which is all that Typer, or a process in namespaces, reports
         show_error(StoppedError("interrupted; everything that was started has been ended."))
     sys.exit(status if isinstance(status, int) else 0)

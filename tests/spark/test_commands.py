@@ -76,10 +76,10 @@ VIEWS: dict[str, tuple[str, list[dict[str, Any]]]] = {
         [{"az": "az1", "acks": 1, "n": 6, "quick": True}],
     ),
     "leaders": (
-        "select epoch, leader, told_by from leaders order by epoch",
+        "select epoch, leader, named_by from leaders order by epoch",
         [
-            {"epoch": 0, "leader": 1, "told_by": ["broker1"]},
-            {"epoch": 1, "leader": 2, "told_by": ["broker2"]},
+            {"epoch": 0, "leader": 1, "named_by": ["broker1"]},
+            {"epoch": 1, "leader": 2, "named_by": ["broker2"]},
         ],
     ),
     "timeline": (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -28,13 +27,11 @@ def _state() -> tuple[str, ...]:
     )
 
 
-def test_all_is_tried_quickly() -> None:
-    begun = time.monotonic()
+def test_all_is_tried() -> None:
     checks = doctor.diagnose()
     assert tuple(check.name for check in checks) == doctor.CHECKS
     assert all(check.found and check.needed_for for check in checks)
     assert all(check.remedy for check in checks if not check.ok)
-    assert time.monotonic() - begun < 10  # 3 s on an idle machine
 
 
 def test_probes_leave_nothing_behind() -> None:

@@ -1,0 +1,39 @@
+"""What a story keeps of a run's events: the state at the send, and what came until the fate was settled."""
+
+from __future__ import annotations
+
+from checkers.ask.story import _relevant, _settled_ns
+
+EVENTS = [
+    (1, "broker1 says: leader 1", "view of broker1"),
+    (2, "broker1 says: leader 2", "view of broker1"),
+    (3, "fault `cut` injected", "fault 1"),
+    (4, "fault `cut` healed", "fault 1"),
+    (5, "fault `kill` injected", "fault 2"),
+    (6, "— a mark", ""),
+    (12, "broker2 logged: became leader", ""),
+    (30, "broker1 says: leader 3", "view of broker1"),
+]
+
+
+def test_what_came_before_the_send_is_its_latest_state() -> None:
+    shown, later = _relevant(EVENTS, since=10, until=20)
+    assert shown == [
+        (2, "broker1 says: leader 2"),
+        (5, "fault `kill` injected"),
+        (12, "broker2 logged: became leader"),
+    ]
+    assert later == 1
+
+
+def test_an_unsettled_fate_keeps_everything_after_the_send() -> None:
+    shown, later = _relevant(EVENTS, since=10, until=None)
+    assert (30, "broker1 says: leader 3") in shown
+    assert later == 0
+
+
+def test_a_fate_is_settled_by_the_last_event_of_the_message() -> None:
+    sent = [(10, "sent"), (11, "acknowledged")]
+    assert _settled_ns(sent, {"fate": "kept"}) == 11
+    assert _settled_ns(sent, {"fate": "lost"}) is None
+    assert _settled_ns([*sent, (40, "gone from broker1")], {"fate": "lost"}) == 40
