@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 
 from checkers.fast.results import HOMES
 from checkers.fast.tasks import IdentityLookup, Range, SharedWriters
-from checkers.partition.keys import Homes, KeyIndex
-from checkers.partition.types import Ints
+from checkers.partition.messages import Homes, Ints, KeyIndex
 from checkers.tables.source import Source, Window, file_system, meets, numbers, read_file
 from harness.errors import BadDataError
 from harness.kafka.model import TopicPartition

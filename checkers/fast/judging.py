@@ -70,13 +70,10 @@ from checkers.partition.deliveries import (
     unsent,
 )
 from checkers.partition.fate import FATES as ALL_FATES
-from checkers.partition.fates import Fates, claimed_offsets, decide, explained_offsets, flagged
-from checkers.partition.keys import KeyIndex
+from checkers.partition.fates import Fates, claimed_offsets, decide, explained_offsets, flagged, out_of_order
 from checkers.partition.logs import Partition, reference_of, split_copies, split_logs
-from checkers.partition.messages import Reads, Sends
-from checkers.partition.order import out_of_order
+from checkers.partition.messages import Ints, KeyIndex, Reads, Sends
 from checkers.partition.replicas import ENDS, Records, all_records, differences, odd_records
-from checkers.partition.types import Ints
 from checkers.tables.arrays import (
     copy_arrays,
     group_events,

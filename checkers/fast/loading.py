@@ -22,11 +22,9 @@ from checkers.partition.deliveries import (
     Slices,
 )
 from checkers.partition.fates import Claims, recognise
-from checkers.partition.keys import KeyIndex
 from checkers.partition.logs import OWN, Copies, Log, Partition, reference_of, split_copies, split_logs
 from checkers.partition.logs import UNRESOLVED as NOT_LOOKED_UP
-from checkers.partition.messages import FAIL, Reads, Sends
-from checkers.partition.types import Flags, Ints
+from checkers.partition.messages import FAIL, Flags, Ints, KeyIndex, Reads, Sends
 from checkers.tables.arrays import (
     copy_arrays,
     partition_of,

@@ -29,8 +29,8 @@ from checkers.fast.results import (
 )
 from checkers.partition.deliveries import Missed, Steps
 from checkers.partition.logs import Partition
+from checkers.partition.messages import Ints
 from checkers.partition.replicas import REFERENCE, Records, all_records
-from checkers.partition.types import Ints
 from checkers.tables.findings import counted, joined, of_skips, of_steps, undetermined
 from checkers.tables.output import FINDING, build
 

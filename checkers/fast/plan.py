@@ -64,9 +64,8 @@ from checkers.fast.tasks import (
     WindowEdges,
 )
 from checkers.partition.deliveries import EdgeReads
-from checkers.partition.keys import NO_HOMES, Homes
 from checkers.partition.logs import Partition
-from checkers.partition.types import Ints
+from checkers.partition.messages import NO_HOMES, Homes, Ints
 from checkers.tables.arrays import write
 from checkers.tables.output import TALLY
 from checkers.tables.source import numbers, partitions, remove

@@ -15,10 +15,9 @@ import numpy as np
 
 from checkers.evidence import Evidence
 from checkers.partition.deliveries import FOREVER, EdgeReads, Steps
-from checkers.partition.keys import Homes
 from checkers.partition.logs import Partition
+from checkers.partition.messages import Flags, Homes, Ints
 from checkers.partition.replicas import Records, all_records
-from checkers.partition.types import Flags, Ints
 from checkers.tables.source import Source, TableFile, Window
 from harness.kafka.model import TopicPartition
 

@@ -12,10 +12,8 @@ import pyarrow.parquet as pq
 
 from checkers.evidence import Evidence
 from checkers.partition.deliveries import GroupEvent
-from checkers.partition.keys import KeyIndex
 from checkers.partition.logs import Copies, Partition, Replica, choose_reference
-from checkers.partition.messages import Reads, Sends
-from checkers.partition.types import Flags, Ints
+from checkers.partition.messages import Flags, Ints, KeyIndex, Reads, Sends
 from checkers.tables.source import Source, file_system, numbers
 from harness.errors import BadDataError
 from harness.history.schema import OUTCOMES

@@ -10,11 +10,9 @@ import pyarrow.compute as pc
 
 from checkers.partition.deliveries import Missed, Steps
 from checkers.partition.fates import Fates
-from checkers.partition.keys import Homes
 from checkers.partition.logs import Partition
-from checkers.partition.messages import Reads
+from checkers.partition.messages import Homes, Ints, Reads, Texts
 from checkers.partition.replicas import CORRUPT, KINDS, Records
-from checkers.partition.types import Ints, Texts
 from checkers.tables.life import Life, nullable
 from checkers.tables.output import FINDING, build
 

@@ -23,8 +23,7 @@ from checkers.evidence import (
 from checkers.partition.fate import FATES
 from checkers.partition.fates import Fates
 from checkers.partition.logs import Log, Partition, reference_of
-from checkers.partition.messages import OK, Sends
-from checkers.partition.types import Ints
+from checkers.partition.messages import OK, Ints, Sends
 from checkers.tables.output import LIFE, build
 from checkers.tables.source import numbers
 

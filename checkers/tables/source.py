@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from checkers.partition.types import Ints
+from checkers.partition.messages import Ints
 from harness.errors import BadDataError
 from harness.history.schema import TABLES
 from harness.kafka.model import TopicPartition

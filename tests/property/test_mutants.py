@@ -22,8 +22,8 @@ from hypothesis import Phase, given, settings
 
 from checkers.fast import judging, merge, plan
 from checkers.health import CLASSES
-from checkers.partition import deliveries, fates, logs, order, replicas
-from checkers.partition.keys import KeyIndex
+from checkers.partition import deliveries, fates, logs, replicas
+from checkers.partition.messages import KeyIndex
 from checkers.tables import arrays, findings
 from harness.errors import BadDataError
 from tests.histories import together
@@ -103,7 +103,7 @@ MUTANTS = {
         replicas._lacking, "offsets > end", "(offsets > end) & (end >= 0)", ("written",)
     ),
     "order is checked towards earlier messages": Mutant(
-        order.out_of_order, "np.minimum.accumulate", "np.maximum.accumulate", ("written", "damaged")
+        fates.out_of_order, "np.minimum.accumulate", "np.maximum.accumulate", ("written", "damaged")
     ),
     "retention explains any loss": Mutant(
         logs.Partition.retired_at, "offsets < self.log_start", "offsets < self.log_start + 99",
@@ -119,7 +119,7 @@ MUTANTS = {
         deliveries.missed, "due &= ~np.isin(rows, handed[run])", "pass", ("written",)
     ),
     "a group skips what its commit covers": Mutant(
-        deliveries._repositioned, "np.maximum(pairs.low, committed - 1)", "pairs.low", ("written",)
+        deliveries._repositioned, "np.maximum(pairs.low, start - 1)", "pairs.low", ("written",)
     ),
     "the first commit of a group counts": Mutant(
         deliveries._committed, 'side="right")]', 'side="right").clip(max=1)]', ("written",)
