@@ -78,17 +78,17 @@ from checkers.tables.arrays import (
     copy_arrays,
     group_events,
     read_arrays,
-    write,
 )
-from checkers.tables.findings import (
+from checkers.tables.output import write
+from checkers.tables.rows import (
     counted,
     joined,
+    life_of,
     of_differences,
     of_messages,
     of_reads,
     of_records,
 )
-from checkers.tables.life import life_of
 from checkers.tables.source import numbers, read_rows
 from harness.history.schema import OUTCOMES
 from harness.kafka.model import TopicPartition

@@ -31,8 +31,8 @@ from checkers.partition.deliveries import Missed, Steps
 from checkers.partition.logs import Partition
 from checkers.partition.messages import Ints
 from checkers.partition.replicas import REFERENCE, Records, all_records
-from checkers.tables.findings import counted, joined, of_skips, of_steps, undetermined
 from checkers.tables.output import FINDING, build
+from checkers.tables.rows import counted, joined, of_skips, of_steps, undetermined
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,8 +66,7 @@ from checkers.fast.tasks import (
 from checkers.partition.deliveries import EdgeReads
 from checkers.partition.logs import Partition
 from checkers.partition.messages import NO_HOMES, Homes, Ints
-from checkers.tables.arrays import write
-from checkers.tables.output import TALLY
+from checkers.tables.output import TALLY, write
 from checkers.tables.source import numbers, partitions, remove
 from harness.errors import BadDataError
 from harness.kafka.model import TopicPartition

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from checkers.claims.expected import marked_frame, told
@@ -25,8 +26,7 @@ from checkers.general.views import plan
 from checkers.health import check_health
 from checkers.spark.views import table_frame
 from checkers.tables.output import FINDING, TALLY, ddl
-from checkers.tables.paths import inside, is_folder, is_uri, put
-from checkers.tables.source import Source, remove
+from checkers.tables.source import Source, file_system, inside, is_folder, is_uri, remove
 from harness.errors import BadDataError, UsageError
 from harness.history.schema import TABLES
 
@@ -93,11 +93,22 @@ class GeneralResults:
     def keep(self, out: str) -> None:
         """Put life and findings into the folder or URI ``out``."""
         for name in ("life.parquet", "findings.parquet"):
-            put(inside(self.scratch, name), inside(out, name))
+            _put(inside(self.scratch, name), inside(out, name))
 
     @property
     def _findings(self) -> str:
         return inside(self.scratch, "findings.parquet")
+
+
+def _put(source: str, target: str) -> None:
+    """Put a folder where another file or folder may lie."""
+    system, inner = file_system(target)
+    kind = system.get_file_info(inner).type
+    if kind == pafs.FileType.Directory:
+        system.delete_dir(inner)
+    elif kind == pafs.FileType.File:
+        system.delete_file(inner)
+    system.move(file_system(source)[1], inner)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from checkers.fast import judging, merge, plan
 from checkers.health import CLASSES
 from checkers.partition import deliveries, fates, logs, replicas
 from checkers.partition.messages import KeyIndex
-from checkers.tables import arrays, findings
+from checkers.tables import arrays, rows
 from harness.errors import BadDataError
 from tests.histories import together
 from tests.oracles import duckdb_plan, fates_of
@@ -133,13 +133,13 @@ MUTANTS = {
         ("written",),
     ),
     "any stray is foreign": Mutant(
-        findings.of_records, '"misrouted", "foreign"', '"foreign", "foreign"', ("written", "damaged")
+        rows.of_records, '"misrouted", "foreign"', '"foreign", "foreign"', ("written", "damaged")
     ),
     "what is elsewhere is lost besides": Mutant(
         fates._explain, "if away is not None:", "if False:", ("written", "damaged")
     ),
     "a stray is told beside the message it replaced": Mutant(
-        findings.of_records, "~np.isin(distinct, told)", "distinct >= 0", ("written", "damaged")
+        rows.of_records, "~np.isin(distinct, told)", "distinct >= 0", ("written", "damaged")
     ),
     "damage at another partition's name goes unseen": Mutant(
         arrays.at_home, "np.append(pc.equal(", "np.append(pc.not_equal(", ("written",)
