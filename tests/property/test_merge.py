@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkers.fast.merge import jumps, later_lows, log_ends, merge, taken_offsets
-from checkers.fast.results import (
+from checkers.fast.tasks import (
     CLAIMS,
     CLASSES,
     FATES,
