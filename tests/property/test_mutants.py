@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 
-from checkers.fast import judging, merge, plan
+from checkers.fast import judging, loading, merge, plan
 from checkers.health import CLASSES
 from checkers.partition import deliveries, fates, logs, replicas
 from checkers.partition.messages import KeyIndex
@@ -28,7 +28,7 @@ from checkers.tables import arrays, rows
 from harness.errors import BadDataError
 from tests.histories import together
 from tests.oracles import duckdb_plan, fates_of
-from tests.property.test_checker import SETTINGS, Damaged, damaged, fast_fates, fast_findings
+from tests.property.test_checker import SETTINGS, Damaged, damaged, fast_fates, fast_findings, walked
 from tests.spark.anomalies import CASES, LISTED
 from tests.spark.reader_anomalies import READERS
 
@@ -42,7 +42,7 @@ class Mutant:
     becomes: str
     by: tuple[str, ...]
     """`written`: hand-written (`fates`: of which the fates are looked at); `damaged`: made by hypothesis;
-    `cut`: the same in pieces of one message."""
+    `cut`: the same in pieces of one message; `apart`: with readers and nameless records, in pieces."""
 
 
 MUTANTS = {
@@ -157,6 +157,9 @@ MUTANTS = {
         merge.offsets_by_broker, "{int(b): np.unique(offset[broker == b]) for b in np.unique(broker)}", "{}",
         ("cut",),
     ),
+    "each range knows only its own messages": Mutant(
+        loading._offsets_of_interest, "return offsets[offsets >= 0]", "return offsets[:0]", ("apart",)
+    ),
 }  # fmt: skip
 
 
@@ -227,11 +230,33 @@ def damaged_differences(piece_messages: int, count: int = 400) -> list[str]:
     return []
 
 
+def differences_apart(count: int = 200) -> list[str]:
+    """A history with readers, of ``count`` at most, of which pieces of two messages come to another result.
+
+    Only such histories have records that are damaged beyond recognition, or that name no message.
+    """
+
+    @settings(SETTINGS, max_examples=count, database=None, phases=[Phase.generate])
+    @given(walked())
+    def hunt(history: Damaged) -> None:
+        with tempfile.TemporaryDirectory() as scratch:
+            whole, pieces = (history.write(Path(scratch) / name) for name in ("whole", "pieces"))
+            assert fast_findings(pieces, piece_messages=2) == fast_findings(whole)
+            assert fast_fates(pieces) == fast_fates(whole)
+
+    try:
+        hunt()
+    except AssertionError as error:
+        return [f"{type(error).__name__}: {error}"]
+    return []
+
+
 LOOKS: dict[str, Callable[[], list[str]]] = {
     "written": written_differences,
     "fates": fate_differences,
     "damaged": lambda: damaged_differences(1_000_000),
     "cut": lambda: damaged_differences(1),
+    "apart": differences_apart,
 }
 
 
