@@ -22,13 +22,12 @@ from checkers.claims.moments import Moments, read_moments
 from checkers.evidence import Evidence, gather
 from checkers.fast.run import judge_fast
 from checkers.general.run import choose_plan, judge_generally
-from checkers.run_folder import NOTHING_DECLARED, Declared, Manifest, read_declared, read_manifest
+from checkers.run_folder import NOTHING_DECLARED, Declared, Manifest, read_declared, read_manifest, write_text
 from checkers.spark.errors import spark_errors_as_sentences
 from checkers.spark.session import settings_for_small_data
 from checkers.spark.views import SMALL_ROWS, register
 from checkers.tables.output import FATES
-from checkers.tables.paths import inside, is_folder, write_text
-from checkers.tables.source import open_source
+from checkers.tables.source import inside, is_folder, open_source
 from checkers.verdict import NOT_JUDGED, VERDICTS, Judgement, decide
 from harness.errors import BadDataError
 
