@@ -26,27 +26,12 @@ from checkers.general.steps import BASE, SHARED, STEPS, sql_of
 from checkers.health import check_health
 from checkers.spark.views import table_frame
 from checkers.tables.output import FINDING, TALLY, ddl
-from checkers.tables.source import Source, file_system, inside, is_folder, is_uri, remove
-from harness.errors import BadDataError, UsageError
+from checkers.tables.source import Source, file_system, inside, is_folder, remove
+from harness.errors import BadDataError
 from harness.history.schema import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-PLANS = ("auto", "fast", "general")
-
-
-def choose_plan(source: Source, evidence: Evidence, wanted: str) -> str:
-    """`fast` wherever it serves: paths that every worker reads."""
-    if wanted not in PLANS:
-        raise UsageError(f"There is no plan {wanted!r}; it is one of {', '.join(PLANS)}.")
-    if is_uri(source.folder):
-        if wanted == "fast":
-            raise UsageError(
-                f"The fast plan reads paths, not {source.folder}; leave --plan out, or mount the folder."
-            )
-        return "general"
-    return "fast" if wanted == "auto" else wanted
 
 
 @dataclass(frozen=True, kw_only=True)
