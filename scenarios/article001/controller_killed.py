@@ -17,7 +17,7 @@ from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario
-from scenarios.steps import require_controller, seed, settle, stand, wait_for_controller
+from scenarios.steps import require_controller, seed, settle, stand, wait_for_controller, wait_view
 
 APART, BESIDE, ITS_OWN = "a", "b", "c"
 """Replicas (1,2), (1,2,3) with the controller as a follower, and (3,1,2) with the controller as leader."""
@@ -50,6 +50,8 @@ def body(stage: Stage) -> None:
     waiting.result(timeout=30)
     going_on.stop()
     stage.writer("az1", "az1-after", "broker1", acks=-1).send(ITS_OWN, "n")
+    for host in ("broker1", "broker2"):
+        wait_view(stage, host, ITS_OWN, leader=1)
     stage.mark("before-return", "the old controller is still dead")
     stage.restart("broker3")
     settle(stage)
