@@ -148,7 +148,14 @@ ROWS: dict[str, list[dict[str, Any]]] = {
 
 
 def _message(
-    seq: int, sent_s: float, outcome: str, fate: str, *, error: int = 0, name: str = "w"
+    seq: int,
+    sent_s: float,
+    outcome: str,
+    fate: str,
+    *,
+    error: int = 0,
+    name: str = "w",
+    took_s: float = 0.1,
 ) -> dict[str, Any]:
     return {
         "topic": "t",
@@ -159,7 +166,7 @@ def _message(
         "label": f"m{seq}",
         "acks": 1,
         "sent_ns": int(sent_s * S),
-        "done_ns": int((sent_s + 0.1) * S),
+        "done_ns": int((sent_s + took_s) * S),
         "outcome": outcome,
         "error": error,
         "fate": fate,
@@ -176,6 +183,8 @@ MESSAGES = [
     _message(7, 28, "fail", "failed", error=6, name="failing"),
     _message(8, 28, "info", "unknown_dropped", error=-192, name="silent"),
     _message(9, 29, "ok", "undetermined", name="unread"),
+    _message(10, 7, "ok", "kept", name="slow", took_s=0.2),
+    _message(11, 8, "ok", "kept", name="slow", took_s=0.3),
 ]
 
 
@@ -258,6 +267,8 @@ CASES = (
     Case("does not answer the observer", does_not_answer("broker2", at="middle"), True, True),
     Case("answers the observer", does_not_answer("broker2", at="end"), False),
     Case("logged", broker(1).logged("isr_shrinking", of=T, after="cut"), True, True),
+    Case("logged twice", broker(1).logged("truncated", of=T, after="cut", at_least=2), True, True),
+    Case("not logged so often", broker(1).logged("isr_shrinking", of=T, after="cut", at_least=2), False),
     Case("not logged", broker(1).logged("isr_updated", of=T, after="cut"), False),
     Case("never logged", broker(1).never_logged("isr_updated", of=T, before="end"), True),
     Case("logged after all", broker(1).never_logged("isr_shrinking", of=T, before="end"), False),
@@ -292,6 +303,9 @@ CASES = (
     Case("not failed", messages("silent").failed(), False),
     Case("unanswered", messages("silent").unanswered(), True, True),
     Case("answered", messages("refused").unanswered(), False),
+    Case("slower", messages("slow").slower_than(messages("w"), at_least=2), True, True),
+    Case("not slower", messages("w").slower_than(messages("slow"), at_least=2), False),
+    Case("not slower, as many answers are missing", messages("w").slower_than(ZOMBIE, at_least=3), None),
     Case("kept", SAFE.kept(), True),
     Case("not kept", ZOMBIE.kept(), False),
     Case("lost", ZOMBIE.acknowledged_then_lost(at_least=2), True),

@@ -257,9 +257,10 @@ class Broker:
         after: str = "",
         before: str = "",
         where: str = "true",
+        at_least: int = 1,
     ) -> str:
-        """Its log has such an event (`log_events.kind`); ``where`` is SQL about columns of `log_events`."""
-        return self._log("count(*) > 0", kind, of, after, before, where)
+        """Its log has so many such events (`log_events.kind`); ``where`` is SQL about their columns."""
+        return self._log(f"count(*) >= {at_least}", kind, of, after, before, where)
 
     def never_logged(
         self, kind: str, *, of: Partition | None = None, after: str = "", before: str, where: str = "true"

@@ -121,6 +121,21 @@ class Messages:
         limit = f"true{window(since, until)}"
         return self._found("count(DISTINCT r.offset) > 0", "reads", limit, "true", at_least)
 
+    def slower_than(self, others: Messages, *, at_least: int) -> str:
+        """Acknowledgements of these took longer in the median than those of others; enough of each came."""
+        return answer(
+            f"CASE WHEN least(these.many, others.many) >= {at_least} THEN these.p50 > others.p50 END",
+            "concat('p50 of ', these.many, ' acknowledgements ', coalesce(these.p50, 'unknown'), "
+            "' ms, of ', others.many, ' others ', coalesce(others.p50, 'unknown'), ' ms')",
+            f"({self._latency()}) these CROSS JOIN ({others._latency()}) others",
+        )
+
+    def _latency(self) -> str:
+        return (
+            "SELECT count(*) AS many, round(median(done_ns - sent_ns) / 1e6, 2) AS p50 "
+            f"FROM life WHERE ({self.where}) AND outcome = 'ok'"
+        )
+
     def _all(self, wanted: str, named: str, at_least: int, *, given: str = "true") -> str:
         return answer(
             f"CASE WHEN count(*) >= {at_least} AND {given} THEN count_if({wanted}) = count(*) END",
