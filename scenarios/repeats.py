@@ -39,7 +39,7 @@ _HEADINGS = (
     "same claims",
     "confirmed / refuted",
     "lost",
-    "doubled",
+    "duplicated",
     "moved",
     "s",
 )

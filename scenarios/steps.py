@@ -69,8 +69,8 @@ def wait_for_controller(stage: Stage, *, not_on: str, within_s: float = SESSION_
 
     def settled() -> int | None:
         number = stage.cluster.controller()
-        told = stage.observer.views.of("zookeeper").controller()
-        return number if number is not None and number != unwanted and told == number else None
+        seen = stage.observer.views.of("zookeeper").controller()
+        return number if number is not None and number != unwanted and seen == number else None
 
     found = wait_until(
         settled,
