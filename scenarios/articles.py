@@ -32,8 +32,6 @@ KINDS = {
     "repeats": "says the same as other sentences of the article",
     "no case": "could be judged, but no scenario does",
     "opinion": "gives a reason or an opinion",
-    "configuration": "tells a default setting",
-    "figure": "describes a figure of the article",
 }
 """Kinds of reasons not to judge a sentence."""
 BEYOND = ("beyond", "acked", "control", "configuration matrix")
@@ -187,6 +185,6 @@ def _faults_of(claim: Claim, reference: str, sentences: list[Sentence]) -> Itera
         yield f"no sentence names {reference}, which quotes {claim.quote!r}"
     else:
         texts = [sentence.quote for sentence in sentences]
-        for part in claim.quote.split("…"):
+        for part in map(str.strip, claim.quote.split("…")):
             if not any(part in text for text in texts):
                 yield f"{reference} quotes {part!r}, which no sentence that names it contains"
