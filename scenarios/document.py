@@ -27,7 +27,8 @@ _INTRO = """\
 
 `python -m scenarios.document` generates this page from `scenarios/`. `acked list` shows the scenarios in short,
 `acked run NAME` runs one, and `acked run --all` runs all of them; [repeats](repeats.md) shows how often they were
-run and with what result. The articles count brokers from 0, acked from 1: their broker-0 is `broker1`.
+run and with what result. [The articles](articles.md) goes through the articles sentence by sentence. They count
+brokers from 0, acked from 1: their broker-0 is `broker1`.
 
 ## Overview
 

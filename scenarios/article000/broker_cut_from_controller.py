@@ -64,7 +64,7 @@ CLAIMS = (
         name="no-change",
         section="000 §2",
         quote="也不会出现数据不一致的情况",
-        says="It causes no inconsistency: leader and ISR stay.",
+        says="Nor do data become inconsistent: leader and ISR stay.",
         holds=T.stays(since="seeded", until="harmless"),
     ),
     Claim(
@@ -109,8 +109,7 @@ CLAIMS = (
     ),
     Claim(
         name="controller-stays",
-        section="000 §2",
-        quote="当发生 leader 和 isr 变化时，controller 无法将 leader 和 isr 的变化更新给 broker",
+        section="beyond 000 §2",
         says="The controller stays the same all the time.",
         holds=controller_stays(since="seeded", until="serving"),
     ),
@@ -124,7 +123,7 @@ CLAIMS = (
         name="nothing-lost",
         section="000 §2",
         quote="也不会出现数据不一致的情况",
-        says="No inconsistency of data: nothing that was acknowledged is lost.",
+        says="Nor do data become inconsistent: nothing that was acknowledged is lost.",
         holds=messages().none_lost(at_risk_after="cut", at_least=20),
     ),
 )

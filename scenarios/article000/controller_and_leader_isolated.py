@@ -71,7 +71,7 @@ CLAIMS = (
     ),
     Claim(
         name="epoch-rises-by-2",
-        section="000 §3.2 figure",
+        section="000 §3.2",
         quote="这里 leaderEpoch 增加 2，是因为有两次增加 leaderEpoch 的操作",
         says="The leader epoch rises by 2: one for the replica that went offline, one for the election.",
         holds=T.epoch_rises(by=2, since="seeded", until="split"),

@@ -8,6 +8,7 @@ from checkers.claims.builders import (
     controller_changes,
     controller_is,
     controller_stays,
+    does_not_answer,
     messages,
     noted,
     opposite,
@@ -53,6 +54,13 @@ def body(stage: Stage) -> None:
 T, MADE_BY_OLD, MADE_BY_NEW = partition(TOPIC), partition(BY_OLD), partition(BY_NEW)
 _OTHERS = messages(("az1-patient", "az2-later"))
 CLAIMS = (
+    Claim(
+        name="zookeeper-in-az3-down",
+        section="000 §4.1",
+        quote="az3 的 zk 不可用",
+        says="ZooKeeper is not available in az3.",
+        holds=does_not_answer("zookeeper3", at="before-heal"),
+    ),
     Claim(
         name="new-controller",
         section="000 §4.1",
@@ -144,6 +152,17 @@ CLAIMS = (
         ),
     ),
     Claim(
+        name="told-after-heal",
+        section="000 §4.1",
+        quote="broker-0 会感知到 broker-2 上线，会同步 LeaderAndIsr 和 metadata 到 broker-2",
+        says="The new controller notices that broker-2 is back, and brings its metadata up to date.",
+        holds=both(
+            broker(3).is_registered(at="converged"),
+            broker(3).believes(T, leader=1, isr=(1, 2, 3), epoch=1, at="converged"),
+        ),
+        given=broker(3).believes(T, leader=1, epoch=0, at="before-heal"),
+    ),
+    Claim(
         name="rejoins",
         section="000 §4.1",
         quote="在 broker-2 同步数据后加入 isr",
@@ -159,8 +178,7 @@ CLAIMS = (
     ),
     Claim(
         name="nothing-lost",
-        section="000 §4.1",
-        quote="az1/2 内的客户端可以正常生产消费",
+        section="beyond 000 §4.1",
         says="Nothing that was acknowledged is lost.",
         holds=messages().none_lost(at_risk_after="cut", at_least=2),
     ),

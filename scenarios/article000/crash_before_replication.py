@@ -7,7 +7,7 @@ from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Expected, Scenario
-from scenarios.steps import seed, settle, wait_unregistered
+from scenarios.steps import seed, settle, wait_log_end_offset, wait_unregistered
 
 ONE, ALL = "t", "u"
 
@@ -17,9 +17,12 @@ def body(stage: Stage) -> None:
     seed(stage, ONE, ALL)
     one = stage.writer("az1", "az1-acks1", "broker1", acks=1)
     all_ = stage.writer("az1", "az1-acks-all", "broker1", acks=-1, request_timeout_s=0.5)
+    zero = stage.writer("az1", "az1-acks0", "broker1", acks=0)
     paused = stage.nemesis.pause("broker2").inject()
     stage.mark("paused", "broker2 fetches nothing any more")
     one.must_send(ONE, "c")
+    zero.send(ONE, "c0")
+    wait_log_end_offset(stage, ONE, 4, "broker1")
     all_.send(ALL, "c")
     stage.mark("written", "the leader alone has the message")
     stage.kill("broker1", "broker2")
@@ -41,6 +44,7 @@ def body(stage: Stage) -> None:
 
 T, U = partition(ONE), partition(ALL)
 _ACKS_1, _ACKS_ALL = messages("az1-acks1", after="paused"), messages("az1-acks-all", after="paused")
+_ACKS_0 = messages("az1-acks0", after="paused")
 CLAIMS = (
     Claim(
         name="isr-unchanged",
@@ -89,6 +93,13 @@ CLAIMS = (
         holds=_ACKS_1.acknowledged_then_lost(),
     ),
     Claim(
+        name="acks-0-lost",
+        section="000 §5.1",
+        quote="如果 acks=0 或 1，则消息 c 丢失",
+        says="With acks=0 message c is lost, and nobody says so.",
+        holds=both(_ACKS_0.seen_on(1, until="written"), _ACKS_0.acknowledged_then_lost()),
+    ),
+    Claim(
         name="acks-all-told",
         section="000 §5.1",
         quote="如果 acks=-1，则生产消息 c 时，返回客户端的是生产失败，不算消息丢失",
@@ -129,7 +140,13 @@ SCENARIO = Scenario(
         stream_rate=0.0,
     ),
     claims=CLAIMS,
-    expected=(Expected("lost", _ACKS_1.where, "only the leader had it, and it started last"),),
+    expected=(
+        Expected(
+            "lost",
+            messages(("az1-acks0", "az1-acks1"), after="paused").where,
+            "only the leader had it, and it started last",
+        ),
+    ),
     faults=("pause broker2", "kill broker1, broker2"),
-    outcome="the acks=1 write is lost; the acks=all write was never acknowledged",
+    outcome="the writes with acks=0 and acks=1 are lost; the acks=all write was never acknowledged",
 )

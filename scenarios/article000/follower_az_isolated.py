@@ -78,6 +78,13 @@ CLAIMS = (
         holds=controller_stays(since="seeded", until="before-heal"),
     ),
     Claim(
+        name="loses-zookeeper",
+        section="000 §3",
+        quote="broker-0 无法访问 zk",
+        says="broker-0 cannot reach ZooKeeper: its registration there ends.",
+        holds=opposite(broker(1).is_registered(at="before-heal")),
+    ),
+    Claim(
         name="zookeeper-in-az1-down",
         section="000 §3",
         quote="zk-0 和 zk-1、zk-2 不通，少于半数，az1 内 zk 不可用",
@@ -156,8 +163,7 @@ CLAIMS = (
     ),
     Claim(
         name="nothing-lost",
-        section="000 §3.1",
-        quote="az2 和 az3 内的客户端可正常生产消费",
+        section="beyond 000 §3.1",
         says="Nothing that was acknowledged is lost.",
         holds=messages().none_lost(at_risk_after="cut", at_least=4),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import both, broker, controller_stays, messages, noted, partition
+from checkers.claims.builders import both, broker, controller_stays, messages, noted, opposite, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
@@ -57,14 +57,22 @@ CLAIMS = (
         name="leader-stays",
         section="000 §1",
         quote="leader、isr、controller 都不变",
-        says="Leader and controller do not change (leader).",
+        says="Leader, ISR and controller do not change (leader).",
         holds=T.stays(since="seeded", until="before-heal", what="leader, epoch"),
+    ),
+    Claim(
+        name="isr-stays-at-first",
+        section="000 §1",
+        quote="leader、isr、controller 都不变",
+        says="The ISR does not change at first: it stays for 5 s at least, of the 6 s of replica.lag.time.max.ms.",
+        holds=opposite(T.becomes(isr=(1, 3), after="cut", within_s=5)),
+        given=T.has_isr(1, 3, at="before-heal"),
     ),
     Claim(
         name="controller-stays",
         section="000 §1",
         quote="leader、isr、controller 都不变",
-        says="Leader and controller do not change (controller).",
+        says="Leader, ISR and controller do not change (controller).",
         holds=controller_stays(since="seeded", until="before-heal"),
     ),
     Claim(
@@ -167,8 +175,7 @@ CLAIMS = (
     ),
     Claim(
         name="nothing-lost",
-        section="000 §1",
-        quote="网络恢复后，数据同步，更新 isr",
+        section="beyond 000 §1",
         says="Nothing that was acknowledged is lost.",
         holds=messages().none_lost(at_risk_after="cut", at_least=3),
     ),

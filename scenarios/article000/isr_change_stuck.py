@@ -66,8 +66,7 @@ _DUPLICATED = Claim(
 )
 _NOTHING_LOST = Claim(
     name="nothing-lost",
-    section="000 §1",
-    quote="网络恢复后，数据同步，更新 isr",
+    section="beyond 000 §1",
     says="Nothing that was acknowledged is lost.",
     holds=messages().none_lost(at_risk_after="cut"),
 )

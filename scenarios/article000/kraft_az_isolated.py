@@ -180,7 +180,7 @@ def _claims(case: Case) -> tuple[Claim, ...]:
         Claim(
             name="acks-all-refused-inside",
             section="000 §3.2",
-            quote="若 az1 内的客户端 acks=-1，retries=3，会发现生产消息失败，而数据目录中有消息",
+            quote="若 az1 内的客户端 acks=-1，retries=3，会发现生产消息失败…而数据目录中有消息",
             says="With acks=all the isolated leader acknowledges nothing (error 7); what it appended is "
             "truncated after the heal.",
             holds=both(
@@ -192,7 +192,7 @@ def _claims(case: Case) -> tuple[Claim, ...]:
         Claim(
             name="follower-isolated",
             section="000 §3.1",
-            quote="感知到 broker-0 下线，metadata 更新，且不发生 leader 切换；az2 和 az3 内的客户端可正常生产消费",
+            quote="感知到 broker-0 下线，metadata 更新，且不发生 leader 切换…az2 和 az3 内的客户端可正常生产消费",
             says="A partition that only lost a follower keeps its leader and goes on with a smaller ISR.",
             holds=both(
                 *(place.is_led_by(case.outside, isr=others, at="standing") for place in FOLLOWED),
@@ -247,8 +247,8 @@ def _return(case: Case) -> Claim:
     )
     return Claim(
         name="quiet-return",
-        section="000 §3" if follower else "000 §4",
-        quote="网络恢复后，broker-0 加入集群，并同步数据"
+        section="beyond 000 §3" if follower else "000 §4",
+        quote=""
         if follower
         else "再尝试竞选 controller，发现 broker-0 已经是 controller 了，放弃竞选 controller",
         says="The controller that returns disturbs nobody: the quorum's leader and epoch stay.",

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import both, broker, controller_stays, messages, opposite, partition
+from checkers.claims.builders import (
+    both,
+    broker,
+    controller_stays,
+    messages,
+    opposite,
+    partition,
+)
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
@@ -47,6 +54,31 @@ def body(stage: Stage) -> None:
 T = partition(TOPIC)
 OLD_SIDE = messages("az1-acks1", after="cut")
 _AFTER_IT_WANTED = messages("az1-acks1", label="late%")
+_CDE, _FG = messages("az1-acks1", label=("c", "d", "e")), messages("az2-acks-all", label=("f", "g"))
+_SAME_EPOCHS = (
+    "SELECT CASE WHEN {final:*} IS NOT NULL AND count(*) >= 2 "
+    "THEN bool_and(held = array(1, 2, 3) AND size(epochs) = 1 AND epochs[0] > 0) END AS holds, "
+    "concat(count(*), ' messages on brokers ', cast(collect_set(held) AS string), ' in leader epochs ', "
+    "cast(collect_set(epochs) AS string)) AS observed "
+    "FROM (SELECT m.seq, sort_array(collect_set(c.broker)) AS held, collect_set(c.epoch) AS epochs "
+    f"FROM (SELECT * FROM life WHERE {_FG.where}) m LEFT JOIN copies c "
+    "ON c.writer = m.writer AND c.seq = m.seq AND c.topic = m.topic GROUP BY m.seq)"
+)
+_ENTRIES = f"SELECT broker, explode(epochs) AS entry FROM replicas WHERE {T.where}"
+_EPOCH_STARTS = (
+    "SELECT CASE WHEN count(*) >= 6 THEN bool_and(entry.start_offset = first) END AS holds, "
+    "concat(count(*), ' entries of leader epochs on ', count(DISTINCT broker), ' replicas: ', "
+    "cast(sort_array(collect_set(entry)) AS string)) AS observed "
+    f"FROM ({_ENTRIES}) e JOIN (SELECT epoch, min(offset) AS first FROM copies WHERE {T.where} GROUP BY epoch) c "
+    "ON e.entry.epoch = c.epoch"
+)
+"""Two epochs with messages on three replicas."""
+_EMPTY_EPOCH = (
+    "SELECT CASE WHEN count(*) >= 2 THEN count_if(first IS NULL) > 0 END AS holds, "
+    "concat('entries of leader epochs on broker1: ', cast(sort_array(collect_set(entry)) AS string)) AS observed "
+    f"FROM ({_ENTRIES} AND broker = 1) e LEFT JOIN (SELECT epoch, min(offset) AS first FROM copies "
+    f"WHERE {T.where} GROUP BY epoch) c ON e.entry.epoch = c.epoch"
+)
 CLAIMS = (
     Claim(
         name="controller-stays",
@@ -123,6 +155,19 @@ CLAIMS = (
         ),
     ),
     Claim(
+        name="logs-diverge",
+        section="000 §3.2",
+        quote="若两个隔离域内的客户端都生产了消息，就会出现数据不一致的情况",
+        says="Clients on both sides produce, and data become inconsistent: replica-0 alone holds c, d and e, the "
+        "others alone hold f and g.",
+        holds=both(
+            _CDE.seen_on(1, until="split", at_least=3),
+            _CDE.not_seen_on(2, until="split", at_least=3),
+            _FG.seen_on(2, 3, until="split", at_least=2),
+            _FG.not_seen_on(1, until="split", at_least=2),
+        ),
+    ),
+    Claim(
         name="epoch-rises",
         section="000 §3.2",
         quote="这里 leaderEpoch 增加 2",
@@ -136,6 +181,16 @@ CLAIMS = (
         ),
     ),
     Claim(
+        name="told-to-follow",
+        section="000 §3.2",
+        quote="controller 会告知 broker-0 makerFollower",
+        says="After the heal the controller tells broker-0 to follow broker-1.",
+        holds=both(
+            broker(1).logged("became_follower", of=T, after="split"),
+            broker(1).believes(T, leader=2, at="converged"),
+        ),
+    ),
+    Claim(
         name="truncates-to-epoch-end",
         section="000 §3.2",
         quote="会先从 leader（broker-1）获取 leaderEpoch 对应的 endOffset…根据返回的结果进行 truncate",
@@ -145,14 +200,41 @@ CLAIMS = (
     Claim(
         name="zombie-writes-lost",
         section="000 §3.2",
-        quote="若两个隔离域内的客户端都生产了消息，就会出现数据不一致的情况",
+        quote="根据返回的结果进行 truncate…以此和 leader 保持一致",
         says="What az1 wrote with acks=1 after the cut is gone once the logs agree (c, d, e).",
         holds=OLD_SIDE.acknowledged_then_lost(at_least=3),
     ),
     Claim(
+        name="same-epochs",
+        section="000 §3.2",
+        quote="根据消息中的 leaderEpoch 进行 assign，以此和 leader 保持一致",
+        says="broker-0 fetches f and g, with the leader epoch that they carry on every replica.",
+        holds=_SAME_EPOCHS,
+    ),
+    Claim(
+        name="epoch-cache",
+        section="004, leader epochs",
+        quote="而offset则对应于该epoch版本的leader写入第一条消息的位移",
+        says="With each leader epoch every replica keeps the offset of the first message of that epoch.",
+        holds=_EPOCH_STARTS,
+    ),
+    Claim(
+        name="epoch-without-message",
+        section="004, leader epochs",
+        quote="如果这个leader首次写消息，则会在缓存中增加一个条目",
+        says="A leader adds its epoch with the first message that it writes: the one that the preferred leader "
+        "election makes writes nothing, and adds none.",
+        holds=opposite(_EMPTY_EPOCH),
+        erratum=Erratum(
+            says="It adds the epoch when it becomes leader, before any message.",
+            because="since KAFKA-7415 a new leader notes its epoch with its log end offset",
+            holds=_EMPTY_EPOCH,
+        ),
+    ),
+    Claim(
         name="majority-writes-kept",
         section="000 §3.2",
-        quote="以此和 leader 保持一致",
+        quote="az2/3 内的客户端可以向 broker-1 生产消费",
         says="What az2 wrote to the new leader stays (f, g).",
         holds=messages("az2-acks-all", after="cut").kept(at_least=2),
     ),

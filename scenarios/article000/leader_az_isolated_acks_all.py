@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import both, broker, messages, partition
+from checkers.claims.builders import both, broker, does_not_answer, messages, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
@@ -96,6 +96,13 @@ LONG = Scenario(
         zookeeper_pins=pins(2, 3, to=(2, 3)),
     ),
     claims=(
+        Claim(
+            name="zookeeper-in-az1-down",
+            section="000 §3.2",
+            quote="az1 内 zk 集群不可用",
+            says="ZooKeeper is not available in az1.",
+            holds=does_not_answer("zookeeper1", at="before-heal"),
+        ),
         Claim(
             name="production-fails",
             section="000 §3.2",

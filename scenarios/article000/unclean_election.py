@@ -96,6 +96,17 @@ CLAIMS = (
         holds=broker(1).truncated(U, to=2, after="elected"),
     ),
     Claim(
+        name="works-again",
+        section="000 §5.2",
+        quote="再进行生产消息和副本同步",
+        says="Afterwards messages are produced and replicated again.",
+        holds=both(
+            messages("az2-late", topic=UNCLEAN).kept(),
+            messages("az2-late", topic=UNCLEAN).held_by(1, 2),
+            U.is_led_by(2, isr=(1, 2), at="converged"),
+        ),
+    ),
+    Claim(
         name="acks-all-lost",
         section="000 §5.2",
         quote="消息 c 丢失",

@@ -37,10 +37,17 @@ _ACKS_1, _ACKS_ALL = messages("az1-acks1", after="cut"), messages("az1-acks-all"
 CLAIMS = (
     Claim(
         name="failover",
-        section="001 loss cause 1",
-        quote="控制节点将从剩余的follower中选举出新的leader",
+        section="001, failover",
+        quote="当leader失效时,zookeeper会通知控制节点由其选出新的leader",
         says="The leader fails over to one of the followers, which are in the ISR.",
         holds=T.is_led_by(2, isr=(2, 3), at="failover"),
+    ),
+    Claim(
+        name="followers-told",
+        section="001, failover",
+        quote="所有的follower也将被告知新leader的信息",
+        says="All followers are told about the new leader.",
+        holds=both(*(broker(number).believes(T, leader=2, epoch=1, at="converged") for number in (1, 3))),
     ),
     Claim(
         name="epoch-rises",

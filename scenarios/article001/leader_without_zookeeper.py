@@ -121,7 +121,7 @@ def _unaware(at: str) -> Claim:
         name="old-leader-unaware",
         section="001 scenario 4",
         quote="然而原leader仍然认为自己还是leader",
-        says="The old leader still takes itself for the leader.",
+        says="The old leader still takes itself for the leader, with all replicas in the ISR.",
         holds=broker(1).believes(T, leader=1, isr=(1, 2, 3), at=at),
     )
 
@@ -173,6 +173,17 @@ ZOMBIE = Scenario(
                     _WHILE_WANTED.acknowledged(at_least=10),
                     broker(1).never_logged("isr_updated", of=T, after="cut", before="before-heal"),
                 ),
+            ),
+        ),
+        Claim(
+            name="followers-leave",
+            section="001 scenario 4",
+            quote="由于新leader选举出来后,follower就不再向原leader发送fetch请求",
+            says="Once there is a new leader the followers no longer fetch from the old one: they get nothing that "
+            "it takes, and have what the new one took.",
+            holds=both(
+                *(_WHILE_WANTED.not_seen_on(n, until="before-heal", at_least=10) for n in (2, 3)),
+                messages("az2-new-side").seen_on(2, 3, until="before-heal"),
             ),
         ),
         Claim(

@@ -115,7 +115,6 @@ FLUSHED = Scenario(
     setup=_setup({"log.flush.interval.messages": "1"}),
     claims=(
         _KILL_SAFE,
-        _ACKED,
         Claim(
             name="kept",
             section="beyond 001 loss cause 5",

@@ -122,7 +122,7 @@ _NO_CUT = {"after": "follower-cut", "before": "before-heal"}
 CLAIMS = (
     Claim(
         name="uneven",
-        section="001 failover",
+        section="beyond 001 failover",
         says="Before the failover high watermarks and log ends differ: 3 and 4, 3 and 4, 2 and 3.",
         precondition=True,
         holds=noted("uneven", "%new: broker1 HW 3 LEO 4, broker2 HW 3 LEO 4, broker3 HW 2 LEO 3%"),
@@ -254,7 +254,7 @@ CLAIMS = (
     Claim(
         name="epoch-cache",
         section="004, leader epochs",
-        quote="所谓leader epoch实际上是一对值：(epoch, offset)。epoch表示leader的版本号…"
+        quote="所谓leader epoch实际上是一对值：(epoch, offset)…epoch表示leader的版本号…"
         "而offset则对应于该epoch版本的leader写入第一条消息的位移",
         says="Every replica keeps pairs of a leader epoch and the offset of its first message: (0, 0) and (1, 4).",
         holds=T_NEW.epoch_cache_is((0, 0), (1, 4), replicas=3),

@@ -179,7 +179,7 @@ def _old_diverges(*, m2_on: tuple[int, ...], m3_on: tuple[int, ...]) -> Claim:
     return Claim(
         name="old-diverges",
         section="002 case 2, 004 §2",
-        quote="A和B的Log中保存在offset = 1的消息是不同的记录，从而引发不一致的情形出现",
+        quote="A和B的Log中保存在offset = 1的消息是不同的记录,从而引发不一致的情形出现",
         says="A has m2 and B has m3 at offset 1, for ever; both are in sync.",
         holds=both(
             M2_OLD.held_by(*m2_on),
@@ -206,7 +206,7 @@ def _old_lost(leader: int, at: str) -> Claim:
     return Claim(
         name="old-lost",
         section="002 case 1, 004 §1",
-        quote="offset=1的消息就从两个副本的log中被删除，也就是说这条已经被生产者认为发送成功的数据丢失",
+        quote="offset=1的消息就从两个副本的log中被删除,也就是说这条已经被生产者认为发送成功的数据丢失",
         says="m2, which the producer takes for written, is lost.",
         holds=M2_OLD.became(*_GONE),
         given=T_OLD.is_led_by(leader, at=at),
@@ -260,7 +260,7 @@ FAST = Scenario(
         Claim(
             name="old-truncates",
             section="002 case 1, 004 §1",
-            quote="若在这个过程中Leader发生变更，那么成为新Leader的Follower的HW值就有可能是过期的，"
+            quote="若在这个过程中Leader发生变更,那么成为新Leader的Follower的HW值就有可能是过期的,"
             "导致生产者本是成功提交的消息被删除",
             says="A follower whose high watermark is out of date removes m2 when the leader changes, then leads.",
             holds=both(
@@ -323,7 +323,7 @@ RESTARTED = Scenario(
         Claim(
             name="restart-truncates",
             section="002 case 1, 004 §1",
-            quote="重启后B会自动把LEO调整到之前的HW值1，故副本B会做日志截断（log truncation），"
+            quote="重启后B会自动把LEO调整到之前的HW值1,故副本B会做日志截断(log truncation),"
             "将offset = 1的那条消息从log中删除",
             says="B restarts, truncates its log to its high watermark 1 and removes m2.",
             holds=both(M2_OLD.seen_on(2, until="killed"), broker(2).truncated(T_OLD, to=1, after="killed")),
@@ -331,14 +331,14 @@ RESTARTED = Scenario(
         Claim(
             name="b-leads",
             section="002 case 1, 004 §1",
-            quote="若A所在broker机器在此时宕机，那么Kafka会令B成为新的Leader",
+            quote="若A所在broker机器在此时宕机,那么Kafka会令B成为新的Leader",
             says="A dies before B could fetch from it; B becomes leader.",
             holds=T_OLD.is_led_by(2, isr=(2,), epoch=2, at="elected"),
         ),
         Claim(
             name="clean-election",
             section="002 case 1",
-            quote="若A所在broker机器在此时宕机，那么Kafka会令B成为新的Leader",
+            quote="若A所在broker机器在此时宕机,那么Kafka会令B成为新的Leader",
             says="B is in the ISR when A dies (the article speaks of no unclean election).",
             holds=T_OLD.has_isr(1, 2, at="restarted"),
             erratum=Erratum(
@@ -353,7 +353,7 @@ RESTARTED = Scenario(
         Claim(
             name="a-truncates",
             section="002 case 1, 004 §1",
-            quote="当A重启回来后也会执行日志截断，将HW调整回1",
+            quote="当A重启回来后也会执行日志截断,将HW调整回1",
             says="A comes back and truncates as well: m2 is removed from both.",
             holds=both(broker(1).truncated(T_OLD, to=1, after="elected"), M2_OLD.held_by()),
         ),
@@ -373,11 +373,18 @@ DIVERGE = Scenario(
     body=diverging,
     setup=_setup((1, 2), "broker3", {}, {"min.insync.replicas": "1"}),
     claims=(
+        Claim(
+            name="b-leads",
+            section="002 case 2, 004 §2",
+            quote="B先重启回来,因此B成为Leader",
+            says="B comes back first, and therefore becomes leader.",
+            holds=both(*(place.is_led_by(2, isr=(2,), at="elected") for place in (T_OLD, T_NEW))),
+        ),
         _old_diverges(m2_on=(1,), m3_on=(2,)),
         Claim(
             name="no-truncation",
             section="002 case 2, 004 §2",
-            quote="之后A重启回来，需要执行日志截断，但发现此时分区HW=2而A之前的HW值也是2，故不做任何调整",
+            quote="之后A重启回来,需要执行日志截断,但发现此时分区HW=2而A之前的HW值也是2,故不做任何调整",
             says="A finds that its high watermark is 2, as is the partition's, and changes nothing.",
             holds=broker(1).never_logged(
                 "truncated", of=T_OLD, after="elected", before="end", where="offset < 2"

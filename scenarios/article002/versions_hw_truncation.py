@@ -107,8 +107,8 @@ _EPOCHS = "since 0.11.0 followers ask for the end of their leader epoch instead 
 CLAIMS = (
     Claim(
         name="truncated",
-        section="002 scenario 1",
-        quote="若在这个过程中Leader发生变更，那么成为新Leader的Follower的HW值就有可能是过期的，"
+        section="002 case 1, 004 §1",
+        quote="若在这个过程中Leader发生变更,那么成为新Leader的Follower的HW值就有可能是过期的,"
         "导致生产者本是成功提交的消息被删除",
         says="A follower truncates its log to its own high watermark before it follows the new leader: m2 goes, "
         "although it was committed.",
@@ -130,8 +130,8 @@ CLAIMS = (
     ),
     Claim(
         name="m2-lost",
-        section="002 scenario 1",
-        quote="offset=1的消息就从两个副本的log中被删除，也就是说这条已经被生产者认为发送成功的数据丢失",
+        section="002 case 1, 004 §1",
+        quote="offset=1的消息就从两个副本的log中被删除,也就是说这条已经被生产者认为发送成功的数据丢失",
         says="m2, acknowledged with acks=all under min.insync.replicas=2 and on three replicas, is lost.",
         given=_OPEN,
         holds=both(M2.seen_on(1, 2, 3, until="cut"), M2.became(*_GONE)),
@@ -144,8 +144,8 @@ CLAIMS = (
     ),
     Claim(
         name="diverged",
-        section="002 scenario 2",
-        quote="A和B的Log中保存在offset = 1的消息是不同的记录，从而引发不一致的情形出现",
+        section="002 case 2, 004 §2",
+        quote="A和B的Log中保存在offset = 1的消息是不同的记录,从而引发不一致的情形出现",
         says="The first leader comes back with m2 where the others have m3, and is taken into the ISR: the "
         "replicas differ for ever.",
         given=_OPEN,
@@ -164,8 +164,7 @@ CLAIMS = (
     ),
     Claim(
         name="late-write-kept",
-        section="002 scenario 1",
-        quote="B成为新的Leader",
+        section="beyond 002",
         says="What the late follower acknowledged as leader stays.",
         holds=LATE_WRITES.kept(at_least=2),
     ),
@@ -173,7 +172,7 @@ CLAIMS = (
 _CLOSED = (
     Claim(
         name="window-closed",
-        section="002 scenario 1",
+        section="beyond 002",
         says="These versions answer a parked fetch as soon as the high watermark moves, so no follower lags "
         "behind, and the schedule proves nothing.",
         since="2.4.0",

@@ -162,7 +162,7 @@ CLAIMS = (
     ),
     Claim(
         name="commits-nothing",
-        section="003, consequence",
+        section="beyond 003",
         says="Either way metadata stands still: a topic that is asked for meanwhile is not created.",
         given=noted("earlier-done"),
         holds=both(
@@ -172,13 +172,13 @@ CLAIMS = (
     ),
     Claim(
         name="data-goes-on",
-        section="003, consequence",
+        section="beyond 003",
         says="Produce with acks=all goes on meanwhile.",
         holds=messages(label="during%").kept(at_least=5),
     ),
     Claim(
         name="created-later",
-        section="003, consequence",
+        section="beyond 003",
         says="Once the followers are back, the topic that was asked for comes into being.",
         holds=partition(ASKED).exists(at="agreed"),
     ),

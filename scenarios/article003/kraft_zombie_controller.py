@@ -175,7 +175,7 @@ CLAIMS = (
     ),
     Claim(
         name="operation-unknown",
-        section="003, consequence",
+        section="beyond 003",
         says="A topic asked for through E is not answered at all while the cut lasts, and comes into being "
         "after it: the outcome is unknown, not failed.",
         holds=both(
@@ -192,7 +192,7 @@ CLAIMS = (
     ),
     Claim(
         name="heal-without-election",
-        section="003, heal",
+        section="beyond 003",
         says="When the links are back, the old leader steps down for the new one without another election.",
         holds=controller_stays(since="standing", until="converged"),
         erratum=Erratum(
@@ -206,7 +206,7 @@ CLAIMS = (
     ),
     Claim(
         name="data-split",
-        section="003, data",
+        section="beyond 003",
         says="The metadata split becomes a data split: D leads the partition for the majority, E for itself, "
         "though every link between brokers is whole.",
         holds=both(
@@ -225,7 +225,7 @@ CLAIMS = (
     ),
     Claim(
         name="acks1-lost",
-        section="003, data",
+        section="beyond 003",
         says="What E acknowledges with acks=1 from then on is lost.",
         before="3.7.0",
         holds=messages("az2-acks1", after="data-split", before="standing").became(
@@ -234,14 +234,14 @@ CLAIMS = (
     ),
     Claim(
         name="acks1-kept",
-        section="003, data",
+        section="beyond 003",
         says="Nothing that E acknowledges with acks=1 is lost.",
         since="3.7.0",
         holds=messages("az2-acks1").none_lost(at_risk_after="elected", at_least=10),
     ),
     Claim(
         name="acks-all-safe",
-        section="003, data",
+        section="beyond 003",
         says="Nothing that was acknowledged with acks=all is lost.",
         holds=messages(topic=TOPIC, acks=-1).none_lost(at_risk_after="cut", at_least=5),
     ),

@@ -113,13 +113,13 @@ def _quorum_lost(stage: Stage) -> None:
 _RETURNS = (
     Claim(
         name="leader-stays",
-        section="KRaft",
+        section="beyond 003",
         says="While a follower is cut off, the quorum's leader stays, and its epoch too.",
         holds=controller_stays(since="cut", until="standing"),
     ),
     Claim(
         name="quiet-return",
-        section="KRaft",
+        section="beyond 003",
         says="The follower that returns disturbs nobody.",
         holds=controller_stays(since="standing", until="agreed"),
         erratum=Erratum(
@@ -131,7 +131,7 @@ _RETURNS = (
     ),
     Claim(
         name="data-undisturbed",
-        section="KRaft",
+        section="beyond 003",
         says="Clients notice nothing: every message of the background stream is kept.",
         holds=messages(role="stream", after="cut", before="agreed").kept(at_least=100),
     ),
@@ -140,25 +140,25 @@ T, ASKED = partition(TOPIC), partition(LATE)
 _LOST = (
     Claim(
         name="data-goes-on",
-        section="KRaft",
+        section="beyond 003",
         says="Without a majority of controllers, produce with acks=all goes on.",
         holds=messages(label="during%").kept(at_least=10),
     ),
     Claim(
         name="metadata-stands",
-        section="KRaft",
+        section="beyond 003",
         says="No topic can be created.",
         holds=both(*(opposite(broker(number).knows(LATE, at="standing")) for number in (1, 2))),
     ),
     Claim(
         name="created-later",
-        section="KRaft",
+        section="beyond 003",
         says="The topic that was asked for comes into being once a majority is back, though nobody was answered.",
         holds=both(controller_changes(since="standing", until="converged"), ASKED.exists(at="converged")),
     ),
     Claim(
         name="isr-stands",
-        section="KRaft",
+        section="beyond 003",
         says="The ISR cannot shrink: long after a follower died, acks=all is not acknowledged (error 7).",
         holds=both(
             T.is_led_by(1, isr=(1, 2, 3), at="standing"), messages(label="short%").refused_with(7, at_least=3)
@@ -166,7 +166,7 @@ _LOST = (
     ),
     Claim(
         name="recovers",
-        section="KRaft",
+        section="beyond 003",
         says="With a majority back the dead follower leaves the ISR, and acks=all is acknowledged again.",
         holds=both(T.has_isr(1, 2, at="isr-shrunk"), messages(label="after").kept()),
     ),
