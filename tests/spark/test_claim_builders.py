@@ -359,6 +359,7 @@ CASES = (
     Case("not slower, as many answers are missing", messages("w").slower_than(ZOMBIE, at_least=3), None),
     Case("answered after", messages("zombie").answered_after("cut", at_least=2), True, True),
     Case("answered before", messages("w").answered_after("cut"), False),
+    Case("not slower than nobody", messages("w").slower_than(messages("nobody"), at_least=1), None),
     Case("kept", SAFE.kept(), True),
     Case("not kept", ZOMBIE.kept(), False),
     Case("lost", ZOMBIE.acknowledged_then_lost(at_least=2), True),

@@ -13,6 +13,7 @@ from checkers.claims.builders.sql import (
     like_any,
     mark,
     quoted,
+    text_of,
     window,
 )
 
@@ -129,8 +130,8 @@ class Messages:
         """Acknowledgements of these took longer in the median than those of others; enough of each came."""
         return answer(
             f"CASE WHEN least(these.many, others.many) >= {at_least} THEN these.p50 > others.p50 END",
-            "concat('p50 of ', these.many, ' acknowledgements ', coalesce(these.p50, 'unknown'), "
-            "' ms, of ', others.many, ' others ', coalesce(others.p50, 'unknown'), ' ms')",
+            f"concat('p50 of ', these.many, ' acknowledgements ', {text_of('these.p50')}, "
+            f"' ms, of ', others.many, ' others ', {text_of('others.p50')}, ' ms')",
             f"({self._latency()}) these CROSS JOIN ({others._latency()}) others",
         )
 
