@@ -26,7 +26,8 @@ import pyarrow.parquet as pq
 from checkers.claims.evaluate import Answer, ClaimResult, queries_of, result, texts_of
 from checkers.claims.moments import read_moments, resolve
 from checkers.evidence import gather
-from checkers.fast.plan import judge_all, run_here
+from checkers.fast.plan import judge_all
+from checkers.fast.run import run_here
 from checkers.fast.tasks import Job
 from checkers.health import check_health
 from checkers.tables.output import FINDING, LIFE
@@ -242,6 +243,7 @@ _NAMES = {
     "sort_array": "list_sort",
     "array_join": "array_to_string",
     "size": "len",
+    "transform": "list_transform",
     "max_by": "arg_max_null",
     "count_if": "number_of",
 }
@@ -262,15 +264,22 @@ def translate(sql: str) -> str:
 
     text = _LITERAL.sub(put_aside, sql)
     text = re.sub(r"\b(\d+)L\b", r"CAST(\1 AS BIGINT)", text)
+    text = re.sub(r"\bstruct\(([\w, ]+)\)", _struct, text)
     for name, other in _NAMES.items():
         text = re.sub(rf"\b{name}\(", f"{other}(", text)
     text = text.replace("list_value() AS array<int>", "[] AS INTEGER[]")
     text = re.sub(r'(?<!")\boffset\b(?!")', '"offset"', text)
+    text = re.sub(r"\b(\w+) -> ", r"lambda \1: ", text)
     text = re.sub(r"(\w+) RLIKE (\x01\d+\x02)", r"regexp_matches(\1, \2)", text)
     # Lists of objects in the evidence of faults; only their length is asked for.
     text = re.sub(r"from_json\((\w+), \x01\d+\x02\)\.(\w+)", r"json_extract(\1, '$.\2[*]')", text)
     text = _array_except(_collect(text))
     return re.sub(r"\x01(\d+)\x02", lambda match: literals[int(match[1])], text)
+
+
+def _struct(match: re.Match[str]) -> str:
+    """A struct of columns, whose fields have the columns' names."""
+    return f"struct_pack({', '.join(f'{name} := {name}' for name in match[1].split(', '))})"
 
 
 def _collect(text: str) -> str:
