@@ -102,8 +102,10 @@ CLAIMS = (
         section="001, rejoining",
         quote="它们仅仅需要尽快地从leader同步数据,最终能够赶上leader,然后就可以被添加到ISR列表中",
         says="The follower joins both ISRs again after the cut.",
-        holds=both(*(one.has_isr(1, 2, 3, at="converged") for one in (Q, B))),
-        given=both(*(one.has_isr(1, 3, at="before-heal") for one in (Q, B))),
+        holds=both(
+            *(one.has_isr(1, 3, at="before-heal") for one in (Q, B)),
+            *(one.has_isr(1, 2, 3, at="converged") for one in (Q, B)),
+        ),
     ),
     Claim(
         name="nothing-lost",
