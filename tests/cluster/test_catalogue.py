@@ -65,6 +65,12 @@ def test_part_of_the_catalogue_side_by_side(runs: Path) -> None:
     assert not set(first["claims"]) & set(second["claims"]) - {"acks-all-safe"}
     assert {outcome["verdict"] for outcome in outcomes.values()} == {"as declared"}
     assert run.status == 0
+    folders = [outcome["folder"] for outcome in outcomes.values()]
+    for control in ("silence", "deaf"):
+        checked = acked("check", *folders, "--control", control, "--json")
+        found = checked.json()
+        assert (found["confirmed"], found["errata"], checked.status) == (0, 0, 0), found
+        assert found["claims"] > 20
 
 
 @pytest.mark.long

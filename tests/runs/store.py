@@ -1,8 +1,8 @@
 """`python -m tests.runs.store RUN_FOLDER...`: keep runs as small histories, by which the claims are tested.
 
-A stored run is one file, `tests/runs/<scenario>.zip`: a run folder without logs and journals, which
-`acked check` judges once it is unpacked. Store a run anew when the scenario's body or the history's schema
-changes. Nothing is left out of the tables but the columns in `UNUSED`.
+A stored run is one file, `tests/runs/<scenario>.zip`: a run folder without logs, journals and claims. Store a
+new one when the scenario's body or the history's schema changes. Its tables are complete but for the columns
+in `UNUSED`. For each claim, the command also finds a mutant that makes it false (`tests.runs.turning`).
 """
 
 from __future__ import annotations
@@ -75,20 +75,23 @@ def _compact(rows: pa.Table, name: str) -> bytes:
 
 
 def main(folders: list[str]) -> int:
-    """Store each folder; returns 1 if one could not be stored."""
+    """Store each folder; returns 1 if one could not be stored, or has a claim that no mutant turns."""
     if not folders:
         print(f"usage: {COMMAND}...", file=sys.stderr)
         return 2
-    failed = 0
+    from tests.runs.turning import renew
+
+    failed = False
     for folder in folders:
         try:
             file = store(Path(folder))
         except (ValueError, OSError) as error:
             print(f"{folder}: {error}", file=sys.stderr)
-            failed = 1
+            failed = True
         else:
             print(f"{file} ({file.stat().st_size / 1000:.0f} kB)")
-    return failed
+            failed = not renew([file.stem]) or failed
+    return int(failed)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,8 @@ import pyarrow.parquet as pq
 from checkers.claims.evaluate import Answer, ClaimResult, queries_of, result, texts_of
 from checkers.claims.moments import read_moments, resolve
 from checkers.evidence import gather
-from checkers.fast.plan import judge_all, run_here
+from checkers.fast.plan import judge_all
+from checkers.fast.run import run_here
 from checkers.fast.tasks import Job
 from checkers.health import check_health
 from checkers.tables.output import FINDING, LIFE
@@ -122,38 +123,103 @@ def derive(history: Path) -> Derived:
         return Derived(_joined(life, LIFE), _joined(findings, FINDING))
 
 
-def judge_here(
-    history: Path, declared: Mapping[str, Any], derived: Derived | None = None
-) -> list[ClaimResult]:
-    """Judge the claims of a history folder, as `checkers.judge.judge_history` does, without Spark."""
-    source = open_source(history)
-    texts = texts_of(declared)
-    moments = read_moments(source, texts)
-    words = _words(texts)
-    wanted = [name for name in VIEWS if name in words]
-    words |= _words(VIEWS[name] for name in wanted)
-    with duckdb.connect() as db:
-        db.execute("SET threads TO 1")
-        db.execute(_NUMBER_OF)
-        for name in TABLES:
-            if name in words:
-                parts = [_complete(pq.read_table(path), name) for path in source.paths(name)]
-                _create(db, name, pa.concat_tables([TABLES[name].arrow().empty_table(), *parts]))
-        if words & {"life", "findings"}:
-            derived = derived or derive(history)
-            _create(db, "life", derived.life)
-            _create(db, "findings", derived.findings)
-        for name in wanted:
-            db.execute(f"CREATE TEMP TABLE {name} AS {translate(VIEWS[name])}")
+_BASIS = ("sends", "copies", "replicas", "reads", "sightings", "faults", "writers")
+"""Tables that decide what becomes of messages. Causes rest on others, too; no claim asks for them."""
+
+
+class Judging:
+    """Claims of one scenario asked of one history after the other, in one DuckDB database.
+
+    A query is asked again only if a table that it names has changed, or a moment.
+    """
+
+    def __init__(self, declared: Mapping[str, Any]) -> None:
+        self._declared = declared
+        self._queries = queries_of(declared["claims"])
+        self._texts = texts_of(declared)
+        self._words = _words(self._texts)
+        self._views = [name for name in VIEWS if name in self._words]
+        self._words |= _words(VIEWS[name] for name in self._views)
+        self._current: dict[str, pa.Table] = {}
+        self._answers: dict[str, tuple[str, Answer]] = {}
+        self._derived: dict[tuple[int, ...], tuple[Any, Derived]] = {}
+        self._db = duckdb.connect()
+        self._db.execute("SET threads TO 1")
+        self._db.execute(_NUMBER_OF)
+
+    def close(self) -> None:
+        """Close the database."""
+        self._db.close()
+
+    def judge(self, tables: Tables) -> list[ClaimResult]:
+        """Judge the claims on these tables, as `checkers.judge.judge_history` does, without Spark."""
+        with written(tables) as history:
+            moments = read_moments(open_source(history), self._texts)
+            changed = self._show(tables, history)
         answers = {}
-        for name, query in queries_of(declared["claims"]).items():
+        for name, query in self._queries.items():
             resolved = resolve(query, moments)
+            asked, answer = self._answers.get(name, ("", Answer(None, "")))
             if resolved.missing:
-                answers[name] = Answer(None, "; ".join(resolved.missing))
-                continue
-            found = db.execute(translate(resolved.sql)).fetchall()
-            answers[name] = Answer(*found[0][:2]) if found else Answer(None, "the query returned no row")
-    return [result(claim, answers) for claim in declared["claims"]]
+                asked, answer = "", Answer(None, "; ".join(resolved.missing))
+            elif asked != resolved.sql or changed & _words([resolved.sql]):
+                asked, answer = resolved.sql, self._ask(resolved.sql)
+            self._answers[name] = asked, answer
+            answers[name] = answer
+        return [result(claim, answers) for claim in self._declared["claims"]]
+
+    def _ask(self, sql: str) -> Answer:
+        found = self._db.execute(translate(sql)).fetchall()
+        return Answer(*found[0][:2]) if found else Answer(None, "the query returned no row")
+
+    def _show(self, tables: Tables, history: Path) -> set[str]:
+        """Make the database hold these tables; returns the names of those that changed."""
+        wanted = {name: tables.get(name) for name in TABLES if name in self._words}
+        full = {
+            name: TABLES[name].arrow().empty_table() if rows is None else rows
+            for name, rows in wanted.items()
+        }
+        if self._words & {"life", "findings"}:
+            derived = self._derive(tables, history)
+            full |= {"life": derived.life, "findings": derived.findings}
+        changed = {name for name, rows in full.items() if self._current.get(name) is not rows}
+        for name in changed:
+            self._current[name] = full[name]
+            _create(self._db, name, full[name])
+        for name in self._views:
+            if "views" in changed:
+                self._db.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {translate(VIEWS[name])}")
+                changed.add(name)
+        return changed
+
+    def _derive(self, tables: Tables, history: Path) -> Derived:
+        basis = [tables.get(name) for name in _BASIS]
+        key = tuple(map(id, basis))
+        if key not in self._derived:
+            if len(self._derived) > 1:  # the first history is the one that the others come from
+                self._derived.popitem()
+            self._derived[key] = basis, derive(history)
+        return self._derived[key][1]
+
+
+def judge_tables(tables: Tables, declared: Mapping[str, Any]) -> list[ClaimResult]:
+    """Judge one history's claims."""
+    judging = Judging(declared)
+    try:
+        return judging.judge(tables)
+    finally:
+        judging.close()
+
+
+def judge_here(history: Path, declared: Mapping[str, Any]) -> list[ClaimResult]:
+    """Judge the claims of a history folder."""
+    source = open_source(history)
+    tables = {}
+    for name in TABLES:
+        parts = [_complete(pq.read_table(path), name) for path in source.paths(name)]
+        if parts:
+            tables[name] = pa.concat_tables(parts)
+    return judge_tables(tables, declared)
 
 
 def _words(texts: Iterable[str]) -> set[str]:
@@ -167,7 +233,7 @@ def _joined(folder: Path, schema: pa.Schema) -> pa.Table:
 
 def _create(db: Any, name: str, rows: pa.Table) -> None:
     db.register("arriving", rows)
-    db.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM arriving")
+    db.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT * FROM arriving")
     db.unregister("arriving")
 
 
@@ -177,6 +243,7 @@ _NAMES = {
     "sort_array": "list_sort",
     "array_join": "array_to_string",
     "size": "len",
+    "transform": "list_transform",
     "max_by": "arg_max_null",
     "count_if": "number_of",
 }
@@ -186,6 +253,7 @@ _LITERAL = re.compile(r"'(?:[^']|'')*'")
 _COLLECT = re.compile(r"\bcollect_(set|list)\(")
 
 
+@cache
 def translate(sql: str) -> str:
     """Spark's SQL as DuckDB's, as far as claims use it."""
     literals: list[str] = []
@@ -196,15 +264,22 @@ def translate(sql: str) -> str:
 
     text = _LITERAL.sub(put_aside, sql)
     text = re.sub(r"\b(\d+)L\b", r"CAST(\1 AS BIGINT)", text)
+    text = re.sub(r"\bstruct\(([\w, ]+)\)", _struct, text)
     for name, other in _NAMES.items():
         text = re.sub(rf"\b{name}\(", f"{other}(", text)
     text = text.replace("list_value() AS array<int>", "[] AS INTEGER[]")
     text = re.sub(r'(?<!")\boffset\b(?!")', '"offset"', text)
+    text = re.sub(r"\b(\w+) -> ", r"lambda \1: ", text)
     text = re.sub(r"(\w+) RLIKE (\x01\d+\x02)", r"regexp_matches(\1, \2)", text)
     # Lists of objects in the evidence of faults; only their length is asked for.
     text = re.sub(r"from_json\((\w+), \x01\d+\x02\)\.(\w+)", r"json_extract(\1, '$.\2[*]')", text)
     text = _array_except(_collect(text))
     return re.sub(r"\x01(\d+)\x02", lambda match: literals[int(match[1])], text)
+
+
+def _struct(match: re.Match[str]) -> str:
+    """A struct of columns, whose fields have the columns' names."""
+    return f"struct_pack({', '.join(f'{name} := {name}' for name in match[1].split(', '))})"
 
 
 def _collect(text: str) -> str:

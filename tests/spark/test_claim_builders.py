@@ -262,6 +262,8 @@ CASES = (
     Case("logs of fewer messages", partition("equal").logs_agree(replicas=2, at_least=3), None),
     Case("full ISRs", isrs_are_full(at="cut"), True),
     Case("an incomplete ISR", isrs_are_full(at="middle"), False),
+    Case("full ISRs at a mark that need not be set", isrs_are_full(at="cut", if_set=True), True),
+    Case("full ISRs at a mark that is not set", isrs_are_full(at="nowhere", if_set=True), False),
     Case("two quorum leaders", quorum_leaders_are(2, at="middle"), True),
     Case("one quorum leader", quorum_leaders_are(1, at="middle"), False),
     Case("held by", messages("w").held_by(1, 2, at_least=2), False),

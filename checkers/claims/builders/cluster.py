@@ -15,6 +15,7 @@ from checkers.claims.builders.sql import (
     is_in,
     mark,
     observed_at,
+    optional_mark,
     text_of,
     window,
 )
@@ -181,14 +182,20 @@ class Partition:
         )
 
 
-def isrs_are_full(*, at: str) -> str:
-    """At a mark every partition that the metadata store knows has all its replicas in sync."""
+def isrs_are_full(*, at: str, if_set: bool = False) -> str:
+    """At a mark every partition that the metadata store knows has all its replicas in sync.
+
+    With ``if_set`` the sentence is false, not unknown, in a run that does not set the mark.
+    """
+    moment = optional_mark(at) if if_set else mark(at)
+    observed = f"{{heard:store}} >= {moment} - {FRESH_NS}"
+    unset = f"WHEN {moment} IS NULL THEN false " if if_set else ""
     return answer(
-        f"CASE WHEN count(*) > 0 AND {observed_at(at)} THEN bool_and(missing = 0) END",
+        f"CASE {unset}WHEN count(*) > 0 AND {observed} THEN bool_and(missing = 0) END",
         "concat(count_if(missing > 0), ' of ', count(*), ' partitions with an incomplete ISR: ', "
         "array_join(sort_array(collect_set(CASE WHEN missing > 0 THEN place END)), ', '))",
         f"(SELECT concat(topic, '-', partition) AS place, max_by(size(array_except(replicas, isr)), "
-        f"struct(epoch, ns)) AS missing FROM truth WHERE ns <= {mark(at)} GROUP BY topic, partition)",
+        f"struct(epoch, ns)) AS missing FROM truth WHERE ns <= {moment} GROUP BY topic, partition)",
     )
 
 

@@ -1,0 +1,713 @@
+"""Generic changes of a history, each of which makes some claims false.
+
+A mutant is a function from a `Recorded` history to another one, or to None where it changes nothing. "After
+the fault" means after the first fault began, or after the first mark in a run without faults. A mutant that
+adds a statement about the cluster adds it for every source that reported on the subject before, so that the
+sources agree.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from harness.history.schema import TABLES
+
+Row = dict[str, Any]
+MS = 1_000_000
+S = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A history as Python rows, read when they are asked for."""
+
+    tables: Mapping[str, pa.Table]
+
+    def rows(self, name: str) -> list[Row]:
+        """The rows of a table, each a copy."""
+        table = self.tables.get(name)
+        found: list[Row] = [] if table is None else table.to_pylist()
+        return found
+
+    def having(self, **changed: Iterable[Row]) -> Recorded | None:
+        """The history with other rows in these tables; None if they are the same rows."""
+        made = {
+            name: pa.Table.from_pylist(list(rows), schema=TABLES[name].arrow())
+            for name, rows in changed.items()
+        }
+        if all(name in self.tables and self.tables[name].equals(rows) for name, rows in made.items()):
+            return None
+        return Recorded({**self.tables, **made})
+
+    @cached_property
+    def marks(self) -> list[int]:
+        """Times of all marks, in order."""
+        return sorted(row["ns"] for row in self.rows("marks"))
+
+    @cached_property
+    def since(self) -> int:
+        """When the first fault began, or the first mark was set."""
+        faults = [row["ns"] for row in self.rows("faults") if row["moment"] == "injecting"]
+        return min(faults or self.marks)
+
+    @cached_property
+    def brokers_of(self) -> dict[tuple[str, int], list[int]]:
+        """Brokers that hold a replica of each partition at the end."""
+        found: dict[tuple[str, int], list[int]] = {}
+        for row in self.rows("replicas"):
+            found.setdefault((row["topic"], row["partition"]), []).append(row["broker"])
+        return found
+
+    @cached_property
+    def last_view_ns(self) -> int:
+        """When anything was observed for the last time."""
+        return max((row["ns"] for row in self.rows("views")), default=self.since)
+
+
+Mutant = Callable[[Recorded], Recorded | None]
+MUTANTS: dict[str, Mutant] = {}
+"""All mutants by name. Those that change most come last."""
+
+
+def mutant(function: Mutant) -> Mutant:
+    """Enter a mutant under its name."""
+    MUTANTS[function.__name__.replace("_", "-")] = function
+    return function
+
+
+# What the cluster says of partitions ------------------------------------------------------------------------
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    return (row["source"], row["subject"], row["topic"], row["partition"])
+
+
+def _restated(recorded: Recorded, subject: str, change: Callable[[Row, Row], Row]) -> Recorded | None:
+    """``change(row, before)`` for each statement after the fault; one is added at once, for each source."""
+    rows = sorted(recorded.rows("views"), key=lambda row: row["ns"])
+    before = {_place(row): row for row in rows if row["subject"] == subject and row["ns"] < recorded.since}
+    at_once = [{**change(dict(row), row), "ns": recorded.since + MS} for row in before.values()]
+    later = [
+        change(dict(row), before.get(_place(row), row))
+        if row["subject"] == subject and row["ns"] >= recorded.since
+        else row
+        for row in rows
+    ]
+    return recorded.having(views=[*later, *at_once])
+
+
+def _other(row: Row) -> int:
+    """A replica that does not lead."""
+    replicas = row["replicas"] or [row["leader"]]
+    if row["leader"] not in replicas:
+        return int(replicas[0])
+    found = replicas[(replicas.index(row["leader"]) + 1) % len(replicas)]
+    return int(found) if found != row["leader"] else -1
+
+
+@mutant
+def another_leader(recorded: Recorded) -> Recorded | None:
+    """Another replica leads than did."""
+    return _restated(recorded, "partition", lambda row, _: row | {"leader": _other(row)})
+
+
+@mutant
+def no_leader(recorded: Recorded) -> Recorded | None:
+    """No partition has a leader."""
+    return _restated(recorded, "partition", lambda row, _: row | {"leader": -1})
+
+
+@mutant
+def leader_stands(recorded: Recorded) -> Recorded | None:
+    """The leader of before the fault leads on."""
+    return _restated(recorded, "partition", lambda row, before: row | {"leader": before["leader"]})
+
+
+@mutant
+def epoch_stands(recorded: Recorded) -> Recorded | None:
+    """The leader epoch of before the fault stays."""
+    return _restated(recorded, "partition", lambda row, before: row | {"epoch": before["epoch"]})
+
+
+@mutant
+def epoch_higher(recorded: Recorded) -> Recorded | None:
+    """The leader epoch is one higher than it was."""
+    return _restated(recorded, "partition", lambda row, _: row | {"epoch": (row["epoch"] or 0) + 1})
+
+
+@mutant
+def isr_stands(recorded: Recorded) -> Recorded | None:
+    """The ISR of before the fault stays."""
+    return _restated(recorded, "partition", lambda row, before: row | {"isr": before["isr"]})
+
+
+@mutant
+def another_isr(recorded: Recorded) -> Recorded | None:
+    """The ISR lacks its last member; one of a single member has another."""
+
+    def change(row: Row, _: Row) -> Row:
+        isr = row["isr"] or []
+        others = [broker for broker in row["replicas"] or [1, 2, 3] if broker not in isr] or [9]
+        return row | {"isr": isr[:-1] if len(isr) > 1 else others[:1]}
+
+    return _restated(recorded, "partition", change)
+
+
+@mutant
+def isr_full(recorded: Recorded) -> Recorded | None:
+    """Every replica is in sync."""
+    return _restated(recorded, "partition", lambda row, _: row | {"isr": row["replicas"]})
+
+
+@mutant
+def partitions_flicker(recorded: Recorded) -> Recorded | None:
+    """At every mark the leader and the ISR change, and change back."""
+    return _at_marks(
+        recorded,
+        "partition",
+        lambda row, _: row | {"leader": _other(row), "isr": [9]},
+        and_back=True,
+    )
+
+
+@mutant
+def epochs_run(recorded: Recorded) -> Recorded | None:
+    """At every mark the leader epoch rises."""
+    return _at_marks(recorded, "partition", lambda row, number: row | {"epoch": (row["epoch"] or 0) + number})
+
+
+@mutant
+def topics_exist(recorded: Recorded) -> Recorded | None:
+    """Every topic was known to everybody from the beginning."""
+    rows = recorded.rows("views")
+    first: dict[tuple[Any, ...], Row] = {}
+    sources = {row["source"] for row in rows if row["subject"] == "partition"}
+    for row in rows:
+        if row["subject"] == "partition":
+            first.setdefault((row["topic"], row["partition"]), row)
+    start = min(row["ns"] for row in rows)
+    added = [{**row, "source": source, "ns": start} for row in first.values() for source in sources]
+    return recorded.having(views=[*rows, *added])
+
+
+@mutant
+def topics_vanish(recorded: Recorded) -> Recorded | None:
+    """Nobody ever heard of a topic that was made after the fault."""
+    rows = recorded.rows("views")
+    before = {row["topic"] for row in rows if row["ns"] < recorded.since}
+    kept = [row for row in rows if row["subject"] != "partition" or row["topic"] in before]
+    return recorded.having(views=kept)
+
+
+@mutant
+def brokers_hear(recorded: Recorded) -> Recorded | None:
+    """Every broker hears at once what the metadata store says, of partitions and of the controller."""
+    return _brokers_repeat(recorded, lambda row: not row["source"].startswith("broker"))
+
+
+@mutant
+def brokers_hear_nothing(recorded: Recorded) -> Recorded | None:
+    """No broker hears anything new after the fault."""
+    rows = sorted(recorded.rows("views"), key=lambda row: row["ns"])
+    before = {_place(row): row for row in rows if row["ns"] < recorded.since}
+    kept = []
+    for row in rows:
+        heard = row["source"].startswith("broker") and row["subject"] != "reachable"
+        if heard and row["ns"] >= recorded.since:
+            if _place(row) in before:
+                kept.append({**before[_place(row)], "ns": row["ns"]})
+        else:
+            kept.append(row)
+    return recorded.having(views=kept)
+
+
+def _brokers_repeat(recorded: Recorded, by: Callable[[Row], bool]) -> Recorded | None:
+    rows = recorded.rows("views")
+    subjects = ("partition", "controller")
+    brokers = {row["source"] for row in rows if row["source"].startswith("broker")}
+    stated = [row for row in rows if row["subject"] in subjects and by(row) and row["ns"] >= recorded.since]
+    kept = [
+        row
+        for row in rows
+        if row["source"] not in brokers or row["subject"] not in subjects or row["ns"] < recorded.since
+    ]
+    added = [{**row, "source": broker, "ns": row["ns"] + MS} for row in stated for broker in brokers]
+    return recorded.having(views=[*kept, *added])
+
+
+def _at_marks(
+    recorded: Recorded, subject: str, change: Callable[[Row, int], Row], *, and_back: bool = False
+) -> Recorded | None:
+    """After each mark a changed statement by each source; those in between are changed alike."""
+    rows = sorted(recorded.rows("views"), key=lambda row: row["ns"])
+    made: list[Row] = []
+    current: dict[tuple[Any, ...], Row] = {}
+    moments = [(row["ns"], row) for row in rows]
+    passed = 0
+    for ns, row in sorted([*moments, *((mark, None) for mark in recorded.marks)], key=lambda item: item[0]):
+        if row is None:
+            passed += 1
+            for stated in current.values():
+                made.append({**change(dict(stated), passed), "ns": ns + 1})
+                if and_back:
+                    made.append({**stated, "ns": ns + 2})
+        elif row["subject"] == subject:
+            current[_place(row)] = row
+            made.append(row if and_back else change(dict(row), passed))
+        else:
+            made.append(row)
+    return recorded.having(views=made)
+
+
+# Brokers and the controller ---------------------------------------------------------------------------------
+
+
+@mutant
+def nobody_leaves(recorded: Recorded) -> Recorded | None:
+    """The brokers that were registered before the fault stay registered."""
+    return _restated(recorded, "brokers", lambda row, before: row | {"brokers": before["brokers"]})
+
+
+@mutant
+def brokers_leave(recorded: Recorded) -> Recorded | None:
+    """No broker is registered after the fault."""
+    return _restated(recorded, "brokers", lambda row, _: row | {"brokers": []})
+
+
+@mutant
+def all_answer(recorded: Recorded) -> Recorded | None:
+    """Every node answers the observer all the time."""
+    rows = recorded.rows("views")
+    return recorded.having(views=[row | {"error": None} for row in rows])
+
+
+@mutant
+def none_answers(recorded: Recorded) -> Recorded | None:
+    """No node answers the observer after the fault."""
+    rows = recorded.rows("views")
+    silent = {"subject": "reachable", "error": "timed out"}
+    sources = {row["source"] for row in rows}
+    blank: Row = dict.fromkeys(TABLES["views"].arrow().names)
+    moments = [recorded.since, *recorded.marks]
+    after = [{**blank, **silent, "source": one, "ns": ns + 1} for one in sources for ns in moments]
+    return recorded.having(views=[row for row in rows if row["subject"] != "reachable"] + after)
+
+
+def _another_controller(row: Row) -> Row:
+    number = row["controller"] or 0
+    other = number - 1 if number % 10 > 1 else number + 1
+    return row | {"controller": other, "epoch": None if row["epoch"] is None else row["epoch"] + 1}
+
+
+@mutant
+def another_controller(recorded: Recorded) -> Recorded | None:
+    """Another controller is elected after the fault, and acts instead of the one that did."""
+    return _restated(recorded, "controller", lambda row, _: _another_controller(row))
+
+
+@mutant
+def same_controller(recorded: Recorded) -> Recorded | None:
+    """The controller and its epoch stay what they were before the fault."""
+    keep = ("controller", "epoch")
+    return _restated(recorded, "controller", lambda row, before: row | {key: before[key] for key in keep})
+
+
+@mutant
+def same_controller_elected(recorded: Recorded) -> Recorded | None:
+    """The same controller as before the fault is elected whenever one is."""
+    return _restated(recorded, "controller", lambda row, before: row | {"controller": before["controller"]})
+
+
+@mutant
+def controllers_run(recorded: Recorded) -> Recorded | None:
+    """At every mark another controller is elected."""
+
+    def change(row: Row, number: int) -> Row:
+        made = _another_controller(row) if number % 2 else row
+        return made | {"epoch": None if row["epoch"] is None else row["epoch"] + number}
+
+    return _at_marks(recorded, "controller", change)
+
+
+# What brokers log -------------------------------------------------------------------------------------------
+
+_LOGGED = (
+    *("truncated", "truncated_to_hw", "isr_shrinking", "isr_expanding", "isr_updated", "became_leader"),
+    *("became_follower", "unclean_election", "session_expired", "resigned"),
+)
+
+
+def _hosts(recorded: Recorded) -> set[str]:
+    return {row["host"] for row in recorded.rows("log_events")}
+
+
+@mutant
+def logs_say_nothing(recorded: Recorded) -> Recorded | None:
+    """No broker logs anything after the fault but a line about nothing."""
+    rows = recorded.rows("log_events")
+    blank: Row = dict.fromkeys(TABLES["log_events"].arrow().names)
+    ends = [{**blank, "ns": recorded.last_view_ns, "host": host, "kind": "none"} for host in _hosts(recorded)]
+    return recorded.having(log_events=[row for row in rows if row["ns"] < recorded.since] + ends)
+
+
+@mutant
+def logs_say_everything(recorded: Recorded) -> Recorded | None:
+    """After the fault and after each mark every broker logs every event of every partition."""
+    rows = recorded.rows("log_events")
+    blank: Row = dict.fromkeys(TABLES["log_events"].arrow().names)
+    hosts = {f"broker{number}" for brokers in recorded.brokers_of.values() for number in brokers} | _hosts(
+        recorded
+    )
+    added = [
+        {**blank, "ns": ns + 1, "host": host, "kind": kind, "offset": 0, "text": " to 1 and "}
+        | {"topic": topic, "partition": number}
+        for ns in {recorded.since, *recorded.marks}
+        for host in hosts
+        for topic, number in recorded.brokers_of
+        for kind in _LOGGED
+    ]
+    return recorded.having(log_events=[*rows, *added])
+
+
+@mutant
+def truncates_elsewhere(recorded: Recorded) -> Recorded | None:
+    """Every truncation is to one offset further."""
+    return recorded.having(
+        log_events=[
+            row | {"offset": (row["offset"] or 0) + 1} if row["kind"].startswith("truncated") else row
+            for row in recorded.rows("log_events")
+        ]
+    )
+
+
+@mutant
+def logs_word_it_otherwise(recorded: Recorded) -> Recorded | None:
+    """The events are there, with other words."""
+    return recorded.having(log_events=[row | {"text": "otherwise"} for row in recorded.rows("log_events")])
+
+
+# Answers that clients got -----------------------------------------------------------------------------------
+
+
+def _sends(recorded: Recorded, change: Callable[[Row], Row | None], *, since: int | None = None) -> list[Row]:
+    start = recorded.since if since is None else since
+    changed = (
+        (row, change(dict(row)) if row["sent_ns"] >= start else None) for row in recorded.rows("sends")
+    )
+    return [row if made is None else made for row, made in changed]
+
+
+@mutant
+def all_acknowledged(recorded: Recorded) -> Recorded | None:
+    """Every message that was sent after the fault is acknowledged."""
+    ok = {"outcome": "ok", "error": 0}
+    return recorded.having(
+        sends=_sends(recorded, lambda row: row | ok | {"done_ns": row["done_ns"] or row["sent_ns"] + MS})
+    )
+
+
+@mutant
+def acknowledged_at_once(recorded: Recorded) -> Recorded | None:
+    """Every message is acknowledged a millisecond after it was sent."""
+    ok = {"outcome": "ok", "error": 0}
+    return recorded.having(sends=_sends(recorded, lambda row: row | ok | {"done_ns": row["sent_ns"] + MS}))
+
+
+@mutant
+def all_refused(recorded: Recorded) -> Recorded | None:
+    """Every message that was sent after the fault is refused, with an error that no other answer has."""
+    fail = {"outcome": "fail", "error": 87}
+    return recorded.having(
+        sends=_sends(recorded, lambda row: row | fail | {"done_ns": row["done_ns"] or row["sent_ns"] + MS})
+    )
+
+
+@mutant
+def none_answered(recorded: Recorded) -> Recorded | None:
+    """No message that was sent after the fault is answered."""
+    none = {"outcome": "info", "error": -185, "done_ns": None, "offset": None, "broker": None}
+    return recorded.having(sends=_sends(recorded, lambda row: row | none))
+
+
+@mutant
+def answered_late(recorded: Recorded) -> Recorded | None:
+    """Every answer after the fault takes a minute longer."""
+    return recorded.having(
+        sends=_sends(recorded, lambda row: row | {"done_ns": row["done_ns"] and row["done_ns"] + 60 * S})
+    )
+
+
+@mutant
+def tried_again(recorded: Recorded) -> Recorded | None:
+    """Every message took five attempts."""
+    return recorded.having(sends=_sends(recorded, lambda row: row | {"attempts": 5}))
+
+
+# What the final logs hold -----------------------------------------------------------------------------------
+
+
+def _message(row: Row) -> tuple[Any, ...]:
+    return (row["topic"], row["partition"], row["writer"], row["seq"])
+
+
+@mutant
+def all_lost(recorded: Recorded) -> Recorded | None:
+    """No replica holds any message."""
+    return recorded.having(copies=[row for row in recorded.rows("copies") if row["writer"] is None])
+
+
+@mutant
+def acknowledged_lost(recorded: Recorded) -> Recorded | None:
+    """No replica holds a message that was acknowledged after the fault began."""
+    after = {
+        _message(row)
+        for row in recorded.rows("sends")
+        if row["outcome"] == "ok" and (row["done_ns"] or 0) >= recorded.since
+    }
+    return recorded.having(copies=[row for row in recorded.rows("copies") if _message(row) not in after])
+
+
+@mutant
+def unacknowledged_gone(recorded: Recorded) -> Recorded | None:
+    """No replica holds a message that was not acknowledged."""
+    without = {_message(row) for row in recorded.rows("sends") if row["outcome"] != "ok"}
+    return recorded.having(copies=[row for row in recorded.rows("copies") if _message(row) not in without])
+
+
+@mutant
+def nothing_lost(recorded: Recorded) -> Recorded | None:
+    """Every message is in the final log after all, at the end of it, and that is what was answered."""
+    copies, sends = recorded.rows("copies"), recorded.rows("sends")
+    there = {_message(row) for row in copies}
+    ends: dict[tuple[str, int], int] = {}
+    epochs: dict[tuple[str, int], int] = {}
+    for row in copies:
+        place = (row["topic"], row["partition"])
+        ends[place] = max(ends.get(place, 0), row["offset"] + 1)
+        epochs[place] = max(epochs.get(place, 0), row["epoch"] or 0)
+    blank: Row = dict.fromkeys(TABLES["copies"].arrow().names)
+    for row in sends:
+        place = (row["topic"], row["partition"])
+        if _message(row) in there:
+            continue
+        offset = ends[place] = ends.get(place, 0) + 1
+        row["offset"] = offset if row["outcome"] == "ok" else row["offset"]
+        stands = {"topic": place[0], "partition": place[1], "offset": offset, "epoch": epochs.get(place, 0)}
+        stands |= {
+            "writer": row["writer"],
+            "seq": row["seq"],
+            "intact": True,
+            "home": f"{place[0]}/{place[1]}",
+        }
+        copies += [{**blank, **stands, "broker": broker} for broker in recorded.brokers_of.get(place, ())]
+    return recorded.having(copies=copies, sends=sends)
+
+
+@mutant
+def written_twice(recorded: Recorded) -> Recorded | None:
+    """Every replica holds every message twice."""
+    copies = recorded.rows("copies")
+    again = [row | {"offset": row["offset"] + 1_000_000} for row in copies if row["writer"] is not None]
+    return recorded.having(copies=[*copies, *again])
+
+
+@mutant
+def held_by_all(recorded: Recorded) -> Recorded | None:
+    """What one replica holds, all brokers with a replica hold."""
+    by_offset: dict[tuple[Any, ...], Row] = {}
+    for row in recorded.rows("copies"):
+        by_offset.setdefault((row["topic"], row["partition"], row["offset"]), row)
+    copies = [
+        row | {"broker": broker}
+        for row in by_offset.values()
+        for broker in recorded.brokers_of.get((row["topic"], row["partition"]), [1, 2, 3])
+    ]
+    return recorded.having(copies=copies)
+
+
+@mutant
+def held_by_one(recorded: Recorded) -> Recorded | None:
+    """Of each partition one replica alone holds anything: the last that was a follower."""
+    followers = {
+        (row["topic"], row["partition"]): row["broker"]
+        for row in recorded.rows("replicas")
+        if not row["leader"]
+    }
+    return recorded.having(
+        copies=[
+            row
+            for row in recorded.rows("copies")
+            if followers.get((row["topic"], row["partition"])) == row["broker"]
+        ]
+    )
+
+
+@mutant
+def logs_differ(recorded: Recorded) -> Recorded | None:
+    """One replica of each partition holds other messages at every offset."""
+    odd = {place: max(brokers) for place, brokers in recorded.brokers_of.items()}
+    return recorded.having(
+        copies=[
+            row | {"seq": row["seq"] + 1_000_000}
+            if row["seq"] is not None and odd.get((row["topic"], row["partition"])) == row["broker"]
+            else row
+            for row in recorded.rows("copies")
+        ]
+    )
+
+
+@mutant
+def logs_alike(recorded: Recorded) -> Recorded | None:
+    """Every replica's log is that of one broker."""
+    first = {place: min(brokers) for place, brokers in recorded.brokers_of.items()}
+    return recorded.having(
+        copies=[
+            row | {"broker": broker}
+            for row in recorded.rows("copies")
+            if first.get((row["topic"], row["partition"])) == row["broker"]
+            for broker in recorded.brokers_of[row["topic"], row["partition"]]
+        ]
+    )
+
+
+@mutant
+def records_of_one_epoch(recorded: Recorded) -> Recorded | None:
+    """All records are of leader epoch 0."""
+    return recorded.having(copies=[row | {"epoch": 0} for row in recorded.rows("copies")])
+
+
+@mutant
+def records_whole(recorded: Recorded) -> Recorded | None:
+    """No record is damaged."""
+    return recorded.having(copies=[row | {"intact": True} for row in recorded.rows("copies")])
+
+
+# What was seen on replicas, and read by consumers -----------------------------------------------------------
+
+
+def _still_tailed(recorded: Recorded, sightings: list[Row]) -> list[Row]:
+    """The same, and one record on each broker at the end of the run, so that all were followed up to then."""
+    brokers = {number for numbers in recorded.brokers_of.values() for number in numbers}
+    blank: Row = dict.fromkeys(TABLES["sightings"].arrow().names)
+    last = {"topic": "another", "partition": 0, "offset": 0, "seen_ns": recorded.last_view_ns + S}
+    return [*sightings, *({**blank, **last, "broker": number} for number in brokers)]
+
+
+@mutant
+def seen_nowhere(recorded: Recorded) -> Recorded | None:
+    """No record appears on any replica after the fault."""
+    kept = [row for row in recorded.rows("sightings") if row["seen_ns"] < recorded.since]
+    return recorded.having(sightings=_still_tailed(recorded, kept))
+
+
+@mutant
+def seen_everywhere(recorded: Recorded) -> Recorded | None:
+    """Every record appears on every broker when it first appears on any."""
+    rows = sorted(recorded.rows("sightings"), key=lambda row: row["seen_ns"])
+    brokers = {number for numbers in recorded.brokers_of.values() for number in numbers}
+    first: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        first.setdefault((*_message(row), row["offset"]), row)
+    added = [row | {"broker": broker, "gone_ns": None} for row in first.values() for broker in brokers]
+    return recorded.having(sightings=added)
+
+
+@mutant
+def seen_twice(recorded: Recorded) -> Recorded | None:
+    """Every record appears at a second offset, too."""
+    rows = recorded.rows("sightings")
+    return recorded.having(sightings=[*rows, *(row | {"offset": row["offset"] + 1_000_000} for row in rows)])
+
+
+@mutant
+def seen_and_gone(recorded: Recorded) -> Recorded | None:
+    """Every record vanishes again after a millisecond."""
+    gone = [row | {"gone_ns": row["seen_ns"] + MS} for row in recorded.rows("sightings")]
+    return recorded.having(sightings=_still_tailed(recorded, gone))
+
+
+@mutant
+def never_gone(recorded: Recorded) -> Recorded | None:
+    """No record ever vanishes."""
+    return recorded.having(sightings=[row | {"gone_ns": None} for row in recorded.rows("sightings")])
+
+
+@mutant
+def read_nothing(recorded: Recorded) -> Recorded | None:
+    """Consumers read the first record of each partition only."""
+    return recorded.having(reads=[row for row in recorded.rows("reads") if row["offset"] == 0])
+
+
+@mutant
+def read_everything(recorded: Recorded) -> Recorded | None:
+    """Before each mark a consumer reads every record that any replica had by then, after the fault."""
+    rows = recorded.rows("reads")
+    blank: Row = dict.fromkeys(TABLES["reads"].arrow().names)
+    names = ("topic", "partition", "offset", "epoch", "writer", "seq")
+    added = []
+    for number, mark in enumerate(recorded.marks):
+        for row in recorded.rows("sightings"):
+            if row["seen_ns"] < mark and row["topic"] != "stream":
+                added.append({**blank, **{n: row[n] for n in names}, "reader": 900 + number, "ns": mark - 1})
+    return recorded.having(reads=[*rows, *added])
+
+
+# The harness's own records ----------------------------------------------------------------------------------
+
+
+@mutant
+def ten_seconds_late(recorded: Recorded) -> Recorded | None:
+    """Everything that was seen after the fault was seen ten seconds later; the marks stay."""
+
+    def late(rows: list[Row], *columns: str) -> list[Row]:
+        for row in rows:
+            for column in columns:
+                if row[column] is not None and row[column] > recorded.since:
+                    row[column] += 10 * S
+        return rows
+
+    columns = {"views": ("ns",), "log_events": ("ns",), "reads": ("ns",), "replicas": ("ns",)}
+    columns |= {"sightings": ("seen_ns", "gone_ns")}
+    return recorded.having(**{name: late(recorded.rows(name), *which) for name, which in columns.items()})
+
+
+@mutant
+def noted_otherwise(recorded: Recorded) -> Recorded | None:
+    """The marks are set, with other words."""
+    return recorded.having(marks=[row | {"text": "otherwise"} for row in recorded.rows("marks")])
+
+
+@mutant
+def configured_otherwise(recorded: Recorded) -> Recorded | None:
+    """Every setting has another value."""
+    return recorded.having(configs=[row | {"value": "otherwise"} for row in recorded.rows("configs")])
+
+
+@mutant
+def faults_without_trace(recorded: Recorded) -> Recorded | None:
+    """The evidence of the faults lists nothing."""
+
+    def emptied(evidence: str | None) -> str | None:
+        if evidence is None:
+            return None
+        found = json.loads(evidence)
+        return json.dumps({key: [] if isinstance(value, list) else value for key, value in found.items()})
+
+    return recorded.having(
+        faults=[row | {"evidence": emptied(row["evidence"])} for row in recorded.rows("faults")]
+    )
+
+
+# What changes most is tried last.
+for _name in (
+    *("ten-seconds-late", "partitions-flicker", "another-leader", "another-isr", "controllers-run"),
+    *("logs-say-everything", "logs-say-nothing", "none-answers", "none-answered"),
+    *("nothing-lost", "all-lost", "all-acknowledged", "all-refused"),
+):
+    MUTANTS[_name] = MUTANTS.pop(_name)

@@ -1,0 +1,40 @@
+"""Every claim of the catalogue can fail: for each there is a mutant of a stored run that makes it false."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.runs.mutants import MUTANTS, Recorded
+from tests.runs.stored import Judging, read_stored, stored_names
+from tests.runs.turning import judge_mutants, read_turned
+
+RENEW = "python -m tests.runs.turning"
+
+
+@pytest.mark.parametrize("scenario", stored_names())
+def test_every_claim_is_turned_by_its_mutant(scenario: str) -> None:
+    run = read_stored(scenario)
+    known = read_turned().get(scenario, {})
+    unmoved = set(run.claims) - set(known)
+    assert not unmoved, f"no mutant is known that turns these claims: {RENEW} {scenario}"
+    turned = dict(judge_mutants(run, sorted(set(known.values()))))
+    held = {claim: name for claim, name in known.items() if claim not in turned.get(name, ())}
+    assert not held, f"these mutants do not turn these claims: {RENEW} {scenario}"
+
+
+@pytest.mark.parametrize("scenario", ["leader-killed", "follower-cut-from-leader"])
+def test_without_a_mutant_nothing_is_turned(scenario: str) -> None:
+    """Also after mutants: what one of them changed is not left behind."""
+    run = read_stored(scenario)
+    judging = Judging(run.declared)
+    for name in (None, "another-leader", None, "all-lost", None, "ten-seconds-late", None):
+        changed = Recorded(run.tables) if name is None else MUTANTS[name](Recorded(run.tables))
+        assert changed is not None
+        wrong = [claim.name for claim in judging.judge(changed.tables) if not claim.as_declared]
+        assert bool(wrong) is (name is not None)
+    judging.close()
+
+
+def test_every_mutant_turns_a_claim() -> None:
+    used = {name for turned in read_turned().values() for name in turned.values()}
+    assert used == set(MUTANTS)
