@@ -305,7 +305,8 @@ def _unsent(job: Job, where: TopicPartition, partition: Partition, reads: Reads)
     logs = split_logs(partition, index, split_copies(copies), None) if copies is not None else []
     rows = unsent(logs, reads)
     names = of_reads(partition, "aborted_read", reads, rows)["reader"]
-    return pa.table([pa.array(reads.offset[rows]), pa.array(reads.ns[rows]), names], schema=UNSENT)
+    columns = (reads.offset, reads.ns, reads.writer, reads.seq)
+    return pa.table([*(pa.array(values[rows].astype(np.int64)) for values in columns), names], schema=UNSENT)
 
 
 def _window_edges(job: Job, task: WindowEdges) -> ReadResult:

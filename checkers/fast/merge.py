@@ -32,7 +32,7 @@ from checkers.partition.logs import Partition
 from checkers.partition.messages import Ints
 from checkers.partition.replicas import REFERENCE, Records, all_records
 from checkers.tables.output import FINDING, build
-from checkers.tables.rows import counted, joined, of_skips, of_steps, undetermined
+from checkers.tables.rows import counted, joined, nullable, of_skips, of_steps, undetermined
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,16 +116,27 @@ def _passed(count: int, results: Sequence[PassedResult]) -> Missed:
 
 
 def _unsent(partition: Partition, windows: Sequence[ReadResult]) -> pa.Table:
-    """Reads of records without a name that no replica holds: the first at each offset."""
+    """Reads of records that name no message and that no replica holds: the first of each at each offset."""
+    keys = ("offset", "writer", "seq")
     table = _all([result.unsent for result in windows], UNSENT).sort_by(
-        [("offset", "ascending"), ("ns", "ascending")]
+        [(name, "ascending") for name in (*keys, "ns")]
     )
     if not table.num_rows:
         return FINDING.empty_table()
-    _, first = np.unique(table["offset"].to_numpy(), return_index=True)
+    stacked = np.stack([table[name].to_numpy() for name in keys], axis=1)
+    _, first = np.unique(stacked, axis=0, return_index=True)
     rows = table.take(pa.array(first))
-    columns = {"class": "aborted_read", "topic": partition.topic, "partition": partition.number, "count": 1}
-    return build(FINDING, {**columns, "offset": rows["offset"], "reader": rows["reader"]}, rows.num_rows)
+    columns = {
+        "class": "aborted_read",
+        "topic": partition.topic,
+        "partition": partition.number,
+        "offset": rows["offset"],
+        "writer": nullable(rows["writer"].to_numpy(), pa.int32()),
+        "seq": nullable(rows["seq"].to_numpy(), pa.int64()),
+        "count": 1,
+        "reader": rows["reader"],
+    }
+    return build(FINDING, columns, rows.num_rows)
 
 
 # ---- what a range has to know of the others

@@ -142,6 +142,8 @@ class _Plan:
     def __init__(self, runner: Runner, job: Job, slots: int, piece_messages: int) -> None:
         self._runner, self._job, self._slots = runner, job, slots
         counts = partitions(job.source)
+        for row in job.evidence.rows("replicas"):  # what nobody sent anything to may not have been read
+            counts.setdefault(TopicPartition(row["topic"], row["partition"]), (0, 0))
         self._partitions = []
         for number, (where, (sends, rows)) in enumerate(counts.items()):
             name = f"part-{number:06}"

@@ -216,8 +216,8 @@ STEPS = pa.schema(
     + [("until_ns", _LONG)]
 )
 EDGES = pa.schema([*_STREAM, ("ns", _LONG), ("uncommitted", _FLAG)])
-UNSENT = pa.schema([("offset", _LONG), ("ns", _LONG), ("reader", _TEXT)])
-"""Reads of records that name no message and that no replica holds."""
+UNSENT = pa.schema([("offset", _LONG), ("ns", _LONG), ("writer", _LONG), ("seq", _LONG), ("reader", _TEXT)])
+"""Reads of records that do not name both writer and seq, and that no replica holds."""
 PASSED = pa.schema([("jump", _LONG), ("count", _LONG), ("offset", _LONG), ("writer", _LONG), ("seq", _LONG)])
 """Messages that a step of a reader passed over: how many, and the first of them."""
 HOMES = pa.schema([("writer", _INT), ("seq", _LONG), ("topic", _TEXT), ("partition", _INT)])

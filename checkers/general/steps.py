@@ -57,7 +57,7 @@ STEPS: Mapping[str, str] = {
                (s.txn is null or coalesce(z.committed, false)) and not coalesce(z.aborted, false) as visible
         from s left join ended z on z.w = s.w and z.txn = s.txn""",
     # Partitions, and the log that counts.
-    "tp": "select t, p from s union select t, p from c union select t, p from r",
+    "tp": "select t, p from s union select t, p from c union select t, p from r union select t, p from n",
     "spans": "select t, p, b, min(o) as begin_o, max(o) as end_o from c group by t, p, b",
     "ends": """
         select c.t, c.p, c.b, c.e, c.o from c
@@ -77,7 +77,11 @@ STEPS: Mapping[str, str] = {
         left join ends on ends.t = n.t and ends.p = n.p and ends.b = n.b
         union all
         select a.t, a.p, ends.b, ends.e, ends.o from about a
-        join ends on ends.t = a.t and ends.p = a.p where a.whole = 0""",
+        join ends on ends.t = a.t and ends.p = a.p where a.whole = 0
+        union all
+        select a.t, a.p, n.b, -1, -1 from about a join n on n.t = a.t and n.p = a.p
+        left join ends on ends.t = n.t and ends.p = n.p and ends.b = n.b
+        where a.whole = 0 and ends.b is null""",
     "chosen": """
         select a.t, a.p, a.compacted,
                case when a.leaders = 1 and a.leader is not null then a.leader else z.b end as rb,
@@ -90,7 +94,8 @@ STEPS: Mapping[str, str] = {
             from candidates) z on z.t = a.t and z.p = a.p and z.rn = 1""",
     "ref": """
         select h.t, h.p, h.rb, h.compacted, h.conclusive, coalesce(n.log_start, -1) as start_o,
-               case when coalesce(n.leo, -1) >= 0 then n.leo else coalesce(z.end_o + 1, 0) end as end_o
+               case when n.complete and n.leo >= 0 then n.leo else coalesce(z.end_o + 1, 0) end as end_o,
+               coalesce(n.complete, true) as complete, coalesce(n.in_sync or n.leader, true) as in_sync
         from chosen h left join n on n.t = h.t and n.p = h.p and n.b = h.rb
         left join spans z on z.t = h.t and z.p = h.p and z.b = h.rb""",
     # Records: whose they are. `known`: a message of this partition, damaged or not; `elsewhere`: of another.
@@ -175,7 +180,8 @@ STEPS: Mapping[str, str] = {
             when copies = 1 and holders = 0 then 'corrupt'
             when outcome = 'info' and copies = 1 then 'unknown_kept'
             when outcome = 'info' and damaged and holders = 0 then 'corrupt'
-            when outcome = 'info' and holders = 0 and not conclusive and not aborted then 'undetermined'
+            when outcome = 'info' and holders = 0 and not conclusive and not aborted and not retired
+              then 'undetermined'
             when outcome = 'info' then 'unknown_dropped'
             when copies = 1 and o is not null and found <> o then 'moved'
             when copies = 1 then 'kept'
@@ -239,7 +245,7 @@ STEPS: Mapping[str, str] = {
                coalesce(z.end_o, -1) as end_o, coalesce(n.complete, true) as complete,
                coalesce(n.log_start, -1) as log_start, coalesce(n.leo, -1) as leo, ref.compacted
         from (select t, p, b from spans union select t, p, b from n) a
-        join ref on ref.t = a.t and ref.p = a.p and ref.rb <> a.b
+        join ref on ref.t = a.t and ref.p = a.p and ref.rb <> a.b and ref.in_sync
         left join spans z on z.t = a.t and z.p = a.p and z.b = a.b
         left join n on n.t = a.t and n.p = a.p and n.b = a.b
         where coalesce(n.in_sync, true) and (z.b is not null or n.complete)""",
@@ -264,7 +270,7 @@ STEPS: Mapping[str, str] = {
         left join l on l.t = a.t and l.p = a.p and l.o = a.o
         left join told on told.t = a.t and told.p = a.p and told.o = a.o
         left join spans z on z.t = f.t and z.p = f.p and z.b = ref.rb
-        where l.o is null and told.o is null
+        where l.o is null and told.o is null and (ref.complete or a.o <= coalesce(z.end_o, -1))
           and a.o >= ref.start_o and not (ref.compacted and a.o < ref.end_o)""",
     "differ": """
         select f.t, f.p, f.b, a.o, a.w, a.q from followers f

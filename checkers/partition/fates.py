@@ -174,7 +174,12 @@ def _explain(
         fate[gone[lost]] = CODE["undetermined"]
         fate[gone[fate[gone] == CODE["diverged"]]] = CODE["kept"]
         open_ = np.isin(fate, (CODE["unknown_dropped"], CODE["failed"])) & ~_held_anywhere(len(sends), logs)
-        fate[open_ & ~sends.aborted] = CODE["undetermined"]
+        rows = np.flatnonzero(open_ & ~sends.aborted)
+        stood = _likely_place(sends, logs, reads, rows)
+        removed = (fate[rows] == CODE["unknown_dropped"]) & partition.retired_at(
+            stood, reference.at(stood) >= 0
+        )
+        fate[rows[~removed]] = CODE["undetermined"]
     fate[gone[lost & sends.aborted[gone]]] = CODE["failed"]
     place = _likely_place(sends, logs, reads, gone)
     occupied = reference.at(place) >= 0

@@ -77,9 +77,9 @@ class Partition:
 
     @property
     def log_end(self) -> int:
-        """Where the reference log ends: the first offset that it does not have yet."""
+        """Where the reference log ends, or where the final read of it did."""
         known = self.replicas.get(self.reference)
-        if known is not None and known.leo >= 0:
+        if known is not None and known.complete and known.leo >= 0:
             return known.leo
         return self.spans[self.reference][1] + 1 if self.reference in self.spans else 0
 
@@ -87,6 +87,18 @@ class Partition:
         """Whether the replica counts as in sync; one of which nothing is known does."""
         known = self.replicas.get(broker)
         return known is None or known.in_sync is not False
+
+    @property
+    def comparable(self) -> bool:
+        """Whether replicas in sync should equal the reference: it is in sync itself."""
+        known = self.replicas.get(self.reference)
+        return self.reference >= 0 and (self.in_sync(self.reference) or (known is not None and known.leader))
+
+    @property
+    def read_to_its_end(self) -> bool:
+        """Whether the final read of the reference reached its end."""
+        known = self.replicas.get(self.reference)
+        return known is None or known.complete
 
     def retired_at(self, offsets: Ints, occupied: Flags) -> Flags:
         """Whether retention or compaction explains that the reference lacks a message at each offset.
@@ -166,8 +178,10 @@ def choose_reference(
         return leaders[0].broker, True
     whole = [replica for replica in replicas.values() if replica.complete]
     best = [r for r in whole if r.in_sync is not False] or whole
-    if listed:
-        among = {r.broker: ends.get(r.broker, (-1, r.leo - 1)) for r in best} or dict(ends)
+    if listed and best:
+        among = {r.broker: ends.get(r.broker, (-1, r.leo - 1)) for r in best}
+    elif listed:
+        among = {broker: (-1, -1) for broker in replicas} | dict(ends)
     else:
         among = dict(ends)
     conclusive = not leaders and bool(whole or not listed) and len(whole) == len(replicas)

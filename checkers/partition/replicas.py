@@ -95,7 +95,7 @@ def differences(partition: Partition, logs: Sequence[Log], told: Ints) -> Record
     ``logs`` may hold a range of offsets only. Of a log that ends early or begins late, one record stands for
     all that it lacks at that end.
     """
-    if partition.reference < 0:
+    if not partition.comparable:
         return all_records([])
     reference = reference_of(partition, logs)
     by_broker = {log.broker: log for log in logs}
@@ -171,6 +171,6 @@ def _surplus(partition: Partition, log: Log, rows: Ints, told: Ints) -> list[Rec
     end = partition.spans.get(partition.reference, (-1, -1))[1]
     beyond = rows[log.offset[rows] > end]
     found = [_pick(EXTRA, log, rows[log.offset[rows] <= end])]
-    if len(beyond):
+    if len(beyond) and partition.read_to_its_end:
         found.append(_pick(REFERENCE, log, beyond[:1], len(beyond)))
     return found

@@ -250,7 +250,7 @@ def batches(seed: int, numbers: Iterable[int], size: int, layouts: int) -> Itera
     yield from waiting.values()
 
 
-def compare_many(
+def disagreements(
     session: Any,
     seed: int,
     numbers: Iterable[int],
@@ -259,17 +259,13 @@ def compare_many(
     size: int = 200,
     layouts: int = LAYOUTS,
     folder: Path | None = None,
-) -> list[Disagreement]:
-    """Judge histories and return every disagreement; a batch that the checker refuses is judged one by
-    one.
-    """
-    found: list[Disagreement] = []
+) -> Iterator[Disagreement]:
+    """Judge histories, batch by batch; a batch that the checker refuses is judged one by one."""
     with tempfile.TemporaryDirectory(prefix="acked-independent-") as scratch:
         for batch in batches(seed, numbers, size, layouts):
             lies = layout(seed, batch[0].layout)
             for plan in plans:
-                found += _judge_and_compare(session, batch, lies, plan, folder or Path(scratch) / "history")
-    return found
+                yield from _judge_and_compare(session, batch, lies, plan, folder or Path(scratch) / "history")
 
 
 def _judge_and_compare(
@@ -351,14 +347,16 @@ def main() -> int:
 
         session = start_session(master=f"local[{arguments.jobs}]")
     begun = time.monotonic()
-    found = compare_many(
-        session,
-        arguments.seed,
-        numbers,
-        plans,
-        size=arguments.batch,
-        layouts=arguments.layouts,
-        folder=folder,
+    found = list(
+        disagreements(
+            session,
+            arguments.seed,
+            numbers,
+            plans,
+            size=arguments.batch,
+            layouts=arguments.layouts,
+            folder=folder,
+        )
     )
     seconds = time.monotonic() - begun
     if session is not None:

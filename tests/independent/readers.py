@@ -125,8 +125,8 @@ def reads_what_is_gone(world: World, partition: Replicated) -> bool:
         offset = random.randint(0, offset)
     more: dict[str, Any] = {"writer": None, "seq": None}
     if outcome == "nobody":
-        if random.random() < 0.5:
-            more = {"writer": world.writer(), "seq": 0}
+        strange = ((None, None), (world.writer(), 0), (world.writer(), None), (None, random.choice((0, 5))))
+        more = dict(zip(("writer", "seq"), random.choice(strange), strict=True))
     else:
         writers = sorted({writer for writer, _ in partition.sends}) or [world.writer()]
         send = world.send(partition, random.choice(writers), outcome)

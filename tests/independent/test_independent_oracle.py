@@ -7,19 +7,113 @@ rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from random import SystemRandom
 from typing import Any
 
 import pytest
 
+from checkers.partition import deliveries, fates, logs, replicas
 from checkers.spark.session import start_session
-from tests.independent.compare import compare_many, report
+from checkers.tables import rows
+from tests.independent.compare import PIECE_VARIABLE, disagreements, report
+from tests.property.test_mutants import Mutant, mutated
 
-pytestmark = pytest.mark.spark
-SEED = 20261121
+SEED = 20261126
 LAYOUTS = 6
-"""Few histories are laid down in few ways: every batch costs seconds, however small."""
+"""Few histories are laid down in few ways: every batch costs time, however small."""
+
+
+def agree(
+    plan: str, histories: int, *, seed: int = SEED, layouts: int = LAYOUTS, session: Any = None
+) -> None:
+    """Fail, with every kind of disagreement, unless checker and truth say the same."""
+    found = list(disagreements(session, seed, range(histories), (plan,), layouts=layouts))
+    print(f"seed {seed}, {histories} histories in {layouts} layouts, {plan} plan")
+    report(found, show=3)
+    assert not found, f"{len(found)} disagreements with the truth, seed {seed}, layouts {layouts}"
+
+
+def test_sixty_histories_by_the_fast_plan() -> None:
+    agree("fast", 60)
+
+
+def test_sixty_histories_by_the_general_plan() -> None:
+    agree("general", 60)
+
+
+@pytest.mark.parametrize("messages", [1, 5])
+def test_partitions_cut_into_pieces(monkeypatch: pytest.MonkeyPatch, messages: int) -> None:
+    """The first histories hold every kind of damage alone; the borders of pieces lie everywhere."""
+    monkeypatch.setenv(PIECE_VARIABLE, str(messages))
+    agree("fast", 40, seed=SEED + messages, layouts=4)
+
+
+# ---- the comparison can fail
+
+MUTANTS = {
+    "a read loss is a plain loss": Mutant(
+        fates.decide, "np.where(read[absent] > 0,", "np.where(read[absent] > 9,", ("independent",)
+    ),
+    "two copies are no duplicate": Mutant(
+        fates.decide, "fate[(outcome != FAIL) & (copies > 1)]", "fate[(outcome != FAIL) & (copies > 2)]",
+        ("independent",),
+    ),
+    "retention explains any loss": Mutant(
+        logs.Partition.retired_at, "offsets < self.log_start", "offsets < self.log_start + 99",
+        ("independent",),
+    ),
+    "replicas may differ in epoch": Mutant(
+        replicas._against, "_pick(EPOCH, log, renewed)]", "_pick(EPOCH, log, renewed[:0])]", ("independent",)
+    ),
+    "readers may skip": Mutant(
+        deliveries.suspicious_steps, "passed > 0", "passed > 9", ("independent",)
+    ),
+    "the first commit of a group counts": Mutant(
+        deliveries._committed, 'side="right")]', 'side="right").clip(max=1)]', ("independent",)
+    ),
+    "any stray is foreign": Mutant(
+        rows.of_records, '"misrouted", "foreign"', '"foreign", "foreign"', ("independent",)
+    ),
+}  # fmt: skip
+FEW = 60
+
+
+def test_few_histories_agree() -> None:
+    """The control of what follows."""
+    assert not list(disagreements(None, SEED, range(FEW), ("fast",), layouts=1))
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """The same histories disagree with a checker that is wrong in one place."""
+    mutant = MUTANTS[name]
+    monkeypatch.setattr(mutant.function, "__code__", mutated(mutant).__code__)
+    assert any(disagreements(None, SEED, range(FEW), ("fast",), size=15, layouts=1))
+
+
+# ---- many
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("plan", ["fast", "general"])
+def test_two_thousand_histories(plan: str) -> None:
+    agree(plan, 2_000, layouts=64)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("messages", [1, 3, 7])
+def test_hundreds_of_histories_in_pieces(monkeypatch: pytest.MonkeyPatch, messages: int) -> None:
+    monkeypatch.setenv(PIECE_VARIABLE, str(messages))
+    agree("fast", 600, seed=SEED + messages, layouts=16)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("plan", ["fast", "general"])
+def test_histories_of_a_new_seed(plan: str) -> None:
+    agree(plan, 200, seed=SystemRandom().randrange(10**6))
 
 
 @pytest.fixture(scope="module")
@@ -29,31 +123,10 @@ def session() -> Iterator[Any]:
     session.stop()
 
 
-def agree(session: Any, seed: int, histories: int, plans: Sequence[str], layouts: int) -> None:
-    """Fail, with every kind of disagreement, unless checker and truth say the same."""
-    found = compare_many(session, seed, range(histories), plans, layouts=layouts)
-    print(f"seed {seed}, {histories} histories in {layouts} layouts")
-    report(found, show=3)
-    assert not found, f"{len(found)} disagreements with the truth, seed {seed}, layouts {layouts}"
-
-
 @pytest.mark.long
-def test_sixty_histories(session: Any) -> None:
-    agree(session, SEED, 60, ("fast",), LAYOUTS)
-
-
-@pytest.mark.long
-def test_histories_of_a_new_seed(session: Any) -> None:
-    agree(session, SystemRandom().randrange(10**6), 60, ("fast",), LAYOUTS)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(3600)
-def test_ten_thousand_histories(session: Any) -> None:
-    agree(session, SEED + 1, 10_000, ("fast",), 64)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(3600)
-def test_a_thousand_histories_by_the_general_plan(session: Any) -> None:
-    agree(session, SEED + 2, 1_000, ("general",), 16)
+@pytest.mark.spark
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("plan", ["fast", "general"])
+def test_histories_in_spark(session: Any, plan: str) -> None:
+    """The same through `acked check --import`: both plans in a Spark session, life and findings as files."""
+    agree(plan, 300, session=session)

@@ -28,9 +28,10 @@ def findings(history: History) -> Counter[Finding]:
     found[Finding("server_error")] += len(complaints)
     replicas = history.get("replicas", [])
     partly = {place(row) for row in replicas if not row["complete"]}
-    for row in replicas:
-        if row.get("in_sync") is False and not row.get("leader") and place(row) not in partly:
-            found[Finding("not_converged", *place(row))] += 1  # `though all were read whole`
+    outside = {place(row) for row in replicas if row.get("in_sync") is False and not row.get("leader")}
+    for at in outside - partly:
+        # `replicas were not in sync at the end, although all were read …; one finding per partition`
+        found[Finding("not_converged", *at)] += 1
     for row in history.get("configs", ()):
         if None not in (row.get("asked"), row.get("value")) and row["value"] != row["asked"]:
             found[Finding("config_mismatch")] += 1  # `took effect than was asked for`

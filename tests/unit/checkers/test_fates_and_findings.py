@@ -1,0 +1,114 @@
+"""Fates and findings of small histories by both plans, without Spark: the fast plan whole and cut into pieces
+of one message, the SQL of the general plan in DuckDB.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from checkers.evidence import gather
+from checkers.fast.plan import judge_all
+from checkers.fast.run import run_here
+from checkers.fast.tasks import Job
+from checkers.tables.source import open_source
+from harness.history.schema import TABLES
+from tests.histories import History
+from tests.oracles import duckdb_plan
+
+Said = tuple[list[str], list[tuple[str, int | None]]]
+"""Fates in the order of the messages' numbers, and class and offset of each finding."""
+
+
+def by_the_fast_plan(history: History, folder: Path, piece_messages: int) -> Said:
+    history.write(folder)
+    life, findings = folder / "life", folder / "findings"
+    life.mkdir()
+    findings.mkdir()
+    source = open_source(folder)
+    job = Job(source=source, evidence=gather(source), life=str(life), findings=str(findings))
+    judge_all(run_here, job, piece_messages=piece_messages)
+    return (
+        [row["fate"] for row in sorted(_rows(life), key=lambda row: row["seq"])],
+        sorted(((row["class"], row["offset"]) for row in _rows(findings)), key=str),
+    )
+
+
+def _rows(folder: Path) -> list[dict[str, Any]]:
+    return [row for part in sorted(folder.glob("*.parquet")) for row in pq.read_table(part).to_pylist()]
+
+
+def by_the_general_plan(history: History, folder: Path) -> Said:
+    folder.mkdir(parents=True)
+    for name, rows in ({"sends": [], "copies": []} | history.rows).items():
+        pq.write_table(pa.Table.from_pylist(rows, schema=TABLES[name].arrow()), folder / f"{name}.parquet")
+    with duckdb_plan(folder) as db:
+        fates = db.execute("select fate from life_core order by q").fetchall()
+        found = db.execute("select class, o from found_all").fetchall()
+    return [fate for (fate,) in fates], sorted(found, key=str)
+
+
+def check(history: History, folder: Path, fates: str, *findings: tuple[str, int | None]) -> None:
+    """Every plan says the same."""
+    expected = (fates.split(), sorted(findings, key=str))
+    assert by_the_fast_plan(history, folder / "whole", 1_000_000) == expected
+    assert by_the_fast_plan(history, folder / "pieces", 1) == expected
+    assert by_the_general_plan(history, folder / "general") == expected
+
+
+def test_a_partition_that_holds_nothing_and_was_not_read(tmp_path: Path) -> None:
+    """Nobody sent anything to partition 1 either; what its log holds is not known."""
+    history = History().send(0, offset=0).log(1, [(0, 0)]).replica(1, leader=True, leo=1)
+    history.replica(1, False, leader=True, partition=1)
+    check(history, tmp_path, "kept", ("undetermined", None))
+
+
+def test_compaction_explains_nothing_beyond_what_was_read(tmp_path: Path) -> None:
+    """The read stopped behind offset 1: 0 was compacted away, 2 may still be there."""
+    history = History().send(0, offset=0).send(1, offset=1).send(2, offset=2).log(1, [(1, 1)])
+    history.replica(1, False, leader=True, leo=3, log_start=0, cleanup="compact")
+    check(history, tmp_path, "retired kept undetermined", ("undetermined", None))
+
+
+def test_retention_decides_although_the_read_was_not_complete(tmp_path: Path) -> None:
+    """Messages 0 and 1 stood before the log start offset; nobody knows where 2 and 3 stood."""
+    history = History().send(0, offset=0).send(1, "info", offset=1).send(2, "info").send(3, "fail", offset=1)
+    history.replica(1, False, leader=True, leo=3, log_start=2)
+    fates = "retired unknown_dropped undetermined undetermined"
+    check(history, tmp_path / "empty", fates, ("undetermined", None))
+    history.send(4, offset=2).log(1, [(2, 4)])
+    check(history, tmp_path / "one record", f"{fates} kept", ("undetermined", None))
+
+
+def test_a_log_that_was_not_read_to_its_end_does_not_end_early(tmp_path: Path) -> None:
+    """No log was read to its end, and the one of the newest epoch was read to offset 1 only."""
+    history = History().send(0, offset=0).send(1, "info")
+    history.log(1, [{"offset": 0, "seq": 0, "epoch": 2}]).log(2, [{"offset": 0, "seq": 0, "epoch": 2}])
+    history.log(2, [{"offset": 1, "seq": 1, "epoch": 1}]).replica(1, False).replica(2, False)
+    check(history, tmp_path, "kept unknown_dropped", ("undetermined", None))
+
+
+def test_a_reference_out_of_sync_is_not_compared(tmp_path: Path) -> None:
+    """It is the only log that was read to its end; the replica in sync has more, as it should."""
+    history = History().send(0, offset=0).send(1, offset=1).log(1, [(0, 0)]).log(2, [(0, 0), (1, 1)])
+    history.replica(1, in_sync=False, leo=1, log_start=0).replica(2, False, in_sync=True)
+    check(history, tmp_path, "kept kept", ("undetermined", None))
+
+
+@pytest.mark.parametrize("names", [(None, None), (7, None), (None, 7), (None, 0)])
+@pytest.mark.parametrize("other", [(None, None), (None, 3)])
+def test_two_reads_of_what_nobody_sent(
+    tmp_path: Path, names: tuple[int | None, int | None], other: tuple[int | None, int | None]
+) -> None:
+    """Of records that name no message, each counts once at each offset."""
+    history = History().send(0, offset=0).send(1, offset=1).log(1, [(0, 0), (1, 1)])
+    for at, (writer, seq) in enumerate((names, other)):
+        history.add(
+            "reads", topic="t", partition=0, reader=at, ns=9000 + at, offset=5, writer=writer, seq=seq
+        )
+    findings = [("aborted_read", 5)] * len({names, other})
+    check(history, tmp_path, "kept kept", *findings)
