@@ -153,8 +153,7 @@ _SMALL = (
     Claim(
         name="removal-helps",
         section="001, use of the ISR",
-        quote="ISR可以在一定程度上解决高延迟的问题,因为当acks=all时需保证ISR列表中的副本都提交数据才能认为副本已成功过提交数据,"
-        "而实际上ISR列表中的副本数量是会变化的",
+        quote="ISR可以在一定程度上解决高延迟的问题",
         says="The ISR solves the problem of high latency to some degree: acks=all is faster on average while the slow follower "
         "is out of it.",
         holds=_FASTER_WITHOUT,
