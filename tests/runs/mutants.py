@@ -258,6 +258,21 @@ def _at_marks(
     return recorded.having(views=made)
 
 
+@mutant
+def changes_come_at_once(recorded: Recorded) -> Recorded | None:
+    """What the cluster reports between the fault and the heal, it reports as soon as the next mark is set."""
+    start = min((mark for mark in recorded.marks if mark >= recorded.since), default=recorded.since)
+    heals = [row["ns"] for row in recorded.rows("faults") if row["moment"] == "healing"]
+    end = min(heals, default=recorded.last_view_ns)
+
+    def change(row: Row) -> Row:
+        if not start < row["ns"] < end:
+            return row
+        return row | {"ns": start + 1 + (row["ns"] - start) // MS}
+
+    return recorded.having(views=[change(row) for row in recorded.rows("views")])
+
+
 # Brokers and the controller ---------------------------------------------------------------------------------
 
 
@@ -429,6 +444,15 @@ def none_answered(recorded: Recorded) -> Recorded | None:
     return recorded.having(sends=_sends(recorded, lambda row: row | none))
 
 
+@mutant
+def answered_late(recorded: Recorded) -> Recorded | None:
+    """Every answer after the fault takes a minute longer."""
+    late = 60 * S
+    return recorded.having(
+        sends=_sends(recorded, lambda row: row | {"done_ns": row["done_ns"] and row["done_ns"] + late})
+    )
+
+
 # What the final logs hold -----------------------------------------------------------------------------------
 
 
@@ -523,6 +547,18 @@ def logs_differ(recorded: Recorded) -> Recorded | None:
             for row in recorded.rows("copies")
         ]
     )
+
+
+@mutant
+def epoch_caches_differ(recorded: Recorded) -> Recorded | None:
+    """Replicas note only leader epochs with records, each from the second record on."""
+    epochs = {row["epoch"] for row in recorded.rows("copies")}
+
+    def change(row: Row) -> Row:
+        kept = [one for one in row["epochs"] or [] if one["epoch"] in epochs]
+        return row | {"epochs": [one | {"start_offset": one["start_offset"] + 1} for one in kept]}
+
+    return recorded.having(replicas=[change(row) for row in recorded.rows("replicas")])
 
 
 # What was seen on replicas, and read by consumers -----------------------------------------------------------
