@@ -8,7 +8,6 @@ sources agree.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -160,12 +159,6 @@ def another_isr(recorded: Recorded) -> Recorded | None:
 
 
 @mutant
-def isr_full(recorded: Recorded) -> Recorded | None:
-    """Every replica is in sync."""
-    return _restated(recorded, "partition", lambda row, _: row | {"isr": row["replicas"]})
-
-
-@mutant
 def partitions_flicker(recorded: Recorded) -> Recorded | None:
     """At every mark the leader and the ISR change, and change back."""
     return _at_marks(
@@ -263,6 +256,21 @@ def _at_marks(
         else:
             made.append(row)
     return recorded.having(views=made)
+
+
+@mutant
+def changes_come_at_once(recorded: Recorded) -> Recorded | None:
+    """What the cluster reports between the fault and the heal, it reports as soon as the next mark is set."""
+    start = min((mark for mark in recorded.marks if mark >= recorded.since), default=recorded.since)
+    heals = [row["ns"] for row in recorded.rows("faults") if row["moment"] == "healing"]
+    end = min(heals, default=recorded.last_view_ns)
+
+    def change(row: Row) -> Row:
+        if not start < row["ns"] < end:
+            return row
+        return row | {"ns": start + 1 + (row["ns"] - start) // MS}
+
+    return recorded.having(views=[change(row) for row in recorded.rows("views")])
 
 
 # Brokers and the controller ---------------------------------------------------------------------------------
@@ -395,10 +403,11 @@ def logs_word_it_otherwise(recorded: Recorded) -> Recorded | None:
 # Answers that clients got -----------------------------------------------------------------------------------
 
 
-def _sends(recorded: Recorded, change: Callable[[Row], Row | None], *, since: int | None = None) -> list[Row]:
-    start = recorded.since if since is None else since
+def _sends(recorded: Recorded, change: Callable[[Row], Row]) -> list[Row]:
+    """Sends; those after the fault are changed."""
     changed = (
-        (row, change(dict(row)) if row["sent_ns"] >= start else None) for row in recorded.rows("sends")
+        (row, change(dict(row)) if row["sent_ns"] >= recorded.since else None)
+        for row in recorded.rows("sends")
     )
     return [row if made is None else made for row, made in changed]
 
@@ -438,15 +447,10 @@ def none_answered(recorded: Recorded) -> Recorded | None:
 @mutant
 def answered_late(recorded: Recorded) -> Recorded | None:
     """Every answer after the fault takes a minute longer."""
+    late = 60 * S
     return recorded.having(
-        sends=_sends(recorded, lambda row: row | {"done_ns": row["done_ns"] and row["done_ns"] + 60 * S})
+        sends=_sends(recorded, lambda row: row | {"done_ns": row["done_ns"] and row["done_ns"] + late})
     )
-
-
-@mutant
-def tried_again(recorded: Recorded) -> Recorded | None:
-    """Every message took five attempts."""
-    return recorded.having(sends=_sends(recorded, lambda row: row | {"attempts": 5}))
 
 
 # What the final logs hold -----------------------------------------------------------------------------------
@@ -532,23 +536,6 @@ def held_by_all(recorded: Recorded) -> Recorded | None:
 
 
 @mutant
-def held_by_one(recorded: Recorded) -> Recorded | None:
-    """Of each partition one replica alone holds anything: the last that was a follower."""
-    followers = {
-        (row["topic"], row["partition"]): row["broker"]
-        for row in recorded.rows("replicas")
-        if not row["leader"]
-    }
-    return recorded.having(
-        copies=[
-            row
-            for row in recorded.rows("copies")
-            if followers.get((row["topic"], row["partition"])) == row["broker"]
-        ]
-    )
-
-
-@mutant
 def logs_differ(recorded: Recorded) -> Recorded | None:
     """One replica of each partition holds other messages at every offset."""
     odd = {place: max(brokers) for place, brokers in recorded.brokers_of.items()}
@@ -563,29 +550,15 @@ def logs_differ(recorded: Recorded) -> Recorded | None:
 
 
 @mutant
-def logs_alike(recorded: Recorded) -> Recorded | None:
-    """Every replica's log is that of one broker."""
-    first = {place: min(brokers) for place, brokers in recorded.brokers_of.items()}
-    return recorded.having(
-        copies=[
-            row | {"broker": broker}
-            for row in recorded.rows("copies")
-            if first.get((row["topic"], row["partition"])) == row["broker"]
-            for broker in recorded.brokers_of[row["topic"], row["partition"]]
-        ]
-    )
+def epoch_caches_differ(recorded: Recorded) -> Recorded | None:
+    """Replicas note only leader epochs with records, each from the second record on."""
+    epochs = {row["epoch"] for row in recorded.rows("copies")}
 
+    def change(row: Row) -> Row:
+        kept = [one for one in row["epochs"] or [] if one["epoch"] in epochs]
+        return row | {"epochs": [one | {"start_offset": one["start_offset"] + 1} for one in kept]}
 
-@mutant
-def records_of_one_epoch(recorded: Recorded) -> Recorded | None:
-    """All records are of leader epoch 0."""
-    return recorded.having(copies=[row | {"epoch": 0} for row in recorded.rows("copies")])
-
-
-@mutant
-def records_whole(recorded: Recorded) -> Recorded | None:
-    """No record is damaged."""
-    return recorded.having(copies=[row | {"intact": True} for row in recorded.rows("copies")])
+    return recorded.having(replicas=[change(row) for row in recorded.rows("replicas")])
 
 
 # What was seen on replicas, and read by consumers -----------------------------------------------------------
@@ -616,26 +589,6 @@ def seen_everywhere(recorded: Recorded) -> Recorded | None:
         first.setdefault((*_message(row), row["offset"]), row)
     added = [row | {"broker": broker, "gone_ns": None} for row in first.values() for broker in brokers]
     return recorded.having(sightings=added)
-
-
-@mutant
-def seen_twice(recorded: Recorded) -> Recorded | None:
-    """Every record appears at a second offset, too."""
-    rows = recorded.rows("sightings")
-    return recorded.having(sightings=[*rows, *(row | {"offset": row["offset"] + 1_000_000} for row in rows)])
-
-
-@mutant
-def seen_and_gone(recorded: Recorded) -> Recorded | None:
-    """Every record vanishes again after a millisecond."""
-    gone = [row | {"gone_ns": row["seen_ns"] + MS} for row in recorded.rows("sightings")]
-    return recorded.having(sightings=_still_tailed(recorded, gone))
-
-
-@mutant
-def never_gone(recorded: Recorded) -> Recorded | None:
-    """No record ever vanishes."""
-    return recorded.having(sightings=[row | {"gone_ns": None} for row in recorded.rows("sightings")])
 
 
 @mutant
@@ -675,33 +628,6 @@ def ten_seconds_late(recorded: Recorded) -> Recorded | None:
     columns = {"views": ("ns",), "log_events": ("ns",), "reads": ("ns",), "replicas": ("ns",)}
     columns |= {"sightings": ("seen_ns", "gone_ns")}
     return recorded.having(**{name: late(recorded.rows(name), *which) for name, which in columns.items()})
-
-
-@mutant
-def noted_otherwise(recorded: Recorded) -> Recorded | None:
-    """The marks are set, with other words."""
-    return recorded.having(marks=[row | {"text": "otherwise"} for row in recorded.rows("marks")])
-
-
-@mutant
-def configured_otherwise(recorded: Recorded) -> Recorded | None:
-    """Every setting has another value."""
-    return recorded.having(configs=[row | {"value": "otherwise"} for row in recorded.rows("configs")])
-
-
-@mutant
-def faults_without_trace(recorded: Recorded) -> Recorded | None:
-    """The evidence of the faults lists nothing."""
-
-    def emptied(evidence: str | None) -> str | None:
-        if evidence is None:
-            return None
-        found = json.loads(evidence)
-        return json.dumps({key: [] if isinstance(value, list) else value for key, value in found.items()})
-
-    return recorded.having(
-        faults=[row | {"evidence": emptied(row["evidence"])} for row in recorded.rows("faults")]
-    )
 
 
 # What changes most is tried last.

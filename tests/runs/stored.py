@@ -244,6 +244,7 @@ _NAMES = {
     "array_join": "array_to_string",
     "size": "len",
     "transform": "list_transform",
+    "explode": "unnest",
     "max_by": "arg_max_null",
     "count_if": "number_of",
 }
@@ -269,6 +270,8 @@ def translate(sql: str) -> str:
         text = re.sub(rf"\b{name}\(", f"{other}(", text)
     text = text.replace("list_value() AS array<int>", "[] AS INTEGER[]")
     text = re.sub(r'(?<!")\boffset\b(?!")', '"offset"', text)
+    # Spark counts the elements of an array from 0, DuckDB from 1.
+    text = re.sub(r"\b(\w+)\[(\d+)\]", lambda found: f"{found[1]}[{int(found[2]) + 1}]", text)
     text = re.sub(r"\b(\w+) -> ", r"lambda \1: ", text)
     text = re.sub(r"(\w+) RLIKE (\x01\d+\x02)", r"regexp_matches(\1, \2)", text)
     # Lists of objects in the evidence of faults; only their length is asked for.
