@@ -66,7 +66,11 @@ def _start(stage: Stage, name: str, partitions: tuple[int, ...], *, refresh_ms: 
         idempotent=acks == -1,
         delivery_timeout_s=60.0,
         retries=1000,
-        config={"topic.metadata.refresh.interval.ms": refresh_ms},
+        # One request in flight: several that are refused at the heal may be sent again in another order.
+        config={
+            "topic.metadata.refresh.interval.ms": refresh_ms,
+            "max.in.flight.requests.per.connection": 1,
+        },
     )
     load = StreamLoad(topic=TOPIC, partitions=partitions, rate=RATE)
     return stage.clients["az2"].start_stream(writer.spec, load)

@@ -323,6 +323,11 @@ CASES = (
         quorum_controller(4).epoch_rises(at_least=3, since="start", until="middle"),
         False,
     ),
+    Case(
+        "its epoch rises no further, if followed",
+        opposite(quorum_controller(4).epoch_rises(at_least=3, since="start", until="middle")),
+        True,
+    ),
     Case("its epoch stays", quorum_controller(4).epoch_stays(since="start", until="cut"), True),
     Case("its epoch does not stay", quorum_controller(4).epoch_stays(since="start", until="middle"), False),
     Case("resigned", quorum_controller(2).resigned(after="cut", before="middle"), True, True),
