@@ -90,9 +90,7 @@ def _sent(*names: str, after: str, before: str) -> Messages:
 
 _LATER = {"after": "soon", "before": "before-heal"}
 _NOTICE_QUOTE = "客户端将很快感知到leader已经发生切换,并将数据写往新的leader"
-_REFRESH_QUOTE = (
-    "客户端每隔60秒将更新最新的元数据信息。他们将被告知新的leader已经选出,并开始将写入请求发送到新leader"
-)
+_REFRESH_QUOTE = "他们将被告知新的leader已经选出,并开始将写入请求发送到新leader"
 _EVERY = ("one-short", "one-default", "two-short", "two-default", "one-acks-all")
 
 CLAIMS = (
@@ -145,8 +143,7 @@ CLAIMS = (
     Claim(
         name="all-notice-after-heal",
         section="001 scenario 6",
-        quote="脑裂的问题在网络分区结束后会自动终结,原leader将认识到自身已经不是leader,"
-        "所有的客户端也会发现leader已经发生切换并开始向新leader写入数据",
+        quote="所有的客户端也会发现leader已经发生切换并开始向新leader写入数据",
         says="When the partition ends the old leader learns that it is none, and all clients write to the new one.",
         holds=both(
             _sent(*_EVERY, after="rejoined", before="converged").kept(at_least=40),
@@ -156,7 +153,7 @@ CLAIMS = (
     Claim(
         name="acks-all-remedy",
         section="001 conclusion",
-        quote="如果leader与zookeeper间发生网络分区,在acks=1的情况下会发生数据丢失…我们可以通过设置acks=all来进行补救",
+        quote="我们可以通过设置acks=all来进行补救",
         says="A client with acks=all loses nothing: the old leader cannot acknowledge what it writes.",
         holds=both(
             _sent("one-acks-all", **_LATER).kept(at_least=15),

@@ -272,7 +272,7 @@ RESTARTED = Scenario(
         Claim(
             name="a-truncates-to-hw",
             section="002 case 1, 004 §1",
-            quote="当A重启回来后也会执行日志截断，将HW调整回1",
+            quote="当A重启回来后也会执行日志截断,将HW调整回1",
             says="What cuts A's log to 1 is the high watermark.",
             holds=broker(1).logged("truncated_to_hw", of=T_OLD, after="elected", where="offset = 1"),
             erratum=Erratum(

@@ -143,15 +143,14 @@ SCENARIO = Scenario(
         Claim(
             name="epoch-cache",
             section="004, leader epochs",
-            quote="如果这个leader首次写消息,则会在缓存中增加一个条目；否则就不做更新",
-            says="Each leader adds an entry (epoch, offset) when it first writes: broker1 (0, 0), broker3 (3, 2), "
-            "and broker2, which wrote nothing, none that stays.",
+            quote="所谓leader epoch实际上是一对值：(epoch, offset)",
+            says="In the end every replica has the pairs of the leaders that wrote: (0, 0) and (3, 2).",
             holds=T_NEW.epoch_cache_is((0, 0), (3, 2), replicas=3),
         ),
         Claim(
             name="epoch-plus-one",
             section="004, leader epochs",
-            quote="epoch表示leader的版本号,从0开始,当leader变更过1次时epoch就会+1",
+            quote="epoch表示leader的版本号，从0开始，当leader变更过1次时epoch就会+1",
             says="The epoch starts at 0 and rises by 1 with each change of the leader.",
             holds=both(
                 T_NEW.is_led_by(1, epoch=0, at="cut"),

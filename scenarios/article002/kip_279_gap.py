@@ -103,7 +103,7 @@ def _claims(before: str) -> tuple[Claim, ...]:
     return (
         Claim(
             name="fast-failovers",
-            section="004, leader epochs",
+            section="beyond 004",
             says="A, B and A again lead, in epochs 1 to 3, each elected from the ISR.",
             precondition=True,
             holds=both(
@@ -151,7 +151,7 @@ def _claims(before: str) -> tuple[Claim, ...]:
         ),
         Claim(
             name="later-writes-kept",
-            section="004, leader epochs",
+            section="beyond 004",
             says="What A acknowledges as leader of epoch 3 is kept, on both.",
             holds=both(LATER.kept(at_least=2), LATER.held_by(1, 2, at_least=2)),
         ),

@@ -148,8 +148,7 @@ _LOST = (
     Claim(
         name="keeps-electing",
         section="003, condition 3",
-        quote="A voter will begin a new election under three conditions: … 3. If it fails to receive a majority "
-        "of votes before expiration of quorum.election.timeout.ms after declaring itself a candidate",
+        quote="3. If it fails to receive a majority of votes before expiration of quorum.election.timeout.ms after declaring itself a candidate",
         says="The controller that is left begins one election after the other: its epoch rises.",
         holds=quorum_controller(1).epoch_rises(at_least=3, since="quorum-lost", until="standing"),
         erratum=Erratum(
