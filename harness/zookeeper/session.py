@@ -89,6 +89,11 @@ class ZooKeeperSession:
         with contextlib.suppress(NoNodeError):
             self._act("delete /controller", lambda client: client.delete_async("/controller"))
 
+    def elect_preferred(self, topic: str, partition: int = 0) -> None:
+        """Ask the controller for a preferred leader election as Kafka's tools did before 2.2."""
+        wanted = {"version": 1, "partitions": [{"topic": topic, "partition": partition}]}
+        self._create("/admin/preferred_replica_election", wanted)
+
     def create_topic(self, topic: Topic) -> None:
         """Create a topic with its assignment (Kafka 0.10.2 to 3.x); the controller does the rest."""
         assignment = {str(number): list(replicas) for number, replicas in enumerate(topic.assignment)}

@@ -14,9 +14,11 @@ from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Either, Erratum, Expected, Scenario
-from scenarios.steps import elect_preferred, pins, seed, wait_log
+from scenarios.steps import elect_preferred, pins, seed, stand, wait_log
 
 TOPIC = "t"
+ALL_TRIED_S = 4.0
+"""Every partition is looked at each 3 s (half of replica.lag.time.max.ms)."""
 
 
 def body(stage: Stage) -> None:
@@ -38,6 +40,8 @@ def body(stage: Stage) -> None:
         stage.read("az1", TOPIC, "broker1")
         stage.mark("read", "a consumer in az1 read what broker1 shows")
         wait_log(stage, "broker1", "Shrinking ISR")
+        first = stage.mark("first-wanted", "broker1 wants to shrink the ISR of one of its partitions")
+        stand(stage, first, ALL_TRIED_S)
         stage.mark("wanted", "broker1 wants to shrink ISRs to itself, and can tell nobody")
         for number in range(3):
             old_side.send(TOPIC, f"late{number}")
@@ -96,7 +100,7 @@ CLAIMS = (
             broker(1).believes(T, leader=1, isr=(1, 2, 3), at="split"),
             broker(1).never_logged("isr_updated", of=T, after="cut", before="split"),
         ),
-        given=broker(1).logged("isr_shrinking", after="cut", before="split"),
+        given=broker(1).logged("isr_shrinking", after="cut", before="wanted"),
     ),
     Claim(
         name="zombie-accepts",

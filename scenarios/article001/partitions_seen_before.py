@@ -167,6 +167,21 @@ LEADER_ISOLATED = _same(
             holds=both(L.is_led_by(2, isr=(2, 3), at="split"), opposite(broker(1).is_registered(at="split"))),
         ),
         Claim(
+            name="wants-to-shrink",
+            section="001 scenario 6",
+            quote="在replica.lag.time.max.ms超时后原leader仍然不能接收到任何fetch请求,它会试图将ISR缩减到自身,但是由于不能将这个变化更新到zookeeper",
+            says="After replica.lag.time.max.ms without fetches it tries to shrink the ISR to itself, which it "
+            "cannot tell ZooKeeper.",
+            holds=both(
+                broker(1).logged(
+                    "isr_shrinking", of=L, after="failover", before="wanted", where="text LIKE '%to 1.%'"
+                ),
+                broker(1).never_logged("isr_shrinking", of=L, after="cut", before="failover"),
+                broker(1).never_logged("isr_updated", of=L, after="cut", before="split"),
+                L.is_led_by(2, isr=(2, 3), at="split"),
+            ),
+        ),
+        Claim(
             name="accepts-acks-1-briefly",
             section="001 scenario 6",
             quote="原leader短时间内仍然会接收acks=1的写入请求,但很快就停止这么做",

@@ -112,6 +112,10 @@ _BUMPS_QUOTE = (
 _BUMPS = "A leader that reaches no voter keeps starting elections and bumps the epoch."
 _BUMPED = OLD_LEADER.epoch_rises(at_least=2, since="alone", until="standing")
 _SAME_EPOCH = OLD_LEADER.epoch_stays(since="alone", until="standing")
+_ROSE_ONCE = both(
+    OLD_LEADER.epoch_rises(since="alone", until="standing"),
+    opposite(OLD_LEADER.epoch_rises(at_least=2, since="alone", until="standing")),
+)
 
 CLAIMS = (
     Claim(
@@ -154,10 +158,10 @@ CLAIMS = (
         since="3.7.0",
         holds=_BUMPED,
         erratum=Erratum(
-            says="It asks in vain whether it could win, and its epoch stays.",
-            because="since 4.0.0 a candidate asks for pre-votes first (KIP-996)",
+            says="It rises by 1 as the leader resigns, and no further: it asks in vain whether it could win.",
+            because="since 4.0.0 a voter asks for pre-votes before it starts an election (KIP-996)",
             since="4.0.0",
-            holds=_SAME_EPOCH,
+            holds=_ROSE_ONCE,
         ),
     ),
     Claim(

@@ -11,6 +11,8 @@ from checkers.claims.builders import (
     noted,
     opposite,
     partition,
+    quorum_controller,
+    quorum_elects,
     quorum_leaders_are,
 )
 from harness.cluster.setup import Setup
@@ -32,6 +34,9 @@ CUTS = (f"{ZOMBIE} <-> controller1", f"{ZOMBIE} <-> controller3", f"{ZOMBIE} <->
 CUT_S = 16.0
 """Long enough for the majority to fence the brokers that follow the old leader, and to elect another."""
 PATIENCE_S = 5.0
+NO_SOONER_S = 1.0
+"""A follower's fetch time-out (2 s) less the time that the leader may keep a fetch (0.5 s), and that the cut
+takes to be verified."""
 
 
 def body(stage: Stage) -> None:
@@ -140,6 +145,18 @@ _RESIGNS = "since 3.7.0 (KAFKA-15489) a leader that hears no majority for 1.5 fe
 T = partition(TOPIC)
 OF_D, OF_E = broker(1), broker(2)
 """What each of the two brokers believes."""
+OLD_LEADER = quorum_controller(2)
+_BUMPS_QUOTE = (
+    "If it couldn't connect to any known voter, the old leader shall keep starting new elections and bump "
+    "the epoch"
+)
+_BUMPS = "The old leader reaches no voter; it keeps starting elections and bumps its epoch."
+_BUMPED = OLD_LEADER.epoch_rises(at_least=2, since="cut", until="standing")
+_SAME_EPOCH = OLD_LEADER.epoch_stays(since="cut", until="standing")
+_ROSE_ONCE = both(
+    OLD_LEADER.epoch_rises(since="cut", until="standing"),
+    opposite(OLD_LEADER.epoch_rises(at_least=2, since="cut", until="standing")),
+)
 CLAIMS = (
     Claim(
         name="split-brain",
@@ -156,6 +173,41 @@ CLAIMS = (
             holds=both(
                 controller_epoch_rises(since="cut", until="standing"), quorum_leaders_are(1, at="standing")
             ),
+        ),
+    ),
+    Claim(
+        name="fetch-timeout",
+        section="003, flow 3 and condition 1",
+        quote="B and C starts new election since fetch timeout expired before receiving fetch response from "
+        "leader A",
+        says="B and C elect because they get no fetch response: not before their fetch time-out of 2 s can end.",
+        holds=quorum_elects(after="cut", within_s=12.0, not_within_s=NO_SOONER_S),
+    ),
+    Claim(
+        name="bumps-epoch",
+        section="003, KIP-595",
+        quote=_BUMPS_QUOTE,
+        says=_BUMPS,
+        before="3.7.0",
+        holds=_BUMPED,
+        erratum=Erratum(
+            says="It starts no election: its epoch stays.",
+            because="KIP-595 said so, but before 3.7.0 it was not implemented (KAFKA-13621, KAFKA-15489)",
+            holds=_SAME_EPOCH,
+        ),
+    ),
+    Claim(
+        name="bumps-epoch",
+        section="003, KIP-595",
+        quote=_BUMPS_QUOTE,
+        says=_BUMPS,
+        since="3.7.0",
+        holds=_BUMPED,
+        erratum=Erratum(
+            says="It rises by 1 as the leader resigns, and no further: it asks in vain whether it could win.",
+            because="since 4.0.0 a voter asks for pre-votes before it starts an election (KIP-996)",
+            since="4.0.0",
+            holds=_ROSE_ONCE,
         ),
     ),
     Claim(
@@ -267,5 +319,5 @@ SCENARIO = Scenario(
     kafka="3.6.2",
     mode="kraft",
     outcome="3.6.2: two quorum leaders, stale metadata, lost acks=1 writes; none of it from 3.7.0 on",
-    versions=("3.6.2", "3.9.1", "4.3.1"),
+    versions=("3.6.2", "3.7.0", "3.9.1", "4.3.1"),
 )

@@ -11,6 +11,7 @@ from checkers.claims.builders import (
     messages,
     opposite,
     partition,
+    quorum_controller,
 )
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
@@ -143,6 +144,19 @@ _LOST = (
         section="beyond 003",
         says="Without a majority of controllers, produce with acks=all goes on.",
         holds=messages(label="during%").kept(at_least=10),
+    ),
+    Claim(
+        name="keeps-electing",
+        section="003, condition 3",
+        quote="3. If it fails to receive a majority of votes before expiration of quorum.election.timeout.ms after declaring itself a candidate",
+        says="The controller that is left begins one election after the other: its epoch rises.",
+        holds=quorum_controller(1).epoch_rises(at_least=3, since="quorum-lost", until="standing"),
+        erratum=Erratum(
+            says="It asks in vain for pre-votes, and its epoch stays.",
+            because="since 4.0.0 a voter becomes a candidate only if it could win (KIP-996)",
+            since="4.0.0",
+            holds=quorum_controller(1).epoch_stays(since="quorum-lost", until="standing"),
+        ),
     ),
     Claim(
         name="metadata-stands",

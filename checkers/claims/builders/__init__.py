@@ -26,7 +26,8 @@ Moments are names of marks that the scenario's body sets. Each sentence is one q
 
 * `is_led_by`, `stays`, `controller_is`, ...: the observer still followed the cluster at that moment;
 * `believes`, `names_controller`: that broker itself still answered at that moment;
-* `never_logged`: that broker's log was followed to the end of the window;
+* `never_logged`, `never_resigned`: that host's log was followed to the end of the window;
+* `leads`, `epoch_stays` of a KRaft controller: that controller itself was followed until that moment;
 * `not_seen_on`: the broker's replicas were still followed at that moment;
 * verbs about messages: at least ``at_least`` such messages exist, and the final logs were read to their end;
 * `none_lost`: at least ``at_least`` acknowledged messages were sent after the mark that put them at risk.

@@ -52,10 +52,6 @@ class Messages:
         """No one was answered: the client gave up, or lost its connection."""
         return self._all("coalesce(outcome, 'info') = 'info' AND error < 0", "not answered", at_least)
 
-    def answered_after(self, name: str, *, at_least: int = 1) -> str:
-        """Every one was answered, or given up, after a mark only."""
-        return self._all(f"done_ns > {mark(name)}", f"answered after {name}", at_least)
-
     def kept(self, *, at_least: int = 1) -> str:
         """Every one was acknowledged, and is in the final log where that said."""
         return self.became("kept", at_least=at_least)

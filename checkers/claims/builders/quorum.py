@@ -32,11 +32,11 @@ class Controller:
 
     def epoch_rises(self, *, at_least: int = 1, since: str, until: str) -> str:
         """Between two marks its own epoch rises by so much at least, with a leader or without one."""
-        return self._epochs(since, until, f"later >= earlier + {at_least}", "later > earlier")
+        return self._epochs(since, until, f"later >= earlier + {at_least}", "true", "false")
 
     def epoch_stays(self, *, since: str, until: str) -> str:
         """Between two marks its own epoch stays, and it was followed until the second."""
-        return self._epochs(since, until, "later = earlier", "later > earlier")
+        return self._epochs(since, until, "later > earlier", "false", "true")
 
     def resigned(self, *, after: str, before: str) -> str:
         """Between two marks it logged that it gave up leading, because no majority fetched from it."""
@@ -61,9 +61,10 @@ class Controller:
     def _followed(self, at: str) -> str:
         return f"{{heard:{self.host}}} >= {mark(at)} - {FRESH_NS}"
 
-    def _epochs(self, since: str, until: str, wanted: str, seen: str) -> str:
+    def _epochs(self, since: str, until: str, seen: str, then: str, otherwise: str) -> str:
         return answer(
-            f"CASE WHEN {seen} OR {self._followed(until)} THEN {wanted} END",
+            f"CASE WHEN {seen} THEN {then} "
+            f"WHEN earlier IS NOT NULL AND {self._followed(until)} THEN {otherwise} END",
             f"concat('{self.host} in epoch ', {text_of('earlier')}, ', then ', {text_of('later')})",
             f"(SELECT max(epoch) AS later, max(epoch) FILTER (WHERE ns <= {mark(since)}) AS earlier "
             f"FROM views WHERE source = '{self.host}' AND subject = 'controller' AND ns <= {mark(until)})",
