@@ -245,7 +245,7 @@ def batches(seed: int, numbers: Iterable[int], size: int, layouts: int) -> Itera
     for case in cases(seed, numbers, layouts):
         batch = waiting.setdefault(key(case), [])
         batch.append(case)
-        if len(batch) == size:
+        if len(batch) >= min(size, layout(seed, case.layout).batch):
             yield waiting.pop(key(case))
     yield from waiting.values()
 

@@ -40,6 +40,13 @@ class Layout:
     dictionary: bool
     row_group: int
 
+    @property
+    def batch(self) -> int:
+        """So many histories go into one, at most: where files mix partitions, every task reads all rows."""
+        if self.files == "partitions":
+            return 200
+        return 10 if self.row_group < 10 else 40
+
     def strip(self, history: History) -> dict[str, list[Row]]:
         """What is left of a history: rows of tables and columns that are there."""
         return {
