@@ -17,6 +17,7 @@ from harness.cli import (
     bisect,
     catalogue,
     clean,
+    compose,
     doctor,
     export,
     judging,
@@ -62,6 +63,7 @@ app.command("clean")(clean.clean)
 app.command("story")(story.story)
 app.command("sql")(sql.sql)
 app.command("export")(export.export)
+app.command("compose")(compose.compose)
 
 
 @app.callback()
