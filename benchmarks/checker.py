@@ -24,7 +24,8 @@ import pyarrow.parquet as pq
 
 import checkers
 from checkers.evidence import gather
-from checkers.fast import plan as fast
+from checkers.fast.plan import judge_all
+from checkers.fast.run import run, run_here
 from checkers.fast.tasks import Job
 from checkers.spark.session import start_session
 from checkers.spark.warm import warm_up
@@ -232,7 +233,7 @@ def where_time_goes(job: Job, piece_messages: int) -> tuple[float, dict[str, flo
     """
     profile = cProfile.Profile(time.process_time)
     began = time.process_time()
-    profile.runcall(fast.judge_all, fast.run_here, job, piece_messages=piece_messages)
+    profile.runcall(judge_all, run_here, job, piece_messages=piece_messages)
     whole = time.process_time() - began
     stats: Any = pstats.Stats(profile)
     spent: dict[str, float] = {}
@@ -324,7 +325,7 @@ def _measure(options: argparse.Namespace, scratch: Path) -> None:
         job = Job(source=source, evidence=gather(source), life=str(life) if life else None, findings=str(out))
         phases["open"] = time.perf_counter() - began
         middle = time.perf_counter()
-        tallies = fast.run(session, job, piece_messages=options.piece)
+        tallies = run(session, job, piece_messages=options.piece)
         phases["fates and findings"] = time.perf_counter() - middle
         taken = time.perf_counter() - began
     for name, seconds in phases.items():

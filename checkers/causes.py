@@ -16,8 +16,7 @@ import pyarrow as pa
 from checkers.evidence import Evidence, FaultSpan, Row, Sightings
 from checkers.partition.fate import CODE, LOSSES
 from checkers.partition.logs import Partition
-from checkers.partition.messages import INFO, OK, Sends
-from checkers.partition.types import Ints
+from checkers.partition.messages import INFO, OK, Ints, Sends
 
 NO_EVIDENCE = "not known: no election, truncation or fault in the history explains it"
 _FOREVER = np.iinfo(np.int64).max

@@ -21,8 +21,7 @@ import pyarrow.parquet as pq
 from checkers.claims.evaluate import ClaimResult
 from checkers.judge import judge_history
 from checkers.run_folder import read_declared, read_manifest
-from checkers.tables.paths import inside
-from checkers.tables.source import Source, open_source
+from checkers.tables.source import Source, inside, open_source
 from harness.errors import UsageError
 from harness.history.schema import TABLES
 

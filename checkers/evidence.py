@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.partition.types import Ints
+from checkers.partition.messages import Ints
 from checkers.tables.source import Source, numbers, read_small
 
 Row = dict[str, Any]

@@ -21,20 +21,19 @@ from checkers.claims.evaluate import judge_claims, texts_of
 from checkers.claims.moments import Moments, read_moments
 from checkers.evidence import Evidence, gather
 from checkers.fast.run import judge_fast
-from checkers.general.run import choose_plan, judge_generally
-from checkers.run_folder import NOTHING_DECLARED, Declared, Manifest, read_declared, read_manifest
+from checkers.run_folder import NOTHING_DECLARED, Declared, Manifest, read_declared, read_manifest, write_text
 from checkers.spark.errors import spark_errors_as_sentences
 from checkers.spark.session import settings_for_small_data
 from checkers.spark.views import SMALL_ROWS, register
 from checkers.tables.output import FATES
-from checkers.tables.paths import inside, is_folder, write_text
-from checkers.tables.source import open_source
+from checkers.tables.source import Source, inside, is_folder, is_uri, open_source
 from checkers.verdict import NOT_JUDGED, VERDICTS, Judgement, decide
-from harness.errors import BadDataError
+from harness.errors import BadDataError, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+PLANS = ("auto", "fast", "general")
 SAMPLE = 200
 """A judgement lists at most so many findings."""
 
@@ -121,11 +120,13 @@ def judge_history(
     source = open_source(history)
     evidence = gather(source)
     clock.lap("read")
-    general = choose_plan(source, evidence, plan) == "general"
+    general = _needs_general(source, plan)
     small = not general and source.rows("sends") + source.rows("copies") <= SMALL_ROWS
     target = None if out is None else str(out)
     judging: AbstractContextManager[Results]
     if general:
+        from checkers.general.run import judge_generally
+
         judging = judge_generally(session, source, evidence, target)
     else:
         judging = judge_fast(session, source, evidence, small=small)
@@ -239,3 +240,15 @@ class _Clock:
         now = time.monotonic()
         self.laps[name] = round(now - self._last, 3)
         self._last = now
+
+
+def _needs_general(source: Source, wanted: str) -> bool:
+    """Whether the general plan is to be used: where it is asked for, or workers cannot open the files."""
+    if wanted not in PLANS:
+        raise UsageError(f"There is no plan {wanted!r}; it is one of {', '.join(PLANS)}.")
+    remote = is_uri(source.folder)
+    if remote and wanted == "fast":
+        raise UsageError(
+            f"The fast plan reads paths, not {source.folder}; leave --plan out, or mount the folder."
+        )
+    return remote or wanted == "general"

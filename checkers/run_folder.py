@@ -1,16 +1,17 @@
-"""The JSON files of a run folder, `run.json` and `claims.json`, with their shape checked.
+"""The JSON files of a run folder; the shape of `run.json` and `claims.json` is checked.
 
-Both may be damaged or come from another version: a value of another type is refused with its place.
+They may be damaged or come from another version: a value of another type is refused with its place.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-from checkers.tables.paths import exists, inside, read_json
+from checkers.tables.source import exists, file_system, inside
 from harness.errors import BadDataError
 from harness.history.schema import SCHEMA_VERSION
 
@@ -36,6 +37,25 @@ class Declared(TypedDict):
 
 
 NOTHING_DECLARED: Declared = {"claims": (), "expected": ()}
+
+
+def read_json(place: str) -> dict[str, Any]:
+    """A JSON object of a run folder. Raises BadDataError when there is none."""
+    if not exists(place):
+        raise BadDataError(
+            f"{place} cannot be read (No such file or directory); is this the folder of a run?"
+        )
+    system, inner = file_system(place)
+    try:
+        with system.open_input_stream(inner) as stream:
+            found = json.loads(stream.read())
+    except OSError as error:
+        raise BadDataError(f"{place} cannot be read ({error}); is this the folder of a run?") from error
+    except (ValueError, RecursionError) as error:
+        raise BadDataError(f"{place} is not valid JSON ({error}); the run folder is damaged.") from error
+    if not isinstance(found, dict):
+        raise BadDataError(f"{place} holds no JSON object; the run folder is damaged.")
+    return found
 
 
 def read_manifest(folder: str) -> Manifest:
@@ -77,6 +97,13 @@ def read_declared(folder: str) -> Declared:
         for key in ("finding", "where"):
             _needed(file, what, expected[-1], key)
     return {"claims": claims, "expected": expected}
+
+
+def write_text(place: str, text: str) -> None:
+    """Write a small file."""
+    system, inner = file_system(place)
+    with system.open_output_stream(inner) as stream:
+        stream.write(text.encode())
 
 
 def _claim(file: str, what: str, entry: object) -> Mapping[str, Any]:

@@ -1,6 +1,6 @@
 """The fast plan: one Spark task per topic partition; large partitions are cut into pieces and merged again.
 
-`plan` cuts partitions into `tasks`, which Spark's Python workers carry out (`judging`), reading and writing
-Parquet files themselves; they report typed `results`, which the driver puts together (`merge`). Serves every
-history whose files each worker can open as paths.
+The driver (`plan`) cuts a history (`cut`) into `tasks`, which Spark's Python workers carry out (`judging`);
+they read (`loading`) and write Parquet files themselves. The driver puts their results together (`merge`).
+`run` is the part that knows Spark. The plan serves every history whose files each worker can open as paths.
 """

@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.evidence import Sightings, sightings_of
-from checkers.fast import regroup
-from checkers.fast.identities import look_up, refuse_sent_twice
+from checkers.fast.cut import sort_apart
 from checkers.fast.loading import (
     COPY_COLUMNS,
     NOTHING,
@@ -19,12 +18,14 @@ from checkers.fast.loading import (
     SIGHTING_COLUMNS,
     Messages,
     load,
+    look_up,
     others_at,
     reference_between,
+    refuse_sent_twice,
     rows_of,
 )
 from checkers.fast.merge import jumps, log_ends, merge, offsets_by_broker
-from checkers.fast.results import (
+from checkers.fast.tasks import (
     CLAIMS,
     CLASSES,
     EDGES,
@@ -37,27 +38,27 @@ from checkers.fast.results import (
     STEPS,
     UNSENT,
     HomesResult,
-    KeyResult,
-    OffsetResult,
-    PassedResult,
-    ReadResult,
-    Result,
-    WholeResult,
-    table_of,
-)
-from checkers.fast.tasks import (
     Identities,
     IdentityLookup,
     Job,
     KeyRange,
+    KeyResult,
     OffsetRange,
+    OffsetResult,
     PassedMessages,
+    PassedResult,
     Range,
+    ReadResult,
     ReadWindow,
+    Result,
     SharedWriters,
     Task,
     WholePartition,
+    WholeResult,
     WindowEdges,
+    encode,
+    encode_error,
+    table_of,
 )
 from checkers.partition.deliveries import (
     Steps,
@@ -70,33 +71,39 @@ from checkers.partition.deliveries import (
     unsent,
 )
 from checkers.partition.fate import FATES as ALL_FATES
-from checkers.partition.fates import Fates, claimed_offsets, decide, explained_offsets, flagged
-from checkers.partition.keys import KeyIndex
+from checkers.partition.fates import Fates, claimed_offsets, decide, explained_offsets, flagged, out_of_order
 from checkers.partition.logs import Partition, reference_of, split_copies, split_logs
-from checkers.partition.messages import Reads, Sends
-from checkers.partition.order import out_of_order
+from checkers.partition.messages import Ints, KeyIndex, Reads, Sends
 from checkers.partition.replicas import ENDS, Records, all_records, differences, odd_records
-from checkers.partition.types import Ints
 from checkers.tables.arrays import (
     copy_arrays,
     group_events,
     read_arrays,
-    write,
 )
-from checkers.tables.findings import (
+from checkers.tables.output import write
+from checkers.tables.rows import (
     counted,
     joined,
+    life_of,
     of_differences,
     of_messages,
     of_reads,
     of_records,
 )
-from checkers.tables.life import life_of
 from checkers.tables.source import numbers, read_rows
+from harness.errors import BadDataError
 from harness.history.schema import OUTCOMES
 from harness.kafka.model import TopicPartition
 
 Arrays = TypeVar("Arrays", Sends, Fates, Sightings)
+
+
+def answer(job: Job, place: int, task: Task) -> pa.RecordBatch:
+    """Carry out a task; returns its result, or the error in the history that it met, as rows of `WIRE`."""
+    try:
+        return encode(place, judge_task(job, task))
+    except BadDataError as error:
+        return encode_error(place, error.message)
 
 
 def judge_task(job: Job, task: Task) -> Result:
@@ -118,7 +125,7 @@ def judge_task(job: Job, task: Task) -> Result:
     if isinstance(task, SharedWriters):
         refuse_sent_twice(task)
         return HomesResult()
-    return regroup.sort_apart(task)
+    return sort_apart(task)
 
 
 # ---- by message

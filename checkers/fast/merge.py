@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.fast.results import (
+from checkers.fast.tasks import (
     CLASSES,
     FATES,
     PASSED,
@@ -29,10 +29,10 @@ from checkers.fast.results import (
 )
 from checkers.partition.deliveries import Missed, Steps
 from checkers.partition.logs import Partition
+from checkers.partition.messages import Ints
 from checkers.partition.replicas import REFERENCE, Records, all_records
-from checkers.partition.types import Ints
-from checkers.tables.findings import counted, joined, of_skips, of_steps, undetermined
 from checkers.tables.output import FINDING, build
+from checkers.tables.rows import counted, joined, of_skips, of_steps, undetermined
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,14 +40,14 @@ class PartitionResult:
     """What became of a partition."""
 
     fates: pa.Table
-    """Messages by writer, outcome and fate (`results.FATES`)."""
+    """Messages by writer, outcome and fate (`tasks.FATES`)."""
     written: pa.Table
-    """Findings that the pieces have written, by class (`results.CLASSES`)."""
+    """Findings that the pieces have written, by class (`tasks.CLASSES`)."""
     findings: pa.Table
     """The findings that no piece can see alone, still to be written."""
 
     def classes(self) -> pa.Table:
-        """All findings by class (`results.CLASSES`)."""
+        """All findings by class (`tasks.CLASSES`)."""
         return _summed(pa.concat_tables([self.written, counted(self.findings).cast(CLASSES)]), CLASSES)
 
 
@@ -166,7 +166,7 @@ def taken_offsets(claims: Sequence[pa.Table]) -> list[Ints]:
 
 
 def offsets_by_broker(strays: pa.Table) -> dict[int, Ints]:
-    """Rising offsets of `results.STRAYS` by broker."""
+    """Rising offsets of `tasks.STRAYS` by broker."""
     broker, offset = strays["broker"].to_numpy(), strays["offset"].to_numpy()
     return {int(b): np.unique(offset[broker == b]) for b in np.unique(broker)}
 

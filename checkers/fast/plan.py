@@ -1,28 +1,24 @@
-"""The fast plan: one task per topic partition, no shuffle, numpy inside `mapInArrow`.
+"""The driver's side of the fast plan: which tasks there are, and what each has to know of the others.
 
-Each task reads its own files and writes its own part of life and findings; the driver gets counts, and
-what other tasks have to know. A task that is tried again replaces its earlier parts.
+There is one task per topic partition. Each reads its own files and writes its own part of life and findings;
+the driver gets counts, and what other tasks have to know. A task that runs again replaces its earlier parts.
 
-A large partition is several tasks. All begin knowing nothing of each other. Where merging shows that a task
-lacked something, it is judged again with it; in a history without damage that happens to none.
+A large partition is several tasks, which know nothing of each other at first. Where merging shows that a task
+lacked something, it is judged again with it; in a history without damage that never happens.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import partial
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
 
-from checkers.fast.cut import PIECE_MESSAGES, Piece, cut
-from checkers.fast.identities import homes_of, lookups, shared_writers
-from checkers.fast.judging import judge_task
+from checkers.fast.cut import PIECE_MESSAGES, SPLIT_ROWS, Piece, chunks, cut, laid_out
+from checkers.fast.loading import homes_of, lookups, shared_writers
 from checkers.fast.merge import (
     PartitionResult,
     jumps,
@@ -32,64 +28,45 @@ from checkers.fast.merge import (
     offsets_by_broker,
     taken_offsets,
 )
-from checkers.fast.regroup import SPLIT_ROWS, chunks, laid_out
-from checkers.fast.results import (
+from checkers.fast.tasks import (
     FATES,
     FILES,
     HOMES,
     UNRESOLVED,
-    WIRE_DDL,
     FilesResult,
     HomesResult,
-    KeyResult,
-    OffsetResult,
-    PassedResult,
-    ReadResult,
-    Result,
-    WholeResult,
-    decode,
-    encode,
-    encode_error,
-    record_of,
-)
-from checkers.fast.tasks import (
     Identities,
     Job,
     KeyRange,
+    KeyResult,
     OffsetRange,
+    OffsetResult,
     PassedMessages,
+    PassedResult,
+    ReadResult,
     ReadWindow,
+    Result,
     Task,
     WholePartition,
+    WholeResult,
     WindowEdges,
+    record_of,
 )
 from checkers.partition.deliveries import EdgeReads
-from checkers.partition.keys import NO_HOMES, Homes
 from checkers.partition.logs import Partition
-from checkers.partition.types import Ints
-from checkers.tables.arrays import write
-from checkers.tables.output import TALLY
+from checkers.partition.messages import NO_HOMES, Homes, Ints
+from checkers.tables.output import TALLY, write
 from checkers.tables.source import numbers, partitions, remove
-from harness.errors import BadDataError
 from harness.kafka.model import TopicPartition
 
 PACK_ROWS = 400_000
 """Partitions smaller than this share a task: starting one costs more than judging them."""
-
-PIECE_VARIABLE = "ACKED_PIECE_MESSAGES"
-"""Environment variable: how many messages a piece of a large partition holds, for tests of the cutting."""
 
 _ROUNDS = 8
 """More often no task can have learnt something new."""
 
 Runner = Callable[[Job, Sequence[Sequence[Task]]], Mapping[int, Result]]
 """Runs tasks, grouped as they are to share a worker's task; results by position in the flattened list."""
-
-
-def run(session: SparkSession, job: Job, *, slots: int = 2, piece_messages: int | None = None) -> pa.Table:
-    """Judge every topic partition; returns counts (`TALLY`). Raises BadDataError that a task reported."""
-    size = piece_messages or int(os.environ.get(PIECE_VARIABLE, PIECE_MESSAGES))
-    return judge_all(partial(run_tasks, session), job, slots=slots, piece_messages=size)
 
 
 def judge_all(
@@ -100,7 +77,7 @@ def judge_all(
     piece_messages: int = PIECE_MESSAGES,
     split_rows: int = SPLIT_ROWS,
 ) -> pa.Table:
-    """The same, with tasks run by ``runner``."""
+    """Judge every topic partition; returns counts (`TALLY`). Raises BadDataError that a task reported."""
     beside = f"{job.findings}-split"
     mixed = chunks(job.source, beside, split_rows)
     if not mixed:
@@ -404,34 +381,3 @@ def _same(one: object, other: object) -> bool:
     if is_dataclass(one) and not isinstance(one, type):
         return all(_same(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
     return bool(one == other)
-
-
-def run_tasks(session: SparkSession, job: Job, groups: Sequence[Sequence[Task]]) -> dict[int, Result]:
-    """Run groups of tasks in the workers, one Spark task for each group; results by position."""
-    numbered: list[list[tuple[int, Task]]] = []
-    count = 0
-    for group in groups:
-        numbered.append([(count + place, task) for place, task in enumerate(group)])
-        count += len(group)
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for place, task in numbered[number]:
-                    yield _guarded(job, place, task)
-
-    frame = session.range(0, len(groups), 1, len(groups)).mapInArrow(work, WIRE_DDL)
-    return decode(frame.toArrow())
-
-
-def run_here(job: Job, groups: Sequence[Sequence[Task]]) -> dict[int, Result]:
-    """The same in this process, one task after the other."""
-    tasks = [task for group in groups for task in group]
-    return decode(pa.Table.from_batches([_guarded(job, place, task) for place, task in enumerate(tasks)]))
-
-
-def _guarded(job: Job, place: int, task: Task) -> pa.RecordBatch:
-    try:
-        return encode(place, judge_task(job, task))
-    except BadDataError as error:
-        return encode_error(place, error.message)

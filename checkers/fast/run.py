@@ -1,12 +1,14 @@
-"""Life and findings of the fast plan: Parquet files in a temporary folder."""
+"""The fast plan on Spark: its tasks run in the workers, and leave life and findings in a temporary folder."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +18,10 @@ import pyarrow.parquet as pq
 from checkers.claims.expected import mark_expected, sample_findings
 from checkers.claims.moments import Moments
 from checkers.evidence import Evidence
-from checkers.fast import plan
-from checkers.fast.tasks import Job
+from checkers.fast.cut import PIECE_MESSAGES
+from checkers.fast.judging import answer
+from checkers.fast.plan import judge_all
+from checkers.fast.tasks import WIRE_DDL, Job, Result, Task, decode
 from checkers.health import check_health
 from checkers.spark.views import output_frame
 from checkers.tables.output import FINDING, LIFE
@@ -25,6 +29,39 @@ from checkers.tables.source import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+PIECE_VARIABLE = "ACKED_PIECE_MESSAGES"
+"""Environment variable: how many messages a piece of a large partition holds, for tests of the cutting."""
+
+
+def run(session: SparkSession, job: Job, *, slots: int = 2, piece_messages: int | None = None) -> pa.Table:
+    """Judge every topic partition in Spark's workers; see `judge_all`."""
+    size = piece_messages or int(os.environ.get(PIECE_VARIABLE, PIECE_MESSAGES))
+    return judge_all(partial(run_tasks, session), job, slots=slots, piece_messages=size)
+
+
+def run_tasks(session: SparkSession, job: Job, groups: Sequence[Sequence[Task]]) -> dict[int, Result]:
+    """Run groups of tasks in the workers, one Spark task for each group; results by position."""
+    numbered: list[list[tuple[int, Task]]] = []
+    count = 0
+    for group in groups:
+        numbered.append([(count + place, task) for place, task in enumerate(group)])
+        count += len(group)
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for place, task in numbered[number]:
+                    yield answer(job, place, task)
+
+    frame = session.range(0, len(groups), 1, len(groups)).mapInArrow(work, WIRE_DDL)
+    return decode(frame.toArrow())
+
+
+def run_here(job: Job, groups: Sequence[Sequence[Task]]) -> dict[int, Result]:
+    """The same in this process, one task after the other."""
+    tasks = [task for group in groups for task in group]
+    return decode(pa.Table.from_batches([answer(job, place, task) for place, task in enumerate(tasks)]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +113,7 @@ def judge_fast(
         life.mkdir()
         findings.mkdir()
         job = Job(source=source, evidence=evidence, life=str(life), findings=str(findings))
-        tallies = plan.run(session, job)
+        tallies = run(session, job)
         yield FastResults(
             session=session,
             evidence=evidence,

@@ -1,5 +1,7 @@
 """The general plan: the same fates and findings by relational operations alone, wherever the files lie.
 
+`steps` is the SQL that finds fates and findings, `life` completes their rows, and `run` runs both on Spark.
+
 Runs in Spark's driver, except that causes are attributed in the workers by the code of the fast plan. Slower
 than the fast plan, since it shuffles; in tests it is that plan's oracle.
 """

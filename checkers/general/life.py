@@ -1,7 +1,7 @@
 """The general plan's life and findings, as whole rows: causes are attributed by the code of the fast path.
 
 The SQL steps that `checkers.general.steps` leaves out, and the last step, which is no SQL: batches of
-any partitions go through `checkers.tables.life.attributed`, wherever they lie.
+any partitions go through `checkers.tables.rows.attributed`, wherever they lie.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from checkers.partition.fates import Fates
 from checkers.partition.logs import Partition
 from checkers.partition.messages import Sends
 from checkers.tables.arrays import outcome_codes
-from checkers.tables.findings import INCOMPLETE
-from checkers.tables.life import attributed
 from checkers.tables.output import FINDING, LIFE, ddl
+from checkers.tables.rows import INCOMPLETE, attributed
 from checkers.tables.source import numbers
 
 BASE: Mapping[str, tuple[str, str]] = {

@@ -15,38 +15,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from checkers.claims.expected import marked_frame, told
 from checkers.claims.moments import Moments
 from checkers.evidence import Evidence
 from checkers.general import life as whole
-from checkers.general.views import plan
+from checkers.general.steps import BASE, SHARED, STEPS, sql_of
 from checkers.health import check_health
 from checkers.spark.views import table_frame
 from checkers.tables.output import FINDING, TALLY, ddl
-from checkers.tables.paths import inside, is_folder, is_uri, put
-from checkers.tables.source import Source, remove
-from harness.errors import BadDataError, UsageError
+from checkers.tables.source import Source, file_system, inside, is_folder, remove
+from harness.errors import BadDataError
 from harness.history.schema import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-PLANS = ("auto", "fast", "general")
-
-
-def choose_plan(source: Source, evidence: Evidence, wanted: str) -> str:
-    """`fast` wherever it serves: paths that every worker reads."""
-    if wanted not in PLANS:
-        raise UsageError(f"There is no plan {wanted!r}; it is one of {', '.join(PLANS)}.")
-    if is_uri(source.folder):
-        if wanted == "fast":
-            raise UsageError(
-                f"The fast plan reads paths, not {source.folder}; leave --plan out, or mount the folder."
-            )
-        return "general"
-    return "fast" if wanted == "auto" else wanted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,11 +78,22 @@ class GeneralResults:
     def keep(self, out: str) -> None:
         """Put life and findings into the folder or URI ``out``."""
         for name in ("life.parquet", "findings.parquet"):
-            put(inside(self.scratch, name), inside(out, name))
+            _put(inside(self.scratch, name), inside(out, name))
 
     @property
     def _findings(self) -> str:
         return inside(self.scratch, "findings.parquet")
+
+
+def _put(source: str, target: str) -> None:
+    """Put a folder where another file or folder may lie."""
+    system, inner = file_system(target)
+    kind = system.get_file_info(inner).type
+    if kind == pafs.FileType.Directory:
+        system.delete_dir(inner)
+    elif kind == pafs.FileType.File:
+        system.delete_file(inner)
+    system.move(file_system(source)[1], inner)
 
 
 @contextmanager
@@ -109,7 +105,7 @@ def judge_generally(
     scratch = inside(out or source.folder, f".acked-judge-{uuid.uuid4().hex[:8]}")
     life = inside(scratch, "life.parquet")
     try:
-        with plan(session, source, whole_rows=True):
+        with _steps_as_views(session, source):
             whole.life(session, evidence).write.parquet(inside(scratch, "wide"))
             wide = session.read.parquet(inside(scratch, "wide"))
             wide.drop("further", "evidence").write.parquet(life)
@@ -126,6 +122,52 @@ def judge_generally(
     finally:
         if is_folder(scratch):
             remove(scratch)
+
+
+# ---- the steps as temporary views
+
+
+@contextmanager
+def _steps_as_views(session: SparkSession, source: Source) -> Iterator[None]:
+    """Register the working tables and all steps as temporary views, for as long as the context lasts."""
+    base = {**BASE, **whole.BASE}
+    steps = {**STEPS, **whole.STEPS}
+    names = [*base, *steps, "listed"]
+    try:
+        for name, (table, columns) in base.items():
+            frame = table_frame(session, source, table)
+            row = "0L"
+            if "{row}" in columns and source.paths(table):
+                frame, row = frame.selectExpr("*", "_metadata.row_index as row_index"), "row_index"
+            quoted = columns.format(offset="`offset`", group="`group`", row=row)
+            frame.selectExpr(*_split(quoted)).createOrReplaceTempView(name)
+        there = str("replicas" in source.files).lower()
+        session.sql(f"select {there} as there").createOrReplaceTempView("listed")
+        for name, text in steps.items():
+            frame = session.sql(sql_of(text))
+            if name in SHARED:
+                frame = frame.localCheckpoint()
+            frame.createOrReplaceTempView(name)
+        yield
+    finally:
+        for name in names:
+            session.catalog.dropTempView(name)
+
+
+def _split(columns: str) -> list[str]:
+    """A list of expressions, split at the commas that stand in no brackets."""
+    parts, depth, current = [], 0, ""
+    for letter in columns:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth == 0:
+            parts.append(current.strip())
+            current = ""
+        else:
+            current += letter
+    return [*parts, current.strip()]
+
+
+# ---- findings about the run, counts, what is refused
 
 
 def _health(session: SparkSession, evidence: Evidence) -> DataFrame:

@@ -13,8 +13,7 @@ import numpy as np
 from checkers.partition.fate import CODE
 from checkers.partition.fates import Fates
 from checkers.partition.logs import Log, Partition, reference_of
-from checkers.partition.messages import Reads, Sends
-from checkers.partition.types import Flags, Ints, Texts
+from checkers.partition.messages import Flags, Ints, Reads, Sends, Texts
 
 FOREVER = np.iinfo(np.int64).max
 _SETTLED = [CODE[name] for name in ("kept", "unknown_kept", "duplicated", "moved", "phantom")]

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from checkers.partition.keys import Homes, KeyIndex, distinct
-from checkers.partition.types import Flags, Ints
+from checkers.partition.messages import Flags, Homes, Ints, KeyIndex, distinct
 from harness.errors import BadDataError
 
 

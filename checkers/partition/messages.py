@@ -1,12 +1,23 @@
-"""What was sent to one topic partition, and what readers were handed of it."""
+"""Messages of one topic partition: what was sent, what readers got, and which row of `sends` a message is.
+
+A message is identified by its writer and its sequence number (`KeyIndex`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from checkers.partition.types import Flags, Ints, Texts
+from harness.errors import BadDataError
+
+Ints = npt.NDArray[np.signedinteger]
+"""Whole numbers of any width; -1 stands for null."""
+Flags = npt.NDArray[np.bool_]
+Texts = npt.NDArray[np.object_]
+"""Strings; None stands for null."""
 
 OK, FAIL, INFO = 0, 1, 2
 """Codes of outcomes."""
@@ -64,3 +75,126 @@ class Reads:
     def group_names(self, rows: Ints) -> Texts:
         """The consumer groups of some reads."""
         return np.array([*self.groups, None], dtype=object)[self.group[rows]]
+
+
+# ---- finding messages by identity
+
+_DENSE = 4
+"""A dense table is used while it is at most this many times larger than the number of messages."""
+
+
+class KeyIndex:
+    """Rows of `sends` by (writer, seq). Refuses two rows of the same identity."""
+
+    def __init__(self, writer: Ints, seq: Ints, where: str) -> None:
+        """``where`` names the topic partition in errors."""
+        self._rows = len(seq)
+        self._writers = distinct(writer)
+        self._low = int(seq.min()) if self._rows else 0
+        self._high = int(seq.max()) if self._rows else -1
+        self._span = self._high - self._low + 1
+        self._ranks: Ints | None = None
+        if self._span * max(1, len(self._writers)) >= 1 << 62:
+            self._ranks = np.unique(seq)
+            self._span = len(self._ranks)
+        self._lut = _lookup_table(self._writers)
+        self._table: Ints | None = None
+        self._order: Ints | None = None
+        self._sorted: Ints | None = None
+        key, _ = self._encode(writer, seq)
+        cells = self._span * len(self._writers)
+        if cells <= _DENSE * self._rows + 1024:
+            table = np.full(cells, -1, dtype=np.int32)
+            table[key] = np.arange(self._rows, dtype=np.int32)
+            self._table = table
+            twice = np.flatnonzero(table[key] != np.arange(self._rows, dtype=np.int32))
+        else:
+            rising = self._rows < 2 or bool(np.all(key[1:] > key[:-1]))
+            self._order = None if rising else np.argsort(key, kind="stable")
+            self._sorted = key if self._order is None else key[self._order]
+            same = np.flatnonzero(self._sorted[1:] == self._sorted[:-1])
+            twice = same if self._order is None else self._order[same]
+        if len(twice):
+            row = int(twice[0])
+            raise BadDataError(
+                f"sends of {where} hold message {int(seq[row])} of writer {int(writer[row])} twice; "
+                f"an identity (writer, seq) may be sent only once."
+            )
+
+    def _encode(self, writer: Ints, seq: Ints) -> tuple[Ints, Flags]:
+        """Keys, and which of them can exist."""
+        if self._lut is None:
+            place = np.searchsorted(self._writers, writer)
+            place = np.minimum(place, max(0, len(self._writers) - 1))
+            known = self._writers[place] == writer if len(self._writers) else np.zeros(len(writer), bool)
+        else:
+            inside = (writer >= 0) & (writer < len(self._lut))
+            place = self._lut[np.where(inside, writer, 0)]
+            known = inside & (place >= 0)
+        if self._ranks is None:
+            known &= (seq >= self._low) & (seq <= self._high)
+            column = seq - self._low
+        else:
+            column = np.minimum(np.searchsorted(self._ranks, seq), len(self._ranks) - 1)
+            known &= self._ranks[column] == seq
+        return place.astype(np.int64) * self._span + column, known
+
+    def find(self, writer: Ints, seq: Ints) -> Ints:
+        """Row of each identity, -1 where nobody sent it."""
+        if not self._rows or not len(seq):
+            return np.full(len(seq), -1, dtype=np.int32)
+        key, known = self._encode(writer, seq)
+        key = np.where(known, key, 0)
+        if self._table is not None:
+            found = self._table[key]
+        else:
+            assert self._sorted is not None
+            place = np.minimum(np.searchsorted(self._sorted, key), self._rows - 1)
+            hit = self._sorted[place] == key
+            rows = place if self._order is None else self._order[place]
+            found = np.where(hit, rows, -1).astype(np.int32)
+        return np.where(known, found, np.int32(-1))
+
+
+def distinct(values: Ints) -> Ints:
+    """The distinct values, rising; by counting where they are small."""
+    if len(values) and int(values.min()) >= 0 and int(values.max()) < 1 << 20:
+        return np.flatnonzero(np.bincount(values))
+    return np.unique(values)
+
+
+def _lookup_table(writers: Ints) -> Ints | None:
+    if len(writers) and int(writers[-1]) < 1 << 20 and int(writers[0]) >= 0:
+        table = np.full(int(writers[-1]) + 1, -1, dtype=np.int32)
+        table[writers] = np.arange(len(writers), dtype=np.int32)
+        return table
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Homes:
+    """Topic partitions to which messages were sent that were looked up; the others nobody sent."""
+
+    writer: Ints
+    seq: Ints
+    topic: Sequence[str]
+    partition: Ints
+
+    def find(self, topic: str, partition: int, writer: Ints, seq: Ints) -> tuple[Flags, Flags]:
+        """Whether each message was sent to this partition, and whether it was sent to another one."""
+        place = self.place(writer, seq)
+        mine = np.array([name == topic for name in self.topic], dtype=bool) & (self.partition == partition)
+        known = place >= 0
+        here = np.zeros(len(place), dtype=bool)
+        here[known] = mine[place[known]]
+        return here, known & ~here
+
+    def place(self, writer: Ints, seq: Ints) -> Ints:
+        """Row of each message here, -1 where it was sent nowhere."""
+        return KeyIndex(self.writer, self.seq, "what was looked up").find(writer, seq).astype(np.int64)
+
+
+NO_HOMES = Homes(
+    writer=np.empty(0, np.int64), seq=np.empty(0, np.int64), topic=(), partition=np.empty(0, np.int64)
+)
+"""Nothing that is not at hand was sent anywhere."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.partition.logs import Log, Partition, empty_log, reference_of
-from checkers.partition.types import Flags, Ints
+from checkers.partition.messages import Flags, Ints
 
 FOREIGN, CORRUPT = 0, 1
 CONTENT, EPOCH, MISSING, EXTRA, LENGTH, BEGIN, REFERENCE = 0, 1, 2, 3, 4, 5, 6

@@ -1,5 +1,8 @@
-"""Tables on disk: which files a history has, how they are read, and the schema of what the checker writes.
+"""Tables on disk: what the checker reads (`source`) and what it writes (`output`).
 
-Runs in Spark's driver and workers alike. Imports PyArrow and numpy, never Spark, and from `checkers` only
-what lies in this folder, `checkers.partition`, and the evidence and causes that rows of `life` carry.
+Between the two, `arrays` makes the kernel's arrays of Arrow tables, and `rows` makes Arrow tables of them
+again: the rows of life and findings. `hadoop` opens URIs.
+
+Runs in Spark's driver and workers alike. Imports PyArrow and numpy, never Spark (except `hadoop`), and from
+`checkers` only this folder, `checkers.partition`, and the evidence and causes that rows of `life` carry.
 """

@@ -7,16 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 
 from checkers.evidence import Evidence
 from checkers.partition.deliveries import GroupEvent
-from checkers.partition.keys import KeyIndex
 from checkers.partition.logs import Copies, Partition, Replica, choose_reference
-from checkers.partition.messages import Reads, Sends
-from checkers.partition.types import Flags, Ints
-from checkers.tables.source import Source, file_system, numbers
+from checkers.partition.messages import Flags, Ints, KeyIndex, Reads, Sends
+from checkers.tables.source import Source, numbers
 from harness.errors import BadDataError
 from harness.history.schema import OUTCOMES
 from harness.kafka.model import TopicPartition
@@ -196,19 +192,3 @@ def outcome_codes(column: pa.ChunkedArray, name: str) -> Ints:
         codes = chunk.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
         parts.append(np.array([*known, 2], dtype=np.int8)[codes])
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int8)
-
-
-def write(folder: str, part: str, table: pa.Table) -> None:
-    """Write one part of an output table; what an earlier attempt of the task wrote is replaced."""
-    system, inner = file_system(f"{folder}/{part}.parquet")
-    if not table.num_rows:
-        if system.get_file_info(inner).type != pafs.FileType.NotFound:
-            system.delete_file(inner)
-        return
-    with system.open_output_stream(inner) as stream:
-        pq.write_table(table, stream, compression="snappy", use_dictionary=_texts(table.schema))
-
-
-def _texts(schema: pa.Schema) -> list[str]:
-    """Columns in which values recur; numbers are not worth a dictionary."""
-    return [field.name for field in schema if pa.types.is_string(field.type)]

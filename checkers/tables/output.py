@@ -1,4 +1,4 @@
-"""What the checker writes: the life table (one row per message) and the findings (one row per root cause)."""
+"""What the checker writes: the schemas of `life` and `findings`, classes of findings, and writing parts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 
 from checkers.partition.fate import BENIGN
 from checkers.partition.fate import FATES as EVERY_FATE
+from checkers.tables.source import file_system
 
 FATES: Mapping[str, str] = MappingProxyType({fate.name: fate.meaning for fate in EVERY_FATE})
 """What became of a message; every message has exactly one fate."""
@@ -145,3 +148,19 @@ def build(schema: pa.Schema, columns: Mapping[str, object], rows: int) -> pa.Tab
             array = value if isinstance(value, pa.Array | pa.ChunkedArray) else pa.array(value)
             arrays.append(array if array.type == field.type else array.cast(field.type))
     return pa.table(arrays, schema=schema)
+
+
+def write(folder: str, part: str, table: pa.Table) -> None:
+    """Write one part of an output table; what an earlier attempt of the task wrote is replaced."""
+    system, inner = file_system(f"{folder}/{part}.parquet")
+    if not table.num_rows:
+        if system.get_file_info(inner).type != pafs.FileType.NotFound:
+            system.delete_file(inner)
+        return
+    with system.open_output_stream(inner) as stream:
+        pq.write_table(table, stream, compression="snappy", use_dictionary=_texts(table.schema))
+
+
+def _texts(schema: pa.Schema) -> list[str]:
+    """Columns in which values recur; numbers are not worth a dictionary."""
+    return [field.name for field in schema if pa.types.is_string(field.type)]

@@ -1,6 +1,6 @@
-"""Where a history's tables lie, which topic partition each file holds, and reading them within bounds.
+"""What the checker reads: files behind paths and URIs, the tables of a history, and their rows within bounds.
 
-Every reader here runs in a Spark worker as well as in the driver, where it opens URIs, too.
+Every reader here runs in a Spark worker as well as in the driver. Only the driver can open URIs (`hadoop`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from checkers.partition.types import Ints
+from checkers.partition.messages import Ints
 from harness.errors import BadDataError
 from harness.history.schema import TABLES
 from harness.kafka.model import TopicPartition
@@ -57,6 +57,9 @@ class Source:
         return [file.path for file in self.files.get(table, ())]
 
 
+# ---- paths and URIs alike
+
+
 def line_of(error: Exception) -> str:
     """What Arrow says over several lines, as part of one sentence."""
     return " ".join(str(error).split())
@@ -69,6 +72,38 @@ def file_system(path: str) -> tuple[pafs.FileSystem, str]:
 
         return hadoop_system(path), path
     return pafs.LocalFileSystem(), path
+
+
+def is_uri(place: Path | str) -> bool:
+    """Whether it names a file system of its own: `hdfs://…`, `file:///…`."""
+    return isinstance(place, str) and "://" in place
+
+
+def inside(place: Path | str, name: str) -> str:
+    """A file or folder in a folder."""
+    return f"{str(place).rstrip('/')}/{name}"
+
+
+def exists(place: str) -> bool:
+    """Whether something lies there."""
+    system, inner = file_system(place)
+    return bool(system.get_file_info(inner).type != pafs.FileType.NotFound)
+
+
+def is_folder(place: str) -> bool:
+    """Whether a folder lies there."""
+    system, inner = file_system(place)
+    return bool(system.get_file_info(inner).type == pafs.FileType.Directory)
+
+
+def remove(folder: str) -> None:
+    """Remove a folder of scratch files, if it is there."""
+    system, inner = file_system(folder)
+    if system.get_file_info(inner).type == pafs.FileType.Directory:
+        system.delete_dir(inner)
+
+
+# ---- the tables of a history
 
 
 def open_source(folder: Path | str) -> Source:
@@ -229,6 +264,9 @@ def batches(paths: Sequence[str], columns: Sequence[str]) -> Iterator[pa.RecordB
             raise BadDataError(f"{path} cannot be read as Parquet: {line_of(error)}") from error
 
 
+# ---- their rows
+
+
 @dataclass(frozen=True)
 class Window:
     """Which row groups are wanted, by the range of a column: [low, high]."""
@@ -292,13 +330,6 @@ def row_groups(
         for group in range(meta.num_row_groups):
             if meets(meta.row_group(group), windows):
                 yield _read_file(file, table, columns, where, (), group)
-
-
-def remove(folder: str) -> None:
-    """Remove a folder of scratch files, if it is there."""
-    system, inner = file_system(folder)
-    if system.get_file_info(inner).type == pafs.FileType.Directory:
-        system.delete_dir(inner)
 
 
 def read_file(

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from checkers.evidence import gather
-from checkers.fast.plan import judge_all, run_here
+from checkers.fast.plan import judge_all
+from checkers.fast.run import run_here
 from checkers.fast.tasks import Job
 from checkers.tables.output import FINDING
 from checkers.tables.source import open_source

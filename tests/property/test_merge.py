@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkers.fast.merge import jumps, later_lows, log_ends, merge, taken_offsets
-from checkers.fast.results import (
+from checkers.fast.tasks import (
     CLAIMS,
     CLASSES,
     FATES,
@@ -29,10 +29,9 @@ from checkers.fast.results import (
     encode,
 )
 from checkers.partition.fate import FATES as ALL_FATES
-from checkers.partition.fates import Fates
+from checkers.partition.fates import Fates, out_of_order
 from checkers.partition.logs import Partition
 from checkers.partition.messages import Sends
-from checkers.partition.order import out_of_order
 from checkers.partition.replicas import BEGIN, LENGTH
 
 PARTITION = Partition(topic="t", number=0, conclusive=False)

@@ -20,15 +20,15 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 
-from checkers.fast import judging, merge, plan
+from checkers.fast import judging, loading, merge, plan
 from checkers.health import CLASSES
-from checkers.partition import deliveries, fates, logs, order, replicas
-from checkers.partition.keys import KeyIndex
-from checkers.tables import arrays, findings
+from checkers.partition import deliveries, fates, logs, replicas
+from checkers.partition.messages import KeyIndex
+from checkers.tables import arrays, rows
 from harness.errors import BadDataError
 from tests.histories import together
 from tests.oracles import duckdb_plan, fates_of
-from tests.property.test_checker import SETTINGS, Damaged, damaged, fast_fates, fast_findings
+from tests.property.test_checker import SETTINGS, Damaged, damaged, fast_fates, fast_findings, walked
 from tests.spark.anomalies import CASES, LISTED
 from tests.spark.reader_anomalies import READERS
 
@@ -42,7 +42,7 @@ class Mutant:
     becomes: str
     by: tuple[str, ...]
     """`written`: hand-written (`fates`: of which the fates are looked at); `damaged`: made by hypothesis;
-    `cut`: the same in pieces of one message."""
+    `cut`: the same in pieces of one message; `apart`: with readers and nameless records, in pieces."""
 
 
 MUTANTS = {
@@ -103,7 +103,7 @@ MUTANTS = {
         replicas._lacking, "offsets > end", "(offsets > end) & (end >= 0)", ("written",)
     ),
     "order is checked towards earlier messages": Mutant(
-        order.out_of_order, "np.minimum.accumulate", "np.maximum.accumulate", ("written", "damaged")
+        fates.out_of_order, "np.minimum.accumulate", "np.maximum.accumulate", ("written", "damaged")
     ),
     "retention explains any loss": Mutant(
         logs.Partition.retired_at, "offsets < self.log_start", "offsets < self.log_start + 99",
@@ -119,7 +119,7 @@ MUTANTS = {
         deliveries.missed, "due &= ~np.isin(rows, handed[run])", "pass", ("written",)
     ),
     "a group skips what its commit covers": Mutant(
-        deliveries._repositioned, "np.maximum(pairs.low, committed - 1)", "pairs.low", ("written",)
+        deliveries._repositioned, "np.maximum(pairs.low, start - 1)", "pairs.low", ("written",)
     ),
     "the first commit of a group counts": Mutant(
         deliveries._committed, 'side="right")]', 'side="right").clip(max=1)]', ("written",)
@@ -133,13 +133,13 @@ MUTANTS = {
         ("written",),
     ),
     "any stray is foreign": Mutant(
-        findings.of_records, '"misrouted", "foreign"', '"foreign", "foreign"', ("written", "damaged")
+        rows.of_records, '"misrouted", "foreign"', '"foreign", "foreign"', ("written", "damaged")
     ),
     "what is elsewhere is lost besides": Mutant(
         fates._explain, "if away is not None:", "if False:", ("written", "damaged")
     ),
     "a stray is told beside the message it replaced": Mutant(
-        findings.of_records, "~np.isin(distinct, told)", "distinct >= 0", ("written", "damaged")
+        rows.of_records, "~np.isin(distinct, told)", "distinct >= 0", ("written", "damaged")
     ),
     "damage at another partition's name goes unseen": Mutant(
         arrays.at_home, "np.append(pc.equal(", "np.append(pc.not_equal(", ("written",)
@@ -156,6 +156,9 @@ MUTANTS = {
     "only one range knows what nobody sent": Mutant(
         merge.offsets_by_broker, "{int(b): np.unique(offset[broker == b]) for b in np.unique(broker)}", "{}",
         ("cut",),
+    ),
+    "each range knows only its own messages": Mutant(
+        loading._offsets_of_interest, "return offsets[offsets >= 0]", "return offsets[:0]", ("apart",)
     ),
 }  # fmt: skip
 
@@ -227,11 +230,33 @@ def damaged_differences(piece_messages: int, count: int = 400) -> list[str]:
     return []
 
 
+def differences_apart(count: int = 200) -> list[str]:
+    """A history with readers, of ``count`` at most, of which pieces of two messages come to another result.
+
+    Only such histories have records that are damaged beyond recognition, or that name no message.
+    """
+
+    @settings(SETTINGS, max_examples=count, database=None, phases=[Phase.generate])
+    @given(walked())
+    def hunt(history: Damaged) -> None:
+        with tempfile.TemporaryDirectory() as scratch:
+            whole, pieces = (history.write(Path(scratch) / name) for name in ("whole", "pieces"))
+            assert fast_findings(pieces, piece_messages=2) == fast_findings(whole)
+            assert fast_fates(pieces) == fast_fates(whole)
+
+    try:
+        hunt()
+    except AssertionError as error:
+        return [f"{type(error).__name__}: {error}"]
+    return []
+
+
 LOOKS: dict[str, Callable[[], list[str]]] = {
     "written": written_differences,
     "fates": fate_differences,
     "damaged": lambda: damaged_differences(1_000_000),
     "cut": lambda: damaged_differences(1),
+    "apart": differences_apart,
 }
 
 

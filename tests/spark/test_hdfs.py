@@ -16,7 +16,8 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from checkers.judge import judge_import
-from checkers.tables.paths import inside, read_json
+from checkers.run_folder import read_json
+from checkers.tables.source import inside
 from harness.artifacts.cache import cache_dir
 from harness.artifacts.ivy import fetch
 from harness.artifacts.java import find_java

@@ -11,7 +11,8 @@ import pytest
 
 from checkers.causes import NO_EVIDENCE
 from checkers.evidence import gather, mechanism_of, named_in
-from checkers.fast.plan import judge_all, run_here
+from checkers.fast.plan import judge_all
+from checkers.fast.run import run_here
 from checkers.fast.tasks import Job
 from checkers.tables.source import open_source
 from tests.histories import History
