@@ -9,6 +9,7 @@ from harness.kafka.model import Topic
 from harness.kafka.wire.admin import create_topics
 from harness.run.stage import Stage
 from harness.waiting import wait_until
+from harness.zookeeper.four_letter import clients
 
 SESSION_S = 15.0
 """Deadline for what follows from the end of a ZooKeeper session (4 s in the base configuration)."""
@@ -101,6 +102,30 @@ def wait_registered(stage: Stage, *hosts: str, within_s: float = SESSION_S) -> N
         awaiting=f"{', '.join(hosts)} to be registered",
         abort=stage.cluster.check_alive,
     )
+
+
+def move_sessions(stage: Stage, node: str, *brokers: str, within_s: float = 10.0) -> None:
+    """Have brokers connect to this ZooKeeper node, by refusing them all others for a moment.
+
+    Their sessions last: the connections are reset, so that the brokers look for another node at once.
+    """
+    zookeepers = stage.lab.topology.role("zookeeper")
+    address = stage.lab.topology.host(node).zookeeper_address
+    wanted = {stage.lab.topology.host(broker).address for broker in brokers}
+    refused = (
+        f"{broker} -> {other.name}:zookeeper"
+        for broker in brokers
+        for other in zookeepers
+        if other.name != node
+    )
+    with stage.nemesis.cut(*refused, action="reject"):
+        wait_until(
+            lambda: wanted <= clients(address),
+            within_s=within_s,
+            awaiting=f"{', '.join(brokers)} to connect to {node}",
+            abort=stage.cluster.check_alive,
+        )
+    stage.mark("moved", f"{' and '.join(brokers)} are connected to {node}")
 
 
 def wait_elected(stage: Stage, topic: str, leader: str, *, within_s: float = SESSION_S) -> bool:

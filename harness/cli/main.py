@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-import threading
 from importlib import metadata
 from types import FrameType
 from typing import Annotated
@@ -75,11 +74,12 @@ def _options(
     pass
 
 
-_interrupted = threading.Event()
+_interrupts: list[int] = []
+"""Signals that have interrupted the command. Not an Event: its lock is not for signal handlers."""
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    _interrupted.set()
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    _interrupts.append(number)
     logging.disable()  # py4j would log where the interruption hit it
     raise KeyboardInterrupt
 
@@ -99,7 +99,7 @@ def main() -> None:
             show_error(UsageError(error.format_message()))
         sys.exit(EXIT_USAGE)
     except Exception:
-        if not _interrupted.is_set():
+        if not _interrupts:
             raise
         status = EXIT_INTERRUPTED  # py4j puts an error of its own in the place of the interruption
     if status == EXIT_INTERRUPTED:  # which is all that Typer, or a process in namespaces, reports

@@ -356,8 +356,8 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                         "kind",
                         "text",
                         "`truncated`, `truncated_to_hw`, `isr_shrinking`, `isr_expanding`, `isr_updated`, "
-                        "`became_leader`, `became_follower`, `unclean_election`, `session_expired`, "
-                        "`resigned`, `error` or `fatal`",
+                        "`became_leader`, `became_follower`, `unclean_election`, "
+                        "`session_connected`, `session_expired`, `resigned`, `error` or `fatal`",
                     ),
                     Column("topic", "text", "topic name"),
                     Column("partition", "int", "partition number"),

@@ -64,6 +64,7 @@ _RULES = (
         "unclean_election", "potential data loss", rf"(?:for (?:partition )?\[?{_NAME})?.*potential data loss"
     ),
     _rule("session_expired", "xpired", r"ZooKeeperClient.*\] Session expired\.|state changed \(Expired\)"),
+    _rule("session_connected", "Session establishment complete", r"Session establishment complete on server"),
     _rule("resigned", "esign", r"\] Resigned \(|transition to Resigned"),
     _rule("resigned", "Renouncing", r"Renouncing the leadership"),
     _rule("resigned", "Did not receive fetch", r"Did not receive fetch request from the majority"),

@@ -30,6 +30,16 @@ def mode(node: Address, *, timeout_s: float = 1.0) -> str | None:
     return None
 
 
+def clients(node: Address, *, timeout_s: float = 1.0) -> frozenset[str]:
+    """Addresses of the clients connected to a node; none for a node that is down."""
+    try:
+        answer = send_word(node, "cons", timeout_s=timeout_s)
+    except OSError:
+        return frozenset()
+    lines = (line.strip() for line in answer.splitlines())
+    return frozenset(line[1:].partition(":")[0] for line in lines if line.startswith("/"))
+
+
 def watchers(node: Address, path: str, *, timeout_s: float = 1.0) -> frozenset[str]:
     """Sessions (hexadecimal) that watch the znode ``path`` at this node; none for a node that is down.
 

@@ -2,6 +2,9 @@
 
 python -m tests.independent.compare --histories 2000 --seed 1 --plan fast
 
+Without ``--spark`` all happens in this process: the fast plan task after task, the SQL of the general plan in
+DuckDB. With it, the histories are judged as `acked check --import` judges them.
+
 Histories of one layout (which tables and columns there are, how they lie in files) are judged together,
 as topics of one big history; ids and names are disjoint, so that the result falls apart again by topic.
 Exit code 1 where anything differs.
@@ -20,19 +23,27 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
-from tests.independent.choices import DEFAULT, Choices
+from checkers.evidence import gather
+from checkers.fast.cut import PIECE_MESSAGES
+from checkers.fast.plan import judge_all
+from checkers.fast.run import PIECE_VARIABLE, run_here
+from checkers.fast.tasks import Job
+from checkers.health import check_health
+from checkers.tables.output import TALLY
+from checkers.tables.source import open_source
 from tests.independent.generate import RUN_DAMAGE, generate
-from tests.independent.layout import LAYOUTS, Layout, layout
+from tests.independent.layout import LAYOUTS, Layout, layout, plain
 from tests.independent.model import Finding, History, MessageId
 from tests.independent.truth import Truth, truths_of
 from tests.independent.world import EXTREMES
+from tests.oracles import duckdb_plan
 
 RUN_WIDE = ("process_exit", "server_error", "config_mismatch")
 """Findings of a run as a whole: of histories that are judged together only their number can be compared."""
@@ -83,18 +94,25 @@ def cases(seed: int, numbers: Iterable[int], count: int = LAYOUTS) -> Iterator[C
 
 def judge(session: Any, batch: Sequence[Case], lies: Layout, plan: str, folder: Path) -> Counter[str]:
     """Let the checker judge a batch; fills in its cases and counts the findings that belong to none of
-    them.
+    them. ``session`` is a Spark session, or None.
     """
-    from checkers.judge import judge_import
-
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     merged: dict[str, list[Any]] = {}
     for case in batch:
         for name, rows in case.history.items():
             merged.setdefault(name, []).extend(rows)
-    lies.write(merged, folder)
-    judge_import(session, folder, plan=plan)
+    if session is not None:
+        from checkers.judge import judge_import
+
+        lies.write(merged, folder)
+        judge_import(session, folder, plan=plan)
+    elif plan == "fast":
+        lies.write(merged, folder)
+        judge_fast_here(folder)
+    else:
+        plain(lies.number).write(merged, folder, without=lies.absent_tables)
+        judge_generally_here(folder)
     owner = {
         row["topic"]: case
         for case in batch
@@ -116,6 +134,34 @@ def judge(session: Any, batch: Sequence[Case], lies: Layout, plan: str, folder: 
             case.findings.append(Finding(*row.values()))
             case.hidden |= {"findings"} if hidden else set()
     return alone
+
+
+def judge_fast_here(folder: Path) -> None:
+    """The fast plan in this process, without Spark; life and findings go beside the history."""
+    life, findings = folder / "life.parquet", folder / "findings.parquet"
+    source = open_source(folder)
+    evidence = gather(source)
+    life.mkdir()
+    findings.mkdir()
+    job = Job(source=source, evidence=evidence, life=str(life), findings=str(findings))
+    pieces = int(os.environ.get(PIECE_VARIABLE, PIECE_MESSAGES))
+    check_health(evidence, findings, judge_all(run_here, job, piece_messages=pieces))
+
+
+def judge_generally_here(folder: Path) -> None:
+    """The SQL of the general plan in DuckDB, and the checks of the run as a whole; histories of one file a
+    table.
+    """
+    evidence = gather(open_source(folder))
+    with duckdb_plan(folder) as db:
+        life = db.sql("select t topic, w writer, q seq, fate from life_core").to_arrow_table()
+        findings = db.sql(
+            'select class, t topic, p partition, o "offset", w writer, q seq from found_all'
+        ).to_arrow_table()
+    (folder / "findings.parquet").mkdir()
+    pq.write_table(life, folder / "life.parquet")
+    pq.write_table(findings, folder / "findings.parquet" / "part.parquet")
+    check_health(evidence, folder / "findings.parquet", TALLY.empty_table())
 
 
 def _rows(table: Path, columns: Sequence[str]) -> Iterator[tuple[dict[str, Any], bool]]:
@@ -153,37 +199,20 @@ def _fits(wanted: Finding, said: Finding) -> bool:
 
 
 def compare(case: Case, plan: str) -> list[Disagreement]:
-    """Differences from the truth, unless another reading of what the document leaves open has none."""
-    truths = list(islice(truths_of(case.history), MOST_REFERENCES))
-    best = min((differences(truth, case) for truth in truths), key=len)
-    if not best:
-        return []
-    opened = _open_question(case)
+    """Differences from the truth, or from that of the reference that fits best where several are on a par."""
+    truths = islice(truths_of(case.history), MOST_REFERENCES)
+    best: list[tuple[str, str]] | None = None
+    for truth in truths:
+        found = differences(truth, case)
+        if not found:
+            return []
+        best = found if best is None or len(found) < len(best) else best
     return [
         Disagreement(
-            number=case.number,
-            plan=plan,
-            kind=f"[open: {opened}] {kind}" if opened else kind,
-            text=text,
-            size=case.size,
-            planted=tuple(case.planted),
+            number=case.number, plan=plan, kind=kind, text=text, size=case.size, planted=tuple(case.planted)
         )
-        for kind, text in best
+        for kind, text in best or ()
     ]
-
-
-def _open_question(case: Case) -> str:
-    """The choice that, taken otherwise, leaves no difference; empty if there is none."""
-    defaults: dict[str, Any] = vars(DEFAULT)
-    for name, value in defaults.items():
-        other: dict[str, Any] = {name: not value if isinstance(value, bool) else "foreign"}
-        choices: Choices = replace(DEFAULT, **other)
-        if any(
-            not differences(truth, case)
-            for truth in islice(truths_of(case.history, choices), MOST_REFERENCES)
-        ):
-            return name
-    return ""
 
 
 def run_wide(batch: Sequence[Case], alone: Counter[str], plan: str) -> list[Disagreement]:
@@ -247,7 +276,7 @@ def _judge_and_compare(
     session: Any, batch: list[Case], lies: Layout, plan: str, folder: Path
 ) -> list[Disagreement]:
     limit_s = SLOW_S + len(batch)
-    stop = threading.Timer(limit_s, session.sparkContext.cancelAllJobs)
+    stop = threading.Timer(limit_s, session.sparkContext.cancelAllJobs if session else lambda: None)
     stop.start()
     begun = time.monotonic()
     try:
@@ -299,6 +328,7 @@ def main() -> int:
     )
     parser.add_argument("--jobs", type=int, default=1, help="Spark tasks side by side")
     parser.add_argument("--plan", choices=("fast", "general", "both"), default="fast")
+    parser.add_argument("--spark", action="store_true", help="judge in a Spark session")
     parser.add_argument("--batch", type=int, default=200, help="histories that are judged together, at most")
     parser.add_argument("--layouts", type=int, default=LAYOUTS, help="ways to lay histories down")
     parser.add_argument(
@@ -314,11 +344,13 @@ def main() -> int:
         numbers = range(arguments.only, arguments.only + 1)
         folder = Path(tempfile.mkdtemp(prefix="acked-independent-"))
         print(f"files: {folder}")
-    from checkers.spark.session import start_session
-
-    session = start_session(master=f"local[{arguments.jobs}]")
-    begun = time.monotonic()
     plans = ("fast", "general") if arguments.plan == "both" else (arguments.plan,)
+    session = None
+    if arguments.spark:
+        from checkers.spark.session import start_session
+
+        session = start_session(master=f"local[{arguments.jobs}]")
+    begun = time.monotonic()
     found = compare_many(
         session,
         arguments.seed,
@@ -329,7 +361,8 @@ def main() -> int:
         folder=folder,
     )
     seconds = time.monotonic() - begun
-    session.stop()
+    if session is not None:
+        session.stop()
     pace = f"{len(numbers) / seconds:.1f} a second"
     print(f"{len(numbers)} histories, seed {arguments.seed}, plan {arguments.plan}: {pace}")
     report(found, arguments.show)
@@ -338,7 +371,7 @@ def main() -> int:
 
 def set_piece_messages(messages: int) -> None:
     """Cut partitions into pieces of so many messages (`docs/analysis.md`)."""
-    os.environ["ACKED_PIECE_MESSAGES"] = str(messages)
+    os.environ[PIECE_VARIABLE] = str(messages)
 
 
 def report(found: Sequence[Disagreement], show: int) -> None:

@@ -1,4 +1,4 @@
-"""What deliveries to readers show: aborted reads, conflicting offsets, skips, going back, replays."""
+"""What readers received: aborted reads, conflicting offsets, skips, steps back, replays."""
 
 from __future__ import annotations
 
@@ -7,247 +7,208 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from tests.independent.choices import Choices
 from tests.independent.model import Finding, History, MessageId, Row, message_id
 
 if TYPE_CHECKING:
     from tests.independent.truth import PartitionJudge as Judge
 
 
-def findings(history: History, judge: Judge, choices: Choices) -> Counter[Finding]:
-    """Findings of one partition's deliveries."""
+def findings(history: History, judge: Judge) -> Counter[Finding]:
+    """Findings of one partition's readers."""
     found: Counter[Finding] = Counter()
     topic, partition = judge.partition.at
-    for message in aborted_reads(history, judge, choices):
+    for message in aborted_reads(judge):
         found[Finding("aborted_read", topic, partition, None, *message)] += 1
-    for offset in unsent_deliveries(judge):
-        found[Finding(choices.unsent_delivery, topic, partition, offset)] += 1
-    for message in offset_conflicts(judge, choices):
-        found[Finding("offset_conflict", topic, partition, None, *message)] += 1
+    for offset, _ in unsent(judge):
+        found[Finding("aborted_read", topic, partition, offset)] += 1
+    for message, offset in offset_conflicts(judge):
+        found[Finding("offset_conflict", topic, partition, offset, *message)] += 1
     events = [row for row in history.get("groups", ()) if _concerns(row, judge)]
-    for reader in sorted({row["reader"] for row in judge.partition.reads}):
-        rows = [row for row in judge.partition.reads if row["reader"] == reader]
-        found[Finding("skip", topic, partition)] += skips(history, judge, rows, events)
-        found[Finding("non_monotonic", topic, partition)] += steps_back(judge, rows, events)
-        found[Finding("replay", topic, partition)] += replays(judge, rows, events, choices)
-    return +found
+    for stream in streams(judge.partition.reads):
+        for before, after in pairwise(stream):
+            if name := step(judge, stream, events, before, after):
+                found[Finding(name, topic, partition)] += 1
+    return found
 
 
 def _concerns(row: Row, judge: Judge) -> bool:
-    """Whether a group event is about this partition; one that names none is about all."""
-    topic, partition = judge.partition.at
-    return row.get("topic") in (None, topic) and row.get("partition") in (None, partition)
-
-
-def _sought(events: list[Row], before: Row, after: Row) -> bool:
-    """Whether the reader, or a member of its group, sought between two deliveries."""
-    return any(
-        event["event"] == "sought"
-        and before["ns"] <= event["ns"] <= after["ns"]
-        and (event["reader"] == after["reader"] or (after.get("group") and event["group"] == after["group"]))
-        for event in events
-    )
+    """Whether a group event is about this partition; one that names no partition is about all, unless it is a
+    commit, which means nothing without one.
+    """
+    place = row.get("topic"), row.get("partition")
+    return place == judge.partition.at or (place == (None, None) and row["event"] != "committed")
 
 
 # ---- messages that are not there
 
 
-def _aborted(history: History, message: MessageId, send: Row) -> bool:
-    return _transaction(history, message, send) == "aborted"
-
-
-def _transaction(history: History, message: MessageId, send: Row) -> str:
-    """`none`, `committed`, `aborted` or `unknown`: how the transaction of the message ended."""
-    if send.get("txn") is None:
-        return "none"
-    ends = {
-        row["event"]
-        for row in history.get("transactions", ())
-        if row["writer"] == message[0] and row["txn"] == send["txn"]
-    }
-    return next((event for event in ("aborted", "committed") if event in ends), "unknown")
-
-
-def aborted_reads(history: History, judge: Judge, choices: Choices) -> Iterator[MessageId]:
-    """`a reader was handed a message that definitely failed, was aborted, or never became part of the
-    log`.
-    """
+def aborted_reads(judge: Judge) -> Iterator[MessageId]:
+    """`a reader received a message that definitely failed, was aborted, or is not part of the final log`."""
     for message, send in judge.partition.sends.items():
         reads = [row for row in judge.partition.reads if message_id(row) == message]
-        if not reads:
-            continue
         fate = judge.fates[message]
-        committed = [row for row in reads if row.get("isolation") == "read_committed"]
-        if fate == "failed":  # one that is in the log is a phantom, and told as such
-            guilty = reads
-        elif _aborted(history, message, send) and committed:
-            guilty = committed
-        elif (
-            fate == "unknown_dropped"
-            and not judge.may_be_retired(message)
-            and not _held(judge, message, choices)
-        ):
-            guilty = reads
+        if judge.judge.transaction(message, send) == "aborted":
+            # `only readers with read_committed must not receive what was aborted`
+            guilty = any(row.get("isolation") == "read_committed" for row in reads)
+        elif fate == "failed":
+            guilty = bool(reads)
+        elif fate == "unknown_dropped":
+            # `If an in-sync follower holds the message of unknown outcome that a reader received, the finding
+            # is diverged. A message that was read where retention or compaction may have removed it since
+            # was part of the log.`
+            told = any(
+                log.counts_as_in_sync and judge.good(log, message) for log in judge.partition.logs.values()
+            )
+            guilty = not told and any(not judge.retired_at(row["offset"]) for row in reads)
         else:
-            continue
-        yield from [message] * (
-            len({row["reader"] for row in guilty}) if choices.aborted_read_per_reader else 1
-        )
-
-
-def _held(judge: Judge, message: MessageId, choices: Choices) -> bool:
-    """Whether a follower's copy tells of the message already (an in-sync one, as `diverged`)."""
-    logs = judge.partition.logs.values()
-    holders = [log for log in logs if judge.good(log, message) or judge.bad(log, message)]
-    if any(judge.in_sync(log) for log in holders):
-        return not choices.dropped_in_sync_is_aborted_read
-    return bool(holders) and not choices.dropped_outside_is_aborted_read
-
-
-def unsent_deliveries(judge: Judge) -> Iterator[int]:
-    """Offsets at which readers were handed what nobody sent, and where no log holds it."""
-    told: set[tuple[int, MessageId | None]] = set()
-    for row in judge.partition.reads:
-        message, offset = message_id(row), row["offset"]
-        if message is not None and message in judge.judge.home:
-            continue
-        stands = any(
-            offset in log.records and judge.kind(log.records[offset]) in ("foreign", "unreadable")
-            for log in judge.partition.logs.values()
-        )
-        if not stands and (offset, message) not in told:
-            told.add((offset, message))
-            yield offset
-
-
-# ---- messages that stand elsewhere
-
-
-def offset_conflicts(judge: Judge, choices: Choices) -> Iterator[MessageId]:
-    """`a reader was handed a message at an offset that is another message's, and both are kept`."""
-    kept = ("kept", "unknown_kept")
-    told: set[tuple[object, ...]] = set()
-    for row in judge.partition.reads:
-        message, offset = message_id(row), row["offset"]
-        stands = judge.reference.records.get(offset) if judge.reference else None
-        other = message_id(stands) if stands is not None and judge.kind(stands) == "copy" else None
-        if message is None or other == message:
-            continue
-        if other is None and not (stands is None and choices.conflict_with_nothing):
-            continue
-        key = (message, offset, row["reader"] if choices.conflict_per_reader else None)
-        both = judge.fates.get(message) in kept and (other is None or judge.fates.get(other) in kept)
-        if both and key not in told:
-            told.add(key)
+            guilty = False
+        if guilty:
             yield message
 
 
-# ---- the order of deliveries
-
-
-def skips(history: History, judge: Judge, rows: list[Row], events: list[Row]) -> int:
-    """`a reader jumped over messages that are in the final log, without having sought`."""
-    jumps = 0
-    for before, after in pairwise(rows):
-        if not _sought(events, before, after):
-            between = range(before["offset"] + 1, after["offset"])
-            jumps += any(_was_due(history, judge, offset, after) for offset in between)
-    return jumps
-
-
-def _was_due(history: History, judge: Judge, offset: int, after: Row) -> bool:
-    """Whether the reader of ``after`` should have been handed the message at ``offset`` before."""
-    stands = judge.reference.records.get(offset) if judge.reference else None
-    if stands is None or judge.kind(stands) != "copy":
-        return False  # markers, gaps, and records that have a finding of their own
-    message = message_id(stands)
-    assert message is not None
-    send = judge.partition.sends[message]
-    if send["sent_ns"] > after["ns"]:
-        return False  # what stands there now was sent after the read: the offset was used again
-    uncommitted = after.get("isolation") == "read_uncommitted"
-    if not uncommitted and _transaction(history, message, send) not in _delivered(judge):
-        return False  # not for those who read what is committed
-    group = after.get("group")
-    return not any(
-        message_id(row) == message or row["offset"] == offset
-        for row in judge.partition.reads
-        if row["reader"] == after["reader"] or (group is not None and row.get("group") == group)
-    )
-
-
-def _delivered(judge: Judge) -> tuple[str, ...]:
-    """Ends of transactions whose messages a reader of committed messages is surely handed."""
-    return (
-        ("none", "committed", "unknown")
-        if judge.choices.unknown_transaction_is_committed
-        else ("none", "committed")
-    )
-
-
-def steps_back(judge: Judge, rows: list[Row], events: list[Row]) -> int:
-    """`a reader assigned by hand went back, without having sought and although what it had read still
-    stands`.
+def unsent(judge: Judge) -> set[tuple[int, object]]:
+    """`A record that nobody sent to the partition is a finding of the reader if no replica holds that record
+    (or a damaged one) at its offset.`
     """
-    steps = 0
-    for before, after in pairwise(rows):
-        stands = judge.reference.records.get(before["offset"]) if judge.reference else None
-        steps += (
-            after.get("group") is None
-            and after["offset"] <= before["offset"]
-            and stands is not None
-            and message_id(stands) == message_id(before)
-            and not _sought(events, before, after)
+    found: set[tuple[int, object]] = set()
+    for row in judge.partition.reads:
+        offset = row["offset"]
+        if message_id(row) in judge.partition.sends:
+            continue
+        stands = any(
+            log.records[offset].get("intact") is False
+            or (log.records[offset].get("writer"), log.records[offset].get("seq"))
+            == (row.get("writer"), row.get("seq"))
+            for log in judge.partition.logs.values()
+            if offset in log.records and judge.kind(log, offset) != "marker"
         )
-    return steps
+        if not stands:
+            found.add((offset, (row.get("writer"), row.get("seq"))))
+    return found
 
 
-def replays(judge: Judge, rows: list[Row], events: list[Row], choices: Choices) -> int:
-    """`a consumer group was handed again what it had committed; what it had not committed it may be`.
+# ---- messages that are elsewhere
 
-    One finding a time the group goes back, however many records it is handed again.
+
+def offset_conflicts(judge: Judge) -> set[tuple[MessageId, int]]:
+    """`a reader received a message at another offset than the one that it has in the final log`; `it does
+    not matter whether another message or nothing is at the offset`.
     """
-    episodes = 0
-    told = explained = False
-    for before, row in zip([None, *rows], rows, strict=False):
-        if before is None or row["offset"] <= before["offset"] or _changed_hands(judge, before, row):
-            told, explained = False, _sought(events, before or {**row, "ns": 0}, row)
-        if not told and not explained and _again(judge, row, events, choices):
-            told = True
-            episodes += 1
-    return episodes
+    found: set[tuple[MessageId, int]] = set()
+    for row in judge.partition.reads:
+        message, offset = message_id(row), row["offset"]
+        send = judge.partition.sends.get(message) if message is not None else None
+        if message is None or send is None or judge.fates[message] == "corrupt":
+            continue
+        here = judge.held(judge.reference, message)
+        if judge.judge.transaction(message, send) == "aborted" and row.get("isolation") == "read_committed":
+            continue  # an aborted read
+        # `A message that was read at the offset of its acknowledgement, or where retention or compaction may
+        # have removed a copy of it, is not a conflict.`
+        if here and offset not in here and offset != send.get("offset") and not judge.retired_at(offset):
+            found.add((message, offset))
+    return found
 
 
-def _changed_hands(judge: Judge, before: Row, after: Row) -> bool:
-    """Whether another member of the group was handed something of the partition between two deliveries."""
-    return any(
-        row.get("group") == after.get("group")
-        and row["reader"] != after["reader"]
-        and before["ns"] < row["ns"] < after["ns"]
-        for row in judge.partition.reads
+# ---- the order in which they were received
+
+
+def streams(reads: list[Row]) -> list[list[Row]]:
+    """`the members of a consumer group are one reader`; what each reader received, in order."""
+    found: dict[tuple[str, object], list[Row]] = {}
+    for row in reads:
+        group = row.get("group")
+        found.setdefault(("reader", row["reader"]) if group is None else ("group", group), []).append(row)
+    return list(found.values())
+
+
+def step(judge: Judge, stream: list[Row], events: list[Row], before: Row, after: Row) -> str:
+    """What is wrong with going from one record to the next; empty if nothing is."""
+    between = [
+        event
+        for event in events
+        if before["ns"] <= event["ns"] <= after["ns"] and event["reader"] == after["reader"]
+    ]
+    assigned = [event["ns"] for event in between if event["event"] == "assigned"]
+    group = after.get("group")
+    if any(event["event"] == "sought" for event in between):
+        return ""
+    if group is None and assigned:
+        return ""  # `a reader that was assigned the partition again may start anywhere`
+    if after["offset"] <= before["offset"]:
+        return step_back(judge, events, before, after)
+    low = before["offset"]
+    if group is not None and (assigned or before["reader"] != after["reader"]):
+        # `A member that takes over a partition starts at the offset that was committed by then: when it was
+        # assigned the partition or, if groups does not say when, by another member before it received
+        # anything. What lies before that offset is not skipped. A group that never committed may start
+        # anywhere.`
+        if assigned:
+            start = committed(events, group, max(assigned))
+        else:
+            start = committed(events, group, after["ns"], but=after["reader"])
+        if start is None:
+            return ""
+        low = max(low, start - 1)
+    passed = any(
+        due(judge, stream, events, offset, before, after) for offset in range(low + 1, after["offset"])
     )
+    return "skip" if passed else ""
 
 
-def _again(judge: Judge, row: Row, events: list[Row], choices: Choices) -> bool:
-    """Whether the group had been handed this very record before, and had committed it."""
-    group = row.get("group")
-    if group is None:
-        return False
+def committed(events: list[Row], group: str, until: int, but: int | None = None) -> int | None:
+    """The group's newest commit (of other members than ``but``)."""
     commits = [
         (event["ns"], event["offset"])
         for event in events
         if event["event"] == "committed"
         and event["group"] == group
-        and event["ns"] <= row["ns"]
+        and event["ns"] <= until
+        and event["reader"] != but
         and event.get("offset") is not None
     ]
-    if not commits:
+    return max(commits)[1] if commits else None
+
+
+def step_back(judge: Judge, events: list[Row], before: Row, after: Row) -> str:
+    """`non_monotonic` or `replay`, unless what it had read last is gone or the group had not committed it."""
+    stands = judge.reference.records.get(before["offset"]) if judge.reference else None
+    if stands is None or message_id(stands) != message_id(before):
+        return ""
+    if after.get("group") is None:
+        return "non_monotonic"
+    commit = committed(events, after["group"], after["ns"])
+    return "replay" if commit is not None and after["offset"] < commit else ""
+
+
+def due(judge: Judge, stream: list[Row], events: list[Row], offset: int, before: Row, after: Row) -> bool:
+    """Whether the reader should have received the message at ``offset`` between two records."""
+    if judge.reference is None or offset not in judge.reference.records:
         return False
-    committed = max(commits)[1] if choices.newest_commit_counts else max(offset for _, offset in commits)
-    return row["offset"] < committed and any(
-        earlier["ns"] < row["ns"]
-        and earlier.get("group") == group
-        and earlier["offset"] == row["offset"]
-        and message_id(earlier) == message_id(row)
-        for earlier in judge.partition.reads
+    if judge.kind(judge.reference, offset) != "copy":
+        return False  # markers, and records that have a finding of their own
+    message = message_id(judge.reference.records[offset])
+    assert message is not None
+    send = judge.partition.sends[message]
+    if send["sent_ns"] > after["ns"]:
+        return False  # `a message that was sent after the read`
+    transaction = judge.judge.transaction(message, send)
+    if after.get("isolation") != "read_uncommitted" and transaction not in ("none", "committed"):
+        return False  # `that its isolation level hides (with read_committed, unless … known to be committed)`
+    # `or that it received before or after, without a seek in between`
+    readers = {row["reader"] for row in stream}
+    group = after.get("group")
+    seeks = [
+        event["ns"]
+        for event in events
+        if event["event"] == "sought"
+        and (event["group"] == group if group is not None else event["reader"] in readers)
+    ]
+    since = max((ns for ns in seeks if ns <= before["ns"]), default=None)
+    until = min((ns for ns in seeks if ns >= after["ns"]), default=None)
+    return not any(
+        message_id(row) == message
+        and (since is None or row["ns"] >= since)
+        and (until is None or row["ns"] <= until)
+        for row in stream
     )

@@ -51,11 +51,11 @@ class Layout:
             if name not in self.absent_tables
         }
 
-    def write(self, history: History, folder: Path) -> None:
-        """Write a history's tables into ``folder``."""
+    def write(self, history: History, folder: Path, without: frozenset[str] = frozenset()) -> None:
+        """Write a history's tables, but for some, into ``folder``."""
         random = Random(f"rows/{self.number}")
         for name, rows in history.items():
-            if name not in self.absent_tables:
+            if name not in self.absent_tables | without:
                 self._write_table(name, list(rows), folder, random)
 
     def _write_table(self, name: str, rows: list[Row], folder: Path, random: Random) -> None:
@@ -131,4 +131,19 @@ def layout(seed: int, number: int) -> Layout:
         compression=random.choice(("snappy", "zstd", "none", "gzip")),
         dictionary=random.random() < 0.3,
         row_group=random.choice((3, 100, 100_000)),
+    )
+
+
+def plain(number: int) -> Layout:
+    """One file a table, with every column."""
+    return Layout(
+        number=number,
+        absent_tables=frozenset(),
+        absent_columns=frozenset(),
+        files="one",
+        shuffled=False,
+        wide=False,
+        compression="snappy",
+        dictionary=False,
+        row_group=100_000,
     )

@@ -56,10 +56,19 @@ class Log:
     compacted: bool = False
 
     @property
+    def counts_as_in_sync(self) -> bool:
+        """`A replica counts as in sync unless replicas says that it was not.`"""
+        return self.in_sync is not False
+
+    @property
+    def last(self) -> int:
+        """Behind its last record, or where it starts."""
+        return max(self.records, default=self.start - 1) + 1
+
+    @property
     def end(self) -> int:
         """First offset of which the final read says nothing, or at which nothing was ever written."""
-        last = max(self.records, default=self.start - 1) + 1
-        return max(last, self.leo) if self.whole else last
+        return max(self.last, self.leo) if self.whole else self.last
 
     def covers(self, offset: int) -> bool:
         """Whether the read would have shown a record at ``offset``."""
@@ -108,20 +117,31 @@ class Partition:
     def references(self) -> list[Log]:
         """The reference log, and any other that the document's rule puts on a par with it.
 
-        `The reference of a partition is its leader's replica where replicas tells who led and the final
-        read reached that log's end; else the most advanced replica that was read whole (highest last
-        epoch, then offset).` Where nothing was read whole, the most advanced of all shows what there is.
+        `The reference of a partition is its leader's replica if replicas says who led and the final read
+        reached the end of that log. Otherwise it is the most advanced replica that was read to its end
+        (highest last epoch, then highest last offset); replicas in sync come first.` If none was read to its
+        end, the most advanced of all shows what there is.
         """
         leader = self.leader()
         if leader is not None and leader.whole:
             return [leader]
-        candidates = [log for log in self.logs.values() if log.whole] or list(self.logs.values())
+        whole = [log for log in self.logs.values() if log.whole]
+        candidates = [log for log in whole if log.counts_as_in_sync] or whole or list(self.logs.values())
         best = max((log.advance for log in candidates), default=None)
         tied = [log for log in sorted(candidates, key=lambda log: log.broker) if log.advance == best]
         different: dict[tuple[object, ...], Log] = {}
         for log in tied:
             different.setdefault(log.content, log)
         return list(different.values())
+
+    def read_to_its_end(self) -> bool:
+        """`A partition was read to its end if its leader's log was; if replicas does not say who led, if the
+        logs of all its replicas were.`
+        """
+        leader = self.leader()
+        if leader is not None:
+            return leader.whole
+        return bool(self.logs) and all(log.whole for log in self.logs.values())
 
 
 def partitions_of(history: History) -> dict[TopicPartition, Partition]:

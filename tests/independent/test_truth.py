@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.independent.choices import Choices
 from tests.independent.model import Finding
-from tests.independent.truth import Truth, truth_of, truths_of
+from tests.independent.truth import Truth, truths_of
 
 T, W = "t", 7
 
@@ -257,8 +256,8 @@ def test_corrupt_with_a_good_copy_left() -> None:
 
 
 def test_corrupt_and_acknowledged_without_offset() -> None:
-    """The damaged record may be the absent message: no loss is proven."""
-    check(judged(sends=sent("ok0 ok"), copies=log("0 !")), "kept corrupt", "corrupt")
+    """The damaged record belongs to no message, since none was acknowledged at its offset."""
+    check(judged(sends=sent("ok0 ok"), copies=log("0 !")), "kept lost", "corrupt lost")
 
 
 def test_corrupt_of_unknown_outcome_and_read() -> None:
@@ -385,8 +384,51 @@ def test_undetermined() -> None:
 
 
 def test_an_incomplete_read_that_misses_nothing() -> None:
-    """Every message was found before the read stopped: there is nothing to be undetermined about."""
-    check(judged(sends=sent("ok0"), copies=log("0"), replicas=[replica(1, 3, complete=False)]), "kept")
+    """Every message was found before the read stopped; the rest may hold what should not be there."""
+    truth = judged(sends=sent("ok0"), copies=log("0"), replicas=[replica(1, 3, complete=False)])
+    check(truth, "kept", "undetermined")
+
+
+def test_failed_and_not_read() -> None:
+    """That the message is absent is not known."""
+    truth = judged(sends=sent("fail"), copies=[], replicas=[replica(1, 3, complete=False)])
+    check(truth, "undetermined", "undetermined")
+
+
+def test_only_a_follower_was_read() -> None:
+    """The leader was not read to its end: what a follower holds is kept."""
+    truth = judged(
+        sends=sent("ok0 ok1"),
+        copies=log("0") + log("0 1", broker=2),
+        replicas=[replica(1, 3, complete=False), replica(2, 2, in_sync=False)],
+    )
+    check(truth, "kept kept", "undetermined")
+
+
+def test_nobody_leads_and_one_replica_was_not_read() -> None:
+    """The unread log may be the one that counts."""
+    rows = [replica(1, 1, leader=None), replica(2, 3, leader=None, complete=False)]
+    truth = judged(sends=sent("ok0 ok1"), copies=log("0"), replicas=rows)
+    check(truth, "kept undetermined", "undetermined")
+    truth = judged(sends=sent("ok0"), copies=log("0"), replicas=rows[:1])
+    check(truth, "kept")
+
+
+def test_a_partition_without_any_message_that_was_not_read() -> None:
+    """Nobody sent anything to it, so anything in it would be foreign."""
+    truth = judged(sends=[], copies=[], replicas=[replica(1, 0, complete=False)])
+    check(truth, "", "undetermined")
+
+
+def test_absent_messages_of_an_aborted_transaction() -> None:
+    """Nobody is to see them, so that they are absent is right, whatever was read and whatever was told."""
+    ends = [{"ns": 50, "writer": W, "txn": 4, "event": "aborted"}]
+    sends = sent("ok0 ok1 info fail", txn=4)
+    for rows, finding in (([replica(1, 1)], ""), ([replica(1, 1, complete=False)], "undetermined")):
+        truth = judged(sends=sends, copies=log("0"), replicas=rows, transactions=ends)
+        check(truth, "kept failed unknown_dropped failed", finding)
+    present = judged(sends=sends, copies=log("0 1 2 3"), transactions=ends)
+    check(present, "kept kept unknown_kept failed")
 
 
 def test_a_partition_that_was_not_read() -> None:
@@ -425,14 +467,22 @@ def test_the_leader_was_not_read_whole() -> None:
     """What neither the follower nor the part of the leader that was read holds may stand in the rest of
     it.
     """
-    tables = {
-        "sends": sent("ok0 ok1"),
-        "copies": log("0") + log("0", broker=2),
-        "replicas": [replica(1, 2, complete=False), replica(2, 1)],
-    }
-    check(judged(**tables), "kept undetermined", "undetermined")
-    other = truth_of(tables, Choices(follower_proves_what_leader_lacks=True))
-    check(other, "kept lost", "lost")
+    truth = judged(
+        sends=sent("ok0 ok1"),
+        copies=log("0") + log("0", broker=2),
+        replicas=[replica(1, 2, complete=False), replica(2, 1)],
+    )
+    check(truth, "kept undetermined", "undetermined")
+
+
+def test_the_reference_is_in_sync_if_it_can_be() -> None:
+    """Nobody is known to lead; a replica out of sync is longer and of a newer epoch, and does not count."""
+    truth = judged(
+        sends=sent("ok0 info info"),
+        copies=log("0") + log("0 1@3 2@3", broker=2),
+        replicas=[replica(1, 1, leader=None), replica(2, 3, in_sync=False)],
+    )
+    check(truth, "kept unknown_dropped unknown_dropped", "not_converged")
 
 
 # ---- disagreements of replicas
@@ -599,12 +649,12 @@ def test_offset_conflict() -> None:
     """Reader 2 was handed message 0 where message 1 stands, and both are in the log."""
     truth = judged(sends=sent("ok0 ok1"), copies=log("0 1"), reads=read("0 1") + read("0:1", reader=2))
     check(truth, "kept kept", "offset_conflict")
-    assert Finding("offset_conflict", T, 0, None, W, 0) in truth.findings
+    assert Finding("offset_conflict", T, 0, 1, W, 0) in truth.findings
 
 
 def test_an_offset_where_nothing_stands() -> None:
-    """A conflict is with another message; at offset 5 there is none."""
-    check(judged(sends=sent("ok0"), copies=log("0"), reads=read("0:5")), "kept")
+    """It does not matter that nothing is at offset 5."""
+    check(judged(sends=sent("ok0"), copies=log("0"), reads=read("0:5")), "kept", "offset_conflict")
 
 
 def test_skip() -> None:
@@ -762,8 +812,36 @@ def test_a_disagreement_outside_the_isr() -> None:
 
 
 def test_a_follower_lacks_a_damaged_record() -> None:
-    """The leader's last record is damaged, a follower ends before it: two root causes."""
-    check(two("0 1!", "0", "ok0 ok1"), "kept corrupt", "corrupt diverged")
+    """The finding of the damaged message explains that a follower ends before it."""
+    check(two("0 1!", "0", "ok0 ok1"), "kept corrupt", "corrupt")
+    check(two("0 1! 2", "0", "ok0 ok1 ok2"), "kept corrupt kept", "corrupt diverged")
+
+
+def test_a_log_that_begins_late() -> None:
+    """Its log start offset says that it should hold messages 1 and 2: one finding, at the first."""
+    truth = judged(
+        sends=sent("ok0 ok1 ok2 ok3"),
+        copies=log("0 1 2 3") + log("3", broker=2, start=3),
+        replicas=[replica(1, 4), replica(2, 4, log_start=1)],
+    )
+    check(truth, "kept kept kept kept", "diverged")
+    assert Finding("diverged", T, 0, 1) in truth.findings
+
+
+def test_what_lies_before_a_log_start_offset_is_not_compared() -> None:
+    """The leader's log starts at 1; what a follower still holds before, nobody can read."""
+    truth = judged(
+        sends=sent("ok0 ok1 info"),
+        copies=log("1", start=1) + log("0 1", broker=2) + log("2 1", broker=3),
+        replicas=[replica(1, 2, log_start=1), replica(2, 2), replica(3, 2)],
+    )
+    check(truth, "retired kept unknown_dropped")
+
+
+def test_two_findings_at_one_offset() -> None:
+    """A damaged record on the leader and a foreign one on a follower: the leader's counts."""
+    check(two("0 !", "0 x", "ok0 info"), "kept unknown_dropped", "corrupt")
+    check(two("0 x", "0 !", "ok0 info"), "kept unknown_dropped", "foreign")
 
 
 def test_a_foreign_record_at_the_end_of_one_log() -> None:
@@ -775,15 +853,13 @@ def test_diverged_beyond_the_end_outside_the_isr() -> None:
     """The leader's log ends at 1; two acknowledged messages stand on a replica outside the ISR: one
     finding each.
     """
-    tables = {
-        "sends": sent("ok0 ok1 ok2"),
-        "copies": log("0") + log("0 1 2", broker=2),
-        "replicas": [replica(1, 1), replica(2, 3, in_sync=False, complete=False)],
-    }
-    truth = judged(**tables)
+    truth = judged(
+        sends=sent("ok0 ok1 ok2"),
+        copies=log("0") + log("0 1 2", broker=2),
+        replicas=[replica(1, 1), replica(2, 3, in_sync=False, complete=False)],
+    )
     check(truth, "kept diverged diverged", "diverged diverged")
     assert Finding("diverged", T, 0, None, W, 2) in truth.findings
-    assert names(truth_of(tables, Choices(end_outside_the_isr_is_one_finding=True))) == "diverged"
 
 
 def test_order_is_per_writer_and_of_acknowledged_messages() -> None:
@@ -795,9 +871,7 @@ def test_order_is_per_writer_and_of_acknowledged_messages() -> None:
     copies = log("1 0")
     copies[0]["writer"] = 8
     check(judged(sends=sends, copies=copies), "kept kept")
-    unknown = {"sends": sent("ok1 info"), "copies": log("1 0")}
-    check(judged(**unknown), "kept unknown_kept")
-    assert names(truth_of(unknown, Choices(later_one_is_acknowledged=False))) == "out_of_order"
+    check(judged(sends=sent("ok1 info"), copies=log("1 0")), "kept unknown_kept")
     check(judged(sends=sent("info ok0"), copies=log("1 0")), "unknown_kept kept")
 
 
@@ -810,7 +884,7 @@ def test_seeks_that_explain_nothing() -> None:
         [event("sought", 1005, 2) | {"topic": "other"}],
         [event("sought", 995, 2)],
         [event("sought", 1015, 2)],
-        [event("assigned", 1005, 2)],
+        [event("committed", 1005, 2)],
     ):
         check(judged(**tables, groups=groups), "kept kept kept", "skip")
     check(
@@ -819,14 +893,40 @@ def test_seeks_that_explain_nothing() -> None:
     )
 
 
-def test_a_member_of_the_group_sought() -> None:
-    """Reader 2 sought for the group, and the partition came back to reader 1 behind the gap."""
+def test_another_member_of_the_group_sought() -> None:
+    """A seek moves the member that sought; reader 1 did not."""
     reads = read("0", group="g") + read("2", start=2000, group="g")
     tables = {"sends": sent("ok0 ok1 ok2"), "copies": log("0 1 2"), "reads": reads}
-    check(judged(**tables, groups=[event("sought", 1500, 2, reader=2)]), "kept kept kept")
-    check(
-        judged(**tables, groups=[event("sought", 1500, 2, reader=2, group="other")]), "kept kept kept", "skip"
-    )
+    check(judged(**tables, groups=[event("sought", 1500, 2, reader=2)]), "kept kept kept", "skip")
+    check(judged(**tables, groups=[event("sought", 1500, 2)]), "kept kept kept")
+
+
+def test_a_member_starts_at_the_commit() -> None:
+    """Reader 2 takes over from reader 1, which committed offset 2: message 1 is not skipped, message 2 is."""
+    tables = {"sends": sent("ok0 ok1 ok2 ok3"), "copies": log("0 1 2 3")}
+    reads = read("0", group="g") + read("3", reader=2, start=2000, group="g")
+    check(judged(**tables, reads=reads), "kept kept kept kept")
+    for offset, finding in ((2, "skip"), (3, "")):
+        for more in ([], [event("assigned", 1600, reader=2)]):
+            groups = [event("committed", 1500, offset), *more]
+            check(judged(**tables, reads=reads, groups=groups), "kept kept kept kept", finding)
+    late = [event("committed", 1500, 2), event("assigned", 1600, reader=2), event("committed", 1700, 3)]
+    check(judged(**tables, reads=reads, groups=late), "kept kept kept kept", "skip")
+    own = [event("committed", 1500, 2), event("committed", 1700, 3, reader=2)]
+    check(judged(**tables, reads=reads, groups=own), "kept kept kept kept", "skip")
+
+
+def test_assigned_again() -> None:
+    """A reader without a group may start anywhere."""
+    tables = {"sends": sent("ok0 ok1 ok2"), "copies": log("0 1 2")}
+    for reads in ("0 2", "0 1 2 0"):
+        groups = [event("assigned", 1000 + 10 * len(reads.split()) - 15)]
+        check(judged(**tables, reads=read(reads), groups=groups), "kept kept kept")
+        check(
+            judged(**tables, reads=read(reads)),
+            "kept kept kept",
+            "skip" if reads == "0 2" else "non_monotonic",
+        )
 
 
 def test_another_groups_reader_has_nothing_to_do_with_a_jump() -> None:
@@ -868,12 +968,37 @@ def test_deliveries_to_several_readers_are_one_anomaly() -> None:
     check(truth, "kept failed kept", "aborted_read aborted_read offset_conflict")
 
 
-def test_a_conflict_takes_two_kept_messages() -> None:
-    """What stands at the offset is nobody's message, or the message that was read is not kept as it was."""
+def test_what_conflicts() -> None:
+    """A message of the final log that was read elsewhere, unless where it was acknowledged or retired."""
     reads = read("0:1")
-    check(judged(sends=sent("ok0"), copies=log("0 x"), reads=reads), "kept", "foreign")
-    check(judged(sends=sent("ok5 ok1"), copies=log("0 1"), reads=reads), "moved kept", "moved")
-    check(judged(sends=sent("ok0 fail"), copies=log("0 1"), reads=reads), "kept phantom", "phantom")
+    check(judged(sends=sent("ok0"), copies=log("0 x"), reads=reads), "kept", "foreign offset_conflict")
+    check(
+        judged(sends=sent("ok5 ok1"), copies=log("0 1"), reads=reads), "moved kept", "moved offset_conflict"
+    )
+    check(judged(sends=sent("ok1 ok"), copies=log("0 1"), reads=reads), "moved kept", "moved")
+    check(
+        judged(sends=sent("fail ok1"), copies=log("0 1"), reads=reads),
+        "phantom kept",
+        "offset_conflict phantom",
+    )
+    check(
+        judged(sends=sent("ok0 fail"), copies=log("0 1"), reads=reads),
+        "kept phantom",
+        "offset_conflict phantom",
+    )
+    check(
+        judged(sends=sent("ok0"), copies=log("0 - 0"), reads=reads),
+        "duplicated",
+        "duplicated offset_conflict",
+    )
+    check(judged(sends=sent("ok0"), copies=log("0 0"), reads=reads), "duplicated", "duplicated")
+    truth = judged(
+        sends=sent("info"),
+        copies=log("0", start=2),
+        replicas=[replica(1, 3, log_start=2)],
+        reads=reads,
+    )
+    check(truth, "unknown_kept")
 
 
 def test_handed_the_same_offset_twice() -> None:
@@ -891,20 +1016,15 @@ def test_replays_are_counted_by_rewind() -> None:
     check(judged(**tables, groups=[event("committed", 3500, 2)]), "kept kept")
     check(judged(**tables, groups=[event("committed", 1500, 2, group="h")]), "kept kept")
     check(judged(**tables, groups=[event("committed", 1500)]), "kept kept")
-    back = [event("committed", 1500, 2), event("committed", 1600, 0)]
-    assert names(truth_of(tables | {"groups": back}, Choices(newest_commit_counts=False))) == "replay replay"
 
 
-def test_handed_for_the_first_time_is_no_replay() -> None:
-    """The commit went ahead of what was handed, or another message stands there since, or another group
-    read it.
-    """
+def test_what_is_no_replay() -> None:
+    """Another message stands there since, or another group read it."""
     commit = [event("committed", 1500, 3)]
-    sends, copies = sent("ok0 ok1 ok2"), log("0 1 2")
-    ahead = read("0", group="g") + read("1 2", start=2000, group="g")
-    check(judged(sends=sends, copies=copies, reads=ahead, groups=commit), "kept kept kept")
     other = read("0 1 2", reader=5, group="h") + read("1 2", start=2000, group="g")
-    check(judged(sends=sends, copies=copies, reads=other, groups=commit), "kept kept kept")
+    check(
+        judged(sends=sent("ok0 ok1 ok2"), copies=log("0 1 2"), reads=other, groups=commit), "kept kept kept"
+    )
     new = read("0 1", group="g") + read("2:1", start=2000, group="g")
     truth = judged(sends=sent("ok0 ok1 ok1"), copies=log("0 2"), reads=new, groups=commit)
     check(truth, "kept lost_after_read kept", "lost_after_read")
@@ -932,14 +1052,6 @@ def test_what_a_compacted_log_that_was_not_read_whole_tells() -> None:
         replicas=[replica(1, 3, complete=False, cleanup="compact")],
     )
     check(truth, "retired kept undetermined", "undetermined")
-
-
-def test_an_incomplete_read_by_the_other_reading() -> None:
-    """The choice that any incomplete read is a finding changes nothing where the read was complete."""
-    choices = Choices(incomplete_read_is_a_finding=True)
-    for complete, findings in ((False, "undetermined"), (True, "")):
-        tables = {"sends": sent("ok0"), "copies": log("0"), "replicas": [replica(1, 1, complete=complete)]}
-        assert names(truth_of(tables, choices)) == findings
 
 
 def test_not_converged_only_where_all_was_read() -> None:

@@ -1,19 +1,17 @@
 """The truth about a small history, by brute force, from `docs/findings.md` and `docs/history.md` alone.
 
 ``truth_of`` gives the fate of every message and the multiset of findings. The rule of the document
-stands in backquotes beside the code that applies it. `Choices` lists what the document leaves open,
-with the reading taken here as the default.
+stands in backquotes beside the code that applies it.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tests.independent import deliveries, whole_run
-from tests.independent.choices import DEFAULT, Choices
 from tests.independent.model import (
     Finding,
     History,
@@ -26,8 +24,18 @@ from tests.independent.model import (
     partitions_of,
 )
 
-FATES_WITH_A_FINDING = ("lost", "lost_after_read", "duplicated", "moved", "overwritten", "phantom")
+FATES_WITH_A_FINDING = (
+    "lost",
+    "lost_after_read",
+    "duplicated",
+    "moved",
+    "overwritten",
+    "phantom",
+    "corrupt",
+)
 """Fates that are a finding of their own, one a message; the others' findings belong to a record or place."""
+ODD = ("foreign", "misrouted", "damaged", "unreadable")
+"""Kinds of records that are a finding."""
 
 
 @dataclass
@@ -38,18 +46,18 @@ class Truth:
     findings: Counter[Finding] = field(default_factory=Counter)
 
 
-def truth_of(history: History, choices: Choices = DEFAULT) -> Truth:
+def truth_of(history: History) -> Truth:
     """The truth; where two replicas are on a par as the reference, with the one of the lower broker id."""
-    return next(truths_of(history, choices))
+    return next(truths_of(history))
 
 
-def truths_of(history: History, choices: Choices = DEFAULT) -> Iterator[Truth]:
+def truths_of(history: History) -> Iterator[Truth]:
     """The truth for every choice of the reference that the document allows."""
     partitions = partitions_of(history)
     names = sorted(partitions)
     candidates: list[list[Log | None]] = [[*partitions[name].references()] or [None] for name in names]
     for references in itertools.product(*candidates):
-        yield _Judge(history, partitions, dict(zip(names, references, strict=True)), choices).truth()
+        yield _Judge(history, partitions, dict(zip(names, references, strict=True))).truth()
 
 
 class _Judge:
@@ -58,23 +66,21 @@ class _Judge:
         history: History,
         partitions: dict[TopicPartition, Partition],
         references: dict[TopicPartition, Log | None],
-        choices: Choices,
     ) -> None:
-        self.history, self.partitions, self.references, self.choices = (
-            history,
-            partitions,
-            references,
-            choices,
-        )
+        self.history, self.partitions, self.references = history, partitions, references
         self.home: dict[MessageId, TopicPartition] = {
             message: name for name, partition in partitions.items() for message in partition.sends
         }
-        self.strays: dict[MessageId, set[tuple[TopicPartition, int]]] = {}
-        for name, partition in partitions.items():
-            for log in partition.logs.values():
-                for offset, row in log.records.items():
-                    if self.kind(name, row) == "misrouted":
-                        self.strays.setdefault(message_id(row) or (0, 0), set()).add((name, offset))
+        self.strays = {
+            message_id(row)
+            for name, partition in partitions.items()
+            for log in partition.logs.values()
+            for row in log.records.values()
+            if self.kind(name, row) == "misrouted"
+        }
+        self.ends: dict[tuple[int, int], set[str]] = {}
+        for row in history.get("transactions", ()):
+            self.ends.setdefault((row["writer"], row["txn"]), set()).add(row["event"])
 
     def truth(self) -> Truth:
         """Judge every partition, then the run as a whole."""
@@ -83,15 +89,7 @@ class _Judge:
             one = PartitionJudge(self, partition, self.references[name])
             truth.fates.update(one.fates)
             truth.findings.update(one.findings())
-            truth.findings.update(deliveries.findings(self.history, one, self.choices))
-        for message, places in self.strays.items():
-            # `misrouted: a record of another partition's message`
-            writer, seq = message
-            for (topic, number), offset in places:
-                finding = Finding("misrouted", None, None, None, writer, seq)
-                if self.choices.misrouted_is_placed_where_it_stands:
-                    finding = finding._replace(topic=topic, partition=number, offset=offset)
-                truth.findings[finding] += 1
+            truth.findings.update(deliveries.findings(self.history, one))
         truth.findings.update(whole_run.findings(self.history))
         return truth
 
@@ -107,152 +105,197 @@ class _Judge:
             return "foreign"
         return "copy" if home == name else "misrouted"
 
+    def transaction(self, message: MessageId, send: Row) -> str:
+        """`none`, `committed`, `aborted` or `unknown`: how the transaction of the message ended."""
+        if send.get("txn") is None:
+            return "none"
+        ends = self.ends.get((message[0], send["txn"]), set())
+        return next((event for event in ("aborted", "committed") if event in ends), "unknown")
+
 
 class PartitionJudge:
     """Fates and findings of one partition; deliveries (`deliveries.py`) ask it what became of messages."""
 
     def __init__(self, judge: _Judge, partition: Partition, reference: Log | None) -> None:
-        self.judge, self.partition, self.reference, self.choices = judge, partition, reference, judge.choices
-        self.handed: dict[MessageId, set[int]] = {}
-        for row in partition.reads:
-            if (message := message_id(row)) is not None:
-                self.handed.setdefault(message, set()).add(row["offset"])
-        self.owners = {
-            offset: self._owner(offset)
+        self.judge, self.partition, self.reference = judge, partition, reference
+        self.compacted = any(log.compacted for log in partition.logs.values())
+        self.conclusive = partition.read_to_its_end()
+        if not partition.logs and "replicas" not in judge.history:
+            self.conclusive = True  # no copies at all, and no table that would tell of replicas: empty logs
+        self.kinds = {
+            (log.broker, offset): judge.kind(partition.at, row)
             for log in partition.logs.values()
             for offset, row in log.records.items()
-            if self.kind(row) == "unreadable"
         }
+        self.received: dict[MessageId, set[int]] = {}
+        for row in partition.reads:
+            if (message := message_id(row)) is not None:
+                self.received.setdefault(message, set()).add(row["offset"])
+        self._good: dict[tuple[int, MessageId], set[int]] = {}
+        self._bad: dict[tuple[int, MessageId], set[int]] = {}
+        owners: dict[int, MessageId | None] = {}
+        self._find("copy", self._good, owners)
+        self._find("damaged", self._bad, owners)
+        owners |= {offset: self._owner(offset) for offset in self._offsets("unreadable")}
+        self._find("unreadable", self._bad, owners)
         self.fates = {message: self._fate(message, send) for message, send in partition.sends.items()}
 
     # ---- records
 
-    def kind(self, row: Row) -> str:
-        return self.judge.kind(self.partition.at, row)
+    def _find(
+        self,
+        kind: str,
+        found: dict[tuple[int, MessageId], set[int]],
+        owners: Mapping[int, MessageId | None],
+    ) -> None:
+        """Add the records of one kind to ``found``, by broker and by the message they belong to."""
+        for log in self._logs():
+            for offset, row in log.records.items():
+                if self.kind(log, offset) == kind:
+                    message = owners[offset] if kind == "unreadable" else message_id(row)
+                    if message is not None:
+                        found.setdefault((log.broker, message), set()).add(offset)
+
+    def kind(self, log: Log, offset: int) -> str:
+        """What ``log`` holds at ``offset``, where it holds anything."""
+        return self.kinds[log.broker, offset]
+
+    def _offsets(self, *kinds: str) -> set[int]:
+        """Offsets at which any replica holds a record of such a kind."""
+        return {offset for (_, offset), kind in self.kinds.items() if kind in kinds}
 
     def good(self, log: Log, message: MessageId) -> set[int]:
         """Offsets at which ``log`` holds an undamaged record of the message."""
-        return {
-            o for o, row in log.records.items() if self.kind(row) == "copy" and message_id(row) == message
-        }
+        return self._good.get((log.broker, message), set())
 
-    def bad(self, log: Log, message: MessageId) -> set[int]:
-        """Offsets at which ``log`` holds a damaged record that is known to be the message's."""
-        return {
-            o
-            for o, row in log.records.items()
-            if (self.kind(row) == "damaged" and message_id(row) == message)
-            or (self.kind(row) == "unreadable" and self.owners[o] == message)
-        }
+    def held(self, log: Log | None, message: MessageId) -> set[int]:
+        """Offsets at which ``log`` holds a record of the message, damaged or not."""
+        if log is None:
+            return set()
+        return self.good(log, message) | self._bad.get((log.broker, message), set())
 
     def _owner(self, offset: int) -> MessageId | None:
-        """Whose record it is that stands at ``offset`` and is damaged beyond recognition."""
+        """`A damaged record that names no message of its partition belongs to the message that another
+        replica holds at that offset; otherwise to the newest message that was acknowledged at that offset
+        and of which no intact copy is left.`
+        """
         for log in self._logs():
-            row = log.records.get(offset)
-            if row is not None and self.kind(row) in ("copy", "damaged"):
-                return message_id(row)  # another replica's copy says what stood there
+            if offset in log.records and self.kind(log, offset) in ("copy", "damaged"):
+                return message_id(log.records[offset])
         claims = [
             (send["sent_ns"], message)
             for message, send in self.partition.sends.items()
             if send.get("outcome") != "fail"
             and (
                 send.get("offset") == offset
-                or (send.get("offset") is None and offset in self.handed.get(message, ()))
+                or (send.get("offset") is None and offset in self.received.get(message, ()))
             )
             and not any(self.good(log, message) for log in self._logs())
         ]
         return max(claims)[1] if claims else None
 
     def _logs(self) -> list[Log]:
-        """The reference first."""
-        rest = [log for log in self.partition.logs.values() if log is not self.reference]
+        """The reference first, the others by broker."""
+        rest = [log for _, log in sorted(self.partition.logs.items()) if log is not self.reference]
         return ([self.reference] if self.reference is not None else []) + rest
 
     # ---- fates
 
     def _fate(self, message: MessageId, send: Row) -> str:
-        outcome, reported = (
-            send.get("outcome") or "info",
-            send.get("offset"),
-        )  # `no outcome at all counts as info`
+        # `A missing outcome (null) counts as info.`
+        outcome, reported = send.get("outcome") or "info", send.get("offset")
+        aborted = self.judge.transaction(message, send) == "aborted"
         logs = self._logs()
+        here = self.held(self.reference, message)
+        anywhere = set().union(*(self.held(log, message) for log in logs))
+        intact = any(self.good(log, message) for log in logs)
         if outcome == "fail":
-            # `reported as definitely failed, yet in the log` / `definitely failed, and absent`
-            present = any(self.good(log, message) or self.bad(log, message) for log in logs)
-            return "phantom" if present else "failed"
-        good = self.good(self.reference, message) if self.reference else set()
-        bad = self.bad(self.reference, message) if self.reference else set()
-        if len(good | bad) > 1:
+            if aborted:
+                return "failed"  # `of an aborted transaction, and either absent or reported as failed`
+            if anywhere:
+                return "phantom"  # `reported as definitely failed, yet in the log of a replica`
+            return "failed" if self.conclusive else "undetermined"
+        if len(here) > 1:
             # `at more than one offset of the final log (acknowledged or of unknown outcome)`
             return "duplicated"
-        if good or bad:
-            if not good and not any(self.good(log, message) for log in logs):
-                return "corrupt"  # `its bytes in the final log are damaged, and no good copy is left`
+        if here:
+            if not intact:
+                return "corrupt"  # `every copy of it in the final logs is damaged`
             if outcome == "info":
                 return "unknown_kept"  # `outcome unknown; it is in the final log`
-            found = next(iter(good | bad))
-            # `acknowledged, and in the final log where it was said to be` / `found at another` offset
-            return "kept" if reported in (None, found) else "moved"
-        return self._fate_of_absent(message, outcome, reported)
-
-    def _fate_of_absent(self, message: MessageId, outcome: str, reported: int | None) -> str:
-        """It is not in the reference log."""
-        held = set().union(
-            *(self.good(log, message) | self.bad(log, message) for log in self.partition.logs.values())
-        )
-        if outcome == "ok" and message in self.judge.strays and not held:
-            return "misrouted"  # `acknowledged, and found in another partition than its own`
-        known = reported is not None and self.retired_at(reported)
-        if not self.determined() and not known:
-            return "undetermined"  # `absent as far as was read, but the read was not complete`
-        if self.may_be_retired(message):
-            if outcome == "ok" or self.choices.unknown_below_the_start_is_retired:
-                return "retired"  # `absent because retention (before the log's start) or compaction took it`
-            return "unknown_dropped"
+            # `in the final log at the offset that the acknowledgement named` / `found at another`
+            return "kept" if reported in (None, *here) else "moved"
         if outcome == "info":
-            return "unknown_dropped"  # `outcome unknown; it is not in the final log`
-        if held:
+            return self._fate_of_absent_unknown(message, aborted, bool(anywhere), intact)
+        return self._fate_of_absent(message, reported, aborted, anywhere, intact)
+
+    def _fate_of_absent_unknown(self, message: MessageId, aborted: bool, held: bool, intact: bool) -> str:
+        """Its outcome is unknown, and the reference log does not hold it."""
+        if held and not intact:
+            return "corrupt"
+        # `A message of unknown outcome that only followers hold is unknown_dropped, and so is one that
+        # retention may have removed`
+        if held or aborted or self.conclusive or self.retired(message):
+            return "unknown_dropped"
+        return "undetermined"
+
+    def _fate_of_absent(
+        self, message: MessageId, reported: int | None, aborted: bool, held: set[int], intact: bool
+    ) -> str:
+        """It was acknowledged, and the reference log does not hold it."""
+        if message in self.judge.strays and not held:
+            # `A message that was found in another partition is misrouted, even if retention may have
+            # removed it from its own`
+            return "misrouted"
+        if intact and not self.conclusive:
+            # `If the read was not complete, an acknowledged message that any replica holds is kept`
+            return "kept"
+        if self.retired(message):
+            return "retired"
+        if intact:
             return "diverged"  # `acknowledged, on a follower, but not in the reference log`
-        if reported is None and None in self.owners.values():
-            return "corrupt"  # a record damaged beyond recognition may be this one: no loss is proven
-        row = self.reference.records.get(reported) if self.reference and reported is not None else None
-        if row is not None and self.kind(row) == "foreign":
-            return "overwritten"  # `acknowledged, gone, and at its offset stands a record that nobody sent`
-        # `acknowledged, and on no replica of the final log` / `the same, and a reader had been handed it`
-        return "lost_after_read" if message in self.handed else "lost"
+        if held:
+            return "corrupt"
+        if aborted:
+            return "failed"  # `of an aborted transaction, and … absent`
+        if not self.conclusive:
+            return "undetermined"
+        if (
+            self.reference is not None
+            and reported in self.reference.records
+            and self.kind(self.reference, reported) == "foreign"
+        ):
+            return "overwritten"  # `acknowledged, gone, and a record that nobody sent is at its offset`
+        # `acknowledged, and on no replica of the final log` / `the same, and a reader had received it`
+        return "lost_after_read" if message in self.received else "lost"
 
-    def determined(self) -> bool:
-        """Whether absence proves something: `If the final read did not reach the end, absence proves
-        nothing`.
-        """
-        if self.reference is None:  # no replica at all: an empty log, unless `replicas` should have told
-            return "replicas" not in self.judge.history
-        leader = self.partition.leader()
-        if leader is not None and not leader.whole and not self.choices.follower_proves_what_leader_lacks:
-            return False
-        return self.reference.whole
+    def retired(self, message: MessageId) -> bool:
+        """`not in the reference log, and retention … or compaction may have removed it`.
 
-    def may_be_retired(self, message: MessageId) -> bool:
-        """`absent because retention (before the log's start) or compaction took it`, as far as can be
-        known.
+        Where it stood: at the reported offset; else where a follower holds it; else where readers received
+        it: `An acknowledgement without an offset proves no loss if retention has removed anything, or if the
+        topic is compacted. The message is retired, unless a reader received it at an offset that neither
+        explains.`
         """
         if self.reference is None:
             return False
-        reported = self.partition.sends[message].get("offset")
-        known = {reported} if reported is not None else set(self.handed.get(message, ()))
-        if not known:
-            known = set().union(*(self.good(log, message) for log in self.partition.logs.values()))
-        if not known:  # an acknowledgement without offset: it may have stood there
-            return self.reference.start > 0 or self.reference.compacted
-        return any(self.retired_at(offset) for offset in known)
+        send = self.partition.sends[message]
+        if send.get("offset") is not None:
+            return self.retired_at(send["offset"])
+        for log in sorted(self._logs(), key=lambda log: log.broker):
+            if held := self.held(log, message):
+                return self.retired_at(min(held))
+        if message in self.received:
+            return all(self.retired_at(offset) for offset in self.received[message])
+        return self.conclusive and (self.reference.start > 0 or self.compacted)
 
     def retired_at(self, offset: int) -> bool:
         """Whether retention or compaction explains that the reference has nothing at ``offset``."""
         log = self.reference
-        if log is None:
+        if log is None or offset in log.records:
             return False
         # Compaction keeps offsets and never takes the end of a log.
-        return offset < log.start or (log.compacted and offset < log.end and offset not in log.records)
+        return offset < log.start or (self.compacted and offset < log.end)
 
     # ---- findings of the log
 
@@ -265,112 +308,106 @@ class PartitionJudge:
                 place = fate in ("lost", "lost_after_read", "moved", "overwritten")
                 offset = self.partition.sends[message].get("offset") if place else None
                 found[Finding(fate, topic, partition, offset, *message)] += 1
-        if "undetermined" in self.fates.values() or (
-            self.choices.incomplete_read_is_a_finding and not self.determined()
-        ):
-            found[Finding("undetermined", topic, partition)] += 1  # `one per partition`
-        overwritten = {
-            self.partition.sends[message].get("offset")
-            for message, fate in self.fates.items()
-            if fate == "overwritten"
-        }
-        for offset in sorted(set().union(*(log.records for log in self._logs()))):
-            kinds = {self.kind(log.records[offset]) for log in self._logs() if offset in log.records}
-            if kinds & {"damaged", "unreadable"}:
-                found[Finding("corrupt", topic, partition, offset)] += 1  # `whose checksum does not hold`
-            if "foreign" in kinds and offset not in overwritten:
-                found[Finding("foreign", topic, partition, offset)] += 1  # `a record that nobody sent`
-        places, messages = self._disagreements()
-        for offset in places:
+        if not self.conclusive:
+            # `reported for every partition that was not read to its end, even if no message is missing`
+            found[Finding("undetermined", topic, partition)] += 1
+        explained = self._explained_by_messages()
+        for offset in self._offsets(*ODD) - explained:
+            # `An offset has at most one finding about its records`, that of the reference's record if it has
+            # one, else of the replica with the lowest broker id.
+            log = next(log for log in self._logs() if offset in log.records and self.kind(log, offset) in ODD)
+            kind = self.kind(log, offset)
+            name = "corrupt" if kind in ("damaged", "unreadable") else kind
+            row = log.records[offset]
+            ids = (row["writer"], row["seq"]) if name == "misrouted" else (None, None)
+            found[Finding(name, topic, partition, offset, *ids)] += 1
+        for offset in self._disagreements():
             found[Finding("diverged", topic, partition, offset)] += 1
-        for message in messages:
-            found[Finding("diverged", topic, partition, None, *message)] += 1
+        for message, fate in self.fates.items():
+            if fate == "diverged" and not any(
+                log.counts_as_in_sync and self.good(log, message) for log in self._logs()
+            ):
+                # `Acknowledged messages that only replicas out of sync hold are one finding each.`
+                found[Finding("diverged", topic, partition, None, *message)] += 1
         for message in self._out_of_order():
             found[Finding("out_of_order", topic, partition, None, *message)] += 1
         return found
 
-    def _explained(self, row: Row) -> bool:
-        """Whether the record has a finding of its own, so that its being there is no disagreement besides."""
-        if self.kind(row) in ("foreign", "misrouted", "damaged", "unreadable"):
-            return True
-        message = message_id(row)
-        return message is not None and self.fates.get(message) == "phantom"
-
-    def _disagreements(self) -> tuple[set[int], set[MessageId]]:
-        """Offsets at which `in-sync replicas disagree: in content, in epoch, a record missing or too many;
-        a log that ends early is one finding, where it ends`; and acknowledged messages that only
-        followers hold, where no such offset tells of them.
+    def _explained_by_messages(self) -> set[int]:
+        """`If the finding of a message explains a record (corrupt, overwritten), there is no second finding
+        about the record.`
         """
-        in_sync = [log for log in self._logs() if self.in_sync(log)]
-        points = {o for log in in_sync for o in log.records if self._disagree(in_sync, o)}
-        ends = {log.end for log in in_sync if log.whole and self._goes_on(in_sync, log)}
-        messages: set[MessageId] = set()
-        reference = self.reference
+        found: set[int] = set()
         for message, fate in self.fates.items():
-            if fate != "diverged" or reference is None:
-                continue
-            held = set().union(*(self.good(log, message) | self.bad(log, message) for log in self._logs()))
-            row = reference.records.get(min(held))
-            behind_the_end = min(held) >= reference.end
-            if held & points or (row is not None and self._explained(row)):
-                continue
-            if behind_the_end and self.choices.end_outside_the_isr_is_one_finding:
-                ends.add(reference.end)
-            elif not (behind_the_end and reference.end in ends):
-                messages.add(message)
-        return points | ends, messages
+            if fate == "overwritten":
+                found.add(self.partition.sends[message]["offset"])
+            if fate == "corrupt":
+                found |= set().union(*(self.held(log, message) for log in self._logs()))
+        return found
 
-    def in_sync(self, log: Log) -> bool:
-        """Whether a log is compared with the others."""
-        return log.in_sync or (log.in_sync is None and self.choices.unknown_is_in_sync)
+    def _phantoms(self) -> set[int]:
+        return {
+            offset
+            for message, fate in self.fates.items()
+            if fate == "phantom"
+            for log in self._logs()
+            for offset in self.held(log, message)
+        }
 
-    def _disagree(self, in_sync: list[Log], offset: int) -> bool:
-        """Whether replicas that were read at ``offset`` hold different things there."""
-        contents: set[object] = set()
-        epochs: dict[object, set[int]] = {}
-        compacted = any(log.compacted for log in in_sync)
-        for log in in_sync:
-            if not log.covers(offset):
+    def _disagreements(self) -> set[int]:
+        """Offsets of `diverged: in-sync replicas disagree at an offset: content or epoch differs, or a
+        record is missing or extra`.
+        """
+        reference = self.reference
+        if reference is None or not reference.counts_as_in_sync:
+            return set()
+        explained = self._offsets(*ODD) | self._explained_by_messages() | self._phantoms()
+        points: set[int] = set()
+        beyond: set[int] = set()
+        for log in self._logs():
+            if log is reference or not log.counts_as_in_sync:
                 continue
-            row = log.records.get(offset)
-            if row is None:
-                contents |= set() if compacted else {"nothing"}  # `Gaps are no finding: … compaction …`
-                continue
-            content = "marker" if row.get("control") else message_id(row)
-            if not self._explained(row):
-                contents.add(content)
-            if row.get("epoch") is not None:
-                epochs.setdefault(content, set()).add(row["epoch"])
-        return len(contents) > 1 or any(len(values) > 1 for values in epochs.values())
+            head: set[int] = set()
+            behind: set[int] = set()
+            for offset in {*log.records, *reference.records} - explained:
+                mine, theirs = log.records.get(offset), reference.records.get(offset)
+                if offset < max(log.start, reference.start):
+                    continue  # `Records before the log start offset of either log are not compared.`
+                if mine is not None and theirs is not None:
+                    if self._differ(mine, theirs):
+                        points.add(offset)
+                elif mine is None:
+                    end = log.end if self.compacted else log.last
+                    if offset >= end:
+                        behind |= {offset} if log.whole else set()
+                    elif not self.compacted:
+                        (head if offset < min(log.records, default=offset) else points).add(offset)
+                else:
+                    end = reference.end if self.compacted else reference.last
+                    if offset >= end:
+                        beyond |= {offset} if reference.whole else set()
+                    elif not self.compacted:
+                        points.add(offset)
+            # `a log that begins late or ends early is one finding, at the first record that it lacks`
+            points |= {min(part) for part in (head, behind) if part}
+        return points | ({min(beyond)} if beyond else set())
 
-    def _goes_on(self, in_sync: list[Log], short: Log) -> bool:
-        """Whether another in-sync log holds a record where ``short`` has ended."""
-        return any(
-            offset >= short.end and (self.kind(row) == "damaged" or not self._explained(row))
-            for log in in_sync
-            for offset, row in log.records.items()
-        )
+    def _differ(self, mine: Row, theirs: Row) -> bool:
+        content = [(bool(row.get("control")), row.get("writer"), row.get("seq")) for row in (mine, theirs)]
+        epochs = [row.get("epoch") for row in (mine, theirs)]
+        return content[0] != content[1] or (None not in epochs and epochs[0] != epochs[1])
 
     def _out_of_order(self) -> list[MessageId]:
-        """`an acknowledged message stands behind a later one of its writer; moved ones are not counted
-        again`.
+        """`an acknowledged message comes after a later acknowledged one of its writer; moved messages are
+        not counted again`.
         """
-        if self.reference is None:
-            return []
         stands = {
-            message: next(iter(self.good(self.reference, message) | self.bad(self.reference, message)))
+            message: min(self.held(self.reference, message))
             for message, fate in self.fates.items()
-            if fate in ("kept", "unknown_kept")
+            if fate == "kept" and self.held(self.reference, message)
         }
         return [
             (writer, seq)
             for (writer, seq), offset in stands.items()
-            if self.fates[writer, seq] == "kept"
-            and any(
-                w == writer
-                and later > seq
-                and o < offset
-                and (self.fates[w, later] == "kept" or not self.choices.later_one_is_acknowledged)
-                for (w, later), o in stands.items()
-            )
+            if any(w == writer and later > seq and o < offset for (w, later), o in stands.items())
         ]

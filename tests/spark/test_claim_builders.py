@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -26,6 +27,8 @@ from checkers.claims.builders import (
     messages_where,
     opposite,
     partition,
+    quorum_controller,
+    quorum_elects,
     quorum_leaders_are,
     topic_is_set,
 )
@@ -41,14 +44,19 @@ S = 10**9
 MARKS = {"start": 10 * S, "cut": 20 * S, "middle": 30 * S, "end": 40 * S}
 WATCHED = Moments(
     marks=MARKS,
-    heard={"store": 50 * S, "broker1": 50 * S, "broker2": 50 * S, "broker3": 18 * S},
+    heard={
+        **dict.fromkeys(("store", "broker1", "broker2", "controller1", "controller2", "controller4"), 50 * S),
+        "broker3": 18 * S,
+    },
     tailed={"broker1": 50 * S, "broker2": 50 * S},
-    logs={"broker1": 50 * S, "broker3": 18 * S},
-    final={"t": 60 * S, "*": 60 * S},
+    logs={"broker1": 50 * S, "broker3": 18 * S, "controller1": 50 * S, "controller2": 50 * S},
+    final={"t": 60 * S, "u": 60 * S, "*": 60 * S},
 )
 BLIND = Moments(
     marks=MARKS,
-    heard={name: 15 * S for name in ("store", "broker1", "broker2", "broker3")},
+    heard=dict.fromkeys(
+        ("store", *(f"{kind}{n}" for kind in ("broker", "controller") for n in (1, 2, 3, 4))), 15 * S
+    ),
     tailed={"broker1": 15 * S, "broker2": 15 * S},
     logs={"broker1": 15 * S},
 )
@@ -110,6 +118,8 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         _controller(24, 2, 3),
         _controller(1, 2, None, "broker1"),
         *(_controller(5, node, None, f"controller{n}") for n, node in ((1, 11), (2, 12), (3, 12))),
+        {"ns": 22 * S, "source": "controller1", "subject": "reachable", "error": "timed out"},
+        *(_controller(at, -1, epoch, "controller4") for at, epoch in ((1, 7), (25, 9))),
     ],
     "log_events": [
         {"ns": 33 * S, "host": "broker1", "kind": "truncated", "topic": "t", "partition": 0, "offset": 2},
@@ -118,6 +128,13 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         {"ns": 34 * S, "host": "broker1", "kind": "truncated", "topic": "u", "partition": 0, "offset": 2},
         {"ns": 27 * S, "host": "broker1", "kind": "isr_shrinking", "topic": "t", "partition": 0},
         {"ns": 3 * S, "host": "broker3", "kind": "became_leader", "topic": "t", "partition": 0},
+        {"ns": 26 * S, "host": "broker1", "kind": "became_leader", "topic": "t", "partition": 0}
+        | {"epoch": 1, "offset": 4, "text": "Leader t-0 starts from offset 4 with high watermark 3 ISR [1]."},
+        {"ns": 27 * S, "host": "controller2", "kind": "resigned"},
+    ],
+    "replicas": [
+        {"topic": topic, "partition": 0, "broker": 1, "complete": True, "epochs": epochs}
+        for topic, epochs in (("t", [(0, 1), (1, 2), (2, 3)]), ("u", [(0, 0)]))
     ],
     "reads": [
         {"topic": "t", "partition": 0, "reader": 1, "ns": 28 * S, "offset": n, "writer": 1, "seq": n}
@@ -148,7 +165,14 @@ ROWS: dict[str, list[dict[str, Any]]] = {
 
 
 def _message(
-    seq: int, sent_s: float, outcome: str, fate: str, *, error: int = 0, name: str = "w"
+    seq: int,
+    sent_s: float,
+    outcome: str,
+    fate: str,
+    *,
+    error: int = 0,
+    name: str = "w",
+    took_s: float = 0.1,
 ) -> dict[str, Any]:
     return {
         "topic": "t",
@@ -159,7 +183,7 @@ def _message(
         "label": f"m{seq}",
         "acks": 1,
         "sent_ns": int(sent_s * S),
-        "done_ns": int((sent_s + 0.1) * S),
+        "done_ns": int((sent_s + took_s) * S),
         "outcome": outcome,
         "error": error,
         "fate": fate,
@@ -176,6 +200,8 @@ MESSAGES = [
     _message(7, 28, "fail", "failed", error=6, name="failing"),
     _message(8, 28, "info", "unknown_dropped", error=-192, name="silent"),
     _message(9, 29, "ok", "undetermined", name="unread"),
+    _message(10, 7, "ok", "kept", name="slow", took_s=0.2),
+    _message(11, 8, "ok", "kept", name="slow", took_s=0.3),
 ]
 
 
@@ -191,6 +217,7 @@ class Case:
 
 T, CALM, SHAKEN, LATE, ORPHAN = map(partition, ("t", "calm", "shaken", "late", "orphan"))
 ZOMBIE, SAFE = messages("zombie"), messages("safe")
+_STARTS = partial(broker(1).starts, "leader", T, epoch=1, after="cut")
 CASES = (
     Case("leads", T.is_led_by(2, isr=(3, 2), epoch=1, at="middle"), True),
     Case("leads no more", T.is_led_by(1, at="middle"), False),
@@ -258,6 +285,8 @@ CASES = (
     Case("does not answer the observer", does_not_answer("broker2", at="middle"), True, True),
     Case("answers the observer", does_not_answer("broker2", at="end"), False),
     Case("logged", broker(1).logged("isr_shrinking", of=T, after="cut"), True, True),
+    Case("logged twice", broker(1).logged("truncated", of=T, after="cut", at_least=2), True, True),
+    Case("not logged so often", broker(1).logged("isr_shrinking", of=T, after="cut", at_least=2), False),
     Case("not logged", broker(1).logged("isr_updated", of=T, after="cut"), False),
     Case("never logged", broker(1).never_logged("isr_updated", of=T, before="end"), True),
     Case("logged after all", broker(1).never_logged("isr_shrinking", of=T, before="end"), False),
@@ -270,6 +299,39 @@ CASES = (
     Case("truncated further than that", broker(1).truncated_to_end_of(T, 1, after="cut"), False),
     Case("the epoch ends nowhere", broker(1).truncated_to_end_of(T, 2, after="cut"), False),
     Case("truncated nothing to it", broker(2).truncated_to_end_of(T, 0, after="cut"), False),
+    Case("starts", _STARTS(log_end_offset=4, high_watermark=3), True, True),
+    Case("starts with another watermark", _STARTS(log_end_offset=4, high_watermark=30), False),
+    Case("starts with another log", _STARTS(log_end_offset=3, high_watermark=3), False),
+    Case("epoch cache", T.epoch_cache_is((0, 1), (1, 2), (2, 3), replicas=1), True),
+    Case("another epoch cache", T.epoch_cache_is((0, 1), (1, 2), replicas=1), False),
+    Case("epoch cache of too few", T.epoch_cache_is((0, 1), (1, 2), (2, 3), replicas=2), None),
+    Case("epoch cache that the log contradicts", partition("u").epoch_cache_is((0, 0), replicas=1), False),
+    Case("controller leads", quorum_controller(2).leads(at="middle"), True),
+    Case("controller does not lead", quorum_controller(4).leads(at="middle"), False),
+    Case("controller is silent", quorum_controller(1).leads(at="middle"), False),
+    Case("controller is not followed", quorum_controller(3).leads(at="middle"), None),
+    Case(
+        "its epoch rises",
+        quorum_controller(4).epoch_rises(at_least=2, since="start", until="middle"),
+        True,
+        True,
+    ),
+    Case(
+        "its epoch rises less",
+        quorum_controller(4).epoch_rises(at_least=3, since="start", until="middle"),
+        False,
+    ),
+    Case("its epoch stays", quorum_controller(4).epoch_stays(since="start", until="cut"), True),
+    Case("its epoch does not stay", quorum_controller(4).epoch_stays(since="start", until="middle"), False),
+    Case("resigned", quorum_controller(2).resigned(after="cut", before="middle"), True, True),
+    Case("not resigned yet", quorum_controller(2).resigned(after="start", before="cut"), False),
+    Case("never resigned", quorum_controller(1).never_resigned(after="cut", before="middle"), True),
+    Case("resigned after all", quorum_controller(2).never_resigned(after="cut", before="middle"), False),
+    Case("resigned, log not followed", quorum_controller(4).never_resigned(after="cut", before="end"), None),
+    Case("elects in time", quorum_elects(after="cut", within_s=4, not_within_s=2), True, True),
+    Case("elects too late", quorum_elects(after="cut", within_s=2), False),
+    Case("elects too soon", quorum_elects(after="cut", within_s=9, not_within_s=4), False),
+    Case("elects nobody", quorum_elects(after="middle", within_s=9), False),
     Case("registered", broker(2).is_registered(at="middle"), True),
     Case("registered before", broker(3).is_registered(at="start"), True, True),
     Case("not registered", broker(3).is_registered(at="middle"), False),
@@ -292,6 +354,11 @@ CASES = (
     Case("not failed", messages("silent").failed(), False),
     Case("unanswered", messages("silent").unanswered(), True, True),
     Case("answered", messages("refused").unanswered(), False),
+    Case("slower", messages("slow").slower_than(messages("w"), at_least=2), True, True),
+    Case("not slower", messages("w").slower_than(messages("slow"), at_least=2), False),
+    Case("not slower, as many answers are missing", messages("w").slower_than(ZOMBIE, at_least=3), None),
+    Case("answered after", messages("zombie").answered_after("cut", at_least=2), True, True),
+    Case("answered before", messages("w").answered_after("cut"), False),
     Case("kept", SAFE.kept(), True),
     Case("not kept", ZOMBIE.kept(), False),
     Case("lost", ZOMBIE.acknowledged_then_lost(at_least=2), True),

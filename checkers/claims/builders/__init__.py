@@ -65,6 +65,7 @@ from checkers.claims.builders.messages import (
     messages,
     messages_where,
 )
+from checkers.claims.builders.quorum import Controller, quorum_controller, quorum_elects
 from checkers.claims.builders.sql import (
     FRESH_S,
     both,
@@ -78,6 +79,7 @@ from checkers.claims.builders.sql import (
 
 __all__ = [
     "Broker",
+    "Controller",
     "FRESH_S",
     "Messages",
     "Partition",
@@ -99,6 +101,8 @@ __all__ = [
     "opposite",
     "optional_mark",
     "partition",
+    "quorum_controller",
+    "quorum_elects",
     "quorum_leaders_are",
     "topic_is_set",
 ]

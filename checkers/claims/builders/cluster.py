@@ -147,6 +147,27 @@ class Partition:
         """In the final logs replicas hold different messages at this offset."""
         return _different(self, at_offset, "> 1")
 
+    def epoch_cache_is(self, *entries: tuple[int, int], replicas: int) -> str:
+        """In the end the epoch caches of so many replicas have exactly these entries (epoch, start offset).
+
+        In each of their logs, the first record of every epoch stands at that offset.
+        """
+        wanted = " ".join(f"{epoch}:{offset}" for epoch, offset in entries)
+        pairs = "transform(epochs, e -> concat(e.epoch, ':', e.start_offset))"
+        return answer(
+            f"CASE WHEN {{final:{self.topic}}} IS NOT NULL AND count(*) = {replicas} "
+            f"THEN bool_and(cached = '{wanted}' AND coalesce(logged, '') = '{wanted}') END",
+            "concat('epoch caches ', cast(sort_array(collect_set(cached)) AS string), ', logs ', "
+            "cast(sort_array(collect_set(logged)) AS string))",
+            f"(SELECT broker, array_join({pairs}, ' ') AS cached FROM replicas "
+            f"WHERE {self.where} AND complete) "
+            f"LEFT JOIN (SELECT broker, "
+            f"array_join(transform(sort_array(collect_list(struct(epoch, starts))), "
+            f"s -> concat(s.epoch, ':', s.starts)), ' ') AS logged "
+            f"FROM (SELECT broker, epoch, min(offset) AS starts FROM copies WHERE {self.where} "
+            f"AND epoch IS NOT NULL GROUP BY broker, epoch) GROUP BY broker) USING (broker)",
+        )
+
     def logs_agree(self, *, replicas: int, at_least: int) -> str:
         """So many final logs, read to their end, hold the same messages at the same offsets, and enough."""
         log = "array_join(sort_array(collect_list(concat(offset, ':', writer, '/', seq))), ' ')"
@@ -257,9 +278,10 @@ class Broker:
         after: str = "",
         before: str = "",
         where: str = "true",
+        at_least: int = 1,
     ) -> str:
-        """Its log has such an event (`log_events.kind`); ``where`` is SQL about columns of `log_events`."""
-        return self._log("count(*) > 0", kind, of, after, before, where)
+        """Its log has so many such events (`log_events.kind`); ``where`` is SQL about their columns."""
+        return self._log(f"count(*) >= {at_least}", kind, of, after, before, where)
 
     def never_logged(
         self, kind: str, *, of: Partition | None = None, after: str = "", before: str, where: str = "true"
@@ -287,6 +309,23 @@ class Broker:
             f"(SELECT min(offset) AS cut FROM log_events "
             f"WHERE {self._events('truncated', place, after, '', 'true')}) CROSS JOIN "
             f"(SELECT min(offset) AS epoch_end FROM copies WHERE {place.where} AND epoch > {epoch})",
+        )
+
+    def starts(
+        self, role: str, place: Partition, *, epoch: int, log_end_offset: int, high_watermark: int, after: str
+    ) -> str:
+        """After a mark it takes a role (`leader`, `follower`) of an epoch, with this log and high watermark.
+
+        Kafka logs so from 2.6 on. What it logs is the state before the replica truncates anything.
+        """
+        told = "regexp_extract(text, 'high watermark ([0-9]+)', 1)"
+        wanted = f"epoch = {epoch} AND offset = {log_end_offset} AND {told} = '{high_watermark}'"
+        seen = f"concat('epoch ', {text_of('epoch')}, ': LEO ', {text_of('offset')}, ', HW ', {told})"
+        return answer(
+            f"count_if({wanted}) > 0",
+            f"concat('{self.host} starts as {role} of {place.topic}: ', "
+            f"coalesce(array_join(sort_array(collect_set({seen})), '; '), 'never'))",
+            f"log_events WHERE {self._events(f'became_{role}', place, after, '', 'true')}",
         )
 
     def is_registered(self, *, at: str) -> str:

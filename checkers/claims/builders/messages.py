@@ -51,6 +51,10 @@ class Messages:
         """No one was answered: the client gave up, or lost its connection."""
         return self._all("coalesce(outcome, 'info') = 'info' AND error < 0", "not answered", at_least)
 
+    def answered_after(self, name: str, *, at_least: int = 1) -> str:
+        """Every one was answered, or given up, after a mark only."""
+        return self._all(f"done_ns > {mark(name)}", f"answered after {name}", at_least)
+
     def kept(self, *, at_least: int = 1) -> str:
         """Every one was acknowledged, and is in the final log where that said."""
         return self.became("kept", at_least=at_least)
@@ -120,6 +124,21 @@ class Messages:
         """Between two marks every one was handed to a consumer."""
         limit = f"true{window(since, until)}"
         return self._found("count(DISTINCT r.offset) > 0", "reads", limit, "true", at_least)
+
+    def slower_than(self, others: Messages, *, at_least: int) -> str:
+        """Acknowledgements of these took longer in the median than those of others; enough of each came."""
+        return answer(
+            f"CASE WHEN least(these.many, others.many) >= {at_least} THEN these.p50 > others.p50 END",
+            "concat('p50 of ', these.many, ' acknowledgements ', coalesce(these.p50, 'unknown'), "
+            "' ms, of ', others.many, ' others ', coalesce(others.p50, 'unknown'), ' ms')",
+            f"({self._latency()}) these CROSS JOIN ({others._latency()}) others",
+        )
+
+    def _latency(self) -> str:
+        return (
+            "SELECT count(*) AS many, round(median(done_ns - sent_ns) / 1e6, 2) AS p50 "
+            f"FROM life WHERE ({self.where}) AND outcome = 'ok'"
+        )
 
     def _all(self, wanted: str, named: str, at_least: int, *, given: str = "true") -> str:
         return answer(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -121,7 +120,7 @@ def test_an_interruption_that_a_library_turns_into_its_own_error(
         except KeyboardInterrupt:
             raise RuntimeError("answer from Java side is empty") from None
 
-    monkeypatch.setattr(commands, "_interrupted", threading.Event())
+    monkeypatch.setattr(commands, "_interrupts", [])
     monkeypatch.setattr(commands, "app", interrupted)
     monkeypatch.setattr(commands.logging, "disable", lambda: None)
     with pytest.raises(SystemExit) as end:

@@ -67,6 +67,8 @@ TEXT = {
         None,
         None,
     ),
+    "Session establishment complete on server 198.18.0.11/198.18.0.11:2181, sessionid = 0x10000d35bee0000, "
+    "negotiated timeout = 4000 (ClientCnxn)": ("session_connected", None, None, None),
     "zookeeper state changed (Expired) (ZkClient)": ("session_expired", None, None, None),
     "[Controller id=2] Resigned (KafkaController)": ("resigned", None, None, None),
     "[RaftManager id=1] Completed transition to ResignedState(localId=1, epoch=2) (QuorumState)": (

@@ -1,0 +1,89 @@
+"""Sentences about the controllers of a KRaft quorum, one by one, and about its elections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from checkers.claims.builders.sql import FRESH_NS, answer, mark, text_of, window
+
+
+@dataclass(frozen=True)
+class Controller:
+    """A KRaft controller with a host of its own, by the number of its AZ."""
+
+    number: int
+
+    @property
+    def host(self) -> str:
+        """Its host."""
+        return f"controller{self.number}"
+
+    def leads(self, *, at: str) -> str:
+        """At a mark it names itself as the quorum's leader, and was followed until then."""
+        return answer(
+            f"CASE WHEN {self._followed(at)} THEN leader % 10 = {self.number} AND NOT silent END",
+            f"concat('{self.host} names leader ', {text_of('leader')}, ' in epoch ', {text_of('epoch')}, "
+            f"if(silent, ', and does not answer', ''))",
+            f"(SELECT max_by(controller, ns) FILTER (WHERE subject = 'controller') AS leader, "
+            f"max_by(epoch, ns) FILTER (WHERE subject = 'controller') AS epoch, "
+            f"coalesce(max_by(error IS NOT NULL, ns) FILTER (WHERE subject = 'reachable'), false) AS silent "
+            f"FROM views WHERE source = '{self.host}' AND ns <= {mark(at)})",
+        )
+
+    def epoch_rises(self, *, at_least: int = 1, since: str, until: str) -> str:
+        """Between two marks its own epoch rises by so much at least, with a leader or without one."""
+        return self._epochs(since, until, f"later >= earlier + {at_least}", "later > earlier")
+
+    def epoch_stays(self, *, since: str, until: str) -> str:
+        """Between two marks its own epoch stays, and it was followed until the second."""
+        return self._epochs(since, until, "later = earlier", "later > earlier")
+
+    def resigned(self, *, after: str, before: str) -> str:
+        """Between two marks it logged that it gave up leading, because no majority fetched from it."""
+        return answer(
+            "count(*) > 0",
+            f"concat('{self.host} resigned ', count(*), ' times')",
+            f"log_events WHERE {self._resignations(after, before)}",
+        )
+
+    def never_resigned(self, *, after: str, before: str) -> str:
+        """Between two marks it logged nothing of the kind, and its log was followed to the second."""
+        return answer(
+            f"CASE WHEN count(*) > 0 THEN false WHEN {{log:{self.host}}} >= {mark(before)} - {FRESH_NS} "
+            f"THEN true END",
+            f"concat('{self.host} resigned ', count(*), ' times')",
+            f"log_events WHERE {self._resignations(after, before)}",
+        )
+
+    def _resignations(self, after: str, before: str) -> str:
+        return f"host = '{self.host}' AND kind = 'resigned'{window(after, before)}"
+
+    def _followed(self, at: str) -> str:
+        return f"{{heard:{self.host}}} >= {mark(at)} - {FRESH_NS}"
+
+    def _epochs(self, since: str, until: str, wanted: str, seen: str) -> str:
+        return answer(
+            f"CASE WHEN {seen} OR {self._followed(until)} THEN {wanted} END",
+            f"concat('{self.host} in epoch ', {text_of('earlier')}, ', then ', {text_of('later')})",
+            f"(SELECT max(epoch) AS later, max(epoch) FILTER (WHERE ns <= {mark(since)}) AS earlier "
+            f"FROM views WHERE source = '{self.host}' AND subject = 'controller' AND ns <= {mark(until)})",
+        )
+
+
+def quorum_controller(number: int) -> Controller:
+    """A controller of a KRaft quorum by the number of its AZ."""
+    return Controller(number)
+
+
+def quorum_elects(*, after: str, within_s: float, not_within_s: float = 0.0) -> str:
+    """After a mark a leader of a higher epoch is named: within so many seconds, and not before others."""
+    soonest, latest = (f"{mark(after)} + {int(limit * 1e9)}" for limit in (not_within_s, within_s))
+    return answer(
+        f"CASE WHEN moment IS NOT NULL THEN moment BETWEEN {soonest} AND {latest} "
+        f"WHEN {{heard:store}} >= {latest} THEN false END",
+        f"coalesce(concat('a leader of a higher epoch ', round((moment - {mark(after)}) / 1e9, 1), "
+        f"' s after {after}'), 'no leader of a higher epoch')",
+        f"(SELECT min(c.ns) AS moment FROM controllers c CROSS JOIN "
+        f"(SELECT max(epoch) AS known FROM controllers WHERE ns <= {mark(after)}) b "
+        f"WHERE c.ns > {mark(after)} AND c.epoch > b.known)",
+    )

@@ -1,0 +1,132 @@
+"""Article 001, use of the ISR: does a follower that stops fetching leave the ISR of an idle partition?
+
+A busy partition with the same replicas shows beside it that the leader does watch its followers.
+"""
+
+from __future__ import annotations
+
+from checkers.claims.builders import both, broker, messages, opposite, partition
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
+from harness.run.stage import Stage
+from harness.scenario import Claim, Erratum, Scenario
+from scenarios.steps import SHRINK_S, seed, settle, stand, wait_isr_committed
+
+IDLE, BUSY = "i", "b"
+LAG_S = 3.0
+"""replica.lag.time.max.ms of this case; a leader looks for lagging followers every half of it."""
+IDLE_S = 4 * LAG_S
+"""How long the idle partition's follower does not fetch: far longer than the 1.5 times at most that removal takes."""
+
+
+def body(stage: Stage) -> None:
+    """Cut a follower from its leader, write to one of two partitions, wait, write to the other, heal."""
+    seed(stage, IDLE, BUSY)
+    busy = stage.writer("az1", "az1-busy", "broker1", acks=1)
+    idle = stage.writer("az1", "az1-first", "broker1", acks=1)
+    with stage.nemesis.cut("broker1 <-> broker2"):
+        cut = stage.mark("cut", "the follower broker2 can no longer fetch from broker1")
+        for number in range(3):
+            busy.send(BUSY, f"m{number}")
+        stage.wait_for_isr(BUSY, 1, 3, within_s=SHRINK_S)
+        stage.mark("shrunk", "broker2 has left the ISR of the busy partition")
+        stand(stage, cut, IDLE_S)
+        stage.mark("waited", "nothing has been written to the idle partition")
+        idle.send(IDLE, "m")
+        stage.wait_for_isr(IDLE, 1, 3, within_s=SHRINK_S)
+        wait_isr_committed(stage, "broker1", IDLE, (1, 3))
+        stage.mark("left", "broker2 has left the ISR of the other partition as well")
+        stage.writer("az1", "az1-after", "broker1", acks=-1).send(IDLE, "n")
+        stage.mark("before-heal", "the last moment of the cut")
+    stage.mark("healed", "the link is back")
+    settle(stage)
+
+
+Q, B = partition(IDLE), partition(BUSY)
+_LEAVES = (
+    "如果一个follower在replica.lag.time.max.ms设定的时间范围内没有向leader发出fetch操作请求"
+    "或者滞后于leader的最新的数据点超过replica.lag.time.max.ms所设定的时间,那么这个follower将被leader从ISR中剔除"
+)
+CLAIMS = (
+    Claim(
+        name="does-not-fetch",
+        section="beyond 001, use of the ISR",
+        says="The follower fetches nothing from the leader during the cut.",
+        holds=messages("az1-busy").not_seen_on(2, until="before-heal", at_least=3),
+    ),
+    Claim(
+        name="busy-leaves",
+        section="001, use of the ISR",
+        quote=_LEAVES,
+        says="A follower that lags behind the leader's newest data for replica.lag.time.max.ms leaves the ISR: "
+        "after 3 s to 4.5 s.",
+        holds=both(
+            B.becomes(isr=(1, 3), after="cut", within_s=7),
+            opposite(B.becomes(isr=(1, 3), after="cut", within_s=2)),
+            broker(1).logged("isr_shrinking", of=B, after="cut", before="shrunk"),
+        ),
+    ),
+    Claim(
+        name="idle-leaves",
+        section="001, use of the ISR",
+        quote=_LEAVES,
+        says="A follower that sends no fetch request within replica.lag.time.max.ms is removed from the ISR.",
+        holds=Q.has_out_of_isr(2, at="waited"),
+        erratum=Erratum(
+            says="It stays in the ISR of an idle partition: for 12 s, four times replica.lag.time.max.ms.",
+            because="from 2.1 on a follower whose log ends where the leader's does counts as in sync, whenever it "
+            "fetched last",
+            holds=both(
+                Q.stays(since="seeded", until="waited"),
+                broker(1).never_logged("isr_shrinking", of=Q, after="cut", before="waited"),
+            ),
+        ),
+    ),
+    Claim(
+        name="first-write-removes",
+        section="beyond 001, use of the ISR",
+        says="The first write removes it at the leader's next look, within half of replica.lag.time.max.ms: "
+        "the time counts from its last fetch, not from the write.",
+        holds=Q.becomes(isr=(1, 3), after="waited", within_s=LAG_S),
+        given=Q.has_isr(1, 2, 3, at="waited"),
+    ),
+    Claim(
+        name="no-new-leader",
+        section="beyond 001, use of the ISR",
+        says="Neither partition gets another leader or leader epoch.",
+        holds=both(*(one.stays(since="seeded", until="converged", what="leader, epoch") for one in (Q, B))),
+        given=both(*(one.has_isr(1, 3, at="before-heal") for one in (Q, B))),
+    ),
+    Claim(
+        name="rejoins",
+        section="001, rejoining",
+        quote="它们仅仅需要尽快地从leader同步数据,最终能够赶上leader,然后就可以被添加到ISR列表中",
+        says="The follower joins both ISRs again after the cut.",
+        holds=both(*(one.has_isr(1, 2, 3, at="converged") for one in (Q, B))),
+        given=both(*(one.has_isr(1, 3, at="before-heal") for one in (Q, B))),
+    ),
+    Claim(
+        name="nothing-lost",
+        section="beyond 001, use of the ISR",
+        says="Nothing that was acknowledged is lost.",
+        holds=messages().none_lost(at_risk_after="cut", at_least=5),
+    ),
+)
+
+SCENARIO = Scenario(
+    name="idle-follower",
+    title="A follower of an idle partition can no longer fetch",
+    article="001",
+    section="ISR",
+    body=body,
+    setup=Setup(
+        topics=(Topic(IDLE, (1, 2, 3)), Topic(BUSY, (1, 2, 3))),
+        controller="broker3",
+        zookeeper_leader="zookeeper3",
+        broker_config={"replica.lag.time.max.ms": f"{LAG_S * 1000:.0f}"},
+        stream_rate=0.0,
+    ),
+    claims=CLAIMS,
+    faults=("cut broker1 <-> broker2",),
+    outcome="the follower leaves the busy partition's ISR, and stays in the idle one's until something is written",
+)

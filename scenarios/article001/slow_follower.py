@@ -1,0 +1,214 @@
+"""Article 001, use of the ISR: a follower that lags but does not stop, with two values of replica.lag.time.max.ms.
+
+The link from the leader to the follower loses two packets of five, so that TCP needs up to seconds for one fetch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from checkers.claims.builders import both, broker, mark, messages, partition
+from harness.cluster.setup import Setup
+from harness.errors import WaitTimeoutError
+from harness.kafka.model import Topic
+from harness.run.stage import Stage
+from harness.scenario import Claim, Scenario
+from scenarios.steps import seed, settle, stand, wait_log
+
+TOPIC = "t"
+LOSS_PERCENT = 40.0
+SLOW_S = 12.0
+WAITING = 5
+"""Producers that write with acks=all during the loss, each as soon as its last message is acknowledged."""
+SMALL_S, DEFAULT_S = 1.0, 30.0
+"""replica.lag.time.max.ms of the two cases; 30 s is Kafka's default."""
+
+
+def _slow_down(stage: Stage, *, until_it_flaps: bool) -> None:
+    seed(stage, TOPIC)
+    one = stage.writer("az1", "az1-acks1", "broker1", acks=1, request_timeout_s=30)
+    every = stage.writer("az1", "az1-acks-all", "broker1", acks=-1, request_timeout_s=30)
+    waiting = [
+        stage.writer("az1", f"az1-waiting{number}", "broker1", acks=-1, request_timeout_s=30)
+        for number in range(WAITING)
+    ]
+    for number in range(20):
+        one.send(TOPIC, f"m{number}")
+        every.send(TOPIC, f"m{number}")
+    stage.mark("measured", "acks=1 and acks=all have been measured on healthy links")
+    with stage.nemesis.degrade.lose("broker1 -> broker2", percent=LOSS_PERCENT):
+        slow = stage.mark("slow", "many packets from the leader broker1 to broker2 are lost")
+        going_on = [writer.keep_writing(TOPIC, every_s=0.05) for writer in (one, *waiting)]
+        stand(stage, slow, SLOW_S)
+        if until_it_flaps:
+            _wait_for_second_shrink(stage)
+        stage.mark("before-heal", "the last moment of the loss")
+    stage.mark("healed", "the link is as before")
+    for writes in going_on:
+        writes.stop()
+    settle(stage)
+
+
+def _wait_for_second_shrink(stage: Stage) -> None:
+    """Which packets are lost is chance; wait somewhat longer where it let the follower through."""
+    with suppress(WaitTimeoutError):
+        wait_log(stage, "broker1", f"[Partition {TOPIC}-0 ", "Shrinking ISR", more_than=1)
+
+
+def body(stage: Stage) -> None:
+    """Lose two packets of five to a follower, while writing with acks=1 and acks=all, until it has left the ISR twice."""
+    _slow_down(stage, until_it_flaps=True)
+
+
+def default_body(stage: Stage) -> None:
+    """Lose two packets of five to a follower, while writing with acks=1 and acks=all."""
+    _slow_down(stage, until_it_flaps=False)
+
+
+T = partition(TOPIC)
+_ONE, _EVERY = (messages(name, before="measured") for name in ("az1-acks1", "az1-acks-all"))
+_SLOW_ONE, _SLOW_EVERY = (
+    messages(name, after="slow", before="before-heal") for name in ("az1-acks1", "az1-waiting%")
+)
+_LEAVES = (
+    "如果一个follower在replica.lag.time.max.ms设定的时间范围内没有向leader发出fetch操作请求"
+    "或者滞后于leader的最新的数据点超过replica.lag.time.max.ms所设定的时间,那么这个follower将被leader从ISR中剔除"
+)
+_FETCHED = f"""SELECT count(*) >= 10 AS holds, concat(count(*), ' records fetched by broker2 during the loss') AS observed
+FROM sightings WHERE {T.where} AND broker = 2 AND seen_ns > {mark("slow")} AND seen_ns <= {mark("before-heal")}"""
+_FETCHES = Claim(
+    name="does-not-stop",
+    section="beyond 001, use of the ISR",
+    says="The follower does not stop fetching: it gets at least ten records during the loss.",
+    holds=_FETCHED,
+)
+_WAITS = Claim(
+    name="acks-all-waits",
+    section="001, use of the ISR",
+    quote="因为当acks=all时需保证ISR列表中的副本都提交数据才能认为副本已成功过提交数据",
+    says="acks=all waits for the slow follower while it is in the ISR; acks=1 does not.",
+    holds=_SLOW_EVERY.slower_than(_SLOW_ONE, at_least=5),
+)
+_NOTHING_LOST = Claim(
+    name="nothing-lost",
+    section="beyond 001, use of the ISR",
+    says="Nothing that was acknowledged is lost, with acks=1 neither: the leader stays.",
+    holds=both(
+        messages().none_lost(at_risk_after="slow", at_least=20),
+        T.stays(since="seeded", until="converged", what="leader, epoch"),
+    ),
+)
+_SMALL = (
+    _FETCHES,
+    Claim(
+        name="leaves",
+        section="001, use of the ISR",
+        quote=_LEAVES,
+        says="A follower that lags for longer than replica.lag.time.max.ms is removed from the ISR, though it fetches.",
+        holds=both(T.becomes(isr=(1, 3), after="measured", within_s=2 * SLOW_S), _FETCHED),
+    ),
+    Claim(
+        name="flaps",
+        section="001, use of the ISR",
+        quote="如果你觉得这个值比较长你可以缩小它。但是这也将导致follower会频繁地从ISR中被移除或加入",
+        says="With a small value the follower is removed and added again and again: at least twice.",
+        holds=both(
+            *(
+                broker(1).logged("isr_updated", of=T, after="measured", before=until, where=where, at_least=2)
+                for until, where in (
+                    ("before-heal", "text LIKE '% to 1,3 and %'"),
+                    ("converged", "text LIKE '% to 1,3,2 and %'"),
+                )
+            )
+        ),
+    ),
+    Claim(
+        name="healthy-follower-stays",
+        section="beyond 001, use of the ISR",
+        says="The follower with a healthy link stays in the ISR all the time.",
+        holds=broker(1).never_logged(
+            "isr_shrinking",
+            of=T,
+            after="measured",
+            before="before-heal",
+            where="text NOT LIKE '% to 1,3. %'",
+        ),
+        given=broker(1).logged("isr_shrinking", of=T, after="measured", before="before-heal"),
+    ),
+    _WAITS,
+    _NOTHING_LOST,
+)
+_DEFAULT = (
+    _FETCHES,
+    Claim(
+        name="stays",
+        section="001, use of the ISR",
+        quote="缺省值是30秒",
+        says="With the default of 30 s the same follower stays in the ISR for the 12 s that the link is slow.",
+        holds=both(
+            T.stays(since="seeded", until="before-heal"),
+            broker(1).never_logged("isr_shrinking", of=T, after="seeded", before="before-heal"),
+        ),
+        given=_FETCHED,
+    ),
+    Claim(
+        name="acks-all-costs-latency",
+        section="001 conclusion",
+        quote="在需要保证高可靠的环境中通常设置acks=all,同时min.insync.replicas大于1。但这样做的代价是:…增加数据处理延迟,性能降低",
+        says="The price of acks=all is latency: on healthy links too it takes longer than acks=1, in the median.",
+        holds=_EVERY.slower_than(_ONE, at_least=20),
+    ),
+    _WAITS,
+    Claim(
+        name="slow-follower-costs-latency",
+        section="001, use of the ISR",
+        quote="同时最大限度地减少无效副本或慢副本在延迟方面的影响",
+        says="A slow follower that stays in the ISR slows acks=all down, which removing it would prevent.",
+        holds=_SLOW_EVERY.slower_than(_EVERY, at_least=5),
+    ),
+    _NOTHING_LOST,
+)
+
+
+def _scenario(
+    name: str, lag_s: float, does: Callable[[Stage], None], claims: tuple[Claim, ...], outcome: str
+) -> Scenario:
+    return Scenario(
+        name=name,
+        title=f"A follower lags, but does not stop; replica.lag.time.max.ms is {lag_s:g} s",
+        article="001",
+        section="ISR, slow",
+        body=does,
+        setup=Setup(
+            topics=(Topic(TOPIC, (1, 2, 3)),),
+            controller="broker3",
+            zookeeper_leader="zookeeper3",
+            broker_config={
+                "replica.lag.time.max.ms": f"{lag_s * 1000:.0f}",
+                "replica.fetch.wait.max.ms": "200",
+            },
+            stream_rate=0.0,
+        ),
+        claims=claims,
+        faults=(f"lose broker1 -> broker2 ({LOSS_PERCENT:g} %)",),
+        outcome=outcome,
+    )
+
+
+SCENARIOS = (
+    _scenario(
+        "slow-follower",
+        SMALL_S,
+        body,
+        _SMALL,
+        "nothing lost; the follower leaves and joins the ISR repeatedly",
+    ),
+    _scenario(
+        "slow-follower-default-lag",
+        DEFAULT_S,
+        default_body,
+        _DEFAULT,
+        "nothing lost; the follower stays in the ISR, and acks=all waits for it",
+    ),
+)

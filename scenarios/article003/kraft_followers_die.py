@@ -1,0 +1,214 @@
+"""Article 003: a quorum leader whose followers are all down, and one that hands over when it stops."""
+
+from __future__ import annotations
+
+from checkers.claims.builders import (
+    both,
+    broker,
+    messages,
+    noted,
+    opposite,
+    partition,
+    quorum_controller,
+    quorum_elects,
+    quorum_leaders_are,
+)
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
+from harness.kafka.wire.admin import create_topics
+from harness.kafka.wire.connection import NoAnswerError
+from harness.run.stage import Stage
+from harness.scenario import Claim, Erratum, Scenario
+from harness.waiting import wait_until
+from scenarios.steps import require_controller, stand
+
+TOPIC = "t"
+EARLIER, ASKED = "asked-before", "asked-without-followers"
+LEADER, FOLLOWERS = "controller2", ("controller1", "controller3")
+FETCH_TIMEOUT_S = 3.0
+ALONE_S = 12.0
+"""Nearly three times 1.5 fetch time-outs, after which a leader resigns since 3.7.0."""
+AT_ONCE_S = 2.0
+"""Sooner than a follower's fetch time-out can end: its last fetch was answered half a second ago at most."""
+
+
+def body(stage: Stage) -> None:
+    """Kill both followers of the quorum's leader, wait, bring them back; then stop whichever leads."""
+    require_controller(stage, LEADER)
+    stage.observer.watch([EARLIER, ASKED])
+    writer = stage.writer("az1", "az1-acks-all", "broker1", acks=-1)
+    writer.must_send(TOPIC, "before")
+    stage.wait_replicated(TOPIC)
+    _create(stage, EARLIER, 10.0, "earlier")
+
+    stage.kill(*FOLLOWERS)
+    alone = stage.mark("alone", f"{LEADER} leads the quorum, and both its followers are dead")
+    for number in range(5):
+        writer.send(TOPIC, f"during{number}")
+    _create(stage, ASKED, 3.0, "asked")
+    stand(stage, alone, ALONE_S)
+    stage.mark("standing", "the last moment without followers")
+
+    for host in FOLLOWERS:
+        stage.restart(host)
+    _one_leader(stage)
+    wait_until(
+        lambda: stage.cluster.partition(ASKED) is not None,
+        within_s=30,
+        awaiting=f"{ASKED} to exist",
+        abort=stage.cluster.check_alive,
+    )
+    stage.mark("agreed", "all controllers follow one leader")
+
+    last = stage.active_controller()
+    stage.mark("stopping", f"{last}, which leads, is about to be stopped")
+    stage.nemesis.stop(last)
+    wait_until(
+        lambda: stage.cluster.controller() is not None,
+        within_s=20,
+        awaiting="a leader of the others",
+        abort=stage.cluster.check_alive,
+    )
+    stage.mark("handed-over", f"{stage.active_controller()} leads the quorum")
+    stage.restart(last)
+    _one_leader(stage)
+    stage.mark("complete", "all three controllers are up")
+
+
+def _create(stage: Stage, topic: str, patience_s: float, name: str) -> None:
+    address = stage.lab.topology.host("broker1").broker_address
+    wanted = [Topic(topic, (1, 2, 3))]
+    try:
+        answer = create_topics(address, wanted, wait_ms=int(patience_s * 1000), timeout_s=patience_s)[topic]
+    except NoAnswerError:
+        stage.mark(f"{name}-unanswered", f"no answer to 'create {topic}' in {patience_s:g} s")
+        return
+    outcome = "done" if answer.error == 0 else "refused"
+    stage.mark(f"{name}-{outcome}", f"'create {topic}' was answered with error {answer.error}")
+
+
+def _one_leader(stage: Stage) -> None:
+    names = (LEADER, *FOLLOWERS)
+
+    def leaders() -> set[int | None]:
+        return {stage.observer.view(name).controller() for name in names}
+
+    wait_until(
+        leaders,
+        accept=lambda found: len(found) == 1 and not found & {-1, None},
+        within_s=40,
+        awaiting="the controllers to agree",
+        abort=stage.cluster.check_alive,
+    )
+
+
+T = partition(TOPIC)
+OLD_LEADER = quorum_controller(2)
+_RESIGNS = "since 3.7.0 (KAFKA-15489) a leader that hears no majority for 1.5 fetch time-outs resigns"
+_BUMPS_QUOTE = (
+    "If it couldn't connect to any known voter, the old leader shall keep starting new elections and bump "
+    "the epoch"
+)
+_BUMPS = "A leader that reaches no voter keeps starting elections and bumps the epoch."
+_BUMPED = OLD_LEADER.epoch_rises(at_least=2, since="alone", until="standing")
+_SAME_EPOCH = OLD_LEADER.epoch_stays(since="alone", until="standing")
+
+CLAIMS = (
+    Claim(
+        name="leads-for-ever",
+        section="003, root cause",
+        quote="the leader will always be the leader even though all other nodes are down",
+        says="The leader will always be the leader even though all other nodes are down.",
+        holds=both(
+            OLD_LEADER.leads(at="standing"),
+            quorum_leaders_are(1, at="standing"),
+            OLD_LEADER.never_resigned(after="alone", before="standing"),
+        ),
+        erratum=Erratum(
+            says="It resigns, and nobody leads.",
+            because=_RESIGNS,
+            since="3.7.0",
+            holds=both(
+                OLD_LEADER.resigned(after="alone", before="standing"), quorum_leaders_are(0, at="standing")
+            ),
+        ),
+    ),
+    Claim(
+        name="bumps-epoch",
+        section="003, KIP-595",
+        quote=_BUMPS_QUOTE,
+        says=_BUMPS,
+        before="3.7.0",
+        holds=_BUMPED,
+        erratum=Erratum(
+            says="It starts no election: its epoch stays.",
+            because="KIP-595 said so, but before 3.7.0 it was not implemented (KAFKA-13621, KAFKA-15489)",
+            holds=_SAME_EPOCH,
+        ),
+    ),
+    Claim(
+        name="bumps-epoch",
+        section="003, KIP-595",
+        quote=_BUMPS_QUOTE,
+        says=_BUMPS,
+        since="3.7.0",
+        holds=_BUMPED,
+        erratum=Erratum(
+            says="It asks in vain whether it could win, and its epoch stays.",
+            because="since 4.0.0 a candidate asks for pre-votes first (KIP-996)",
+            since="4.0.0",
+            holds=_SAME_EPOCH,
+        ),
+    ),
+    Claim(
+        name="commits-nothing",
+        section="003, consequence",
+        says="Either way metadata stands still: a topic that is asked for meanwhile is not created.",
+        given=noted("earlier-done"),
+        holds=both(
+            *(broker(number).knows(EARLIER, at="standing") for number in (1, 2, 3)),
+            *(opposite(broker(number).knows(ASKED, at="standing")) for number in (1, 2, 3)),
+        ),
+    ),
+    Claim(
+        name="data-goes-on",
+        section="003, consequence",
+        says="Produce with acks=all goes on meanwhile.",
+        holds=messages(label="during%").kept(at_least=5),
+    ),
+    Claim(
+        name="created-later",
+        section="003, consequence",
+        says="Once the followers are back, the topic that was asked for comes into being.",
+        holds=partition(ASKED).exists(at="agreed"),
+    ),
+    Claim(
+        name="hands-over",
+        section="003, condition 2",
+        quote="A voter will begin a new election under three conditions: … 2. If it receives a EndQuorumEpoch "
+        "request from the current leader",
+        says="When the leader is stopped in order it says so, and the voters elect another at once, within "
+        "2 s; a fetch time-out takes 3 s.",
+        holds=quorum_elects(after="stopping", within_s=AT_ONCE_S),
+    ),
+)
+
+SCENARIO = Scenario(
+    name="kraft-followers-die",
+    title="Both followers of the quorum's leader die and return; then the leader is stopped",
+    article="003",
+    section="root cause",
+    body=body,
+    setup=Setup(
+        topics=(Topic(TOPIC, (1, 2, 3)),),
+        controller="broker2",
+        broker_config={"controller.quorum.fetch.timeout.ms": str(int(FETCH_TIMEOUT_S * 1000))},
+        stream_rate=0.0,
+    ),
+    claims=CLAIMS,
+    faults=(f"kill {', '.join(FOLLOWERS)}", "stop the leader of the quorum"),
+    kafka="3.6.2",
+    mode="kraft",
+    outcome="3.6.2: the leader leads on alone; from 3.7.0 on it resigns; data goes on, nothing is lost",
+    versions=("3.6.2", "3.7.0", "3.9.1", "4.3.1"),
+)

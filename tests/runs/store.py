@@ -1,0 +1,95 @@
+"""`python -m tests.runs.store RUN_FOLDER...`: keep runs as small histories, by which the claims are tested.
+
+A stored run is one file, `tests/runs/<scenario>.zip`: a run folder without logs and journals, which
+`acked check` judges once it is unpacked. Store a run anew when the scenario's body or the history's schema
+changes. Nothing is left out of the tables but the columns in `UNUSED`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from checkers.tables.source import Source, open_source
+from harness.history.schema import TABLES
+from harness.run.catalogue import find
+
+STORED = Path(__file__).parent
+COMMAND = "python -m tests.runs.store RUN_FOLDER"
+UNUSED = {"copies": ("batch_offset", "crc", "timestamp_ms", "producer_id", "producer_epoch", "sequence")}
+"""Columns that neither the checker nor any claim reads."""
+MANIFEST = ("scenario", "kafka", "mode", "lab", "status", "schema_version", "anchor", "roles")
+_OLD = (1980, 1, 1, 0, 0, 0)
+"""A fixed time for the members, so that the same run gives the same file."""
+
+
+def store(run: Path, target: Path = STORED) -> Path:
+    """Write a run folder to ``target``; returns the file. Raises ValueError for a run that is no example."""
+    manifest = json.loads((run / "run.json").read_text())
+    judgement = json.loads((run / "judgement.json").read_text())
+    scenario = find(manifest["scenario"])
+    if manifest["status"] != "complete" or judgement["verdict"] != "as declared":
+        raise ValueError(f"{run} is {manifest['status']} and {judgement['verdict']}, not as declared")
+    if (manifest["kafka"], manifest["mode"]) != (scenario.kafka, scenario.mode):
+        raise ValueError(f"{run} is of another version or mode than {scenario.name} declares")
+    source = open_source(run / "history")
+    file = target / f"{scenario.name}.zip"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as out:
+        kept = {key: manifest[key] for key in MANIFEST if key in manifest}
+        out.writestr(zipfile.ZipInfo("run.json", _OLD), json.dumps(kept, indent=1) + "\n")
+        for name in TABLES:
+            if source.paths(name):
+                member = zipfile.ZipInfo(f"history/{name}.parquet", _OLD)
+                out.writestr(member, _compact(_whole(source, name), name), zipfile.ZIP_DEFLATED)
+    return file
+
+
+def _whole(source: Source, name: str) -> pa.Table:
+    parts = [pq.read_table(path) for path in source.paths(name)]
+    return pa.concat_tables(parts, promote_options="default").drop_columns(
+        [column for column in UNUSED.get(name, ()) if column in parts[0].column_names]
+    )
+
+
+def _compact(rows: pa.Table, name: str) -> bytes:
+    schema = rows.schema
+    numbers = [field.name for field in schema if pa.types.is_integer(field.type)]
+    out = io.BytesIO()
+    options: dict[str, Any] = {
+        "compression": "zstd",
+        "compression_level": 19,
+        "use_dictionary": [field.name for field in schema if pa.types.is_string(field.type)],
+        "column_encoding": dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
+        "store_schema": False,
+    }
+    fitting = pa.schema([field for field in TABLES[name].arrow() if field.name in schema.names])
+    pq.write_table(rows.select(fitting.names).cast(fitting), out, **options)
+    return out.getvalue()
+
+
+def main(folders: list[str]) -> int:
+    """Store each folder; returns 1 if one could not be stored."""
+    if not folders:
+        print(f"usage: {COMMAND}...", file=sys.stderr)
+        return 2
+    failed = 0
+    for folder in folders:
+        try:
+            file = store(Path(folder))
+        except (ValueError, OSError) as error:
+            print(f"{folder}: {error}", file=sys.stderr)
+            failed = 1
+        else:
+            print(f"{file} ({file.stat().st_size / 1000:.0f} kB)")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,89 @@
+"""Every claim of the catalogue on a stored run: as declared, and never so without what it is about.
+
+The controls of `acked check --control` are applied to one stored run of each scenario, with the claims that
+the scenario has today.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from checkers.control import first_injection_ns, held_claims, write_deaf, write_silence
+from checkers.tables.source import open_source
+from harness.run.catalogue import all_scenarios
+from tests.runs.store import COMMAND, STORED
+from tests.runs.stored import StoredRun, judge_here, read_stored, stored_names, written
+
+MEGABYTE = 1_000_000
+
+
+@pytest.fixture(scope="module", params=sorted(all_scenarios()))
+def run(request: pytest.FixtureRequest) -> StoredRun:
+    if request.param not in stored_names():
+        pytest.fail(f"no run of {request.param} is stored; run it and store it: {COMMAND}")
+    return read_stored(request.param)
+
+
+@pytest.fixture(scope="module")
+def history(run: StoredRun) -> Iterator[Path]:
+    with written(run.tables) as folder:
+        yield folder
+
+
+def held(run: StoredRun, history: Path) -> list[str]:
+    """Claims that are confirmed, or whose erratum holds, but are no preconditions."""
+    judged = [claim for claim in judge_here(history, run.declared) if claim.name in run.claims]
+    assert len(judged) == len(run.claims)
+    return [f"{claim.name}, by {claim.by}: {claim.observed}" for claim in held_claims(judged)]
+
+
+def test_a_stored_run_is_as_declared(run: StoredRun, history: Path) -> None:
+    wrong = [claim for claim in judge_here(history, run.declared) if not claim.as_declared]
+    shown = [f"{claim.name} is {claim.status}: {claim.observed}" for claim in wrong]
+    assert not shown, f"mend the claim, or store a newer run: {COMMAND}"
+
+
+def test_no_claim_holds_in_silence(run: StoredRun, history: Path, tmp_path: Path) -> None:
+    write_silence(open_source(history), tmp_path)
+    assert held(run, tmp_path) == []
+
+
+def test_no_claim_holds_to_who_was_deaf_since_the_fault(
+    run: StoredRun, history: Path, tmp_path: Path
+) -> None:
+    source = open_source(history)
+    since = first_injection_ns(source)
+    if since is None:
+        assert run.name == "no-fault"
+        return
+    write_deaf(source, since, tmp_path)
+    assert held(run, tmp_path) == []
+
+
+def test_a_claim_about_nothing_holds_under_both_controls(tmp_path: Path) -> None:
+    """What the tests above look for: a claim that does not depend on what was sent or observed."""
+    run = read_stored("leader-killed")
+    claim = {**run.declared["claims"][0], "given": "", "erratum": None, "either": None}
+    nothing = "SELECT count(*) = 0 AS holds, 'none' AS observed FROM views WHERE source = 'nobody'"
+    hollow = replace(run, declared={**run.declared, "claims": [{**claim, "holds": nothing}]})
+    with written(run.tables) as folder:
+        source = open_source(folder)
+        for control in ("silence", "deaf"):
+            reduced = tmp_path / control
+            reduced.mkdir()
+            if control == "silence":
+                write_silence(source, reduced)
+            else:
+                write_deaf(source, first_injection_ns(source) or 0, reduced)
+            judged = judge_here(reduced, hollow.declared)
+            assert [one.by for one in held_claims(judged)] == ["confirmed"]
+
+
+def test_only_scenarios_are_stored_and_they_are_small() -> None:
+    assert set(stored_names()) <= set(all_scenarios()), "a stored run of a scenario that is gone"
+    sizes = [file.stat().st_size for file in STORED.glob("*.zip")]
+    assert max(sizes) < MEGABYTE / 10 and sum(sizes) < 6 * MEGABYTE
