@@ -8,9 +8,11 @@ import sys
 from math import comb
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from harness.cluster.cluster_file import read_cluster_file
+from tests.cluster.conftest import acked
 
 WORKER = Path(__file__).with_name("layout_worker.py")
 ROOT = WORKER.parents[2]
