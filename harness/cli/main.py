@@ -16,6 +16,7 @@ from harness.cli import (
     bisect,
     catalogue,
     clean,
+    compose,
     doctor,
     export,
     judging,
@@ -61,6 +62,7 @@ app.command("clean")(clean.clean)
 app.command("story")(story.story)
 app.command("sql")(sql.sql)
 app.command("export")(export.export)
+app.command("compose")(compose.compose)
 
 
 @app.callback()

@@ -24,6 +24,10 @@ def run(
     mode: Annotated[
         str | None, typer.Option(help="zookeeper, kraft or kraft-combined. Default: the scenario's own.")
     ] = None,
+    cluster: Annotated[
+        Path | None,
+        typer.Option(help="Cluster file (TOML): AZs and hosts. Default: three AZs."),
+    ] = None,
     force: Force = False,
     rate: Rate = None,
     runs: Runs = RUNS,
@@ -51,6 +55,8 @@ def run(
     if everything or pattern is not None or repeat != 1 or resume:
         if kafka or mode or rate is not None:
             raise UsageError("--kafka, --mode and --rate are for a single run; `acked matrix` varies them.")
+        if cluster:
+            raise UsageError("--cluster is for a single run; name one scenario, without --all or --repeat.")
         if name and (everything or pattern is not None):
             raise UsageError(f"Use either the scenario {name!r} or --all with --filter, not both.")
         names = [name] if name else (pattern or "*").split(",")
@@ -67,7 +73,15 @@ def run(
         raise UsageError("Name a scenario to run (`acked list` shows them), or use --all.")
     else:
         status = _run_one(
-            name, lab=lab, kafka=kafka, mode=mode, force=force, rate=rate, runs=runs, as_json=as_json
+            name,
+            lab=lab,
+            kafka=kafka,
+            mode=mode,
+            cluster=cluster,
+            force=force,
+            rate=rate,
+            runs=runs,
+            as_json=as_json,
         )
     raise typer.Exit(status)
 
@@ -78,11 +92,13 @@ def _run_one(
     lab: str,
     kafka: str | None,
     mode: str | None,
+    cluster: Path | None,
     force: bool,
     rate: float | None,
     runs: Path,
     as_json: bool,
 ) -> int:
+    from harness.cluster.cluster_file import read_cluster_file
     from harness.run.catalogue import find
     from harness.run.folder import RunFolder
     from harness.run.scratch import scratch_folder
@@ -92,7 +108,14 @@ def _run_one(
     scenario = find(name)
     progress = Progress(quiet=as_json)
     options = prepare(
-        scenario, lab=lab, kafka=kafka or "", mode=mode or "", rate=rate, force=force, say=progress.say
+        scenario,
+        lab=lab,
+        kafka=kafka or "",
+        mode=mode or "",
+        rate=rate,
+        cluster=read_cluster_file(cluster) if cluster else None,
+        force=force,
+        say=progress.say,
     )
     folder = RunFolder.create(runs, scenario.name)
 

@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from harness import artifacts
+from harness.cluster.cluster_file import read_cluster_file
 from harness.cluster.kraft_storage import clone, formatted
 from harness.cluster.processes import Processes
 from harness.errors import AckedError, UsageError
@@ -32,18 +33,20 @@ from harness.lab.docker import engine as docker_engine
 from harness.lab.docker import image as docker_image
 from harness.lab.docker import sweep as docker_sweep
 from harness.lab.docker.lab import ComposeLab
-from harness.lab.docker.project import compose_file, rebased, variables, write_command
+from harness.lab.docker.project import compose_file, variables, write_command
+from harness.lab.layout import ROLES_BY_MODE, THREE_AZS, Layout
 from harness.lab.model import Host, MainProcess
-from harness.lab.topology import ROLES_BY_MODE, three_azs
 
 _SUBNET = "198.18.129"
 
 
-def write_nodes(folder: Path, mode: str, version: KafkaVersion, subnet: str = _SUBNET) -> ComposeLab:
+def write_nodes(
+    folder: Path, mode: str, version: KafkaVersion, subnet: str = _SUBNET, layout: Layout = THREE_AZS
+) -> ComposeLab:
     """Write `nodes/<host>` of every host: configuration, data folder, and the command it runs."""
     if mode not in ROLES_BY_MODE:
         raise UsageError(f"There is no mode {mode!r}; say {', '.join(ROLES_BY_MODE)}.")
-    lab = ComposeLab(rebased(three_azs(mode), subnet), folder)
+    lab = ComposeLab(layout.topology(mode, subnet), folder)
     for host in lab.topology.hosts:
         lab.data_dir(host.name).mkdir(parents=True, exist_ok=True)
     with Journal(Path(os.devnull)) as journal:
@@ -82,7 +85,7 @@ def _write_zookeeper_mode(processes: Processes, version: KafkaVersion) -> None:
     for broker in lab.topology.role("broker"):
         config = ZooKeeperModeBroker(
             node_id=broker.node_id,
-            az=broker.az,
+            az=lab.topology.az_name(broker.az),
             address=broker.address,
             data_dir=lab.inside(broker.name, lab.data_dir(broker.name) / "data"),
             zookeepers=tuple(node.zookeeper_address for node in nodes),
@@ -105,7 +108,7 @@ def _write_kraft_mode(processes: Processes, version: KafkaVersion) -> None:
         node = KRaftNode(
             node_id=host.node_id,
             roles=roles,
-            az=host.az,
+            az=lab.topology.az_name(host.az),
             address=host.address,
             data_dir=lab.inside(host.name, data),
             voters=voters,
@@ -126,16 +129,18 @@ def _main(
     folder: Annotated[Path, typer.Argument(help="Where the hosts' folders and lab.env are written.")],
     mode: Annotated[str, typer.Option(help="zookeeper, kraft or kraft-combined.")] = "zookeeper",
     kafka: Annotated[str, typer.Option(help="Kafka version.")] = "2.7.1",
+    cluster: Annotated[Path | None, typer.Option(help="Cluster file (TOML). Default: three AZs.")] = None,
 ) -> None:
     """Write the configuration of every host, and the variables of the Compose file."""
-    lab = write_nodes(folder.absolute(), mode, kafka_version(kafka))
+    layout = read_cluster_file(cluster).layout if cluster else THREE_AZS
+    lab = write_nodes(folder.absolute(), mode, kafka_version(kafka), layout=layout)
     client = docker_engine.connect()
     image = docker_image.ensure(client, lambda text: typer.echo(text, err=True))
     client.close()
     env_file = lab.run_dir / "lab.env"
     env_file.write_text("".join(f"{key}={value}\n" for key, value in environment(lab, image).items()))
     command = [*docker_engine.compose_command(), "--env-file", str(env_file), "-f"]
-    command.append(str(compose_file(lab.topology)))
+    command.append(str(compose_file(lab.topology, lab.run_dir)))
     hosts = " ".join(host.name for host in lab.topology.hosts) if mode == "kraft-combined" else ""
     typer.echo(f"{' '.join(command)} up -d {hosts}".rstrip())
 

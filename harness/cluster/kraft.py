@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -35,7 +35,7 @@ _APPENDS_AHEAD = 3
 
 
 class KRaftCluster:
-    """Three controllers and three brokers (`kraft`), or three nodes that are both (`kraft-combined`)."""
+    """Controllers and brokers (`kraft`), or nodes that are both (`kraft-combined`)."""
 
     poll_s = 0.2
 
@@ -180,7 +180,7 @@ class KRaftCluster:
         node = KRaftNode(
             node_id=host.node_id,
             roles=(*roles, "controller") if host in self._voters else roles,
-            az=host.az,
+            az=self._lab.topology.az_name(host.az),
             address=host.address,
             data_dir=self._lab.inside(host.name, self._lab.data_dir(host.name) / "data"),
             voters={voter.node_id: voter.address for voter in self._voters},
@@ -198,8 +198,9 @@ class KRaftCluster:
     def _elect_wanted(self) -> None:
         """If another controller has won, make the wanted one the only one that can be elected.
 
-        The third controller is paused until it lacks records that the wanted one has; then the winner is
-        paused instead. No voter votes for a candidate with a shorter log.
+        As many controllers as the quorum can do without are paused until they lack records that the wanted
+        one has. Then the others are paused instead, but for the wanted one: no voter votes for a candidate
+        with a shorter log.
         """
         for _ in range(_ELECTION_ATTEMPTS):
             active = first_answer(self.controller, "a controller")
@@ -208,14 +209,27 @@ class KRaftCluster:
             winner = next((host for host in self._voters if host.node_id == active), None)
             if winner is None:
                 continue
-            third = next(host for host in self._voters if host not in (winner, self._wanted))
-            with self._paused(third):
-                self._wait(
-                    partial(self._ahead, QuorumProbe((winner,), ()), third), "a difference in their logs"
+            rivals = [host for host in self._voters if host not in (winner, self._wanted)]
+            dispensable = (len(self._voters) - 1) // 2
+            late, current = rivals[:dispensable], [*rivals[dispensable:], winner]
+            if not late:
+                raise InvalidRunError(
+                    f"{winner.name} leads the quorum instead of {self._wanted.name}, and a quorum of "
+                    f"{len(self._voters)} controllers cannot be made to elect another one; use three or more."
                 )
-                self._lab.signal(winner.name, signal.SIGSTOP)
-            with self._paused(winner):
-                rest = QuorumProbe((self._wanted, third), ())
+            with ExitStack() as paused:
+                for host in late:
+                    paused.enter_context(self._paused(host))
+                for host in late:
+                    self._wait(
+                        partial(self._ahead, QuorumProbe((winner,), ()), host), "a difference in their logs"
+                    )
+                for host in current:
+                    self._lab.signal(host.name, signal.SIGSTOP)
+            with ExitStack() as paused:
+                for host in current:
+                    paused.enter_context(self._paused(host))
+                rest = QuorumProbe((self._wanted, *late), ())
                 self._wait(rest.describe, f"{self._wanted.name} to be elected")
 
     @contextmanager

@@ -1,7 +1,8 @@
-"""A Kafka cluster that keeps its metadata in ZooKeeper: three nodes of each, with forced roles.
+"""A Kafka cluster that keeps its metadata in ZooKeeper, with forced roles.
 
-ZooKeeper's leader is forced by numbers: of the first two nodes started, the one with the higher id leads.
-Kafka's controller is forced by start order: the first broker to register takes `/controller`.
+ZooKeeper's leader is forced by numbers: of the nodes that are started first, a bare majority, the one with
+the highest id leads. A single node is *standalone*. Kafka's controller is forced by start order: the first
+broker to register takes `/controller`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ RESTART_S = 30.0
 
 
 class ZooKeeperCluster:
-    """Three ZooKeeper nodes and the brokers of a set-up."""
+    """The ZooKeeper nodes of a lab and the brokers of a set-up."""
 
     mode = "zookeeper"
     poll_s = 0.05
@@ -41,8 +42,11 @@ class ZooKeeperCluster:
         nodes = self._lab.topology.role("zookeeper")
         self._leader = self._lab.topology.host(setup.zookeeper_leader)
         others = [node for node in nodes if node != self._leader]
-        self._myids = {self._leader.name: 3, others[1].name: 2, others[0].name: 1}
-        self._start_order = (self._leader.name, others[1].name, others[0].name)
+        rising = [*others, self._leader]
+        self._myids = {node.name: number for number, node in enumerate(rising, start=1)}
+        self._start_order = tuple(node.name for node in reversed(rising))
+        self._majority = len(nodes) // 2 + 1
+        self._leads = "leader" if others else "standalone"
         # The wanted leader comes first: scenarios cut other nodes, so its clients keep their session.
         preferred = [self._leader, *others]
         self._session = ZooKeeperSession([node.zookeeper_address for node in preferred])
@@ -63,15 +67,15 @@ class ZooKeeperCluster:
             self._prepare_zookeeper(name)
         for name in self._broker_names():
             self._prepare_broker(name)
-        leader, second, third = self._start_order
         first_broker = self._setup.controller
-        for name in (leader, second, first_broker):
+        for name in (*self._start_order[: self._majority], first_broker):
             self._processes.start(name, self._prepared[name])
         self._wait(
-            lambda: zookeeper_mode(self._leader.zookeeper_address) == "leader",
-            f"{leader} to lead the ZooKeeper ensemble",
+            lambda: zookeeper_mode(self._leader.zookeeper_address) == self._leads,
+            f"{self._leader.name} to lead the ZooKeeper ensemble",
         )
-        self._processes.start(third, self._prepared[third])
+        for name in self._start_order[self._majority :]:
+            self._processes.start(name, self._prepared[name])
         self._session.start(BOOT_S)
         self._wait(lambda: self.controller() is not None, f"{first_broker} to become controller")
         for name in self._broker_names():
@@ -186,7 +190,7 @@ class ZooKeeperCluster:
         )
         broker = ZooKeeperModeBroker(
             node_id=host.node_id,
-            az=host.az,
+            az=self._lab.topology.az_name(host.az),
             address=host.address,
             data_dir=self._lab.inside(name, self._lab.data_dir(name) / "data"),
             zookeepers=tuple(self._lab.topology.host(node).zookeeper_address for node in nodes),
@@ -208,7 +212,7 @@ class ZooKeeperCluster:
                 f"The scenario needs {self._setup.controller} as controller, but broker {active} "
                 f"took the role; the run would judge another situation."
             )
-        if zookeeper_mode(self._leader.zookeeper_address) != "leader":
+        if zookeeper_mode(self._leader.zookeeper_address) != self._leads:
             raise InvalidRunError(
                 f"The scenario needs {self._leader.name} to lead ZooKeeper, but it does not; the run would "
                 f"judge another situation."

@@ -32,6 +32,7 @@ ELECTION_NOT_NEEDED = 84
 """Kafka's error codes, by their names in the protocol."""
 
 _CONTROLLER_IDS_FROM = 10
+_LATER_CONTROLLER_IDS_FROM = 100
 
 Address = tuple[str, int]
 """IP address and port."""
@@ -109,6 +110,6 @@ def broker_id(name: str) -> int:
     return int(number)
 
 
-def controller_id(az_number: int) -> int:
-    """Node id of the dedicated KRaft controller in an AZ: 1 → 11."""
-    return _CONTROLLER_IDS_FROM + az_number
+def controller_id(number: int, brokers: int = 3) -> int:
+    """Node id of a dedicated KRaft controller: 1 → 11, or 101 where brokers have the ids from 11 on."""
+    return (_CONTROLLER_IDS_FROM if brokers <= _CONTROLLER_IDS_FROM else _LATER_CONTROLLER_IDS_FROM) + number

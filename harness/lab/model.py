@@ -1,4 +1,4 @@
-"""The lab protocol: hosts in three AZs, processes in hosts. Both substrates (embedded, compose) speak it.
+"""The lab protocol: hosts in AZs, processes in hosts. Both substrates (embedded, compose) speak it.
 
 A host has an address of its own and runs one main process (a ZooKeeper node, a broker, a controller, or a
 client's agent). Short commands run inside a host's network with `execute`: firewall rules are loaded and
@@ -22,7 +22,6 @@ from harness.kafka.model import (
     Address,
 )
 
-AZS = ("az1", "az2", "az3")
 ROLES = ("zookeeper", "controller", "broker", "client")
 SERVICES: Mapping[str, tuple[int, ...]] = {
     "kafka": (BROKER_PORT,),
@@ -35,7 +34,10 @@ SERVICES: Mapping[str, tuple[int, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Host:
-    """One host. ``name`` is role and number (`broker1`); ``node_id`` is its id in Kafka or ZooKeeper."""
+    """One host. ``name`` is role and number (`broker1`); ``node_id`` is its id in Kafka or ZooKeeper.
+
+    ``az`` is `az1`, `az2` and so on, whatever name the AZ has (`Topology.az_names`).
+    """
 
     name: str
     role: str
@@ -67,6 +69,17 @@ class Topology:
 
     hosts: tuple[Host, ...]
     observer_address: str
+    az_names: Mapping[str, str] = field(default_factory=dict)
+    """The AZs in order, with the names that their owner gave them: `az1` → `frankfurt`."""
+
+    @property
+    def azs(self) -> tuple[str, ...]:
+        """The AZs, in order: `az1`, `az2`, ..."""
+        return tuple(self.az_names) or tuple(dict.fromkeys(host.az for host in self.hosts))
+
+    def az_name(self, az: str) -> str:
+        """The name of an AZ; the same where it was given none."""
+        return self.az_names.get(az, az)
 
     def host(self, name: str) -> Host:
         """The host of exactly this name. Raises UsageError with the known names."""
@@ -79,26 +92,34 @@ class Topology:
     def select(self, pattern: str) -> tuple[Host, ...]:
         """Hosts that ``pattern`` selects: a name, an AZ, a role's plural, a glob, or `clients@az1`.
 
-        Names are matched whole, never by substring. Raises UsageError when nothing matches.
+        An AZ is `az1` or its own name. Names are matched whole, never by substring. Raises UsageError when
+        nothing matches.
         """
         name, _, az = pattern.partition("@")
         chosen = tuple(
             host
             for host in self.hosts
-            if (not az or host.az == az)
-            and (name in (host.az, host.role + "s", "*") or fnmatch.fnmatchcase(host.name, name))
+            if (not az or az in self._names_of(host.az))
+            and (name in (*self._names_of(host.az), host.role + "s", "*") or _fits(host.name, name))
         )
         if not chosen:
             known = ", ".join(host.name for host in self.hosts)
+            azs = ", ".join(self.az_name(az) for az in self.azs)
             raise UsageError(
-                f"{pattern!r} names no host of this lab; say a host ({known}), an AZ ({', '.join(AZS)}), "
+                f"{pattern!r} names no host of this lab; say a host ({known}), an AZ ({azs}), "
                 f"a role (brokers, clients, ...) or role@az."
             )
         return chosen
 
+    def _names_of(self, az: str) -> tuple[str, str]:
+        return az, self.az_name(az)
+
     def role(self, role: str) -> tuple[Host, ...]:
         """Hosts of one role, in order of number."""
         return tuple(host for host in self.hosts if host.role == role)
+
+
+_fits = fnmatch.fnmatchcase
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,12 @@ from harness.kafka.model import Topic
 from harness.kafka.versions import KafkaVersion
 from harness.kafka.wire.dialect import dialect
 from harness.lab.embedded.lab import EmbeddedLab
+from harness.lab.layout import THREE_AZS, Layout
 from harness.lab.model import Lab
-from harness.lab.topology import three_azs
 from harness.observer.broker_log import read_logs
 from harness.run.configs import record_broker_configs, record_topic_configs
 from harness.run.folder import CLAIMS, RunFolder, write_json
+from harness.run.placement import place
 from harness.run.stage import Stage
 from harness.run.watch import Watch
 from harness.scenario import Scenario
@@ -51,6 +52,7 @@ class RunOptions:
     mode: str
     lab: str = "embedded"
     rate: float | None = None
+    layout: Layout = THREE_AZS
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ def run_scenario(
         kafka=options.version.version,
         mode=options.mode,
         lab=options.lab,
+        azs=dict(options.layout.topology(options.mode).az_names),
         anchor={"monotonic_ns": anchor.monotonic_ns, "wall_ns": anchor.wall_ns},
     )
     write_json(folder.path / CLAIMS, scenario.declared(options.version.version))
@@ -119,7 +122,7 @@ class _Run:
     ) -> None:
         self.scenario = scenario
         self.options = options
-        self.setup = scenario.setup
+        self.setup = place(scenario.setup, options.layout, options.mode, scenario.name)
         self.folder = folder
         self.progress = progress
         self.lab_is_up = lab_is_up
@@ -246,14 +249,20 @@ class _Run:
         if not self.setup.read_back:
             return
         partitions = [key for topic in self.topics for key in topic.topic_partitions]
-        result = stage.read_all("az2", partitions)
+        az = "az2" if "az2" in stage.clients else next(iter(stage.clients))
+        result = stage.read_all(az, partitions)
         if not result.complete:
             self.progress.say(f"the final reader did not reach the end: {result.errors or 'time-out'}")
 
     def _topics(self) -> tuple[Topic, ...]:
         if self.rate <= 0:
             return self.setup.topics
-        stream = Topic(self.setup.stream_topic, self.setup.brokers, partitions=STREAM_PARTITIONS, spread=True)
+        stream = Topic(
+            self.setup.stream_topic,
+            self.setup.brokers[:STREAM_PARTITIONS],
+            partitions=STREAM_PARTITIONS,
+            spread=True,
+        )
         return (*self.setup.topics, stream)
 
 
@@ -280,12 +289,16 @@ class _Clients:
         self._hosts = lab.topology.role("client")
         with ThreadPoolExecutor(len(self._hosts)) as pool:
             self._starting: dict[str, Future[Client]] = {
-                host.az: pool.submit(Client, lab, host.name, self._journal(host.name)) for host in self._hosts
+                host.name: pool.submit(Client, lab, host.name, self._journal(host.name))
+                for host in self._hosts
             }
 
     def ready(self) -> dict[str, Client]:
-        """The client of each AZ."""
-        return {az: future.result() for az, future in self._starting.items()}
+        """The first client of each AZ by the AZ, further ones by their host."""
+        found: dict[str, Client] = {}
+        for host in self._hosts:
+            found[host.name if host.az in found else host.az] = self._starting[host.name].result()
+        return found
 
     def close(self, folder: RunFolder) -> None:
         """End the agents and move their journals to the folder of all journals."""
@@ -303,7 +316,7 @@ class _Clients:
 
 def make_lab(options: RunOptions, run_dir: Path) -> Lab:
     """The lab that the options name, not up yet."""
-    topology = three_azs(options.mode)
+    topology = options.layout.topology(options.mode)
     if options.lab == "compose":
         from harness.lab.docker.lab import ComposeLab
 

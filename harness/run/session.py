@@ -9,12 +9,16 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.cluster.cluster_file import ClusterFile
 from harness.console import Progress
 from harness.errors import EXIT_CRASHED, AckedError, UnfitError, UsageError
 from harness.kafka.versions import KafkaVersion, kafka_version
+from harness.lab.layout import THREE_AZS
 from harness.run.folder import CLAIMS, RunFolder
+from harness.run.placement import place
 from harness.run.runner import RunOptions, run_scenario
 from harness.scenario import Scenario
 
@@ -53,23 +57,26 @@ def prepare(
     kafka: str = "",
     mode: str = "",
     rate: float | None = None,
+    cluster: ClusterFile | None = None,
     force: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> RunOptions:
     """Check what can be checked before anything starts. Raises UsageError, UnfitError.
 
-    Empty ``kafka`` and ``mode`` mean the scenario's own. ``force`` accepts a Kafka version that is not known;
-    ``say`` is called when Kafka is downloaded.
+    Empty ``kafka`` and ``mode`` mean those of the cluster file, else the scenario's own. ``force`` accepts a
+    Kafka version that is not known; ``say`` is called when Kafka is downloaded.
     """
     from harness import artifacts, doctor
 
     if lab not in doctor.LABS:
         raise UsageError(f"There is no lab {lab!r}; use {' or '.join(doctor.LABS)}.")
-    version = kafka_version(kafka or scenario.kafka, force=force)
-    wanted_mode = choose_mode(scenario, version, mode)
+    described = cluster or ClusterFile(path=Path(), layout=THREE_AZS)
+    version = kafka_version(kafka or described.kafka or scenario.kafka, force=force)
+    wanted_mode = choose_mode(scenario, version, mode or described.mode)
+    place(scenario.setup, described.layout, wanted_mode, scenario.name)
     doctor.require(doctor.LABS[lab])
     artifacts.resolve(version, say=say)
-    return RunOptions(version, wanted_mode, lab, rate)
+    return RunOptions(version, wanted_mode, lab, rate, described.layout)
 
 
 def choose_mode(scenario: Scenario, version: KafkaVersion, asked: str = "") -> str:

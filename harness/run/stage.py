@@ -92,7 +92,7 @@ class Stage:
         return BoundWriter(self.clients[az], spec)
 
     def start_streams(self, rate: float, topic: str, partitions: int) -> None:
-        """Start the background stream of every AZ: idempotent, acks=all, through all brokers it can reach."""
+        """Start every client's background stream: idempotent, acks=all, through all brokers it can reach."""
         small_batches = _SMALL_BATCHES if rate <= _SMALL_BATCHES_RATE else {}
         for az, client in self.clients.items():
             spec = ProducerSpec(

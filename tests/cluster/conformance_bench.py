@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,13 +44,14 @@ for entry in pathlib.Path("/proc").glob("[0-9]*"):
 class Bench:
     """One lab with a listener in every host that has ports, a nemesis, and an eye of its own on the links."""
 
-    def __init__(self, lab: Lab, disks: Disks) -> None:
+    def __init__(self, lab: Lab, disks: Disks, kinds: Mapping[str, DiskKind] = DISKS) -> None:
+        """``kinds``: which hosts get a disk of their own."""
         self.lab = lab
         self.disks = disks
         self.without_disk: dict[str, str] = {}
         self.journal_path = lab.run_dir / "journal" / "conformance.jsonl"
         self.journal = Journal(self.journal_path)
-        for host, kind in DISKS.items():
+        for host, kind in kinds.items():
             try:
                 disks.make(host, kind)
             except UnfitError as error:

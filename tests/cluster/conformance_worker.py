@@ -22,8 +22,8 @@ from conformance_bench import CASES, Bench
 from harness.errors import AckedError
 from harness.lab.embedded.lab import EmbeddedLab
 from harness.lab.embedded.namespaces import run_inside
+from harness.lab.layout import three_azs
 from harness.lab.model import Lab
-from harness.lab.topology import three_azs
 from nemesis.storage.disks import Disks
 
 FAMILIES = (

@@ -32,8 +32,8 @@ from harness.lab.docker import engine as docker_engine
 from harness.lab.docker import image as docker_image
 from harness.lab.docker import sweep as docker_sweep
 from harness.lab.docker.lab import ComposeLab
+from harness.lab.layout import three_azs
 from harness.lab.model import MainProcess
-from harness.lab.topology import three_azs
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
 
@@ -42,7 +42,7 @@ _HARNESS = """
 import sys
 from pathlib import Path
 from harness.lab.docker.lab import ComposeLab
-from harness.lab.topology import three_azs
+from harness.lab.layout import three_azs
 lab = ComposeLab(three_azs("zookeeper"), Path(sys.argv[1]))
 lab.up()
 lab.execute("broker1", ["iptables", "-w", "5", "-A", "INPUT", "-s", "198.18.0.9", "-j", "DROP"])

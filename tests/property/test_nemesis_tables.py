@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.lab.topology import three_azs
+from harness.lab.layout import three_azs
 from nemesis.network.links import Link, isolate, parse
 from nemesis.network.rules import chain_name, cut_rules
 from nemesis.proof.reachability import blocked, calls

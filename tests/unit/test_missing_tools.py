@@ -14,7 +14,7 @@ import pytest
 from harness import tools
 from harness.errors import UnfitError
 from harness.lab.embedded.lab import EmbeddedLab
-from harness.lab.topology import three_azs
+from harness.lab.layout import three_azs
 from nemesis.storage import disk
 from nemesis.storage.disk import DiskKind
 from nemesis.storage.disks import KINDS, Disks, misfit

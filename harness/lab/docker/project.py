@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 from dataclasses import replace
@@ -15,9 +16,13 @@ from harness.lab.docker import engine as docker_engine
 from harness.lab.docker import mounts as docker_mounts
 from harness.lab.docker import sweep as docker_sweep
 from harness.lab.docker.image import COMPOSE_DIR
-from harness.lab.model import MainProcess, Topology
+from harness.lab.model import Host, MainProcess, Topology
 
 _SUBNET_TRIES = 5
+_FIRST_SERVICE = re.compile(r"^  ([a-z]+)1:\n(?:    .*\n)+", re.MULTILINE)
+_SERVICE = re.compile(r"^  \w+:\n(?:    .*\n)+", re.MULTILINE)
+_LAST_OCTET = re.compile(r"(ipv4_address: \S+\.)\d+")
+_WAITS = re.compile(r"(  depends_on:\n)(?:    zookeeper\d+: .*\n?)+")
 _HEALTH_CHECK_S = 30
 """Period of the containers' health checks, which the harness does not use: they cost CPU."""
 
@@ -37,7 +42,13 @@ def create(
             moved, run_dir, image, run=project, owner=owner, entry="hold", health_s=_HEALTH_CHECK_S
         )
         chosen["ACKED_PROPAGATION"] = propagation
-        command = [*docker_engine.compose_command(), "-p", project, "-f", str(compose_file(topology))]
+        command = [
+            *docker_engine.compose_command(),
+            "-p",
+            project,
+            "-f",
+            str(compose_file(topology, run_dir)),
+        ]
         command += ["up", "--no-start", *(host.name for host in topology.hosts)]
         done = subprocess.run(
             command,
@@ -82,9 +93,47 @@ def write_command(folder: Path, process: MainProcess) -> None:
     (folder / "command").write_text("\n".join(lines) + "\n")
 
 
-def compose_file(topology: Topology) -> Path:
-    """The Compose file that defines these hosts."""
-    name = "zookeeper.yaml" if any(host.role == "zookeeper" for host in topology.hosts) else "kraft.yaml"
+def compose_file(topology: Topology, folder: Path) -> Path:
+    """The Compose file that defines these hosts: a checked-in one, or one written to ``folder``."""
+    checked_in = _template(topology)
+    head, services, _ = _parts(compose_text(topology))
+    known_head, known_services, _ = _parts(checked_in.read_text())
+    if head == known_head and set(_SERVICE.findall(services)) <= set(_SERVICE.findall(known_services)):
+        return checked_in
+    path = folder / "compose.yaml"
+    path.write_text(compose_text(topology))
+    return path
+
+
+def compose_text(topology: Topology) -> str:
+    """The Compose file of any layout: that of three AZs, with its first service of each role for every host.
+
+    The result for three AZs with one host of each role is the checked-in file itself.
+    """
+    head, body, tail = _parts(_template(topology).read_text())
+    blocks = {match[1]: match[0] for match in _FIRST_SERVICE.finditer(body)}
+    services = [_service(blocks[host.role], host) for host in topology.hosts]
+    waits = "".join(
+        f"    {node.name}: {{condition: service_healthy}}\n" for node in topology.role("zookeeper")
+    )
+    head = _WAITS.sub(lambda match: match[1] + waits, head)
+    return f"{head}\nservices:\n{chr(10).join(services)}\nnetworks:\n{tail}"
+
+
+def _parts(text: str) -> tuple[str, str, str]:
+    """A Compose file before, in, and after its services."""
+    head, _, rest = text.partition("\nservices:\n")
+    body, _, tail = rest.partition("\nnetworks:\n")
+    return head, body, tail
+
+
+def _service(block: str, host: Host) -> str:
+    text = block.replace(f"{host.role}1", host.name).replace("acked.az: az1", f"acked.az: {host.az}")
+    return _LAST_OCTET.sub(lambda match: match[1] + host.address.rpartition(".")[2], text)
+
+
+def _template(topology: Topology) -> Path:
+    name = "zookeeper.yaml" if topology.role("zookeeper") else "kraft.yaml"
     return COMPOSE_DIR / name
 
 
@@ -95,4 +144,4 @@ def rebased(topology: Topology, subnet: str) -> Topology:
         return f"{subnet}.{address.rpartition('.')[2]}"
 
     hosts = tuple(replace(host, address=moved(host.address)) for host in topology.hosts)
-    return Topology(hosts, moved(topology.observer_address))
+    return replace(topology, hosts=hosts, observer_address=moved(topology.observer_address))

@@ -9,7 +9,7 @@ from harness.cluster.kraft_quorum import QuorumProbe
 from harness.kafka.model import NO_LEADER, Address, PartitionState, TopicPartition
 from harness.kafka.wire.metadata import BrokerMetadata
 from harness.kafka.wire.quorum import LeaderAndEpoch, QuorumInfo
-from harness.lab.topology import three_azs
+from harness.lab.layout import three_azs
 
 HOSTS = three_azs("kraft")
 CONTROLLERS, BROKERS = HOSTS.role("controller"), HOSTS.role("broker")

@@ -12,7 +12,7 @@ import pytest
 
 from harness.lab.docker.image import COMPOSE_DIR
 from harness.lab.docker.project import compose_file, rebased, variables
-from harness.lab.topology import three_azs
+from harness.lab.layout import three_azs
 
 _COMMANDS = {"docker-compose": ["docker-compose"], "docker compose": ["docker", "compose"]}
 
@@ -26,7 +26,7 @@ def _rendered(command: list[str], mode: str, run_dir: Path) -> str:
     topology = rebased(three_azs(mode), "198.18.140")
     chosen = variables(topology, run_dir, "acked/node:x", run="r1", owner="o1", entry="hold", health_s=30)
     done = subprocess.run(
-        [*command, "-p", "test", "-f", str(compose_file(topology)), "config"],
+        [*command, "-p", "test", "-f", str(compose_file(topology, run_dir)), "config"],
         env={**os.environ, **chosen},
         capture_output=True,
         text=True,

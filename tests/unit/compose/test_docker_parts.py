@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 from pathlib import Path
@@ -15,9 +16,10 @@ from harness.errors import LabError, UnfitError, UsageError
 from harness.lab.docker import engine as docker_engine
 from harness.lab.docker import image as docker_image
 from harness.lab.docker import sweep as docker_sweep
+from harness.lab.docker.image import COMPOSE_DIR
 from harness.lab.docker.lab import ComposeLab
-from harness.lab.docker.project import compose_file, rebased
-from harness.lab.topology import three_azs
+from harness.lab.docker.project import compose_file, compose_text, rebased
+from harness.lab.layout import AvailabilityZone, Layout, three_azs
 
 
 def test_this_process_lives() -> None:
@@ -124,9 +126,29 @@ def test_hosts_keep_their_last_octet_in_another_subnet() -> None:
     ("mode", "name"),
     [("zookeeper", "zookeeper.yaml"), ("kraft", "kraft.yaml"), ("kraft-combined", "kraft.yaml")],
 )
-def test_each_mode_has_its_file(mode: str, name: str) -> None:
-    assert compose_file(three_azs(mode)).name == name
-    assert compose_file(three_azs(mode)).is_file()
+def test_each_mode_has_its_file(mode: str, name: str, tmp_path: Path) -> None:
+    assert compose_file(three_azs(mode), tmp_path) == COMPOSE_DIR / name
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("mode", ["zookeeper", "kraft"])
+def test_the_file_of_three_azs_is_the_checked_in_one(mode: str) -> None:
+    assert compose_text(three_azs(mode)) == (COMPOSE_DIR / f"{mode}.yaml").read_text()
+
+
+def test_another_layout_gets_a_file_of_its_own(tmp_path: Path) -> None:
+    azs = [AvailabilityZone(name=name, brokers=2) for name in ("north", "south")]
+    topology = Layout(tuple(azs)).topology("zookeeper")
+    path = compose_file(topology, tmp_path)
+    text = path.read_text()
+    assert path == tmp_path / "compose.yaml"
+    assert re.findall(r"^    hostname: (\w+)$", text, flags=re.MULTILINE) == [
+        host.name for host in topology.hosts
+    ]
+    assert re.findall(r"ipv4_address: \S+\.(\d+)$", text, flags=re.MULTILINE) == [
+        host.address.rpartition(".")[2] for host in topology.hosts
+    ]
+    assert re.findall(r"    (zookeeper\d): {condition", text) == ["zookeeper1", "zookeeper2"]
 
 
 def test_paths_inside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from harness.errors import AckedError
 from harness.history.journal import Journal
+from harness.lab.layout import three_azs
 from harness.lab.model import Host, Topology
-from harness.lab.topology import three_azs
 
 TOPOLOGY = three_azs("zookeeper")
 

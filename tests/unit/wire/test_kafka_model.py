@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.kafka.model import Topic, TopicPartition, broker_id, broker_name, controller_id
-from harness.lab.topology import ROLES_BY_MODE, three_azs
+from harness.lab.layout import ROLES_BY_MODE, three_azs
 
 
 @pytest.mark.parametrize("mode", ROLES_BY_MODE)

@@ -1,0 +1,45 @@
+"""A scenario's set-up on a cluster of another layout than the one it is written for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from harness.cluster.setup import Setup
+from harness.errors import UsageError
+from harness.lab.layout import THREE_AZS, Layout, three_azs
+from harness.lab.model import Host, Topology
+
+
+def place(setup: Setup, layout: Layout, mode: str, scenario: str) -> Setup:
+    """The set-up with the layout's other brokers as well, which hold no replica of the scenario's topics.
+
+    Scenarios are written for `THREE_AZS`, and name its hosts: `broker2` is a broker in the second AZ.
+    Raises UsageError naming the roles that the layout cannot fill.
+    """
+    if layout == THREE_AZS:
+        return setup
+    topology, written_for = layout.topology(mode), three_azs(mode)
+    there = {(host.name, host.az) for host in topology.hosts}
+    missing = [
+        host
+        for host in written_for.hosts
+        if (host.role != "broker" or host.node_id in setup.brokers) and (host.name, host.az) not in there
+    ]
+    if missing:
+        raise UsageError(
+            f"{scenario} needs {_sentence(missing, topology)}; add them, or run a scenario that needs less."
+        )
+    usual = {host.node_id for host in written_for.role("broker")}
+    others = tuple(host.node_id for host in topology.role("broker") if host.node_id not in usual)
+    return replace(setup, brokers=(*setup.brokers, *others))
+
+
+def _sentence(missing: list[Host], topology: Topology) -> str:
+    wanted: dict[str, list[str]] = {}
+    for host in missing:
+        name = topology.az_name(host.az) if host.az in topology.azs else f"a further AZ ({host.az})"
+        wanted.setdefault(name, []).append(host.role)
+    return "; ".join(f"a {' and a '.join(roles)} in {az}" for az, roles in wanted.items()) + (
+        f", which the cluster of {len(topology.azs)} AZs ({', '.join(map(topology.az_name, topology.azs))}) "
+        f"does not have"
+    )

@@ -1,0 +1,43 @@
+"""Scenarios on layouts of other shapes: which fit, and which role is missing where one does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.cluster.setup import Setup
+from harness.errors import UsageError
+from harness.kafka.model import Topic
+from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
+from harness.run.placement import place
+
+SETUP = Setup(topics=(Topic("t", (1, 2, 3)),))
+
+
+def _layout(**brokers: int) -> Layout:
+    return Layout(tuple(AvailabilityZone(name=name, brokers=number) for name, number in brokers.items()))
+
+
+def test_three_azs_change_nothing() -> None:
+    assert place(SETUP, THREE_AZS, "zookeeper", "x") is SETUP
+
+
+def test_further_brokers_start_as_well() -> None:
+    assert place(SETUP, _layout(a=2, b=2, c=2), "zookeeper", "x").brokers == (1, 2, 3, 4, 5, 6)
+    assert place(SETUP, _layout(a=1, b=1, c=1, d=1, e=1), "kraft", "x").brokers == (1, 2, 3, 4, 5)
+
+
+def test_a_broker_that_the_scenario_starts_itself_does_not_start() -> None:
+    setup = Setup(topics=(), brokers=(1, 2))
+    assert place(setup, _layout(a=2, b=1, c=1), "zookeeper", "x").brokers == (1, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("layout", "sentence"),
+    [
+        (_layout(a=3, b=3), r"x needs a zookeeper and a broker and a client in a further AZ \(az3\), which"),
+        (_layout(a=3, b=3, c=0), r"x needs a broker in c, which the cluster of 3 AZs \(a, b, c\) does not"),
+    ],
+)
+def test_a_missing_role_is_named(layout: Layout, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        place(SETUP, layout, "zookeeper", "x")
