@@ -78,7 +78,12 @@ step_rows = rows_of(
     until_ns=st.just(99),
 )
 unsent_rows = rows_of(
-    UNSENT, offset=NUMBERS, ns=st.integers(0, 99), reader=st.sampled_from(("reader 1", "group g"))
+    UNSENT,
+    offset=NUMBERS,
+    ns=st.integers(0, 99),
+    writer=st.sampled_from((-1, 3)),
+    seq=st.sampled_from((-1, 3)),
+    reader=st.sampled_from(("reader 1", "group g")),
 )
 
 
