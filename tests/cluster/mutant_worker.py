@@ -17,7 +17,7 @@ from harness.run.folder import RunFolder
 from harness.run.runner import RunOptions, run_scenario
 from harness.scenario import Scenario
 from scenarios.article000 import isr_change_stuck, unclean_election
-from scenarios.article001 import power_cut
+from scenarios.article001 import long_isolation, power_cut, truncation_hw_vs_epoch
 from scenarios.article002 import hw_truncation
 
 
@@ -54,6 +54,10 @@ MUTANTS = {
     "leader-epochs-on": _topic_config(
         hw_truncation.DIVERGE, hw_truncation.OLD, without="message.format.version"
     ),
+    "leader-epochs-off": _topic_config(
+        truncation_hw_vs_epoch.SCENARIO, truncation_hw_vs_epoch.NEW, message_format_version="0.10.2"
+    ),
+    "alter-isr-on": _broker_config(long_isolation.SCENARIO, inter_broker_protocol_version="2.7"),
 }
 
 

@@ -35,6 +35,8 @@ def test_without_a_fault_nothing_is_found(runs: Path) -> None:
         ("alter-isr-off", {"shrink-asked-once", "acks-all-fails-on"}),
         ("flushed", {"lost"}),
         ("leader-epochs-on", {"old-diverges"}),
+        ("leader-epochs-off", {"follower-cuts-to-hw", "old-leader-cuts-to-own-hw", "epoch-cache"}),
+        ("alter-isr-on", {"stops", "refuses"}),
     ],
 )
 def test_without_its_mechanism_a_claim_falls(mutant: str, fallen: set[str], runs: Path) -> None:
