@@ -44,7 +44,7 @@ def require(holds: bool, sentence: str) -> None:
 def seed(stage: Stage, *topics: str, leader: str = "broker1", labels: Iterable[str] = ("a", "b")) -> None:
     """Check who leads, then have messages acknowledged and replicated everywhere before anything breaks."""
     az = stage.lab.topology.host(leader).az
-    writer = stage.writer(az, f"{az}-seed", leader, acks=-1, request_timeout_s=_SEED_S)
+    writer = stage.producer(az, f"{az}-seed", leader, acks=-1, request_timeout_s=_SEED_S)
     for topic in topics:
         require(stage.leader(topic) == leader, f"{leader} leads {topic}")
         for label in labels:

@@ -20,7 +20,7 @@ from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import Fetched, fetch_own_log
 from harness.lab.model import Lab
 from harness.observer.observer import Observer
-from harness.run.writers import BoundWriter
+from harness.run.producer import Producer
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
 from workloads.client.client import Client, Stream
@@ -58,7 +58,7 @@ class Stage:
         self.progress.say(text or name)
         return self.journal.mark(name, text)
 
-    def writer(
+    def producer(
         self,
         az: str,
         name: str,
@@ -70,7 +70,7 @@ class Stage:
         request_timeout_s: float = 2.0,
         delivery_timeout_s: float | None = None,
         config: Mapping[str, str | int | float | bool] | None = None,
-    ) -> BoundWriter:
+    ) -> Producer:
         """A producer in one AZ's client host; it knows the brokers ``to`` (all of them if none is named).
 
         ``raw`` sends one ProduceRequest per message to exactly one broker, whether it leads or not;
@@ -89,7 +89,7 @@ class Stage:
             produce_version=self.dialect.produce,
             config=config or {},
         )
-        return BoundWriter(self.clients[az], spec)
+        return Producer(self.clients[az], spec)
 
     def start_streams(self, rate: float, topic: str, partitions: int) -> None:
         """Start every client's background stream: idempotent, acks=all, through all brokers it can reach."""
@@ -212,7 +212,7 @@ class Stage:
         self, topic: str, broker: str, *, az: str = "az2", partition: int = 0, within_s: float = 15.0
     ) -> None:
         """Wait until a broker accepts writes as leader; it learns of its election after the store."""
-        probe = self.writer(az, f"{az}-probe-{next(self._numbers)}", broker, acks=1)
+        probe = self.producer(az, f"{az}-probe-{next(self._numbers)}", broker, acks=1)
         self.clients[az].wait_writable(topic, probe.spec, partition=partition, within_s=within_s)
 
     def incomplete_isrs(self) -> list[TopicPartition]:

@@ -17,7 +17,7 @@ HARMLESS_S = 10.0
 def body(stage: Stage) -> None:
     """Cut broker2 from the controller broker3 and wait; then kill the leader broker1; heal."""
     seed(stage, TOPIC)
-    before = stage.writer("az1", "az1-before", "broker1", acks=-1)
+    before = stage.producer("az1", "az1-before", "broker1", acks=-1)
     with stage.nemesis.cut("broker2 <-> broker3"):
         cut = stage.mark("cut", "broker2 and the controller no longer see each other")
         for number in range(10):
@@ -33,9 +33,9 @@ def body(stage: Stage) -> None:
         wait_view(stage, "broker3", TOPIC, leader=2)
         stage.mark("elected", "the controller made broker2 leader, but cannot tell it")
         for az in ("az2", "az3"):
-            stage.writer(az, f"{az}-to-new", "broker2", acks=-1).send(TOPIC, "x")
-            stage.writer(az, f"{az}-to-old", "broker1", acks=1).send(TOPIC, "y")
-        stage.writer(
+            stage.producer(az, f"{az}-to-new", "broker2", acks=-1).send(TOPIC, "x")
+            stage.producer(az, f"{az}-to-old", "broker1", acks=1).send(TOPIC, "y")
+        stage.producer(
             "az3", "az3-bootstrapped", "broker2", "broker3", via="librdkafka", retries=2, delivery_timeout_s=5
         ).send(TOPIC, "z")
         stage.mark("unavailable", "nobody could write")
@@ -43,7 +43,7 @@ def body(stage: Stage) -> None:
     stage.mark("healed", "the link is back")
     stage.wait_until_serving(TOPIC, "broker2")
     stage.mark("serving", "broker2 knows that it leads")
-    stage.writer("az2", "az2-after", "broker2", acks=-1).must_send(TOPIC, "n")
+    stage.producer("az2", "az2-after", "broker2", acks=-1).must_send(TOPIC, "n")
     stage.restart("broker1")
     settle(stage)
 

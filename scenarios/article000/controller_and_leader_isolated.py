@@ -15,8 +15,8 @@ TOPIC = "t"
 def body(stage: Stage) -> None:
     """Isolate az1, write on both sides, heal, and give the old leader its role back."""
     seed(stage, TOPIC)
-    old_side = stage.writer("az1", "az1-acks1", "broker1", acks=1)
-    retrying = stage.writer("az1", "az1-retry", "broker1", via="librdkafka", retries=1).prepare(TOPIC)
+    old_side = stage.producer("az1", "az1-acks1", "broker1", acks=1)
+    retrying = stage.producer("az1", "az1-retry", "broker1", via="librdkafka", retries=1).prepare(TOPIC)
     with stage.nemesis.isolate("az1"):
         stage.mark("cut", "az1, with the controller and the leader in it, is alone")
         failing = retrying.send_later(TOPIC, "all")
@@ -27,7 +27,7 @@ def body(stage: Stage) -> None:
         stage.wait_for_leader(TOPIC, not_on="broker1")
         stage.mark("failover", "a new controller elected a new leader")
         stage.wait_until_serving(TOPIC, "broker3", az="az3")
-        new_side = stage.writer("az3", "az3-acks-all", "broker3", acks=-1)
+        new_side = stage.producer("az3", "az3-acks-all", "broker3", acks=-1)
         for label in ("f", "g"):
             new_side.must_send(TOPIC, label)
         failing.result(timeout=20)

@@ -27,8 +27,8 @@ BY_OLD, BY_NEW = "made-by-old", "made-by-new"
 def body(stage: Stage) -> None:
     """Isolate az3 with the controller in it; write, read and create topics on both sides; heal."""
     seed(stage, TOPIC)
-    patient = stage.writer("az1", "az1-patient", "broker1", acks=-1, request_timeout_s=20)
-    cut_off = stage.writer(
+    patient = stage.producer("az1", "az1-patient", "broker1", acks=-1, request_timeout_s=20)
+    cut_off = stage.producer(
         "az3", "az3-cut-off", "broker3", via="librdkafka", retries=1, delivery_timeout_s=4
     ).prepare(TOPIC)
     with stage.nemesis.isolate("az3"):
@@ -39,7 +39,7 @@ def body(stage: Stage) -> None:
         stage.wait_for_isr(TOPIC, 1, 2)
         for sent in waiting:
             sent.result(timeout=30)
-        stage.writer("az2", "az2-later", "broker1", acks=-1).must_send(TOPIC, "p")
+        stage.producer("az2", "az2-later", "broker1", acks=-1).must_send(TOPIC, "p")
         stage.read("az2", TOPIC, "broker1")
         read_in_vain(stage, "az3", TOPIC, mark="read-in-az3")
         try_create_topic(stage, "broker3", BY_OLD, (1, 2), "create-by-old")

@@ -15,9 +15,9 @@ ONE, ALL = "t", "u"
 def body(stage: Stage) -> None:
     """Keep the follower from fetching, write, kill both, start the follower first, then the leader."""
     seed(stage, ONE, ALL)
-    one = stage.writer("az1", "az1-acks1", "broker1", acks=1)
-    all_ = stage.writer("az1", "az1-acks-all", "broker1", acks=-1, request_timeout_s=0.5)
-    zero = stage.writer("az1", "az1-acks0", "broker1", acks=0)
+    one = stage.producer("az1", "az1-acks1", "broker1", acks=1)
+    all_ = stage.producer("az1", "az1-acks-all", "broker1", acks=-1, request_timeout_s=0.5)
+    zero = stage.producer("az1", "az1-acks0", "broker1", acks=0)
     paused = stage.nemesis.pause("broker2").inject()
     stage.mark("paused", "broker2 fetches nothing any more")
     one.must_send(ONE, "c")
@@ -35,7 +35,7 @@ def body(stage: Stage) -> None:
         stage.wait_for_leader(topic, on="broker2")
         stage.wait_until_serving(topic, "broker2")
     stage.mark("elected", "broker2 leads")
-    after_crash = stage.writer("az2", "az2-after", "broker2", acks=-1)
+    after_crash = stage.producer("az2", "az2-after", "broker2", acks=-1)
     for topic in (ONE, ALL):
         after_crash.must_send(topic, "d")
     stage.restart("broker1")

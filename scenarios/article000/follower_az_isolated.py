@@ -25,10 +25,10 @@ TOPICS = (RETRIED, PATIENT, IDEMPOTENT)
 def body(stage: Stage) -> None:
     """Isolate az1, produce on both sides, wait for the ISR to follow, heal."""
     seed(stage, *TOPICS, leader="broker2")
-    retrying = stage.writer(
+    retrying = stage.producer(
         "az2", "az2-retry", via="librdkafka", retries=5, request_timeout_s=1, delivery_timeout_s=15
     ).prepare(RETRIED)
-    idempotent = stage.writer(
+    idempotent = stage.producer(
         "az2",
         "az2-idempotent",
         via="librdkafka",
@@ -37,8 +37,8 @@ def body(stage: Stage) -> None:
         request_timeout_s=1,
         delivery_timeout_s=15,
     ).prepare(IDEMPOTENT)
-    patient = stage.writer("az2", "az2-patient", "broker2", acks=-1, request_timeout_s=15)
-    cut_off = stage.writer(
+    patient = stage.producer("az2", "az2-patient", "broker2", acks=-1, request_timeout_s=15)
+    cut_off = stage.producer(
         "az1", "az1-cut-off", "broker1", via="librdkafka", retries=1, delivery_timeout_s=4
     ).prepare(RETRIED)
 
@@ -55,7 +55,7 @@ def body(stage: Stage) -> None:
         stage.mark("shrunk", "broker1's session has ended")
         for sent in waiting:
             sent.result(timeout=30)
-        later = stage.writer("az3", "az3-later", "broker2", acks=-1)
+        later = stage.producer("az3", "az3-later", "broker2", acks=-1)
         later.must_send(RETRIED, "p")
         for az in ("az2", "az3"):
             stage.read(az, RETRIED, "broker2")

@@ -15,11 +15,11 @@ TOPIC, IDEMPOTENT = "t", "i"
 def body(stage: Stage) -> None:
     """Cut az1 from az2, produce with acks=all and one retry, see the ISR shrink, read everywhere, heal."""
     seed(stage, TOPIC, IDEMPOTENT)
-    retrying = stage.writer("az1", "az1-retry", via="librdkafka", retries=1).prepare(TOPIC)
-    idempotent = stage.writer(
+    retrying = stage.producer("az1", "az1-retry", via="librdkafka", retries=1).prepare(TOPIC)
+    idempotent = stage.producer(
         "az1", "az1-idempotent", via="librdkafka", retries=1, idempotent=True, delivery_timeout_s=5
     ).prepare(IDEMPOTENT)
-    cut_off = stage.writer(
+    cut_off = stage.producer(
         "az2", "az2-retry", "broker2", via="librdkafka", retries=1, delivery_timeout_s=5
     ).prepare(TOPIC)
 
@@ -37,10 +37,10 @@ def body(stage: Stage) -> None:
             stage.wait_for_isr(topic, 1, 3, within_s=SHRINK_S)
             wait_isr_committed(stage, "broker1", topic, (1, 3))
         stage.mark("shrunk", "broker2 has left the ISR")
-        later = stage.writer("az1", "az1-later", "broker1", acks=-1)
+        later = stage.producer("az1", "az1-later", "broker1", acks=-1)
         for topic in (TOPIC, IDEMPOTENT):
             later.must_send(topic, "m2")
-        stage.writer("az3", "az3-later", "broker1", acks=-1).must_send(IDEMPOTENT, "m3")
+        stage.producer("az3", "az3-later", "broker1", acks=-1).must_send(IDEMPOTENT, "m3")
         for az in ("az1", "az3"):
             stage.read(az, TOPIC, "broker1")
         read_in_vain(stage, "az2", TOPIC, "broker2", "broker3", mark="read-in-az2")

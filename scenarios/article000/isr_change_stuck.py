@@ -15,14 +15,14 @@ TOPIC = "t"
 def stuck(stage: Stage) -> None:
     """Cut az1 from az2, where the controller is; nothing moves until the heal."""
     seed(stage, TOPIC)
-    retrying = stage.writer("az1", "az1-retry", via="librdkafka", retries=1).prepare(TOPIC)
+    retrying = stage.producer("az1", "az1-retry", via="librdkafka", retries=1).prepare(TOPIC)
     with stage.nemesis.cut("az1 <-> az2"):
         stage.mark("cut", "az1 and az2 no longer see each other; the controller is in az2")
         retrying.send(TOPIC, "m1")
         wait_log(stage, "broker1", f"[Partition {TOPIC}-0 ", "Shrinking ISR")
         stage.mark("wanted", "broker1 has asked for the smaller ISR; its controller cannot hear it")
-        stage.writer("az1", "az1-m2", "broker1", acks=-1).send(TOPIC, "m2")
-        stage.writer("az1", "az1-m3", "broker1", acks=1).must_send(TOPIC, "m3")
+        stage.producer("az1", "az1-m2", "broker1", acks=-1).send(TOPIC, "m2")
+        stage.producer("az1", "az1-m3", "broker1", acks=1).must_send(TOPIC, "m3")
         stage.read("az1", TOPIC, "broker1")
         stage.mark("before-heal", "the last moment of the cut")
 
@@ -34,7 +34,7 @@ def stuck(stage: Stage) -> None:
 def heals_itself(stage: Stage) -> None:
     """The same cut under inter.broker.protocol.version 2.6: the leader writes the ISR to ZooKeeper itself."""
     seed(stage, TOPIC)
-    retrying = stage.writer("az1", "az1-retry", via="librdkafka", retries=1, request_timeout_s=1)
+    retrying = stage.producer("az1", "az1-retry", via="librdkafka", retries=1, request_timeout_s=1)
     retrying.prepare(TOPIC)
     with stage.nemesis.cut("az1 <-> az2"):
         stage.mark("cut", "az1 and az2 no longer see each other; the controller is in az2")
@@ -42,7 +42,7 @@ def heals_itself(stage: Stage) -> None:
         stage.wait_for_isr(TOPIC, 1, 3, within_s=SHRINK_S)
         wait_isr_committed(stage, "broker1", TOPIC, (1, 3))
         stage.mark("shrunk", "broker2 has left the ISR")
-        stage.writer("az1", "az1-m2", "broker1", acks=-1).must_send(TOPIC, "m2")
+        stage.producer("az1", "az1-m2", "broker1", acks=-1).must_send(TOPIC, "m2")
         stage.mark("before-heal", "the last moment of the cut")
 
     stage.mark("healed", "the links are back")

@@ -69,11 +69,11 @@ def _body(case: Case) -> Callable[[Stage], None]:
         """Write on both sides of the cut, acks 1 and all; heal; let the old leader rejoin."""
         az, old, other = case.az, f"broker{case.inside}", f"broker{case.outside}"
         for topic in (LED_1, LED_2):
-            stage.writer(az, f"{az}-seed-{topic}", old, acks=-1).must_send(topic, "a")
+            stage.producer(az, f"{az}-seed-{topic}", old, acks=-1).must_send(topic, "a")
             stage.wait_replicated(topic)
-        inside = {topic: stage.writer(az, f"inside-acks1-{topic}", old, acks=1) for topic in (LED_1, LED_2)}
-        inside_all = stage.writer(az, "inside-acks-all", old, acks=-1)
-        outside = stage.writer(f"az{case.outside}", "outside-acks-all", other, acks=-1)
+        inside = {topic: stage.producer(az, f"inside-acks1-{topic}", old, acks=1) for topic in (LED_1, LED_2)}
+        inside_all = stage.producer(az, "inside-acks-all", old, acks=-1)
+        outside = stage.producer(f"az{case.outside}", "outside-acks-all", other, acks=-1)
         active = stage.active_controller()
         require(
             stage.lab.topology.host(active).az == "az2", f"the active controller is in az2 ({active} is it)"
@@ -93,7 +93,7 @@ def _body(case: Case) -> Callable[[Stage], None]:
                 leader = stage.leader(topic)
                 az_of_leader = stage.lab.topology.host(leader).az
                 stage.wait_until_serving(topic, leader, az=az_of_leader)
-                new = stage.writer(az_of_leader, f"new-acks-all-{topic}", leader, acks=-1)
+                new = stage.producer(az_of_leader, f"new-acks-all-{topic}", leader, acks=-1)
                 for number in range(3):
                     new.send(topic, f"n{number}")
             for answer in pending:

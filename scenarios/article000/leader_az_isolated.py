@@ -24,8 +24,8 @@ ALL_TRIED_S = 4.0
 def body(stage: Stage) -> None:
     """Cut az1 off, write on both sides until the old leader wants a smaller ISR, heal, let it rejoin."""
     seed(stage, TOPIC)
-    old_side = stage.writer("az1", "az1-acks1", "broker1", acks=1)
-    new_side = stage.writer("az2", "az2-acks-all", "broker2", acks=-1)
+    old_side = stage.producer("az1", "az1-acks1", "broker1", acks=1)
+    new_side = stage.producer("az2", "az2-acks-all", "broker2", acks=-1)
 
     with stage.nemesis.isolate("az1"):
         stage.mark("cut", "az1 can no longer reach az2 and az3")

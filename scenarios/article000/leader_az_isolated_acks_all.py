@@ -18,10 +18,10 @@ def isolated(stage: Stage) -> None:
     """Isolate az1, produce there with acks=all and retries until all attempts are used up, heal."""
     seed(stage, *TOPICS)
     retrying = [
-        stage.writer("az1", f"az1-retry-{label}", "broker1", via="librdkafka", retries=3).prepare(RETRIED)
+        stage.producer("az1", f"az1-retry-{label}", "broker1", via="librdkafka", retries=3).prepare(RETRIED)
         for label in MESSAGES
     ]
-    idempotent = stage.writer(
+    idempotent = stage.producer(
         "az1", "az1-idempotent", "broker1", via="librdkafka", retries=3, idempotent=True, delivery_timeout_s=9
     ).prepare(IDEMPOTENT)
 
@@ -36,7 +36,7 @@ def isolated(stage: Stage) -> None:
         stage.mark("failover", "the majority elected a new leader")
         for topic in TOPICS:
             stage.wait_until_serving(topic, "broker2")
-        stage.writer("az2", "az2-new-side", "broker2", acks=-1).must_send(RETRIED, "f")
+        stage.producer("az2", "az2-new-side", "broker2", acks=-1).must_send(RETRIED, "f")
         for sent in waiting:
             sent.result(timeout=30)
         stage.mark("refused", "the producers in az1 have given up")
@@ -50,10 +50,10 @@ def isolated(stage: Stage) -> None:
 def short(stage: Stage) -> None:
     """The same, but the cut ends before anybody's ZooKeeper session does."""
     seed(stage, *TOPICS)
-    retrying = stage.writer(
+    retrying = stage.producer(
         "az1", "az1-retry", "broker1", via="librdkafka", retries=3, request_timeout_s=0.7
     ).prepare(RETRIED)
-    idempotent = stage.writer(
+    idempotent = stage.producer(
         "az1",
         "az1-idempotent",
         "broker1",

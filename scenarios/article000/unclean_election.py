@@ -20,7 +20,7 @@ def body(stage: Stage) -> None:
     for topic in (CLEAN, UNCLEAN):
         stage.wait_for_isr(topic, 1)
     stage.mark("alone", "the leader is alone in the ISR")
-    alone = stage.writer("az1", "az1-alone", "broker1", acks=-1)
+    alone = stage.producer("az1", "az1-alone", "broker1", acks=-1)
     for topic in (CLEAN, UNCLEAN):
         alone.send(topic, "c")
     stage.kill("broker1")
@@ -28,7 +28,7 @@ def body(stage: Stage) -> None:
         stage.wait_for_no_leader(topic)
     stage.mark("dead", "nobody leads; the ISR names the dead leader alone")
     stage.restart("broker2")
-    late = stage.writer("az2", "az2-late", "broker2", acks=-1)
+    late = stage.producer("az2", "az2-late", "broker2", acks=-1)
     if wait_elected(stage, UNCLEAN, "broker2"):
         stage.wait_until_serving(UNCLEAN, "broker2")
         stage.mark("elected", "broker2 leads the unclean topic")

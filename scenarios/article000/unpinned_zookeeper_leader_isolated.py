@@ -37,7 +37,7 @@ def body(stage: Stage) -> None:
     seed(stage, APART, leader="broker3")
     move_sessions(stage, "zookeeper1", "broker1", "broker3")
     require_controller(stage, "broker3")
-    retrying = stage.writer(
+    retrying = stage.producer(
         "az3", "az3-retry", via="librdkafka", retries=1000, idempotent=True, delivery_timeout_s=30
     ).prepare(TOPIC)
     with stage.nemesis.cut("az1 <-> az2"):

@@ -57,7 +57,7 @@ def body(stage: Stage) -> None:
 
 
 def _start(stage: Stage, name: str, partitions: tuple[int, ...], *, refresh_ms: int, acks: int = 1) -> Stream:
-    writer = stage.writer(
+    writer = stage.producer(
         "az2",
         name,
         "broker2",

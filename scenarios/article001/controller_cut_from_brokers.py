@@ -25,7 +25,9 @@ def body(stage: Stage) -> None:
     seed(stage, SPLIT, leader="broker2")
     apart = stage.nemesis.cut("broker3 <-> broker1", "broker3 <-> broker2").inject()
     cut = stage.mark("cut", "the controller reaches ZooKeeper, but no other broker")
-    early = {topic: stage.writer("az1", f"az1-early-{topic}", "broker1", acks=-1) for topic in (PAIR, THIRD)}
+    early = {
+        topic: stage.producer("az1", f"az1-early-{topic}", "broker1", acks=-1) for topic in (PAIR, THIRD)
+    }
     for topic, writer in early.items():
         writer.send(topic, "e1")
     stand(stage, cut, HARMLESS_S)
@@ -36,7 +38,7 @@ def body(stage: Stage) -> None:
     stage.kill("broker1")
     stage.wait_for_leader(PAIR, on="broker2")
     stage.mark("elected", "broker1 is dead; the controller elected broker2, but cannot tell it")
-    to_pair = stage.writer("az2", "az2-to-pair", "broker2", acks=1)
+    to_pair = stage.producer("az2", "az2-to-pair", "broker2", acks=1)
     to_pair.send(PAIR, "n1")
     stage.mark("not-told", "broker2 does not know that it leads")
     with stage.nemesis.without_zookeeper("broker2"):
@@ -45,8 +47,8 @@ def body(stage: Stage) -> None:
         stage.wait_for_leader(SPLIT, on="broker3")
         stage.wait_until_serving(SPLIT, "broker3", az="az3")
         stage.mark("split", "broker3 made itself leader; broker2 has not heard of it")
-        stage.writer("az2", "az2-old-side", "broker2", acks=1).send(SPLIT, "old")
-        stage.writer("az3", "az3-new-side", "broker3", acks=-1).send(SPLIT, "new")
+        stage.producer("az2", "az2-old-side", "broker2", acks=1).send(SPLIT, "old")
+        stage.producer("az3", "az3-new-side", "broker3", acks=-1).send(SPLIT, "new")
         wait_view(stage, "broker2", SPLIT, leader=2)
         to_pair.send(PAIR, "n2")
         stage.mark("orphaned", "nobody leads the pair in fact")

@@ -23,8 +23,8 @@ def body(stage: Stage) -> None:
     """Cut the controller broker3 from the brokers, kill the leader broker1, write to both successors, heal."""
     seed(stage, FAR, NEAR)
     require_controller(stage, "broker3")
-    far = stage.writer("az2", "az2-far", "broker2", acks=1)
-    near = stage.writer("az3", "az3-near", "broker3", acks=-1)
+    far = stage.producer("az2", "az2-far", "broker2", acks=1)
+    near = stage.producer("az3", "az3-near", "broker3", acks=-1)
     with stage.nemesis.cut("broker3 <-> broker1", "broker3 <-> broker2"):
         stage.mark("cut", "the controller broker3 reaches no other broker; all of them reach ZooKeeper")
         stage.kill("broker1")
@@ -47,7 +47,7 @@ def body(stage: Stage) -> None:
     stage.wait_until_serving(FAR, "broker2")
     wait_view(stage, "broker2", FAR, leader=2)
     stage.mark("told", "broker2 knows that it leads")
-    stage.writer("az2", "az2-after", "broker2", acks=-1).send(FAR, "m")
+    stage.producer("az2", "az2-after", "broker2", acks=-1).send(FAR, "m")
     stage.restart("broker1")
     settle(stage)
 

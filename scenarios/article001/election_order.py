@@ -30,7 +30,7 @@ def body(stage: Stage) -> None:
         stage.wait_for_isr(topic, 1, 2, 3, within_s=CONVERGE_S)
         wait_isr_committed(stage, "broker1", topic, (1, 2, 3))
     stage.mark("reordered", "broker2 is back in both ISRs, as the last")
-    writer = stage.writer("az1", "az1-before", "broker1", acks=-1)
+    writer = stage.producer("az1", "az1-before", "broker1", acks=-1)
     for topic in TOPICS:
         for label in ("m1", "m2"):
             writer.send(topic, label)

@@ -20,7 +20,7 @@ FETCHED_S = 2.0
 def body(stage: Stage) -> None:
     """Cut broker3 from ZooKeeper, first for a moment, then past its session; write all the time; heal."""
     seed(stage, TOPIC)
-    writer = stage.writer("az1", "az1-acks-all", "broker1", acks=-1)
+    writer = stage.producer("az1", "az1-acks-all", "broker1", acks=-1)
     with stage.nemesis.without_zookeeper("broker3"):
         blink = stage.mark("blink", "broker3 has lost ZooKeeper for a moment")
         writer.send(TOPIC, "m1")

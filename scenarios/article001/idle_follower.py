@@ -22,8 +22,8 @@ IDLE_S = 4 * LAG_S
 def body(stage: Stage) -> None:
     """Cut a follower from its leader, write to one of two partitions, wait, write to the other, heal."""
     seed(stage, IDLE, BUSY)
-    busy = stage.writer("az1", "az1-busy", "broker1", acks=1)
-    idle = stage.writer("az1", "az1-first", "broker1", acks=1)
+    busy = stage.producer("az1", "az1-busy", "broker1", acks=1)
+    idle = stage.producer("az1", "az1-first", "broker1", acks=1)
     with stage.nemesis.cut("broker1 <-> broker2"):
         cut = stage.mark("cut", "the follower broker2 can no longer fetch from broker1")
         for number in range(3):
@@ -36,7 +36,7 @@ def body(stage: Stage) -> None:
         stage.wait_for_isr(IDLE, 1, 3, within_s=SHRINK_S)
         wait_isr_committed(stage, "broker1", IDLE, (1, 3))
         stage.mark("left", "broker2 has left the ISR of the other partition as well")
-        stage.writer("az1", "az1-after", "broker1", acks=-1).send(IDLE, "n")
+        stage.producer("az1", "az1-after", "broker1", acks=-1).send(IDLE, "n")
         stage.mark("before-heal", "the last moment of the cut")
     stage.mark("healed", "the link is back")
     settle(stage)

@@ -21,7 +21,7 @@ _SEEDED = 2
 def shrink_then_isolate(stage: Stage, *, early_heal: bool) -> None:
     """Leave the leader alone in the ISR, isolate it while it writes on, and heal."""
     seed(stage, *TOPICS)
-    waiting = stage.writer("az1", "az1-waiting", "broker1", acks=1)
+    waiting = stage.producer("az1", "az1-waiting", "broker1", acks=1)
     alone = stage.nemesis.cut("broker1 <-> broker2", "broker1 <-> broker3").inject()
     stage.mark("cut", "the leader, which is the controller, sees no follower")
     for topic in TOPICS:
@@ -30,12 +30,12 @@ def shrink_then_isolate(stage: Stage, *, early_heal: bool) -> None:
         stage.wait_for_isr(topic, 1, within_s=SHRINK_S)
         wait_isr_committed(stage, "broker1", topic, (1,))
     stage.mark("shrunk", "the leader is alone in the ISR")
-    before = stage.writer("az1", "az1-before", "broker1", acks=-1)
+    before = stage.producer("az1", "az1-before", "broker1", acks=-1)
     for topic in TOPICS:
         before.send(topic, "x1")
     isolated = stage.nemesis.isolate("az1").inject()
     stage.mark("isolated", "az1 is isolated from everything")
-    inside = stage.writer("az1", "az1-inside", "broker1", acks=-1)
+    inside = stage.producer("az1", "az1-inside", "broker1", acks=-1)
     for topic in TOPICS:
         inside.send(topic, "x2")
     stage.wait_for_leader(UNCLEAN, on="broker2")
@@ -52,7 +52,7 @@ def shrink_then_isolate(stage: Stage, *, early_heal: bool) -> None:
             awaiting="broker3 to follow broker2",
         )
     else:
-        after = stage.writer("az2", "az2-after", "broker2", acks=-1)
+        after = stage.producer("az2", "az2-after", "broker2", acks=-1)
         for topic in (UNCLEAN, TWO):
             stage.wait_for_isr(topic, 2, 3, within_s=SHRINK_S)
             wait_isr_committed(stage, "broker2", topic, (2, 3))
@@ -60,7 +60,7 @@ def shrink_then_isolate(stage: Stage, *, early_heal: bool) -> None:
         for topic in TOPICS:
             inside.send(topic, "x3")
         stage.read("az1", CLEAN, "broker1")
-        stage.writer("az2", "az2-to-clean", "broker2", acks=-1).send(CLEAN, "n")
+        stage.producer("az2", "az2-to-clean", "broker2", acks=-1).send(CLEAN, "n")
         stage.mark("before-heal", "the last moment of the isolation")
     alone.heal()  # changes nothing yet: the isolation holds these links too, and then all come back at once
     isolated.heal()

@@ -30,7 +30,7 @@ def _body(how: How) -> Callable[[Stage], None]:
     def body(stage: Stage) -> None:
         """Followers go one by one; the last replica dies and loses its disk; all come back, it first."""
         seed(stage, TOPIC, leader=LAST, labels=("w0",))
-        writer = stage.writer("az1", "az1-acks-all", LAST, acks=-1)
+        writer = stage.producer("az1", "az1-acks-all", LAST, acks=-1)
         stage.nemesis.stop(THIRD)
         stage.wait_for_isr(TOPIC, 1, 2)
         writer.send(TOPIC, "w1")
@@ -39,7 +39,7 @@ def _body(how: How) -> Callable[[Stage], None]:
         (stage.nemesis.stop if how == "stop" else stage.nemesis.kill)(MEMBER)
         stage.wait_for_isr(TOPIC, 1)
         writer.send(TOPIC, "w2")
-        stage.writer("az1", "az1-acks1", LAST, acks=1).send(TOPIC, "z3")
+        stage.producer("az1", "az1-acks1", LAST, acks=1).send(TOPIC, "z3")
         _note_eligible(stage, LAST, "one-left")
         stage.nemesis.kill(LAST)
         _wipe(stage, LAST)

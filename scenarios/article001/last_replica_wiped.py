@@ -16,13 +16,13 @@ TOPICS = (ONE, TWO)
 def body(stage: Stage) -> None:
     """Kill the followers, then the leader; wipe the leader's log; start it first."""
     seed(stage, *TOPICS)
-    stage.writer("az1", "az1-three", "broker1", acks=-1).send(TWO, "c")
+    stage.producer("az1", "az1-three", "broker1", acks=-1).send(TWO, "c")
     stage.kill("broker2", "broker3")
     stage.mark("killed", "the followers are dead")
     for topic in TOPICS:
         stage.wait_for_isr(topic, 1)
     stage.mark("alone", "the leader is alone in the ISR")
-    stage.writer("az1", "az1-alone", "broker1", acks=-1).send(ONE, "e")
+    stage.producer("az1", "az1-alone", "broker1", acks=-1).send(ONE, "e")
     stage.kill("broker1")
     for topic in TOPICS:
         stage.nemesis.storage.wipe("broker1", topic)
@@ -33,7 +33,7 @@ def body(stage: Stage) -> None:
         stage.wait_for_leader(topic, on="broker1")
     stage.wait_until_serving(ONE, "broker1", az="az1")
     stage.mark("empty", "it leads again, with nothing")
-    stage.writer("az1", "az1-after", "broker1", acks=-1).send(ONE, "f")
+    stage.producer("az1", "az1-after", "broker1", acks=-1).send(ONE, "f")
     stage.restart("broker2")
     stage.restart("broker3")
     settle(stage)

@@ -21,7 +21,7 @@ TOPICS = (ONE, TWO)
 def shrinking(stage: Stage) -> None:
     """Cut the leader from all followers, let a write wait for the smaller ISR, write on, heal."""
     seed(stage, *TOPICS)
-    waiting = stage.writer("az1", "az1-waiting", "broker1", acks=-1, request_timeout_s=20)
+    waiting = stage.producer("az1", "az1-waiting", "broker1", acks=-1, request_timeout_s=20)
     with stage.nemesis.cut("broker1 <-> broker2", "broker1 <-> broker3"):
         stage.mark("cut", "the leader sees ZooKeeper, but none of its followers")
         started = [waiting.send_later(topic, "w") for topic in TOPICS]
@@ -29,8 +29,8 @@ def shrinking(stage: Stage) -> None:
             stage.wait_for_isr(topic, 1, within_s=SHRINK_S)
             wait_isr_committed(stage, "broker1", topic, (1,))
         stage.mark("shrunk", "the leader is alone in the ISR")
-        one = stage.writer("az1", "az1-acks1", "broker1", acks=1)
-        all_ = stage.writer("az1", "az1-after", "broker1", acks=-1)
+        one = stage.producer("az1", "az1-acks1", "broker1", acks=1)
+        all_ = stage.producer("az1", "az1-after", "broker1", acks=-1)
         for topic in TOPICS:
             one.send(topic, "k")
         for sent in started:
@@ -48,17 +48,17 @@ def stuck(stage: Stage) -> None:
     seed(stage, *TOPICS)
     with stage.nemesis.cut("broker1 <-> broker2", "broker1 <-> broker3"):
         stage.mark("cut", "the leader sees ZooKeeper, but neither a follower nor the controller")
-        first = stage.writer("az1", "az1-waiting", "broker1", acks=-1)
+        first = stage.producer("az1", "az1-waiting", "broker1", acks=-1)
         started = [first.send_later(topic, "w") for topic in TOPICS]
         for sent in started:
             sent.result(timeout=20)
         for topic in TOPICS:
             wait_log(stage, "broker1", f"[Partition {topic}-0 ", "Shrinking ISR")
         stage.mark("wanted", "the leader has asked for the smaller ISR; its controller cannot hear it")
-        after = stage.writer("az1", "az1-after", "broker1", acks=-1)
+        after = stage.producer("az1", "az1-after", "broker1", acks=-1)
         for topic in TOPICS:
             after.send(topic, "x")
-        one = stage.writer("az1", "az1-acks1", "broker1", acks=1)
+        one = stage.producer("az1", "az1-acks1", "broker1", acks=1)
         for topic in TOPICS:
             one.send(topic, "k")
         stage.mark("before-heal", "the last moment of the cut")

@@ -15,8 +15,8 @@ TOPIC = "t"
 def body(stage: Stage) -> None:
     """Keep the followers from fetching for a moment, write, kill the leader."""
     seed(stage, TOPIC)
-    one = stage.writer("az1", "az1-acks1", "broker1", acks=1)
-    all_ = stage.writer("az1", "az1-acks-all", "broker1", acks=-1, request_timeout_s=0.5)
+    one = stage.producer("az1", "az1-acks1", "broker1", acks=1)
+    all_ = stage.producer("az1", "az1-acks-all", "broker1", acks=-1, request_timeout_s=0.5)
     with stage.nemesis.cut("broker1 <-> broker2", "broker1 <-> broker3"):
         stage.mark("cut", "the followers cannot fetch for a moment")
         for label in ("c", "d"):
@@ -27,7 +27,7 @@ def body(stage: Stage) -> None:
     stage.wait_for_leader(TOPIC, not_on="broker1")
     stage.wait_until_serving(TOPIC, "broker2")
     stage.mark("failover", "a follower leads")
-    stage.writer("az2", "az2-after", "broker2", acks=-1).send(TOPIC, "f")
+    stage.producer("az2", "az2-after", "broker2", acks=-1).send(TOPIC, "f")
     stage.restart("broker1")
     settle(stage)
 

@@ -21,13 +21,13 @@ def zombie(stage: Stage) -> None:
     seed(stage, TOPIC)
     with stage.nemesis.without_zookeeper("broker1"):
         stage.mark("cut", "the leader has lost ZooKeeper; it still reaches its followers and clients")
-        stage.writer("az1", "az1-early", "broker1", acks=-1).send(TOPIC, "early")
-        going_on = stage.writer("az1", "az1-acks1", "broker1", acks=1).keep_writing(TOPIC, every_s=0.2)
+        stage.producer("az1", "az1-early", "broker1", acks=-1).send(TOPIC, "early")
+        going_on = stage.producer("az1", "az1-acks1", "broker1", acks=1).keep_writing(TOPIC, every_s=0.2)
         stage.wait_for_leader(TOPIC, not_on="broker1")
         stage.wait_until_serving(TOPIC, "broker2")
         stage.mark("moved", "the followers have another leader; broker1 has not heard of it")
-        stage.writer("az2", "az2-new-side", "broker2", acks=-1).send(TOPIC, "f")
-        stage.writer("az1", "az1-late", "broker1", acks=-1).send(TOPIC, "late")
+        stage.producer("az2", "az2-new-side", "broker2", acks=-1).send(TOPIC, "f")
+        stage.producer("az1", "az1-late", "broker1", acks=-1).send(TOPIC, "late")
         # Past the point at which the leader wants to shrink its ISR, which it then cannot.
         wait_log(stage, "broker1", f"[Partition {TOPIC}-0 ", "Shrinking ISR")
         wanted = stage.mark("wanted", "broker1 wants to shrink its ISR to itself")
@@ -42,18 +42,18 @@ def zombie(stage: Stage) -> None:
 def hanging(stage: Stage) -> None:
     """The same under inter.broker.protocol.version 2.6, where the leader hangs in ZooKeeper with a lock held."""
     seed(stage, TOPIC)
-    patient = stage.writer("az1", "az1-patient", "broker1", acks=1, request_timeout_s=40)
+    patient = stage.producer("az1", "az1-patient", "broker1", acks=1, request_timeout_s=40)
     with stage.nemesis.without_zookeeper("broker1"):
         stage.mark("cut", "the leader has lost ZooKeeper; it still reaches its followers and clients")
         stage.wait_for_leader(TOPIC, not_on="broker1")
         stage.wait_until_serving(TOPIC, "broker2")
         stage.mark("moved", "the followers have another leader; broker1 has not heard of it")
-        stage.writer("az2", "az2-new-side", "broker2", acks=-1).send(TOPIC, "f")
-        stage.writer("az1", "az1-acks1", "broker1", acks=1).send(TOPIC, "z1")
+        stage.producer("az2", "az2-new-side", "broker2", acks=-1).send(TOPIC, "f")
+        stage.producer("az1", "az1-acks1", "broker1", acks=1).send(TOPIC, "z1")
         wait_log(stage, "broker1", f"[Partition {TOPIC}-0 ", "Shrinking ISR")
         stage.mark("hung", "broker1 waits for ZooKeeper, and holds the partition's lock")
         blocked = patient.send_later(TOPIC, "blocked")
-        stage.writer("az1", "az1-blocked-short", "broker1", acks=1, request_timeout_s=HANGS_S).send(
+        stage.producer("az1", "az1-blocked-short", "broker1", acks=1, request_timeout_s=HANGS_S).send(
             TOPIC, "short"
         )
         stage.mark("before-heal", "the last moment of the cut")

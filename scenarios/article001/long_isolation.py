@@ -21,8 +21,8 @@ HELD_S = 5.0
 def body(stage: Stage) -> None:
     """Isolate az1 until its leader wants to shrink the ISR, and for some time longer; write to it; heal."""
     seed(stage, TOPIC)
-    early = stage.writer("az1", "az1-early", "broker1", acks=1)
-    patient = stage.writer("az1", "az1-patient", "broker1", acks=1, request_timeout_s=40)
+    early = stage.producer("az1", "az1-early", "broker1", acks=1)
+    patient = stage.producer("az1", "az1-patient", "broker1", acks=1, request_timeout_s=40)
     with stage.nemesis.isolate("az1"):
         stage.mark("cut", "az1 can no longer reach az2 and az3")
         stage.wait_for_leader(TOPIC, not_on="broker1")
@@ -30,13 +30,13 @@ def body(stage: Stage) -> None:
         stage.mark("moved", "the majority has another leader; broker1 has not heard of it")
         for label in ("c", "d", "e"):
             early.send(TOPIC, label)
-        stage.writer("az2", "az2-new-side", "broker2", acks=-1).send(TOPIC, "f")
+        stage.producer("az2", "az2-new-side", "broker2", acks=-1).send(TOPIC, "f")
         stage.mark("early", "broker1 has not tried to shrink the ISR yet")
         wait_log(stage, "broker1", f"[Partition {TOPIC}-0 ", "Shrinking ISR")
         wanted = stage.mark("wanted", "broker1 wants to shrink the ISR to itself, and can tell nobody")
         blocked = patient.send_later(TOPIC, "blocked")
         for acks, name in ((1, "az1-after-acks1"), (-1, "az1-after-acks-all")):
-            stage.writer("az1", name, "broker1", acks=acks).send(TOPIC, "short")
+            stage.producer("az1", name, "broker1", acks=acks).send(TOPIC, "short")
         stand(stage, wanted, HELD_S)
         stage.mark("before-heal", "the last moment of the cut")
 

@@ -47,11 +47,11 @@ def _cut_between_brokers(stage: Stage) -> None:
     seed(stage, _T)
     with stage.nemesis.cut("broker1 <-> broker2", "broker2 <-> broker3"):
         stage.mark("cut", "the follower and the other brokers do not see each other; ZooKeeper sees them all")
-        stage.writer("az1", "az1-acks1", "broker1", acks=1).send(_T, "m1")
+        stage.producer("az1", "az1-acks1", "broker1", acks=1).send(_T, "m1")
         stage.wait_for_isr(_T, 1, 3, within_s=SHRINK_S)
         wait_isr_committed(stage, "broker1", _T, (1, 3))
         stage.mark("shrunk", "broker2 has left the ISR")
-        stage.writer("az2", "az2-acks-all", "broker1", acks=-1).send(_T, "m2")
+        stage.producer("az2", "az2-acks-all", "broker1", acks=-1).send(_T, "m2")
         stage.mark("before-heal", "the last moment of the cut")
 
     stage.mark("healed", "the links are back")

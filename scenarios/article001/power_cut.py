@@ -26,7 +26,7 @@ def body(stage: Stage) -> None:
         stage.restart(host)
     stage.wait_for_leader(TOPIC, on="broker1")
     settle(stage, TOPIC, mark="back")
-    writer = stage.writer("az1", "az1-late", "broker1", acks=-1)
+    writer = stage.producer("az1", "az1-late", "broker1", acks=-1)
     for label in ("m4", "m5", "m6"):
         writer.send(TOPIC, label)
     stage.mark("written", "three more messages are acknowledged by three replicas")

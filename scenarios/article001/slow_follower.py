@@ -29,10 +29,10 @@ SMALL_S, DEFAULT_S = 1.0, 30.0
 
 def _slow_down(stage: Stage, *, until_it_flaps: bool) -> None:
     seed(stage, TOPIC)
-    one = stage.writer("az1", "az1-acks1", "broker1", acks=1, request_timeout_s=30)
-    every = stage.writer("az1", "az1-acks-all", "broker1", acks=-1, request_timeout_s=30)
+    one = stage.producer("az1", "az1-acks1", "broker1", acks=1, request_timeout_s=30)
+    every = stage.producer("az1", "az1-acks-all", "broker1", acks=-1, request_timeout_s=30)
     waiting = [
-        stage.writer("az1", f"az1-waiting{number}", "broker1", acks=-1, request_timeout_s=30)
+        stage.producer("az1", f"az1-waiting{number}", "broker1", acks=-1, request_timeout_s=30)
         for number in range(WAITING)
     ]
     with stage.nemesis.degrade.lose("broker1 -> broker2", percent=LOSS_PERCENT):

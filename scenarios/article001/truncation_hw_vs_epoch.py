@@ -37,7 +37,7 @@ TOPICS = (OLD, NEW)
 
 def body(stage: Stage) -> None:
     """Make the replicas uneven, cut the leader's AZ off, write on both sides, heal."""
-    writer = stage.writer("az1", "az1-acks-all", "broker1", acks=-1)
+    writer = stage.producer("az1", "az1-acks-all", "broker1", acks=-1)
     for topic in TOPICS:
         require(stage.leader(topic) == "broker1", f"broker1 leads {topic}")
         for host in ("broker1", "broker2", "broker3"):
@@ -51,7 +51,7 @@ def body(stage: Stage) -> None:
 
     with stage.nemesis.cut("broker1 <-> broker3"):
         stage.mark("follower-cut", "broker3 can no longer fetch from broker1")
-        acks_1 = stage.writer("az1", "az1-acks1", "broker1", acks=1)
+        acks_1 = stage.producer("az1", "az1-acks1", "broker1", acks=1)
         for topic in TOPICS:
             acks_1.must_send(topic, "m4")
         for topic in TOPICS:
@@ -62,7 +62,7 @@ def body(stage: Stage) -> None:
             require(found == [3, 3, 2], f"the high watermarks of {topic} are 3, 3 and 2 ({found})")
         with stage.nemesis.isolate("az1"):
             stage.mark("cut", "az1 can no longer reach az2 and az3")
-            zombie = stage.writer("az1", "az1-zombie", "broker1", acks=1)
+            zombie = stage.producer("az1", "az1-zombie", "broker1", acks=1)
             for label in ("z1", "z2", "z3", "z4"):
                 for topic in TOPICS:
                     zombie.must_send(topic, label)
@@ -94,7 +94,7 @@ def _new_leader(stage: Stage) -> None:
     for topic in TOPICS:
         wait_log_end_offset(stage, topic, 4, "broker2", "broker3")
     stage.mark("failover", _ends(stage))
-    new_side = stage.writer("az2", "az2-acks-all", "broker2", acks=-1)
+    new_side = stage.producer("az2", "az2-acks-all", "broker2", acks=-1)
     for label in ("n1", "n2"):
         for topic in TOPICS:
             new_side.must_send(topic, label)

@@ -24,7 +24,7 @@ def body(stage: Stage) -> None:
     for topic in TOPICS:
         stage.wait_for_isr(topic, 1, 3)
     stage.mark("two", "two replicas are in sync, as many as min.insync.replicas demands")
-    pair = stage.writer("az1", "az1-pair", "broker1", acks=-1)
+    pair = stage.producer("az1", "az1-pair", "broker1", acks=-1)
     for topic in TOPICS:
         for label in ("m1", "m2", "m3"):
             pair.send(topic, label)
@@ -39,7 +39,7 @@ def body(stage: Stage) -> None:
         stage.mark("elected", "broker2 leads the unclean topic")
     else:
         stage.mark("elected", "broker2 leads nothing")
-    late = stage.writer("az2", "az2-late", "broker2", acks=-1)
+    late = stage.producer("az2", "az2-late", "broker2", acks=-1)
     for topic in TOPICS:
         late.send(topic, "n")
     stage.mark("before-return", "broker1 and broker3 are still dead")

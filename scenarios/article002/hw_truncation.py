@@ -12,8 +12,8 @@ from checkers.claims.builders import both, broker, messages, messages_where, par
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic, TopicPartition
 from harness.kafka.segments import high_watermarks
+from harness.run.producer import Producer
 from harness.run.stage import Stage
-from harness.run.writers import BoundWriter
 from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
 from scenarios.steps import (
@@ -71,7 +71,7 @@ def diverging(stage: Stage) -> None:
     for topic in TOPICS:
         stage.wait_for_leader(topic, on="broker2")
     stage.mark("elected", "B is back first, and leads")
-    write(stage, stage.writer("az2", "az2-m3", "broker2", acks=1), "m3")
+    write(stage, stage.producer("az2", "az2-m3", "broker2", acks=1), "m3")
     stage.restart("broker1")
     rejoin(stage, 1, 2)
     stage.read("az2", OLD, "broker2")
@@ -86,7 +86,7 @@ def diverging(stage: Stage) -> None:
 
 
 def two_messages(stage: Stage, leader: str, *followers: str) -> None:
-    writer = stage.writer("az1", "az1-acks-all", leader, acks=-1)
+    writer = stage.producer("az1", "az1-acks-all", leader, acks=-1)
     for topic in TOPICS:
         require(stage.leader(topic) == leader, f"{leader} leads {topic}")
         for follower in followers:
@@ -100,7 +100,7 @@ def two_messages(stage: Stage, leader: str, *followers: str) -> None:
     stage.mark("written", "m1 and m2 are acknowledged by every replica")
 
 
-def write(stage: Stage, writer: BoundWriter, label: str) -> None:
+def write(stage: Stage, writer: Producer, label: str) -> None:
     """A just elected leader takes a moment to know; the first write that it takes is the message."""
     for topic in TOPICS:
         writer.client.wait_writable(topic, writer.spec, label=label, within_s=15)

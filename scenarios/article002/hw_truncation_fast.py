@@ -52,12 +52,12 @@ def fast_failovers(stage: Stage) -> None:
         for topic in TOPICS:
             stage.wait_for_leader(topic, on="broker3")
         stage.mark("third", "broker3 leads")
-    last = stage.writer("az3", "az3-acks1", "broker3", acks=1)
+    last = stage.producer("az3", "az3-acks1", "broker3", acks=1)
     write(stage, last, "m3")
     stage.restart("broker1")
     stage.restart("broker2")
     rejoin(stage, 1, 2, 3)
-    write(stage, stage.writer("az3", "az3-acks-all", "broker3", acks=-1), "m4")
+    write(stage, stage.producer("az3", "az3-acks-all", "broker3", acks=-1), "m4")
     wait_equal_lengths(stage, 1, 2, 3)
     stage.mark("end", "all replicas are in sync, as ZooKeeper sees it")
 

@@ -39,7 +39,7 @@ def body(stage: Stage) -> None:
     require(stage.leader(TOPIC) == A, f"{A} leads {TOPIC}")
     for host in (A, B):
         wait_view(stage, host, TOPIC, leader=1)
-    first = stage.writer("az1", "az1-acks-all", A, acks=-1, request_timeout_s=10)
+    first = stage.producer("az1", "az1-acks-all", A, acks=-1, request_timeout_s=10)
     for label in ("m1", "m2"):
         first.must_send(TOPIC, label)
     wait_log_end_offset(stage, TOPIC, 2, A, B)
@@ -47,12 +47,12 @@ def body(stage: Stage) -> None:
 
     with stage.nemesis.cut(f"{A} <-> {B}"):
         stage.mark("cut", "A and B do not reach each other; the controller reaches both")
-        on_a = stage.writer("az1", "az1-acks1", A, acks=1)
+        on_a = stage.producer("az1", "az1-acks1", A, acks=1)
         for label in ("a1", "a2"):
             on_a.must_send(TOPIC, label)
         _elect_preferred(stage)
         stage.mark("b-leads", "B leads in epoch 2")
-        on_b = stage.writer("az2", "az2-acks1", B, acks=1)
+        on_b = stage.producer("az2", "az2-acks1", B, acks=1)
         stage.clients["az2"].wait_writable(TOPIC, on_b.spec, label="b1", within_s=15)
         wait_view(stage, A, TOPIC, leader=2)
         wait_log_end_offset(stage, TOPIC, 3, B)
@@ -60,13 +60,13 @@ def body(stage: Stage) -> None:
         stage.kill(B)
         stage.wait_for_leader(TOPIC, on=A)
         stage.mark("a-leads", "A leads again, in epoch 3, without having heard from B")
-        again = stage.writer("az1", "az1-again", A, acks=1)
+        again = stage.producer("az1", "az1-again", A, acks=1)
         stage.clients["az1"].wait_writable(TOPIC, again.spec, label="c1", within_s=15)
 
     stage.mark("healed", "A and B reach each other")
     stage.restart(B)
     stage.wait_for_isr(TOPIC, 1, 2, within_s=CONVERGE_S)
-    stage.writer("az1", "az1-last", A, acks=-1, request_timeout_s=10).must_send(TOPIC, "d1")
+    stage.producer("az1", "az1-last", A, acks=-1, request_timeout_s=10).must_send(TOPIC, "d1")
     wait_log_end_offset(stage, TOPIC, log_end_offset(stage, A, TOPIC), A, B)
     stage.mark("rejoined", "B is in sync again, as ZooKeeper sees it")
 

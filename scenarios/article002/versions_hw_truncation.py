@@ -43,7 +43,7 @@ def body(stage: Stage) -> None:
     require(stage.leader(TOPIC) == FIRST, f"{FIRST} leads {TOPIC}")
     for host in (FIRST, SECOND, LATE):
         wait_view(stage, host, TOPIC, leader=1)
-    writer = stage.writer("az1", "az1-acks-all", FIRST, acks=-1)
+    writer = stage.producer("az1", "az1-acks-all", FIRST, acks=-1)
     for message in ("m1", "m2"):
         writer.must_send(TOPIC, message)
     wait_log_end_offset(stage, TOPIC, 2, FIRST, SECOND, LATE)
@@ -61,14 +61,14 @@ def body(stage: Stage) -> None:
         stage.wait_for_leader(TOPIC, on=LATE)
         stage.mark("late-leads", f"{LATE} leads with log end offset {log_end_offset(stage, LATE, TOPIC)}")
 
-    last = stage.writer("az3", "az3-acks1", LATE, acks=1)
+    last = stage.producer("az3", "az3-acks1", LATE, acks=1)
     stage.clients["az3"].wait_writable(TOPIC, last.spec, label="m3", within_s=15)
     stage.mark("m3", f"{LATE} acknowledged m3")
     stage.restart(FIRST)
     stage.wait_for_isr(TOPIC, 1, 3, within_s=CONVERGE_S)
     stage.restart(SECOND)
     stage.wait_for_isr(TOPIC, 1, 2, 3, within_s=CONVERGE_S)
-    after = stage.writer("az3", "az3-acks-all", LATE, acks=-1)
+    after = stage.producer("az3", "az3-acks-all", LATE, acks=-1)
     after.must_send(TOPIC, "m4")
     lengths = {host: log_end_offset(stage, host, TOPIC) for host in (FIRST, SECOND, LATE)}
     wait_log_end_offset(stage, TOPIC, max(lengths.values()), FIRST, SECOND, LATE)

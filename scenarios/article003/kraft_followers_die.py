@@ -36,7 +36,7 @@ def body(stage: Stage) -> None:
     """Kill both followers of the quorum's leader, wait, bring them back; then stop whichever leads."""
     require_controller(stage, LEADER)
     stage.observer.watch([EARLIER, ASKED])
-    writer = stage.writer("az1", "az1-acks-all", "broker1", acks=-1)
+    writer = stage.producer("az1", "az1-acks-all", "broker1", acks=-1)
     writer.must_send(TOPIC, "before")
     stage.wait_replicated(TOPIC)
     _create(stage, EARLIER, 10.0, "earlier")

@@ -43,12 +43,12 @@ def body(stage: Stage) -> None:
     """Cut, create one topic on each side of the quorum, write to the partition led by E, heal, and look."""
     require_controller(stage, ZOMBIE)
     stage.observer.watch([MADE, ASKED])
-    seed = stage.writer("az2", "az2-seed", E, acks=-1, request_timeout_s=10)
+    seed = stage.producer("az2", "az2-seed", E, acks=-1, request_timeout_s=10)
     for message in ("a", "b"):
         seed.must_send(TOPIC, message)
     stage.wait_replicated(TOPIC)
-    acks_1 = stage.writer("az2", "az2-acks1", E, acks=1)
-    acks_all = stage.writer("az2", "az2-acks-all", E, acks=-1)
+    acks_1 = stage.producer("az2", "az2-acks1", E, acks=1)
+    acks_all = stage.producer("az2", "az2-acks-all", E, acks=-1)
 
     # So that E asks this controller, and not one that led while the cluster started and may lead again.
     _create(stage, E, BEFORE, 10.0, "before")
@@ -63,7 +63,7 @@ def body(stage: Stage) -> None:
         if _leads(stage, D, CUT_S - stage.since(cut)):
             stage.mark("data-split", f"{D} leads {TOPIC} for the majority; {E} still takes writes")
             stage.wait_until_serving(TOPIC, D, az="az1")
-            at_d = stage.writer("az1", "az1-acks-all", D, acks=-1)
+            at_d = stage.producer("az1", "az1-acks-all", D, acks=-1)
             for number in range(5):
                 at_d.send(TOPIC, f"d{number}")
         stand(stage, cut, CUT_S)

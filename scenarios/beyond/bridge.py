@@ -21,14 +21,14 @@ def body(stage: Stage) -> None:
     seed(stage, AT_THE_END)
     with stage.nemesis.bridge("az2", "az1", "az3"):
         cut = stage.mark("cut", "az1 and az3 see only az2")
-        at_the_end = stage.writer("az1", "az1-at-the-end", "broker1", acks=1)
+        at_the_end = stage.producer("az1", "az1-at-the-end", "broker1", acks=1)
         at_the_end.send(AT_THE_END, "e")
-        writers = [stage.writer(az, f"{az}-through", "broker2", acks=-1) for az in ("az1", "az2", "az3")]
+        writers = [stage.producer(az, f"{az}-through", "broker2", acks=-1) for az in ("az1", "az2", "az3")]
         for writer in writers:
             for number in range(5):
                 writer.send(TOPIC, f"m{number}")
         stand(stage, cut, CUT_S)
-        stage.writer("az3", "az3-at-the-end", "broker1", acks=1).send(AT_THE_END, "f")
+        stage.producer("az3", "az3-at-the-end", "broker1", acks=1).send(AT_THE_END, "f")
         for writer in writers:
             writer.send(TOPIC, "last")
         stage.mark("before-heal", "the last moment of the cut")

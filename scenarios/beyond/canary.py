@@ -17,7 +17,7 @@ TOPIC = "t"
 
 def body(stage: Stage) -> None:
     """Three messages on three replicas; one byte of one replica's log is flipped; one more message."""
-    writer = stage.writer("az1", "az1-acks-all", "broker1", acks=-1, request_timeout_s=10)
+    writer = stage.producer("az1", "az1-acks-all", "broker1", acks=-1, request_timeout_s=10)
     for message in ("a", "b", "c"):
         writer.must_send(TOPIC, message)
     stage.wait_replicated(TOPIC)

@@ -17,12 +17,12 @@ CUT_S = 6.0
 def body(stage: Stage) -> None:
     """Cut the clients of az1; they fail, the others do not notice; heal."""
     seed(stage, TOPIC)
-    cut_off = stage.writer("az1", "az1-raw", "broker1", acks=-1, request_timeout_s=1)
+    cut_off = stage.producer("az1", "az1-raw", "broker1", acks=-1, request_timeout_s=1)
     with stage.nemesis.isolate("clients@az1"):
         cut = stage.mark("cut", "the clients of az1 reach nothing")
         for label in ("x", "y"):
             cut_off.send(TOPIC, label)
-        other = stage.writer("az2", "az2-raw", "broker1", acks=-1)
+        other = stage.producer("az2", "az2-raw", "broker1", acks=-1)
         for label in ("p", "q"):
             other.send(TOPIC, label)
         stand(stage, cut, CUT_S)
@@ -30,7 +30,7 @@ def body(stage: Stage) -> None:
 
     stage.mark("healed", "they reach everything again")
     for label in ("r", "s"):
-        stage.writer("az1", f"az1-again-{label}", "broker1", acks=-1).must_send(TOPIC, label)
+        stage.producer("az1", f"az1-again-{label}", "broker1", acks=-1).must_send(TOPIC, label)
     settle(stage)
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from checkers.claims.builders import both, messages, messages_where, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
+from harness.run.producer import Producer
 from harness.run.stage import Stage
-from harness.run.writers import BoundWriter
 from harness.scenario import Claim, Expected, Scenario
 from scenarios.steps import SHRINK_S, pins, seed, settle, wait_isr_committed
 
@@ -59,7 +59,7 @@ def body(stage: Stage) -> None:
     full = [kind.topic for kind in KINDS if kind.situation == "full"]
     seed(stage, *full, *shrunk, labels=("a",))
     writers = {kind: _writers(stage, kind) for kind in KINDS}
-    trigger = stage.writer("az1", "az1-trigger", "broker1", acks=1)
+    trigger = stage.producer("az1", "az1-trigger", "broker1", acks=1)
     alone = stage.nemesis.cut("broker1 <-> broker2", "broker1 <-> broker3").inject()
     stage.mark("cut", "the leader, which is the controller, sees no follower")
     # A follower that has all there is stays in the ISR, so that one half of the topics is left alone.
@@ -90,9 +90,9 @@ def body(stage: Stage) -> None:
     settle(stage)
 
 
-def _writers(stage: Stage, kind: Kind) -> dict[str, BoundWriter]:
+def _writers(stage: Stage, kind: Kind) -> dict[str, Producer]:
     name = f"{kind.topic}"
-    idempotent = stage.writer(
+    idempotent = stage.producer(
         "az1",
         f"{name} idempotent",
         "broker1",
@@ -103,9 +103,9 @@ def _writers(stage: Stage, kind: Kind) -> dict[str, BoundWriter]:
         delivery_timeout_s=4,
     ).prepare(kind.topic)
     return {
-        "acks0": stage.writer("az1", f"{name} acks0", "broker1", acks=0),
-        "acks1": stage.writer("az1", f"{name} acks1", "broker1", acks=1),
-        "all": stage.writer("az1", f"{name} all", "broker1", acks=-1, request_timeout_s=1),
+        "acks0": stage.producer("az1", f"{name} acks0", "broker1", acks=0),
+        "acks1": stage.producer("az1", f"{name} acks1", "broker1", acks=1),
+        "all": stage.producer("az1", f"{name} all", "broker1", acks=-1, request_timeout_s=1),
         "idempotent": idempotent,
     }
 

@@ -17,7 +17,7 @@ FLAPS_S = 12.0
 def body(stage: Stage) -> None:
     """Flap the link every second while an idempotent producer writes with acks=all."""
     seed(stage, TOPIC)
-    writer = stage.writer(
+    writer = stage.producer(
         "az1",
         "az1-idempotent",
         via="librdkafka",

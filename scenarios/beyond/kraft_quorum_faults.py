@@ -62,7 +62,7 @@ def _quorum_lost(stage: Stage) -> None:
     """Kill two of three controllers: data goes on, metadata stands still; bring them back."""
     require_controller(stage, "controller2")
     stage.observer.watch([LATE])
-    writer = stage.writer("az1", "az1-acks-all", "broker1", acks=-1)
+    writer = stage.producer("az1", "az1-acks-all", "broker1", acks=-1)
     writer.must_send(TOPIC, "before")
     stage.wait_replicated(TOPIC)
     stage.nemesis.kill("controller2", "controller3")

@@ -15,14 +15,14 @@ TOPIC = "t"
 def body(stage: Stage) -> None:
     """Pause broker1 past its session; a request waits in its socket; let it go on."""
     seed(stage, TOPIC)
-    into_the_pause = stage.writer("az1", "az1-acks1", "broker1", acks=1, request_timeout_s=30)
+    into_the_pause = stage.producer("az1", "az1-acks1", "broker1", acks=1, request_timeout_s=30)
     paused = stage.nemesis.pause("broker1").inject()
     stage.mark("cut", "the leader is paused; its connections stay open")
     waiting = into_the_pause.send_later(TOPIC, "sleeper")
     stage.wait_for_leader(TOPIC, not_on="broker1")
     stage.wait_until_serving(TOPIC, "broker2")
     stage.mark("failover", "a follower leads")
-    stage.writer("az2", "az2-after", "broker2", acks=-1).must_send(TOPIC, "f")
+    stage.producer("az2", "az2-after", "broker2", acks=-1).must_send(TOPIC, "f")
     paused.heal()
     stage.mark("resumed", "the old leader resumes")
     waiting.result(timeout=40)

@@ -20,7 +20,7 @@ def body(stage: Stage) -> None:
     for acks, name in ((0, "zero"), (1, "one"), (-1, "all")):
         # Each raw write has its own connection; without answers nothing would keep their order.
         via: Via = "librdkafka" if acks == 0 else "raw"
-        writer = stage.writer("az1", f"az1-acks-{name}", "broker1", acks=acks, via=via)
+        writer = stage.producer("az1", f"az1-acks-{name}", "broker1", acks=acks, via=via)
         for number in range(20):
             writer.send(TOPIC, f"{name}{number}")
     wait_until(

@@ -20,11 +20,11 @@ def _body(cut: str) -> Callable[[Stage], None]:
         seed(stage, TOPIC)
         with stage.nemesis.cut(cut):
             stage.mark("cut", f"{cut} is cut, the other way is open")
-            stage.writer("az1", "az1-waiting", "broker1", acks=-1).send(TOPIC, "m1")
+            stage.producer("az1", "az1-waiting", "broker1", acks=-1).send(TOPIC, "m1")
             stage.wait_for_isr(TOPIC, 1, 3, within_s=SHRINK_S)
             wait_isr_committed(stage, "broker1", TOPIC, (1, 3))
             stage.mark("shrunk", "the follower has left the ISR")
-            stage.writer("az1", "az1-after", "broker1", acks=-1).must_send(TOPIC, "m2")
+            stage.producer("az1", "az1-after", "broker1", acks=-1).must_send(TOPIC, "m2")
             stage.mark("before-heal")
 
         stage.mark("healed", "both directions are open")

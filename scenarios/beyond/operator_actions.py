@@ -41,7 +41,7 @@ def body(stage: Stage) -> None:
     stage.kill("broker2")
     stage.wait_for_isr(FORCED, 1)
     stage.mark("alone", "broker1 is alone in the ISR")
-    stage.writer("az1", "az1-alone", "broker1", acks=-1).must_send(FORCED, "c")
+    stage.producer("az1", "az1-alone", "broker1", acks=-1).must_send(FORCED, "c")
     stage.kill("broker1")
     stage.wait_for_no_leader(FORCED)
     stage.restart("broker2")

@@ -18,11 +18,11 @@ BACK_S = 6.0
 def body(stage: Stage) -> None:
     """Cut leader and follower apart; restart the other follower, the cut one, and the leader; then heal."""
     seed(stage, *TOPICS)
-    writer = stage.writer("az1", "az1-acks-all", "broker1", acks=-1)
+    writer = stage.producer("az1", "az1-acks-all", "broker1", acks=-1)
     with stage.nemesis.cut("broker1 <-> broker2"):
         stage.mark("cut", "leader and one follower do not see each other")
-        stage.writer("az1", "az1-waiting", "broker1", acks=1).must_send(ONE, "w")
-        stage.writer("az1", "az1-waiting-2", "broker1", acks=1).must_send(TWO, "w")
+        stage.producer("az1", "az1-waiting", "broker1", acks=1).must_send(ONE, "w")
+        stage.producer("az1", "az1-waiting-2", "broker1", acks=1).must_send(TWO, "w")
         for topic in TOPICS:
             stage.wait_for_isr(topic, 1, 3, within_s=SHRINK_S)
             wait_isr_committed(stage, "broker1", topic, (1, 3))
@@ -35,8 +35,8 @@ def body(stage: Stage) -> None:
             stage.wait_for_isr(topic, 1)
         # The controller tells it by a LeaderAndIsr request.
         stage.wait_until_serving(ONE, "broker1", az="az1")
-        stage.writer("az1", "az1-alone", "broker1", acks=-1).send(ONE, "x")
-        stage.writer("az1", "az1-refused", "broker1", acks=-1).send(TWO, "x")
+        stage.producer("az1", "az1-alone", "broker1", acks=-1).send(ONE, "x")
+        stage.producer("az1", "az1-refused", "broker1", acks=-1).send(TWO, "x")
         stage.mark("alone", "the leader is alone")
         stage.restart("broker3")
         for topic in TOPICS:
@@ -58,7 +58,7 @@ def body(stage: Stage) -> None:
             stage.wait_for_leader(topic, on="broker3")
             stage.wait_for_isr(topic, 2, 3, within_s=SHRINK_S)
         stage.mark("handed-over", "the other follower leads, and the one that was cut off is in sync")
-        successor = stage.writer("az3", "az3-acks-all", "broker3", acks=-1)
+        successor = stage.producer("az3", "az3-acks-all", "broker3", acks=-1)
         for topic in TOPICS:
             stage.wait_until_serving(topic, "broker3", az="az3")
             successor.must_send(topic, "m3")

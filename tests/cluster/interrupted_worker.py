@@ -51,7 +51,7 @@ def broken_off(stage: Stage) -> None:
     seed(stage, TOPIC)
     stage.nemesis.kill("broker3")
     stage.nemesis.pause("broker2").inject()
-    stage.writer("az1", "az1-acks1", "broker1", acks=1).must_send(TOPIC, "c")
+    stage.producer("az1", "az1-acks1", "broker1", acks=1).must_send(TOPIC, "c")
     raise InvalidRunError("the body ends half-way")
 
 

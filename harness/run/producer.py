@@ -34,13 +34,13 @@ class OngoingWrites:
 
 
 @dataclass(frozen=True)
-class BoundWriter:
+class Producer:
     """One producer in one client host."""
 
     client: Client
     spec: ProducerSpec
 
-    def prepare(self, topic: str) -> BoundWriter:
+    def prepare(self, topic: str) -> Producer:
         """Let a librdkafka producer find the leader and connect to it before the first message."""
         self.client.prepare(self.spec, topic)
         return self
