@@ -136,10 +136,10 @@ def sample_findings(findings: Path, limit: int, start_ns: int) -> list[dict[str,
                     place = (row["expected"], *where)  # a finding about the run has no partition
                     chosen.append((place, taken, row))
             chosen = heapq.nsmallest(limit, chosen)
-    return [told(row, start_ns) for _, _, row in sorted(chosen, key=lambda c: c[:2])]
+    return [described(row, start_ns) for _, _, row in sorted(chosen, key=lambda c: c[:2])]
 
 
-def told(row: Mapping[str, Any], start_ns: int) -> dict[str, Any]:
+def described(row: Mapping[str, Any], start_ns: int) -> dict[str, Any]:
     """A finding as people are shown it."""
     acked_s = None if row["acked_ns"] is None else round((row["acked_ns"] - start_ns) / 1e9, 3)
     return {**row, "message": _message(row), "acked_s": acked_s, "fault": row["acked_during"]}

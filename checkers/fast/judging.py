@@ -265,8 +265,8 @@ def _offset_range(job: Job, task: OffsetRange) -> OffsetResult:
     del table
     logs = split_logs(partition, KeyIndex(NOTHING, NOTHING, str(where)), split_copies(copies), task.homes)
     odd = odd_records(partition, logs, list(task.strays.items()))
-    told = np.unique(np.concatenate([odd.offset, task.claimed, task.explained]))
-    different, ends = _ends(differences(partition, logs, told))
+    reported = np.unique(np.concatenate([odd.offset, task.claimed, task.explained]))
+    different, ends = _ends(differences(partition, logs, reported))
     findings = joined(
         [
             of_records(partition, odd, task.homes, task.claimed),
@@ -344,8 +344,8 @@ def _whole(job: Job, task: WholePartition) -> WholeResult:
     strays, homes = messages.strays(), task.identities.homes
     claimed = claimed_offsets(sends, logs, fates)
     odd = odd_records(partition, logs, list(offsets_by_broker(strays).items()))
-    told = np.unique(np.concatenate([odd.offset, claimed, explained_offsets(logs, fates)]))
-    different, ends = _ends(differences(partition, logs, told))
+    reported = np.unique(np.concatenate([odd.offset, claimed, explained_offsets(logs, fates)]))
+    different, ends = _ends(differences(partition, logs, reported))
     every = _by_broker([different, log_ends([ends])])
     found += [of_records(partition, odd, homes, claimed), of_differences(partition, every)]
     fate_counts, seqs = _counts(sends, fates)

@@ -300,9 +300,9 @@ class _Plan:
         windows = {one.where: [r for _, _, r in one.of(ReadWindow, ReadResult)] for one in self._partitions}
         edges: list[WindowEdges] = []
         for one in self._partitions:
-            told = [record_of(EdgeReads, result.edges) for result in windows[one.where]]
-            if one.partition is not None and len(told) > 1:
-                edges.append(WindowEdges(where=one.where, partition=one.partition, edges=tuple(told)))
+            known = [record_of(EdgeReads, result.edges) for result in windows[one.where]]
+            if one.partition is not None and len(known) > 1:
+                edges.append(WindowEdges(where=one.where, partition=one.partition, edges=tuple(known)))
         for task, result in zip(edges, self._one_by_one(edges), strict=True):
             if isinstance(result, ReadResult):
                 windows[task.where].append(result)

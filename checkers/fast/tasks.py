@@ -115,7 +115,7 @@ class OffsetRange:
     """Offsets at which a finding of a message explains that replicas differ."""
     homes: Homes | None = None
     ends: Records = field(default_factory=lambda: all_records([]))
-    """Where replicas' logs begin late or end early: told by the range that holds the offset."""
+    """Where replicas' logs begin late or end early, reported by the range that holds the offset."""
 
 
 @dataclass(frozen=True, kw_only=True)

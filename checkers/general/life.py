@@ -156,9 +156,9 @@ _CARRIED = ("acked_by", "acked_during", "acked_fault", "last_broker", "cause", "
 def findings(session: SparkSession, life_view: str) -> DataFrame:
     """Findings as a DataFrame (inside the plan); messages bring what ``life_view`` says of them.
 
-    What replicas or readers disagree about is told by class, place and message alone.
+    What replicas or readers disagree about is identified by class, place and message alone.
     """
-    told = {
+    disagreements = {
         "class": "m.class",
         "topic": "m.t",
         "partition": "m.p",
@@ -187,7 +187,7 @@ def findings(session: SparkSession, life_view: str) -> DataFrame:
     }
     rest = "found_strays union all select * from found_differences union all select * from found_reads"
     return session.sql(f"""
-        select {_as_findings(told)} from found_messages m
+        select {_as_findings(disagreements)} from found_messages m
         left join {life_view} l on l.topic = m.t and l.partition = m.p and l.writer = m.w and l.seq = m.q
         left join (select t, p, count(*) as n from life_core where fate = 'undetermined' group by t, p) u
           on u.t = m.t and u.p = m.p

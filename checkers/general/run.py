@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from checkers.claims.expected import marked_frame, told
+from checkers.claims.expected import described, marked_frame
 from checkers.claims.moments import Moments
 from checkers.evidence import Evidence
 from checkers.general import life as whole
@@ -73,7 +73,7 @@ class GeneralResults:
 
         order = ("expected", "topic", "partition", f.coalesce("offset", f.lit(0)))
         rows = self.findings().orderBy(*order).limit(limit).toArrow().to_pylist()
-        return [told(row, self.evidence.start_ns) for row in rows]
+        return [described(row, self.evidence.start_ns) for row in rows]
 
     def keep(self, out: str) -> None:
         """Put life and findings into the folder or URI ``out``."""

@@ -233,7 +233,7 @@ STEPS: Mapping[str, str] = {
                                       order by case when k.b = ref.rb then 0 else 1 end, k.b) as rn
             from k join ref on ref.t = k.t and ref.p = k.p
             where not k.control and (not k.intact or not k.known)) z where rn = 1""",
-    "told": """
+    "reported": """
         select t, p, o from odd union select t, p, o from claimed union select t, p, o from explained""",
     "found_strays": """
         select x.class, x.t, x.p, x.o, case when x.w >= 0 then x.w end as w,
@@ -255,9 +255,9 @@ STEPS: Mapping[str, str] = {
                     else 'middle' end as place,
                f.complete, f.compacted, f.leo
         from followers f join l on l.t = f.t and l.p = f.p and l.o >= f.log_start
-        left join told on told.t = l.t and told.p = l.p and told.o = l.o
+        left join reported on reported.t = l.t and reported.p = l.p and reported.o = l.o
         left join c on c.t = f.t and c.p = f.p and c.b = f.b and c.o = l.o
-        where c.o is null and told.o is null""",
+        where c.o is null and reported.o is null""",
     "ends_elsewhere": """
         select t, p, b, place, min(o) as o from unmatched
         where (place = 'tail' and complete and (not compacted or leo < 0 or o >= leo))
@@ -268,9 +268,9 @@ STEPS: Mapping[str, str] = {
         join ref on ref.t = f.t and ref.p = f.p
         join c a on a.t = f.t and a.p = f.p and a.b = f.b
         left join l on l.t = a.t and l.p = a.p and l.o = a.o
-        left join told on told.t = a.t and told.p = a.p and told.o = a.o
+        left join reported on reported.t = a.t and reported.p = a.p and reported.o = a.o
         left join spans z on z.t = f.t and z.p = f.p and z.b = ref.rb
-        where l.o is null and told.o is null and (ref.complete or a.o <= coalesce(z.end_o, -1))
+        where l.o is null and reported.o is null and (ref.complete or a.o <= coalesce(z.end_o, -1))
           and a.o >= ref.start_o and not (ref.compacted and a.o < ref.end_o)""",
     "differ": """
         select f.t, f.p, f.b, a.o, a.w, a.q from followers f
@@ -292,8 +292,9 @@ STEPS: Mapping[str, str] = {
         select 'diverged' as class, d.t, d.p, d.o, case when d.w >= 0 then d.w end as w,
                case when d.q >= 0 then d.q end as q
         from (select differ.*, row_number() over (partition by differ.t, differ.p, differ.o order by b) as rn
-              from differ left join told on told.t = differ.t and told.p = differ.p and told.o = differ.o
-              where told.o is null) d
+              from differ
+              left join reported on reported.t = differ.t and reported.p = differ.p and reported.o = differ.o
+              where reported.o is null) d
         where d.rn = 1""",
     # What was handed over.
     "read_of": """
@@ -425,7 +426,7 @@ SHARED = (
     "l",
     "life_core",
     "odd",
-    "told",
+    "reported",
     "unmatched",
     "surplus",
     "moves",

@@ -89,8 +89,8 @@ def odd_records(partition: Partition, logs: Sequence[Log], strays: Sequence[tupl
     return all_records(parts)
 
 
-def differences(partition: Partition, logs: Sequence[Log], told: Ints) -> Records:
-    """Where the in-sync replicas differ from the reference, but for the offsets ``told``.
+def differences(partition: Partition, logs: Sequence[Log], reported: Ints) -> Records:
+    """Where the in-sync replicas differ from the reference, but for the offsets ``reported``.
 
     ``logs`` may hold a range of offsets only. Of a log that ends early or begins late, one record stands for
     all that it lacks at that end.
@@ -105,13 +105,13 @@ def differences(partition: Partition, logs: Sequence[Log], told: Ints) -> Record
         if not partition.in_sync(broker):
             continue
         if broker in partition.spans:
-            parts += _against(partition, reference, by_broker.get(broker) or empty_log(broker), told)
+            parts += _against(partition, reference, by_broker.get(broker) or empty_log(broker), reported)
         elif known is not None and known.complete:
-            parts += _lacking(partition, reference, broker, np.arange(len(reference)), told)
+            parts += _lacking(partition, reference, broker, np.arange(len(reference)), reported)
     return all_records(parts)
 
 
-def _against(partition: Partition, reference: Log, log: Log, told: Ints) -> list[Records]:
+def _against(partition: Partition, reference: Log, log: Log, reported: Ints) -> list[Records]:
     if len(log) == len(reference) and np.array_equal(log.offset, reference.offset):
         other = (log.writer != reference.writer) | (log.seq != reference.seq)
         other |= log.control != reference.control
@@ -128,21 +128,23 @@ def _against(partition: Partition, reference: Log, log: Log, told: Ints) -> list
         epochs = log.epoch[common] != reference.epoch[theirs]
         epochs &= ~other & (log.epoch[common] >= 0) & (reference.epoch[theirs] >= 0)
         content, renewed = common[other], common[epochs]
-        parts = _lacking(partition, reference, log.broker, np.flatnonzero(log.at(reference.offset) < 0), told)
-        parts += _surplus(partition, log, np.flatnonzero(place < 0), told)
+        parts = _lacking(
+            partition, reference, log.broker, np.flatnonzero(log.at(reference.offset) < 0), reported
+        )
+        parts += _surplus(partition, log, np.flatnonzero(place < 0), reported)
     parts += [_pick(CONTENT, log, content), _pick(EPOCH, log, renewed)]
-    return [_untold(part, told) for part in parts if len(part)]
+    return [_unreported(part, reported) for part in parts if len(part)]
 
 
-def _untold(part: Records, told: Ints) -> Records:
-    return part.take(~np.isin(part.offset, told)) if len(told) else part
+def _unreported(part: Records, reported: Ints) -> Records:
+    return part.take(~np.isin(part.offset, reported)) if len(reported) else part
 
 
-def _lacking(partition: Partition, reference: Log, broker: int, rows: Ints, told: Ints) -> list[Records]:
+def _lacking(partition: Partition, reference: Log, broker: int, rows: Ints, reported: Ints) -> list[Records]:
     """What a replica does not have of the reference log (its ``rows``)."""
     known = partition.replicas.get(broker)
-    if len(told):
-        rows = rows[~np.isin(reference.offset[rows], told)]
+    if len(reported):
+        rows = rows[~np.isin(reference.offset[rows], reported)]
     if known is not None:
         rows = rows[reference.offset[rows] >= known.log_start]
     offsets = reference.offset[rows]
@@ -163,10 +165,10 @@ def _lacking(partition: Partition, reference: Log, broker: int, rows: Ints, told
     return found
 
 
-def _surplus(partition: Partition, log: Log, rows: Ints, told: Ints) -> list[Records]:
+def _surplus(partition: Partition, log: Log, rows: Ints, reported: Ints) -> list[Records]:
     """A follower's records that the reference lacks, but for those that retention or compaction explain."""
-    if len(told):
-        rows = rows[~np.isin(log.offset[rows], told)]
+    if len(reported):
+        rows = rows[~np.isin(log.offset[rows], reported)]
     rows = rows[~partition.retired_at(log.offset[rows], np.zeros(len(rows), dtype=bool))]
     end = partition.spans.get(partition.reference, (-1, -1))[1]
     beyond = rows[log.offset[rows] > end]

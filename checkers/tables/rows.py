@@ -213,15 +213,15 @@ def of_messages(life: Life, places: Ints, fates: Fates, name: str | None = None)
     return build(FINDING, columns, len(places))
 
 
-def of_records(partition: Partition, records: Records, homes: Homes | None, told: Ints) -> pa.Table:
+def of_records(partition: Partition, records: Records, homes: Homes | None, reported: Ints) -> pa.Table:
     """Findings about records of no message of this partition or damaged ones, one per offset.
 
-    Of several records at an offset the first counts. ``told`` are offsets with a finding of a message.
+    Of several records at an offset the first counts. ``reported`` are offsets that a finding of a message has.
     """
     if not len(records):
         return FINDING.empty_table()
     distinct, first = np.unique(records.offset, return_index=True)
-    pick = records.take(first[~np.isin(distinct, told)])
+    pick = records.take(first[~np.isin(distinct, reported)])
     damaged = pa.array(pick.kind == CORRUPT)
     home = pa.nulls(len(pick), pa.string()) if homes is None else _home(homes, pick)
     home = pc.if_else(pc.or_(damaged, pc.fill_null(pc.equal(home, partition.name), False)), None, home)
@@ -278,7 +278,7 @@ def of_differences(partition: Partition, records: Records) -> pa.Table:
 
 
 def _brokers_at(records: Records, offsets: Ints) -> pa.Array:
-    """The brokers that each of the rising ``offsets`` is told of."""
+    """The brokers of which each of the rising ``offsets`` is reported."""
     mine = np.flatnonzero(np.isin(records.offset, offsets))
     order = mine[np.lexsort((records.broker[mine], records.offset[mine]))]
     where = np.searchsorted(offsets, records.offset[order])

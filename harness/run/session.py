@@ -116,7 +116,7 @@ def run_and_judge(scenario: Scenario, options: RunOptions, folder: RunFolder, pr
         return _run_and_judge(with_protocol(scenario, options.version), options, folder, progress)
     except AckedError as error:
         return Outcome(problem=error)
-    except Exception as error:  # noqa: BLE001 - a mistake of the harness: kept for a report, told in a sentence
+    except Exception as error:  # noqa: BLE001 - a mistake of the harness: kept for a report, shown as a sentence
         report = folder.path / "crash.txt"
         report.write_text(traceback.format_exc())
         folder.update(status="crashed", problem=f"{type(error).__name__}: {error}")

@@ -138,8 +138,8 @@ MUTANTS = {
     "what is elsewhere is lost besides": Mutant(
         fates._explain, "if away is not None:", "if False:", ("written", "damaged")
     ),
-    "a stray is told beside the message it replaced": Mutant(
-        rows.of_records, "~np.isin(distinct, told)", "distinct >= 0", ("written", "damaged")
+    "a stray is reported beside the message it replaced": Mutant(
+        rows.of_records, "~np.isin(distinct, reported)", "distinct >= 0", ("written", "damaged")
     ),
     "damage at another partition's name goes unseen": Mutant(
         arrays.at_home, "np.append(pc.equal(", "np.append(pc.not_equal(", ("written",)
@@ -148,7 +148,7 @@ MUTANTS = {
         merge.later_lows, 'known.get(row["writer"], row["high"]) < row["high"]', "False", ("cut",)
     ),
     "a short replica is reported by every range": Mutant(
-        judging._offset_range, "[different, task.ends]", "[differences(partition, logs, told)]", ("cut",)
+        judging._offset_range, "[different, task.ends]", "[differences(partition, logs, reported)]", ("cut",)
     ),
     "what another range claims is reported, too": Mutant(
         plan._Plan._informed, "np.unique(claimed[piece.offsets.of(claimed)])", "claimed[:0]", ("cut",)

@@ -325,9 +325,9 @@ class Broker:
 
         Kafka logs so from 2.6 on. What it logs is the state before the replica truncates anything.
         """
-        told = "regexp_extract(text, 'high watermark ([0-9]+)', 1)"
-        wanted = f"epoch = {epoch} AND offset = {log_end_offset} AND {told} = '{high_watermark}'"
-        seen = f"concat('epoch ', {text_of('epoch')}, ': LEO ', {text_of('offset')}, ', HW ', {told})"
+        logged = "regexp_extract(text, 'high watermark ([0-9]+)', 1)"
+        wanted = f"epoch = {epoch} AND offset = {log_end_offset} AND {logged} = '{high_watermark}'"
+        seen = f"concat('epoch ', {text_of('epoch')}, ': LEO ', {text_of('offset')}, ', HW ', {logged})"
         return answer(
             f"count_if({wanted}) > 0",
             f"concat('{self.host} starts as {role} of {place.topic}: ', "
