@@ -216,7 +216,7 @@ def of_messages(life: Life, places: Ints, fates: Fates, name: str | None = None)
 def of_records(partition: Partition, records: Records, homes: Homes | None, reported: Ints) -> pa.Table:
     """Findings about records of no message of this partition or damaged ones, one per offset.
 
-    Of several records at an offset the first counts. ``reported`` are offsets that a finding of a message has.
+    Of several records at an offset the first counts. ``reported``: offsets with a finding of a message.
     """
     if not len(records):
         return FINDING.empty_table()
