@@ -89,6 +89,7 @@ class Injection:
         reason = "interrupted"
         try:
             self.fault.inject()
+            in_force_ns = now_ns()
             self.evidence = self.fault.verify()
             json.dumps(self.evidence)  # what is no data (a function, for example) is no evidence either
             done = True
@@ -99,7 +100,7 @@ class Injection:
             if not done:
                 self._moment("failed", {"reason": reason})
                 self._undo_quietly()
-        self._moment("injected", self.evidence)
+        self._moment("injected", self.evidence, in_force_ns)
         return self
 
     def heal(self) -> None:
@@ -114,6 +115,7 @@ class Injection:
         evidence: Evidence = {}
         try:
             self.fault.heal()
+            undone_ns = now_ns()
             evidence = self.fault.verify_healed()
             done = True
         except AckedError as error:
@@ -122,7 +124,7 @@ class Injection:
         finally:
             if not done:
                 self._moment("failed", {"reason": reason})
-        self._moment("healed", evidence)
+        self._moment("healed", evidence, undone_ns)
 
     def __enter__(self) -> Self:
         return self.inject()
@@ -144,14 +146,15 @@ class Injection:
         except AckedError as error:
             self._moment("failed", {"reason": f"undoing failed as well: {error.message}"})
 
-    def _moment(self, moment: State, evidence: Evidence | None = None) -> None:
+    def _moment(self, moment: State, evidence: Evidence | None = None, ns: int | None = None) -> None:
+        """Record a moment: now, or at ``ns`` where a proof of what happened then has come in between."""
         row: dict[str, object] = {"targets": json.dumps(self.fault.targets())}
         if evidence is not None:
             row["evidence"] = json.dumps(evidence)
         self.state = moment
         self._journal.write(
             "faults",
-            ns=now_ns(),
+            ns=now_ns() if ns is None else ns,
             fault=self.number,
             name=self.fault.name,
             kind=self.fault.kind,

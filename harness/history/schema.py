@@ -294,7 +294,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     Column(
                         "epoch", "int", "leader epoch; with the subject `controller` the controller epoch"
                     ),
-                    Column("isr", "ints", "in-sync replicas, in the reported order"),
+                    Column("isr", "ints", "in-sync replicas; the observer sorts them"),
                     Column("replicas", "ints", "assigned replicas, in the reported order"),
                     Column("controller", "int", "node id of the controller; -1: none"),
                     Column("brokers", "ints", "ids of the registered, unfenced brokers"),
@@ -309,7 +309,12 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     _need("fault", "int", "number of the fault in the run"),
                     _need("name", "text", "for example `isolate az1`"),
                     _need("kind", "text", "`link`, `degrade`, `process`, `storage` or `operator`"),
-                    _need("moment", "text", "`injecting`, `injected`, `healing`, `healed` or `failed`"),
+                    _need(
+                        "moment",
+                        "text",
+                        "`injecting`, `injected`, `healing`, `healed` or `failed`; `injected` and `healed` "
+                        "have the time of the change, not of its proof, which comes later",
+                    ),
                     Column(
                         "targets",
                         "text",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nemesis_fakes import Remembering, Rows
 
 from harness.errors import InvalidRunError
+from nemesis import fault as module
 from nemesis.fault import Injection
 
 FOUR = ["injecting", "injected", "healing", "healed"]
@@ -88,3 +91,29 @@ def test_what_cannot_be_undone_is_never_called_healed(rows: Rows) -> None:
     fault.undoable = True
     injection.heal()
     assert rows.moments() == FOUR
+
+
+def test_a_moment_is_that_of_the_change_not_of_its_proof(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker may rejoin, and a zombie may acknowledge, while the proof of the heal still goes on."""
+    clock = {"ns": 0}
+    steps = {"inject": 10, "verify": 1000, "heal": 10, "verify_healed": 1000}
+    fault = Remembering()
+
+    def at(step: str, do: Callable[[], Any]) -> Callable[[], Any]:
+        def run() -> Any:
+            clock["ns"] += steps[step]
+            return do()
+
+        return run
+
+    for step in steps:
+        monkeypatch.setattr(fault, step, at(step, getattr(fault, step)))
+    monkeypatch.setattr(module, "now_ns", lambda: clock["ns"])
+    with Injection(1, fault, rows.journal):
+        pass
+    assert [(row["moment"], row["ns"]) for row in rows.all()] == [
+        ("injecting", 0),
+        ("injected", 10),
+        ("healing", 1010),
+        ("healed", 1020),
+    ]
