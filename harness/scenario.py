@@ -32,9 +32,9 @@ class Erratum:
     because: str
     holds: str
     since: str = ""
-    """First Kafka version that it speaks of; empty for all."""
+    """First Kafka version to which it applies; empty for all."""
     before: str = ""
-    """First Kafka version that it no longer speaks of."""
+    """First Kafka version to which it no longer applies."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Claim:
     As declared means: the article's query holds. Where an erratum is given, the article's query must not hold
     and the erratum's must. Where another outcome is given (``either``), one of the two must hold, and the
     judgement says which one did. ``given`` is a query of the same shape for the situation that the claim
-    speaks of: if that did not arise, the claim is *not reproduced* instead of refuted.
+    is about: if that did not arise, the claim is *not reproduced* instead of refuted.
     """
 
     name: str
@@ -69,9 +69,9 @@ class Claim:
     precondition: bool = False
     """It only establishes the situation: it must hold (else it is *not reproduced*), and is not a claim."""
     since: str = ""
-    """First Kafka version that the claim is asked of; empty for all."""
+    """First Kafka version for which the claim is evaluated; empty for all."""
     before: str = ""
-    """First Kafka version that it is no longer asked of."""
+    """First Kafka version for which it is no longer evaluated."""
 
     def __post_init__(self) -> None:
         if self.erratum and self.either:

@@ -95,7 +95,7 @@ def attributed(
         acked_by >= 0, acked_by, leader_at(evidence, partition.topic, partition.number, acked)
     )
     acked_by = np.where(ok, acked_by, -1)
-    # A leader appends before it acknowledges: what nobody saw there was there at that moment all the same.
+    # A leader appends before it acknowledges, so the record was there even if the observer did not see it.
     unseen = ok & (seen.last_broker < 0)
     last_broker = np.where(unseen, acked_by, seen.last_broker)
     own_epoch = own_epoch_at(

@@ -52,7 +52,7 @@ def test_no_claim_holds_in_silence(run: StoredRun, history: Path, tmp_path: Path
     assert held(run, tmp_path) == []
 
 
-def test_no_claim_holds_to_who_was_deaf_since_the_fault(
+def test_no_claim_holds_without_what_followed_the_fault(
     run: StoredRun, history: Path, tmp_path: Path
 ) -> None:
     source = open_source(history)

@@ -22,7 +22,7 @@ Moments are names of marks that the scenario's body sets. Each sentence is one q
 
 **A sentence is true only if somebody looked.** The history records changes, so that "nothing changed" and
 "nobody watched" look alike in it. Each builder therefore asks for an observation that is no older than
-`FRESH_S` before the moment it speaks of; without one the answer is null, which makes the claim *unknown*:
+`FRESH_S` before the moment in question; without one the answer is null, which makes the claim *unknown*:
 
 * `is_led_by`, `stays`, `controller_is`, ...: the observer still followed the cluster at that moment;
 * `believes`, `names_controller`: that broker itself still answered at that moment;

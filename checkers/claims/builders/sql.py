@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 FRESH_S = 1.0
-"""An observation may be so much older than the moment that a sentence speaks of."""
+"""How much older than the moment of a sentence an observation may be."""
 FRESH_NS = int(FRESH_S * 1e9)
 FINAL = "{final:*} IS NOT NULL"
 REPLICAS = "(SELECT count_if(NOT complete) AS unread FROM replicas)"
