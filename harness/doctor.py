@@ -177,11 +177,16 @@ def _disk_space() -> _Found:
     return free >= MIN_DISK_BYTES, f"{free / GIB:.1f} GiB free here", f"free {MIN_DISK_BYTES // GIB} GiB"
 
 
-def _memory() -> _Found:
+def available_gib() -> float:
+    """Memory that new processes may use, by the kernel's estimate."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     kib = next((int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), 0)
-    ok = kib * 1024 >= MIN_MEMORY_BYTES
-    return ok, f"{kib * 1024 / GIB:.1f} GiB available", f"have {MIN_MEMORY_BYTES // GIB} GiB available"
+    return kib * 1024 / GIB
+
+
+def _memory() -> _Found:
+    found, least = available_gib(), MIN_MEMORY_BYTES // GIB
+    return found >= least, f"{found:.1f} GiB available", f"have {least} GiB available"
 
 
 def _docker_engine() -> _Found:

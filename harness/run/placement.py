@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from harness.cluster.setup import Setup
-from harness.errors import UsageError
+from harness.doctor import available_gib
+from harness.errors import UnfitError, UsageError
 from harness.lab.layout import THREE_AZS, Layout, three_azs
 from harness.lab.model import Host, Topology
+
+SPARK_GIB = 1.5
+"""Memory of the session that judges."""
+_GIB: Mapping[str, float] = {"broker": 0.14, "zookeeper": 0.07, "controller": 0.1, "client": 0.04}
+"""Memory of a host's processes, by role. Three AZs with ZooKeeper took 0.6 GiB (docs/benchmarks.md)."""
+
+
+def memory_gib(topology: Topology) -> float:
+    """What a run on these hosts needs, judging included."""
+    return SPARK_GIB + sum(_GIB[host.role] for host in topology.hosts)
+
+
+def require_memory(topology: Topology) -> None:
+    """Raise UnfitError if this machine has less memory than the hosts need."""
+    needed, found = memory_gib(topology), available_gib()
+    if found < needed:
+        raise UnfitError(
+            f"A cluster of {len(topology.hosts)} hosts needs about {needed:.1f} GiB of memory, and "
+            f"{found:.1f} GiB are available; end other programs, or describe a smaller cluster."
+        )
 
 
 def place(setup: Setup, layout: Layout, mode: str, scenario: str) -> Setup:

@@ -18,7 +18,7 @@ from harness.errors import EXIT_CRASHED, AckedError, UnfitError, UsageError
 from harness.kafka.versions import KafkaVersion, kafka_version
 from harness.lab.layout import THREE_AZS
 from harness.run.folder import CLAIMS, RunFolder
-from harness.run.placement import place
+from harness.run.placement import memory_gib, place, require_memory
 from harness.run.runner import RunOptions, run_scenario
 from harness.scenario import Scenario
 
@@ -75,6 +75,10 @@ def prepare(
     wanted_mode = choose_mode(scenario, version, mode or described.mode)
     place(scenario.setup, described.layout, wanted_mode, scenario.name)
     doctor.require(doctor.LABS[lab])
+    if cluster is not None:
+        topology = described.layout.topology(wanted_mode)
+        require_memory(topology)
+        say(f"{cluster.path}: {len(topology.hosts)} hosts, about {memory_gib(topology):.1f} GiB of memory")
     artifacts.resolve(version, say=say)
     return RunOptions(version, wanted_mode, lab, rate, described.layout)
 

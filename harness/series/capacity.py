@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
+from harness.doctor import available_gib
 from harness.errors import UnfitError
+from harness.run.placement import SPARK_GIB
 
 USUAL = 3
 CLUSTERS_PER_CORE = 1.5
 """A scenario mostly waits for sessions and lags to end, so that two cores carry three clusters."""
 CLUSTER_GIB = 0.75
 """Six JVMs and the clients; measured: 0.6 GiB (docs/benchmarks.md)."""
-SPARK_GIB = 1.5
-"""The session that judges, whatever the number of clusters."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +26,7 @@ class Machine:
     @classmethod
     def here(cls) -> Machine:
         """This machine, now."""
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        kib = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
-        return cls(len(os.sched_getaffinity(0)), kib / (1 << 20))
+        return cls(len(os.sched_getaffinity(0)), available_gib())
 
     @property
     def by_cores(self) -> int:

@@ -41,7 +41,14 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
         *("nemesis", "workloads", "checkers", "scenarios", *HARNESS_BASE),
     ),
     "harness/series": (
-        *("harness.series", "harness.run", "harness.scenario", "harness.console", "harness.fork_server"),
+        *(
+            "harness.doctor",
+            "harness.series",
+            "harness.run",
+            "harness.scenario",
+            "harness.console",
+            "harness.fork_server",
+        ),
         *("harness.kafka", "harness.lab", "checkers", *HARNESS_BASE),
     ),
     "harness/series/rejudge.py": ("harness.series", "harness.run", "checkers", "report", *HARNESS_BASE),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from harness.cluster.setup import Setup
-from harness.errors import UsageError
+from harness.errors import UnfitError, UsageError
 from harness.kafka.model import Topic
 from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
-from harness.run.placement import place
+from harness.run import placement
+from harness.run.placement import SPARK_GIB, memory_gib, place, require_memory
+from harness.series.capacity import CLUSTER_GIB
 
 SETUP = Setup(topics=(Topic("t", (1, 2, 3)),))
 
@@ -41,3 +43,18 @@ def test_a_broker_that_the_scenario_starts_itself_does_not_start() -> None:
 def test_a_missing_role_is_named(layout: Layout, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         place(SETUP, layout, "zookeeper", "x")
+
+
+def test_a_cluster_that_the_memory_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    topology = _layout(a=3, b=3).topology("zookeeper")
+    need = memory_gib(topology)
+    assert 2.5 < need < 2.7
+    monkeypatch.setattr(placement, "available_gib", lambda: need)
+    require_memory(topology)
+    monkeypatch.setattr(placement, "available_gib", lambda: need - 0.5)
+    with pytest.raises(UnfitError, match=r"10 hosts needs about 2.6 GiB of memory, and 2.1 GiB are"):
+        require_memory(topology)
+
+
+def test_the_default_layout_needs_no_more_than_series_reckon_with() -> None:
+    assert memory_gib(THREE_AZS.topology("zookeeper")) <= SPARK_GIB + CLUSTER_GIB
