@@ -1,8 +1,8 @@
 """The story of one message: sent, acknowledged, where it appeared and vanished, and why.
 
 A run holds hundreds of events; the story keeps those that can explain the message. Of what came before the
-send it keeps the state at that time: each node's latest view and the faults in force. It ends with the last
-event of the message itself if that settles its fate.
+send it keeps the state at that time: each node's latest view, the faults in force, the latest mark. It ends
+with the last event of the message itself if that settles its fate.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def story(session: SparkSession, run_dir: Path | str, message: str) -> list[str]
     life = _find(session, folder, message)
     own = list(_own_events(session, source, life))
     marks = [
-        (row["ns"], f"— {row['text'] or row['name']}", "")
+        (row["ns"], f"— {row['text'] or row['name']}", "mark")
         for row in _rows(table_frame(session, source, "marks"))
     ]
     others = [*_other_events(evidence, life), *marks]

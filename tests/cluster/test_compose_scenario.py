@@ -12,7 +12,7 @@ from tests.cluster.conftest import acked
 
 pytestmark = pytest.mark.compose
 
-REFUTED = {"zombie-serves-reads", "epoch-rises", "preferred-epoch"}
+REFUTED = {"zombie-serves-reads", "epoch-rises", "preferred-epoch", "epoch-without-message"}
 """Claims of the article that Kafka 2.7.1 contradicts on either lab."""
 
 

@@ -19,7 +19,7 @@ ROOT = WORKER.parents[2]
 EXAMPLES = ROOT / "examples" / "clusters"
 LABS = [
     pytest.param("embedded", marks=pytest.mark.cluster),
-    pytest.param("compose", marks=pytest.mark.compose),
+    pytest.param("compose", marks=[pytest.mark.compose, pytest.mark.long]),
 ]
 
 
