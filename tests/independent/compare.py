@@ -382,7 +382,7 @@ def report(found: Sequence[Disagreement], show: int) -> None:
         for one in alike[:show]:
             print(f"    --only {one.number} ({one.plan}; planted {', '.join(one.planted)}): {one.text}")
     numbers = {one.number for one in found}
-    print(f"\n{len(found)} disagreements in {len(numbers)} histories, of {len(kinds)} kinds")
+    print(f"\n{len(found)} disagreements of {len(kinds)} kinds, in {len(numbers)} of the histories")
 
 
 if __name__ == "__main__":
