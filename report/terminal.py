@@ -85,7 +85,7 @@ def _claims(claims: Sequence[Mapping[str, Any]], out: Console) -> None:
         )
         if instead:
             out.print(
-                f"     [dim]instead:[/]  {escape(instead['says'])} "
+                f"     [dim]instead:[/]  {escape(instead['says'].rstrip('.'))}, "
                 f"[dim]because {escape(instead['because'])}[/]",
                 soft_wrap=True,
             )
