@@ -66,7 +66,7 @@ def test_a_claim_is_shown_with_its_erratum() -> None:
     text = _shown(_JUDGEMENT)
     assert "The leader epoch rises by 2." in text
     assert "rose by 1" in text
-    assert "It rises by 1. because the controller is alive" in text
+    assert "It rises by 1, because the controller is alive" in text
 
 
 def test_unexpected_findings_come_first() -> None:
@@ -148,5 +148,5 @@ def test_the_other_outcome_is_shown_when_it_occurred() -> None:
     }
     assert "It hangs." not in _shown({**_JUDGEMENT, "claims": [claim]})
     shown = _shown({**_JUDGEMENT, "claims": [{**claim, "occurred": "It hangs."}]})
-    assert "instead:  It hangs. because a lock is held" in shown
+    assert "instead:  It hangs, because a lock is held" in shown
     assert "(000, precondition)" in shown
