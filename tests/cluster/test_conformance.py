@@ -19,10 +19,9 @@ from harness import doctor
 
 WORKER = Path(__file__).with_name("conformance_worker.py")
 ROOT = WORKER.parents[2]
-LABS = [
-    pytest.param("embedded", marks=pytest.mark.cluster),
-    pytest.param("compose", marks=pytest.mark.compose),
-]
+MARKS = {"embedded": pytest.mark.cluster, "compose": pytest.mark.compose}
+SLOW = {("compose", "loss")}
+"""Cases that take more than a minute: `make test-all` only."""
 WITHIN_S = 500
 """Ten times what a lab takes on an idle machine: the tests share theirs."""
 NAMES = [*CASES, "clean_end"]
@@ -61,8 +60,14 @@ def _finished(command: list[str]) -> tuple[str, str]:
         return stdout, f"{stderr}\nnot done within {WITHIN_S} s"
 
 
-@pytest.mark.parametrize("lab", LABS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "lab"),
+    [
+        pytest.param(name, lab, marks=[mark, *([pytest.mark.long] if (lab, name) in SLOW else [])])
+        for name in NAMES
+        for lab, mark in MARKS.items()
+    ],
+)
 def test_fault(outcomes: Any, lab: str, name: str) -> None:
     """The case's own assertions hold, and at the very end every host's rules are as they were.
 

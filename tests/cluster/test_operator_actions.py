@@ -11,7 +11,7 @@ from tests.cluster.conftest import acked
 
 LABS = [
     pytest.param("embedded", marks=pytest.mark.cluster),
-    pytest.param("compose", marks=pytest.mark.compose),
+    pytest.param("compose", marks=[pytest.mark.compose, pytest.mark.long]),
 ]
 
 

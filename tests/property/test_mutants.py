@@ -268,7 +268,13 @@ FIRST: dict[str, Callable[[], list[str]]] = {
 """The same with the first histories of each, for the control."""
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+SLOW = ("a short replica is reported by every range", "a short replica is reported record by record")
+"""Mutants that take more than ten seconds to be caught."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if name in SLOW else name for name in MUTANTS]
+)
 def test_a_mutant_is_caught(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     mutant = MUTANTS[name]
     monkeypatch.setattr(mutant.function, "__code__", mutated(mutant).__code__)

@@ -48,7 +48,14 @@ def explained() -> History:
     return history
 
 
-@pytest.mark.parametrize("cases", [CASES, READERS, LISTED], ids=["plain", "readers", "listed"])
+@pytest.mark.parametrize(
+    "cases",
+    [
+        pytest.param(CASES, id="plain", marks=pytest.mark.long),
+        pytest.param(READERS, id="readers", marks=pytest.mark.long),
+        pytest.param(LISTED, id="listed"),
+    ],
+)
 def test_the_general_plan_judges_as_the_fast_one(spark: Any, tmp_path: Path, cases: dict[str, Any]) -> None:
     histories = {name: history for name, (_, history, _) in cases.items()}
     if cases is CASES:
@@ -152,7 +159,7 @@ def test_damage_behind_a_uri_is_one_sentence(spark: Any, tmp_path: Path, name: s
     assert not (folder / "judgement.json").exists()
 
 
-@pytest.mark.parametrize("plan", ["fast", "general"])
+@pytest.mark.parametrize("plan", ["fast", pytest.param("general", marks=pytest.mark.long)])
 def test_more_replicas_than_a_machine_word_has_bits(spark: Any, tmp_path: Path, plan: str) -> None:
     history = kept()
     for broker in range(70):

@@ -15,7 +15,7 @@ from tests.runs.turning import read_turned
 
 pytestmark = pytest.mark.spark
 
-SAMPLE = ("canary", "flapping-link", "hw-truncation-diverges", "kraft-zombie-controller")
+SAMPLE = ("canary", "hw-truncation-diverges")
 """Scenarios with the claims whose SQL is most varied; the others are judged by the long tests."""
 
 
