@@ -41,7 +41,7 @@ class FaultSpan:
     name: str
     kind: str
     mechanism: str
-    """One of `harness.history.schema.MECHANISMS`."""
+    """One of `harness.history.mechanisms.MECHANISMS`."""
     hosts: frozenset[str]
     """Exact names of the hosts it names as targets."""
     partitions: frozenset[str]

@@ -14,7 +14,7 @@ from typing import Literal, Protocol, Self
 from harness.clock import now_ns
 from harness.errors import AckedError, UsageError
 from harness.history.journal import Journal
-from harness.history.schema import MECHANISMS
+from harness.history.mechanisms import MECHANISMS
 
 Kind = Literal["link", "degrade", "process", "storage", "operator"]
 Targets = Mapping[str, object]
@@ -37,7 +37,7 @@ class Fault(Protocol):
 
     @property
     def mechanism(self) -> str:
-        """What it does: one of `harness.history.schema.MECHANISMS`."""
+        """What it does: one of `harness.history.mechanisms.MECHANISMS`."""
 
     @property
     def undoable(self) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from harness.history.schema import MECHANISMS, NEEDED, OUTCOMES, SCHEMA_VERSION, TABLES, VIEWS, Column, Table
+from harness.history.mechanisms import MECHANISMS
+from harness.history.schema import NEEDED, OUTCOMES, SCHEMA_VERSION, TABLES, VIEWS, Column, Table
 
 _PARQUET = {
     "int": "INT32",

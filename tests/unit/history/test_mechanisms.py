@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from harness.history.document import document
-from harness.history.schema import MECHANISMS, TABLES
+from harness.history.mechanisms import MECHANISMS
+from harness.history.schema import TABLES
 
 
 def test_every_mechanism_is_documented_once() -> None:

@@ -14,7 +14,7 @@ import pytest
 from nemesis_fakes import TOPOLOGY, Remembering, Rows
 
 from harness.errors import UsageError
-from harness.history.schema import MECHANISMS
+from harness.history.mechanisms import MECHANISMS
 from harness.kafka.model import PartitionState
 from harness.lab.model import Result
 from nemesis.fault import Injection
