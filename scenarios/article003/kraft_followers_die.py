@@ -15,11 +15,10 @@ from checkers.claims.builders import (
 )
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.kafka.wire.admin import create_topics
-from harness.kafka.wire.connection import NoAnswerError
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Scenario
 from harness.waiting import wait_until
+from scenarios.article003.quorum import RESIGNS, ask_for_topic, bumps_epoch
 from scenarios.steps import require_controller, stand
 
 TOPIC = "t"
@@ -39,13 +38,13 @@ def body(stage: Stage) -> None:
     writer = stage.producer("az1", "az1-acks-all", "broker1", acks=-1)
     writer.must_send(TOPIC, "before")
     stage.wait_replicated(TOPIC)
-    _create(stage, EARLIER, 10.0, "earlier")
+    ask_for_topic(stage, "broker1", EARLIER, 10.0, "earlier")
 
     stage.kill(*FOLLOWERS)
     alone = stage.mark("alone", f"{LEADER} leads the quorum, and both its followers are dead")
     for number in range(5):
         writer.send(TOPIC, f"during{number}")
-    _create(stage, ASKED, 3.0, "asked")
+    ask_for_topic(stage, "broker1", ASKED, 3.0, "asked")
     stand(stage, alone, ALONE_S)
     stage.mark("standing", "the last moment without followers")
 
@@ -75,18 +74,6 @@ def body(stage: Stage) -> None:
     stage.mark("complete", "all three controllers are up")
 
 
-def _create(stage: Stage, topic: str, patience_s: float, name: str) -> None:
-    address = stage.lab.topology.host("broker1").broker_address
-    wanted = [Topic(topic, (1, 2, 3))]
-    try:
-        answer = create_topics(address, wanted, wait_ms=int(patience_s * 1000), timeout_s=patience_s)[topic]
-    except NoAnswerError:
-        stage.mark(f"{name}-unanswered", f"no answer to 'create {topic}' in {patience_s:g} s")
-        return
-    outcome = "done" if answer.error == 0 else "refused"
-    stage.mark(f"{name}-{outcome}", f"'create {topic}' was answered with error {answer.error}")
-
-
 def _one_leader(stage: Stage) -> None:
     names = (LEADER, *FOLLOWERS)
 
@@ -104,18 +91,6 @@ def _one_leader(stage: Stage) -> None:
 
 T = partition(TOPIC)
 OLD_LEADER = quorum_controller(2)
-_RESIGNS = "since 3.7.0 (KAFKA-15489) a leader that hears no majority for 1.5 fetch time-outs resigns"
-_BUMPS_QUOTE = (
-    "If it couldn't connect to any known voter, the old leader shall keep starting new elections and bump "
-    "the epoch"
-)
-_BUMPS = "A leader that reaches no voter keeps starting elections and bumps the epoch."
-_BUMPED = OLD_LEADER.epoch_rises(at_least=2, since="alone", until="standing")
-_SAME_EPOCH = OLD_LEADER.epoch_stays(since="alone", until="standing")
-_ROSE_ONCE = both(
-    OLD_LEADER.epoch_rises(since="alone", until="standing"),
-    opposite(OLD_LEADER.epoch_rises(at_least=2, since="alone", until="standing")),
-)
 
 CLAIMS = (
     Claim(
@@ -130,39 +105,18 @@ CLAIMS = (
         ),
         erratum=Erratum(
             says="It resigns, and nobody leads.",
-            because=_RESIGNS,
+            because=RESIGNS,
             since="3.7.0",
             holds=both(
                 OLD_LEADER.resigned(after="alone", before="standing"), quorum_leaders_are(0, at="standing")
             ),
         ),
     ),
-    Claim(
-        name="bumps-epoch",
-        section="003, KIP-595",
-        quote=_BUMPS_QUOTE,
-        says=_BUMPS,
-        before="3.7.0",
-        holds=_BUMPED,
-        erratum=Erratum(
-            says="It starts no election: its epoch stays.",
-            because="KIP-595 said so, but before 3.7.0 it was not implemented (KAFKA-13621, KAFKA-15489)",
-            holds=_SAME_EPOCH,
-        ),
-    ),
-    Claim(
-        name="bumps-epoch",
-        section="003, KIP-595",
-        quote=_BUMPS_QUOTE,
-        says=_BUMPS,
-        since="3.7.0",
-        holds=_BUMPED,
-        erratum=Erratum(
-            says="It rises by 1 as the leader resigns, and no further: it asks in vain whether it could win.",
-            because="since 4.0.0 a voter asks for pre-votes before it starts an election (KIP-996)",
-            since="4.0.0",
-            holds=_ROSE_ONCE,
-        ),
+    *bumps_epoch(
+        OLD_LEADER,
+        "A leader that reaches no voter keeps starting elections and bumps the epoch.",
+        since="alone",
+        until="standing",
     ),
     Claim(
         name="commits-nothing",

@@ -18,11 +18,10 @@ from checkers.claims.builders import (
 from harness.cluster.setup import Setup
 from harness.errors import WaitTimeoutError
 from harness.kafka.model import Topic
-from harness.kafka.wire.admin import create_topics
-from harness.kafka.wire.connection import NoAnswerError
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
+from scenarios.article003.quorum import RESIGNS, ask_for_topic, bumps_epoch
 from scenarios.steps import require_controller, stand
 
 TOPIC = "led-by-e"
@@ -51,15 +50,15 @@ def body(stage: Stage) -> None:
     acks_all = stage.producer("az2", "az2-acks-all", E, acks=-1)
 
     # So that E asks this controller, and not one that led while the cluster started and may lead again.
-    _create(stage, E, BEFORE, 10.0, "before")
+    ask_for_topic(stage, E, BEFORE, 10.0, "before")
 
     with stage.nemesis.cut(*CUTS):
         cut = stage.mark("cut", f"{ZOMBIE}, the active controller, reaches neither the others nor {D}")
         at_e = [acks_1.keep_writing(TOPIC, every_s=0.25), acks_all.keep_writing(TOPIC, every_s=0.25)]
         elected = _other_controller(stage)
         stage.mark("elected", f"{elected} leads the quorum of the majority")
-        _create(stage, D, MADE, 10.0, "made")
-        _create(stage, E, ASKED, PATIENCE_S, "asked")
+        ask_for_topic(stage, D, MADE, 10.0, "made")
+        ask_for_topic(stage, E, ASKED, PATIENCE_S, "asked")
         if _leads(stage, D, CUT_S - stage.since(cut)):
             stage.mark("data-split", f"{D} leads {TOPIC} for the majority; {E} still takes writes")
             stage.wait_until_serving(TOPIC, D, az="az1")
@@ -87,19 +86,6 @@ def _other_controller(stage: Stage) -> str:
         abort=stage.cluster.check_alive,
     )
     return stage.active_controller()
-
-
-def _create(stage: Stage, host: str, topic: str, patience_s: float, name: str) -> None:
-    """Ask one broker to create a topic, as an operator who reaches no other broker; a mark says the outcome."""
-    address = stage.lab.topology.host(host).broker_address
-    wanted = [Topic(topic, (1, 2, 3))]
-    try:
-        answer = create_topics(address, wanted, wait_ms=int(patience_s * 1000), timeout_s=patience_s)[topic]
-    except NoAnswerError:
-        stage.mark(f"{name}-unanswered", f"{host} gave no answer to 'create {topic}' in {patience_s:g} s")
-        return
-    outcome = "done" if answer.error == 0 else "refused"
-    stage.mark(f"{name}-{outcome}", f"{host} answered 'create {topic}' with error {answer.error}")
 
 
 def _leads(stage: Stage, host: str, within_s: float) -> bool:
@@ -139,24 +125,11 @@ def _agreed(stage: Stage) -> None:
     )
 
 
-_RESIGNS = "since 3.7.0 (KAFKA-15489) a leader that hears no majority for 1.5 fetch time-outs resigns"
-
-
 T = partition(TOPIC)
 OF_D, OF_E = broker(1), broker(2)
 """What each of the two brokers believes."""
 OLD_LEADER = quorum_controller(2)
-_BUMPS_QUOTE = (
-    "If it couldn't connect to any known voter, the old leader shall keep starting new elections and bump "
-    "the epoch"
-)
-_BUMPS = "The old leader reaches no voter; it keeps starting elections and bumps its epoch."
-_BUMPED = OLD_LEADER.epoch_rises(at_least=2, since="cut", until="standing")
-_SAME_EPOCH = OLD_LEADER.epoch_stays(since="cut", until="standing")
-_ROSE_ONCE = both(
-    OLD_LEADER.epoch_rises(since="cut", until="standing"),
-    opposite(OLD_LEADER.epoch_rises(at_least=2, since="cut", until="standing")),
-)
+
 CLAIMS = (
     Claim(
         name="split-brain",
@@ -168,7 +141,7 @@ CLAIMS = (
         ),
         erratum=Erratum(
             says="One controller leads; the one that was cut off has resigned.",
-            because=_RESIGNS,
+            because=RESIGNS,
             since="3.7.0",
             holds=both(
                 controller_epoch_rises(since="cut", until="standing"), quorum_leaders_are(1, at="standing")
@@ -183,32 +156,11 @@ CLAIMS = (
         says="B and C elect because they get no fetch response: not before their fetch time-out of 2 s can end.",
         holds=quorum_elects(after="cut", within_s=12.0, not_within_s=NO_SOONER_S),
     ),
-    Claim(
-        name="bumps-epoch",
-        section="003, KIP-595",
-        quote=_BUMPS_QUOTE,
-        says=_BUMPS,
-        before="3.7.0",
-        holds=_BUMPED,
-        erratum=Erratum(
-            says="It starts no election: its epoch stays.",
-            because="KIP-595 said so, but before 3.7.0 it was not implemented (KAFKA-13621, KAFKA-15489)",
-            holds=_SAME_EPOCH,
-        ),
-    ),
-    Claim(
-        name="bumps-epoch",
-        section="003, KIP-595",
-        quote=_BUMPS_QUOTE,
-        says=_BUMPS,
-        since="3.7.0",
-        holds=_BUMPED,
-        erratum=Erratum(
-            says="It rises by 1 as the leader resigns, and no further: it asks in vain whether it could win.",
-            because="since 4.0.0 a voter asks for pre-votes before it starts an election (KIP-996)",
-            since="4.0.0",
-            holds=_ROSE_ONCE,
-        ),
+    *bumps_epoch(
+        OLD_LEADER,
+        "The old leader reaches no voter; it keeps starting elections and bumps its epoch.",
+        since="cut",
+        until="standing",
     ),
     Claim(
         name="stale-metadata",
@@ -220,7 +172,7 @@ CLAIMS = (
         holds=opposite(OF_E.knows(MADE, at="standing")),
         erratum=Erratum(
             says="Broker E follows the new leader and knows the topic while the cut lasts.",
-            because=_RESIGNS,
+            because=RESIGNS,
             since="3.7.0",
             holds=OF_E.knows(MADE, at="standing"),
         ),
@@ -237,7 +189,7 @@ CLAIMS = (
         ),
         erratum=Erratum(
             says="It is created at once: E forwards it to the new leader.",
-            because=_RESIGNS,
+            because=RESIGNS,
             since="3.7.0",
             holds=both(noted("asked-done"), OF_D.knows(ASKED, at="standing")),
         ),
@@ -267,7 +219,7 @@ CLAIMS = (
         ),
         erratum=Erratum(
             says="E leads for everybody, all the time.",
-            because=_RESIGNS,
+            because=RESIGNS,
             since="3.7.0",
             holds=both(
                 T.stays(since="cut", until="standing", what="leader"),
