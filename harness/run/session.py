@@ -9,10 +9,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cluster.cluster_file import ClusterFile
 from harness.console import Progress
 from harness.errors import EXIT_CRASHED, AckedError, UnfitError, UsageError
 from harness.kafka.versions import KafkaVersion, kafka_version
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from checkers.verdict import Judgement
+    from harness.cluster.cluster_file import ClusterFile
 
 _AFTER_SCENARIO = ("final logs", "taking down", "history", "judgement")
 _PROTOCOL = "inter.broker.protocol.version"
@@ -70,17 +69,17 @@ def prepare(
 
     if lab not in doctor.LABS:
         raise UsageError(f"There is no lab {lab!r}; use {' or '.join(doctor.LABS)}.")
-    described = cluster or ClusterFile(path=Path(), layout=THREE_AZS)
-    version = kafka_version(kafka or described.kafka or scenario.kafka, force=force)
-    wanted_mode = choose_mode(scenario, version, mode or described.mode)
-    place(scenario.setup, described.layout, wanted_mode, scenario.name)
+    layout = cluster.layout if cluster else THREE_AZS
+    version = kafka_version(kafka or (cluster and cluster.kafka) or scenario.kafka, force=force)
+    wanted_mode = choose_mode(scenario, version, mode or (cluster.mode if cluster else ""))
+    place(scenario.setup, layout, wanted_mode, scenario.name)
     doctor.require(doctor.LABS[lab])
     if cluster is not None:
-        topology = described.layout.topology(wanted_mode)
+        topology = layout.topology(wanted_mode)
         require_memory(topology)
         say(f"{cluster.path}: {len(topology.hosts)} hosts, about {memory_gib(topology):.1f} GiB of memory")
     artifacts.resolve(version, say=say)
-    return RunOptions(version, wanted_mode, lab, rate, described.layout)
+    return RunOptions(version, wanted_mode, lab, rate, layout)
 
 
 def choose_mode(scenario: Scenario, version: KafkaVersion, asked: str = "") -> str:
