@@ -16,7 +16,6 @@ from harness.artifacts.cache import cache_dir, writable
 from harness.artifacts.java import INSTALL, MIN_JAVA, find_java
 from harness.errors import UnfitError
 from harness.kernel_probes import PROBES
-from harness.lab.docker import engine as docker_engine
 
 GIB = 1 << 30
 MIN_DISK_BYTES, MIN_MEMORY_BYTES = 3 * GIB, 2 * GIB
@@ -190,6 +189,8 @@ def _memory() -> _Found:
 
 
 def _docker_engine() -> _Found:
+    from harness.lab.docker import engine as docker_engine  # a tenth of a second that other labs save
+
     try:
         client = docker_engine.connect()
     except UnfitError as error:
@@ -204,6 +205,8 @@ def _docker_engine() -> _Found:
 
 
 def _docker_compose() -> _Found:
+    from harness.lab.docker import engine as docker_engine
+
     try:
         command = docker_engine.compose_command()
     except UnfitError as error:

@@ -132,12 +132,13 @@ def run_and_judge(scenario: Scenario, options: RunOptions, folder: RunFolder, pr
 
 
 def _run_and_judge(scenario: Scenario, options: RunOptions, folder: RunFolder, progress: Progress) -> Outcome:
-    from checkers.judge import judge
-
     spark = _Spark(folder)
     result = run_scenario(scenario, options, folder, progress, lab_is_up=spark.start)
     if isinstance(result.problem, UnfitError):
         return Outcome(problem=result.problem)
+    # Not earlier: the hosts' processes are forked from this one, and would carry NumPy and pandas along.
+    from checkers.judge import judge
+
     try:
         with progress.phase("judgement", "Spark reconciles what was acknowledged with what was kept"):
             judgement = judge(spark.session(), folder.path)

@@ -10,6 +10,7 @@ import pytest
 
 from harness import doctor
 from harness.errors import UnfitError
+from harness.lab.docker import engine as docker_engine
 
 
 def _state() -> tuple[str, ...]:
@@ -45,7 +46,7 @@ def test_probes_leave_nothing_behind() -> None:
 
 
 def test_only_what_is_asked_for_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor.docker_engine, "connect", lambda: pytest.fail("asked the engine"))
+    monkeypatch.setattr(docker_engine, "connect", lambda: pytest.fail("asked the engine"))
     assert [check.name for check in doctor.diagnose(("memory", "python"))] == ["python", "memory"]
 
 
