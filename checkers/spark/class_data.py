@@ -17,8 +17,6 @@ from checkers.spark.warm import warm_up
 from harness.errors import AckedError
 
 END_WITHIN_S = 120.0
-KEPT = 3
-"""Archives kept in a cache: each checkout has its own, of some 180 MB."""
 
 
 def make(cache: Path) -> Path | None:
@@ -39,18 +37,33 @@ def make(cache: Path) -> Path | None:
         gateway.shutdown()
         process.stdin.close()
         process.wait(END_WITHIN_S)
+        _installation(archive).write_text(f"{_pyspark()}\n")
         new.rename(archive)
-        _prune(cache)
+        prune(cache)
     except (OSError, subprocess.TimeoutExpired):
         new.unlink(missing_ok=True)
         return None
     return archive
 
 
-def _prune(cache: Path) -> None:
-    archives = sorted(cache.glob("classes-*.jsa"), key=lambda path: path.stat().st_mtime)
-    for path in archives[:-KEPT]:
-        path.unlink(missing_ok=True)
+def prune(cache: Path) -> None:
+    """Remove the archives, of some 180 MB each, whose installation of PySpark is gone."""
+    for archive in cache.glob("classes-*.jsa"):
+        of = _installation(archive)
+        if not of.exists() or not Path(of.read_text().strip()).exists():
+            archive.unlink(missing_ok=True)
+            of.unlink(missing_ok=True)
+
+
+def _installation(archive: Path) -> Path:
+    """The file that says which PySpark an archive is for."""
+    return archive.with_suffix(".for")
+
+
+def _pyspark() -> str:
+    import pyspark
+
+    return str(pyspark.__file__)
 
 
 def main() -> int:
