@@ -180,9 +180,11 @@ class _Spark:
 
     def _start(self) -> SparkSession:
         from checkers.spark.session import start_session
-        from checkers.spark.warm import warm_up
 
         session = start_session()
+        # Loads NumPy and pandas, for which the start of the JVM need not wait.
+        from checkers.spark.warm import warm_up
+
         declared = json.loads((self._folder.path / CLAIMS).read_text())
         with suppress(AckedError):  # the judgement reports a claim that cannot be understood
             warm_up(session, declared)
