@@ -7,8 +7,9 @@ MESSAGES ?= 1000000
 DAMAGE ?= clean
 VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest
-# Two workers, one file of tests at a time, so that what a file shares (a cluster, a session) is made once.
-SIDE_BY_SIDE := -n 2 --dist loadfile
+# Two workers, one file of tests at a time, so that what a file shares (a cluster, a session) is made once;
+# in the order of tests/conftest.py.
+SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run-scenario run-all test test-all check clean benchmark-checker
