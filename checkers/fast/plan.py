@@ -73,22 +73,27 @@ def judge_all(
     runner: Runner,
     job: Job,
     *,
+    follow_up_runner: Runner | None = None,
     slots: int = 2,
     piece_messages: int = PIECE_MESSAGES,
     split_rows: int = SPLIT_ROWS,
 ) -> pa.Table:
-    """Judge every topic partition; returns counts (`TALLY`). Raises BadDataError that a task reported."""
+    """Judge every topic partition; returns counts (`TALLY`). Raises BadDataError that a task reported.
+
+    ``follow_up_runner`` runs the tasks for which the judged partitions ask; by default ``runner`` does.
+    """
+    follow_up_runner = follow_up_runner or runner
     beside = f"{job.findings}-split"
     mixed = chunks(job.source, beside, split_rows)
     if not mixed:
-        return _Plan(runner, job, slots, piece_messages).judge()
+        return _Plan(runner, follow_up_runner, job, slots, piece_messages).judge()
     try:
         written = runner(job, [[task] for task in mixed]).values()
         files = pa.concat_tables(
             [FILES.empty_table(), *(r.files for r in written if isinstance(r, FilesResult))]
         )
         job = replace(job, source=laid_out(job.source, files))
-        return _Plan(runner, job, slots, piece_messages).judge()
+        return _Plan(runner, follow_up_runner, job, slots, piece_messages).judge()
     finally:
         remove(beside)
 
@@ -139,8 +144,10 @@ SomeResult = TypeVar("SomeResult", WholeResult, KeyResult, OffsetResult, ReadRes
 
 
 class _Plan:
-    def __init__(self, runner: Runner, job: Job, slots: int, piece_messages: int) -> None:
-        self._runner, self._job, self._slots = runner, job, slots
+    def __init__(
+        self, runner: Runner, follow_up_runner: Runner, job: Job, slots: int, piece_messages: int
+    ) -> None:
+        self._runner, self._follow_up_runner, self._job, self._slots = runner, follow_up_runner, job, slots
         counts = partitions(job.source)
         for row in job.evidence.rows("replicas"):  # what nobody sent anything to may not have been read
             counts.setdefault(TopicPartition(row["topic"], row["partition"]), (0, 0))
@@ -346,7 +353,7 @@ class _Plan:
         return pa.concat_tables([TALLY.empty_table(), *tallies])
 
     def _one_by_one(self, tasks: Sequence[Task]) -> list[Result]:
-        results = self._runner(self._job, [[task] for task in tasks]) if tasks else {}
+        results = self._follow_up_runner(self._job, [[task] for task in tasks]) if tasks else {}
         return [results[number] for number in range(len(tasks))]
 
     def _write(self, one: _Judged, merged: PartitionResult) -> None:

@@ -34,10 +34,28 @@ PIECE_VARIABLE = "ACKED_PIECE_MESSAGES"
 """Environment variable: how many messages a piece of a large partition holds, for tests of the cutting."""
 
 
-def run(session: SparkSession, job: Job, *, slots: int = 2, piece_messages: int | None = None) -> pa.Table:
-    """Judge every topic partition in Spark's workers; see `judge_all`."""
+def run(
+    session: SparkSession,
+    job: Job,
+    *,
+    small: bool = False,
+    slots: int = 2,
+    piece_messages: int | None = None,
+) -> pa.Table:
+    """Judge every topic partition in Spark's workers; see `judge_all`.
+
+    With ``small``, this process does the look-ups for which the first results ask: over few rows that takes
+    less time than a job of Spark.
+    """
     size = piece_messages or int(os.environ.get(PIECE_VARIABLE, PIECE_MESSAGES))
-    return judge_all(partial(run_tasks, session), job, slots=slots, piece_messages=size)
+    in_workers = partial(run_tasks, session)
+    return judge_all(
+        in_workers,
+        job,
+        follow_up_runner=run_here if small else in_workers,
+        slots=slots,
+        piece_messages=size,
+    )
 
 
 def run_tasks(session: SparkSession, job: Job, groups: Sequence[Sequence[Task]]) -> dict[int, Result]:
@@ -113,7 +131,7 @@ def judge_fast(
         life.mkdir()
         findings.mkdir()
         job = Job(source=source, evidence=evidence, life=str(life), findings=str(findings))
-        tallies = run(session, job)
+        tallies = run(session, job, small=small)
         yield FastResults(
             session=session,
             evidence=evidence,
