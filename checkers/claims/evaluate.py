@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from checkers.claims.citations import Citation, cite
 from checkers.claims.moments import Moments, resolve
 from checkers.spark.errors import reason, spark_errors
 from harness.errors import BadDataError
@@ -48,6 +49,8 @@ class ClaimResult:
     precondition: bool = False
     """It only establishes the situation that other claims speak of, and is no claim itself."""
     quote: str = ""
+    evidence: Citation | None = None
+    """Where in the history the answer comes from."""
 
 
 def queries_of(claims: Sequence[StoredClaim]) -> dict[str, str]:
@@ -130,7 +133,10 @@ def _collect(session: SparkSession, query: str) -> list[Row] | Exception:
 def judge_claims(session: SparkSession, claims: Sequence[StoredClaim], moments: Moments) -> list[ClaimResult]:
     """All claims of a scenario, judged by the views registered in the session."""
     answers = ask(session, queries_of(claims), moments)
-    return [result(claim, answers) for claim in claims]
+    return [
+        replace(result(claim, answers), evidence=cite(queries_of([claim]).values(), moments))
+        for claim in claims
+    ]
 
 
 def result(claim: StoredClaim, answers: Mapping[str, Answer]) -> ClaimResult:

@@ -44,7 +44,8 @@ A run folder keeps its tables in `history/`; an imported folder holds them itsel
 
 * Only `sends` and `copies` are required. Each other table adds something: `replicas` shows whether a log was
   read to its end, `reads` adds what consumers received, `views`, `faults`, `log_events` and `sightings` let
-  the checker name causes, and `writers` adds the names of producers.
+  the checker name causes, `watermarks` shows what each replica counted as committed, and `writers` adds the
+  names of producers.
 * The folder of a table contains only its files. Names that begin with `_` or `.` are ignored; any other name,
   and a folder below it, is an error.
 * Columns are matched by name, in any order, and unknown columns are ignored. A required column must be

@@ -214,6 +214,23 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 ),
             ),
             Table(
+                "watermarks",
+                "The offsets of each replica during the run, recorded when they changed.",
+                (
+                    _NS,
+                    _TOPIC,
+                    _PARTITION,
+                    _need("broker", "int", "broker that holds the replica"),
+                    Column(
+                        "high_watermark",
+                        "long",
+                        "the replica's own high watermark; null: not known, as with Kafka before 1.1",
+                    ),
+                    Column("leo", "long", "log end offset"),
+                    Column("log_start", "long", "log start offset"),
+                ),
+            ),
+            Table(
                 "reads",
                 "One row per record that a consumer received, in the order of delivery.",
                 (

@@ -25,7 +25,7 @@ from harness.observer.views import SourceView, Views
 
 
 class Observer:
-    """Records `views` (what every node states), `sightings` and `gone` (records on replicas).
+    """Records `views` (what every node states), and `sightings`, `gone` and `watermarks` of every replica.
 
     Must run where no fault reaches it. Threads are started by `start` and ended by `stop`.
     """

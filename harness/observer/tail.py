@@ -1,4 +1,4 @@
-"""Following one broker's replicas during a run: which records appeared on them, and which vanished again.
+"""Following one broker's replicas during a run: records that appear and vanish, and watermarks.
 
 Logs are read over the wire, or from files where the Kafka version cannot show a follower's log.
 """
@@ -19,6 +19,7 @@ from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import Fetched, fetch_own_logs
 from harness.observer.replica_tail import FETCH_BYTES, ReplicaTail
+from harness.observer.watermarks import Watermarks
 
 Replicas = Callable[[], tuple[TopicPartition, ...]]
 """The partitions of which this broker has a replica right now."""
@@ -113,7 +114,7 @@ class FileSource:
 
 
 class TailPoller:
-    """Follows all replicas of one broker and writes `sightings` and `gone` rows."""
+    """Follows all replicas of one broker and writes rows of `sightings`, `gone` and `watermarks`."""
 
     def __init__(
         self, name: str, broker: int, source: LogSource, replicas: Replicas, journal: Journal
@@ -126,6 +127,7 @@ class TailPoller:
         self._replicas = replicas
         self._journal = journal
         self._tails: dict[TopicPartition, ReplicaTail] = {}
+        self._watermarks = Watermarks(broker)
 
     def poll(self) -> None:
         """Read what is new on every replica, repeatedly where one read did not reach the end."""
@@ -137,13 +139,21 @@ class TailPoller:
 
     def _step(self, keys: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
         tails = {key: self._tails.setdefault(key, ReplicaTail(key, self._broker)) for key in keys}
+        starts = {key: tail.start for key, tail in tails.items()}
         try:
             max_bytes = max((tail.max_bytes for tail in tails.values()), default=FETCH_BYTES)
-            read = self._source.read({key: tail.start for key, tail in tails.items()}, max_bytes)
+            read = self._source.read(starts, max_bytes)
         except OSError:
             return ()  # the poller of the broker records that it does not answer
         ns = now_ns()
         unfinished = []
+        watermarks = [
+            row
+            for key, fetched in read.items()
+            if (row := self._watermarks.update(key, starts[key], fetched, ns)) is not None
+        ]
+        if watermarks:
+            self._journal.write_many("watermarks", watermarks)
         for key, fetched in read.items():
             sightings, gone = tails[key].update(fetched, ns)
             if gone:
