@@ -13,7 +13,7 @@ the times of the scenario's marks as `{mark:NAME}`. `checkers.claims.builders` w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.cluster.setup import Setup
@@ -21,6 +21,7 @@ from harness.kafka.bugs import bugs_of
 from harness.kafka.versions import version_key
 
 if TYPE_CHECKING:
+    from harness.cluster.timings import Timings
     from harness.run.stage import Stage
 
 
@@ -116,11 +117,17 @@ class Scenario:
     """Kafka versions whose difference the scenario shows, oldest first; none: its own alone."""
     modes: tuple[str, ...] = ()
     """Metadata modes it makes sense in; none: its own alone."""
+    timed: Callable[[Timings], tuple[Claim, ...]] | None = None
+    """Writes the claims for other time settings, if they name times; ``claims`` are those for its own."""
 
     @property
     def supported_modes(self) -> tuple[str, ...]:
         """Metadata modes it can be run in."""
         return self.modes or (self.mode,)
+
+    def at(self, timings: Timings) -> Scenario:
+        """The scenario with the claims for these time settings."""
+        return self if self.timed is None else replace(self, claims=self.timed(timings))
 
     def declared(self, version: str = "") -> dict[str, Any]:
         """Claims and expected findings of a Kafka version as stored in the run folder (`claims.json`).

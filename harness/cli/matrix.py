@@ -9,7 +9,22 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import LAB, RUNS, Force, Lab, Parallel, Repeat, Runs
+from harness.cli.options import (
+    LAB,
+    RUNS,
+    BrokerConfig,
+    CompressTime,
+    ConsumerConfig,
+    Force,
+    Lab,
+    Parallel,
+    ProducerConfig,
+    Repeat,
+    Runs,
+    Sets,
+    TopicConfig,
+    given_settings,
+)
 from harness.cli.series import interrupted, open_series, run_series
 from harness.console import Progress
 from harness.run.catalogue import all_scenarios
@@ -33,6 +48,12 @@ def matrix(
     modes: Annotated[
         str | None, typer.Option(help="Metadata modes, comma-separated. Default: each scenario's own.")
     ] = None,
+    sets: Sets = None,
+    broker_config: BrokerConfig = None,
+    topic_config: TopicConfig = None,
+    producer_config: ProducerConfig = None,
+    consumer_config: ConsumerConfig = None,
+    compress_time: CompressTime = 1.0,
     parallel: Parallel = 0,
     lab: Lab = LAB,
     runs: Runs = RUNS,
@@ -52,18 +73,34 @@ def matrix(
     Exit code: that of the worst verdict.
     """
     from checkers.verdict import VERDICTS, worst
-    from harness.run.session import prepare
+    from harness.run.session import prepare, require_settings
 
+    files = {
+        "broker": broker_config,
+        "topic": topic_config,
+        "producer": producer_config,
+        "consumer": consumer_config,
+    }
+    settings = given_settings(sets, files, compress_time)
     scenarios = {one.name: one for one in (select(names) if names else all_scenarios().values())}
     if not names:
         scenarios = {name: one for name, one in scenarios.items() if one.versions}
     asked = () if versions is None else parse_versions(versions, force=force)
     cells = plan(scenarios.values(), asked, () if modes is None else parse_modes(modes), repeat)
     progress = Progress(quiet=as_json)
+    for cell in dict.fromkeys(cells) if settings else ():
+        require_settings(scenarios[cell.scenario], settings, kafka=cell.version, mode=cell.mode, force=force)
     for example in {cell.version: cell for cell in reversed(cells)}.values():
         prepare(scenarios[example.scenario], lab=lab, kafka=example.version, mode=example.mode, force=force)
     series = open_series(
-        "matrix", cells, runs=runs, resume=resume, parallel=parallel, lab=lab, progress=progress
+        "matrix",
+        cells,
+        runs=runs,
+        resume=resume,
+        parallel=parallel,
+        lab=lab,
+        progress=progress,
+        settings=settings,
     )
     folder = series.folder
     stopped = run_series(series, lambda run: progress.say(report.ended(run)))

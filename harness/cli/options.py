@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.errors import UsageError
 
 LAB = "embedded"
@@ -41,6 +43,30 @@ def message_rate(text: str | float) -> float:
     return number
 
 
+def divisor(text: str | float) -> float:
+    """By what times are divided. Raises UsageError."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 1 <= number <= 1000:
+        raise UsageError(f"--compress-time {text}: give a number from 1 to 1000.")
+    return number
+
+
+def given_settings(sets: list[str] | None, files: dict[str, Path | None], compress_time: float) -> Settings:
+    """What the options for settings give together; `--set` takes precedence. Raises UsageError."""
+    settings = replace(NO_SETTINGS, compress_time=compress_time)
+    if not sets and not any(files.values()):
+        return settings
+    from harness.cluster.settings_files import read_options, read_properties
+
+    for table, file in files.items():
+        if file is not None:
+            settings = read_properties(file, table).over(settings)
+    return read_options(sets or []).over(settings)
+
+
 def run_root(text: str | Path) -> Path:
     """The folder for run folders. Raises UsageError for an empty name, which is mostly an unset variable."""
     if not str(text).strip():
@@ -60,6 +86,28 @@ Rate = Annotated[
         parser=message_rate,
         metavar="<float>",
         help="Background messages per second in each AZ; 0: none. Default: the scenario's own.",
+    ),
+]
+_FILE = "Java properties file with settings of "
+Sets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="TABLE.KEY=VALUE",
+        help="A property, such as broker.request.timeout.ms=30000; also of topic, producer, consumer.",
+    ),
+]
+BrokerConfig = Annotated[Path | None, typer.Option("--broker-config", help=f"{_FILE}the brokers.")]
+TopicConfig = Annotated[Path | None, typer.Option("--topic-config", help=f"{_FILE}every topic.")]
+ProducerConfig = Annotated[Path | None, typer.Option("--producer-config", help=f"{_FILE}the producers.")]
+ConsumerConfig = Annotated[Path | None, typer.Option("--consumer-config", help=f"{_FILE}the consumers.")]
+CompressTime = Annotated[
+    float,
+    typer.Option(
+        "--compress-time",
+        parser=divisor,
+        metavar="<float>",
+        help="Divide the time settings that you set by this.",
     ),
 ]
 Force = Annotated[bool, typer.Option(help="Accept a Kafka version that has not been tested.")]

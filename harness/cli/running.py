@@ -11,7 +11,24 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import LAB, RUNS, Force, Lab, Parallel, Rate, Repeat, Runs
+from harness.cli.options import (
+    LAB,
+    RUNS,
+    BrokerConfig,
+    CompressTime,
+    ConsumerConfig,
+    Force,
+    Lab,
+    Parallel,
+    ProducerConfig,
+    Rate,
+    Repeat,
+    Runs,
+    Sets,
+    TopicConfig,
+    given_settings,
+)
+from harness.cluster.settings import Settings
 from harness.console import Progress
 from harness.errors import UsageError
 from harness.lab.embedded.namespaces import run_inside
@@ -26,8 +43,14 @@ def run(
     ] = None,
     cluster: Annotated[
         Path | None,
-        typer.Option(help="Cluster file (TOML): AZs and hosts. Default: three AZs."),
+        typer.Option(help="Cluster file (TOML): AZs, hosts and settings. Default: three AZs."),
     ] = None,
+    sets: Sets = None,
+    broker_config: BrokerConfig = None,
+    topic_config: TopicConfig = None,
+    producer_config: ProducerConfig = None,
+    consumer_config: ConsumerConfig = None,
+    compress_time: CompressTime = 1.0,
     force: Force = False,
     rate: Rate = None,
     runs: Runs = RUNS,
@@ -52,6 +75,13 @@ def run(
     lacks something, 254 usage error, 255 crash. The worst verdict of a series
     decides.
     """
+    files = {
+        "broker": broker_config,
+        "topic": topic_config,
+        "producer": producer_config,
+        "consumer": consumer_config,
+    }
+    settings = given_settings(sets, files, compress_time)
     if everything or pattern is not None or repeat != 1 or resume:
         if kafka or mode or rate is not None:
             raise UsageError("--kafka, --mode and --rate are for a single run; `acked matrix` varies them.")
@@ -68,6 +98,7 @@ def run(
             runs=runs,
             resume=resume,
             as_json=as_json,
+            settings=settings,
         )
     elif not name:
         raise UsageError("Name a scenario to run (`acked list` shows them), or use --all.")
@@ -82,6 +113,7 @@ def run(
             rate=rate,
             runs=runs,
             as_json=as_json,
+            settings=settings,
         )
     raise typer.Exit(status)
 
@@ -97,6 +129,7 @@ def _run_one(
     rate: float | None,
     runs: Path,
     as_json: bool,
+    settings: Settings,
 ) -> int:
     from harness.cluster.cluster_file import read_cluster_file
     from harness.run.catalogue import find
@@ -114,6 +147,7 @@ def _run_one(
         mode=mode or "",
         rate=rate,
         cluster=read_cluster_file(cluster) if cluster else None,
+        settings=settings,
         force=force,
         say=progress.say,
     )
@@ -147,10 +181,11 @@ def _run_many(
     runs: Path,
     resume: Path | None,
     as_json: bool,
+    settings: Settings,
 ) -> int:
     from checkers.verdict import VERDICTS, worst
     from harness.cli.series import interrupted, open_series, run_series
-    from harness.run.session import prepare
+    from harness.run.session import prepare, require_settings
     from harness.series.plan import own_cells, select
     from harness.series.summary import RunSummary, add_up, by_scenario
     from report import series as report
@@ -158,10 +193,19 @@ def _run_many(
     scenarios = select(globs)
     progress = Progress(quiet=as_json)
     planned = own_cells(scenarios, repeat)
+    for one in scenarios if settings else ():
+        require_settings(one, settings)
     for example in {(one.kafka, one.mode): one for one in scenarios}.values():
         prepare(example, lab=lab, say=progress.say)
     series = open_series(
-        "all", planned, runs=runs, resume=resume, parallel=parallel, lab=lab, progress=progress
+        "all",
+        planned,
+        runs=runs,
+        resume=resume,
+        parallel=parallel,
+        lab=lab,
+        progress=progress,
+        settings=settings,
     )
     folder = series.folder
     console = report.wide_console()

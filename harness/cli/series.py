@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.console import Progress
 from harness.errors import StoppedError
 from harness.series.capacity import Machine, choose
@@ -28,6 +29,7 @@ class Series:
     """How many to run side by side."""
     runs: Path
     lab: str
+    settings: Settings = NO_SETTINGS
 
 
 def open_series(
@@ -39,6 +41,7 @@ def open_series(
     parallel: int,
     lab: str,
     progress: Progress,
+    settings: Settings = NO_SETTINGS,
 ) -> Series:
     """Make the folder of a series, or read the one to resume, and say what will be run.
 
@@ -52,7 +55,7 @@ def open_series(
         progress.say(choice.warning)
     count = report.number_of_runs(len(left))
     progress.say(f"{count}, {choice.clusters} side by side; {folder.file} gets a line for each")
-    return Series(folder=folder, left=left, clusters=choice.clusters, runs=runs, lab=lab)
+    return Series(folder=folder, left=left, clusters=choice.clusters, runs=runs, lab=lab, settings=settings)
 
 
 def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
@@ -63,7 +66,10 @@ def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
     folder = series.folder
     ordered = longest_first(series.left, seconds_of_earlier_runs(series.runs))
     try:
-        with closing(run_cells(ordered, series.runs, parallel=series.clusters, lab=series.lab)) as summaries:
+        running = run_cells(
+            ordered, series.runs, parallel=series.clusters, lab=series.lab, settings=series.settings.as_json()
+        )
+        with closing(running) as summaries:
             for summary in summaries:
                 folder.add(summary)
                 ended(summary)

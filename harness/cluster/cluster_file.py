@@ -21,7 +21,11 @@
     zookeepers = 1
     clients = 0
 
-Of every role an AZ has one host unless it says otherwise. `docs/cluster-file.md` is the reference.
+    [broker]                      # and [topic], [topic.NAME], [producer], [consumer]
+    replica.lag.time.max.ms = 30000
+
+Of every role an AZ has one host unless it says otherwise. `docs/cluster-file.md` is the reference, and
+`docs/settings.md` that of the tables of settings.
 """
 
 from __future__ import annotations
@@ -35,6 +39,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from harness.cluster.settings import NO_SETTINGS, Settings
+from harness.cluster.settings_files import read_tables
 from harness.errors import UsageError
 from harness.lab.layout import MAX_AZS, ROLES_BY_MODE, AvailabilityZone, Layout
 
@@ -55,6 +61,10 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     kafka: str = ""
     mode: str = ""
     az: Annotated[list[_Az], Meta(min_length=1, max_length=MAX_AZS)]
+    broker: Any = None
+    topic: Any = None
+    producer: Any = None
+    consumer: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +75,7 @@ class ClusterFile:
     layout: Layout
     kafka: str = ""
     mode: str = ""
+    settings: Settings = NO_SETTINGS
 
 
 def read_cluster_file(path: Path) -> ClusterFile:
@@ -99,7 +110,8 @@ def read_cluster_file(path: Path) -> ClusterFile:
             layout.topology(mode)
         except UsageError as error:
             raise UsageError(f"{path}: {error.message}") from None
-    return ClusterFile(path=path, layout=layout, kafka=found.kafka, mode=found.mode)
+    settings = read_tables(data, path, text)
+    return ClusterFile(path=path, layout=layout, kafka=found.kafka, mode=found.mode, settings=settings)
 
 
 def _check(path: Path, text: str, found: _File) -> None:

@@ -185,7 +185,12 @@ class KRaftCluster:
             data_dir=self._lab.inside(host.name, self._lab.data_dir(host.name) / "data"),
             voters={voter.node_id: voter.address for voter in self._voters},
         )
-        return kraft_properties(node, self._setup.broker_config, self._version.unsupported_keys)
+        return kraft_properties(
+            node,
+            self._setup.broker_config,
+            self._version.unsupported_keys,
+            self._setup.controller_config,
+        )
 
     def _prepare(self, host: Host) -> None:
         heap_mb = self._version.broker_heap_mb if host in self._brokers else self._version.controller_heap_mb

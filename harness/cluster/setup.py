@@ -27,5 +27,10 @@ class Setup:
     stream_rate: float = 20.0
     """Messages per second of the background stream in each AZ; 0 for none."""
     stream_topic: str = "stream"
+    stream_config: Mapping[str, str] = field(default_factory=dict)
+    own_topics: tuple[Topic, ...] = ()
+    """The user's own topics, beside those of the scenario."""
+    controller_config: Mapping[str, str] = field(default_factory=dict)
+    """What dedicated KRaft controllers get beside the properties that they always read."""
     read_back: bool = True
     """At the end, a consumer reads every topic from start to end (rows of `reads`)."""

@@ -135,9 +135,15 @@ class KRaftNode:
 
 
 def kraft_properties(
-    node: KRaftNode, overrides: Mapping[str, str], unsupported: frozenset[str] = frozenset()
+    node: KRaftNode,
+    overrides: Mapping[str, str],
+    unsupported: frozenset[str] = frozenset(),
+    controller_overrides: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Properties of a node that keeps its metadata in a KRaft quorum with fixed voters."""
+    """Properties of a node that keeps its metadata in a KRaft quorum with fixed voters.
+
+    A dedicated controller gets those of ``overrides`` that it reads, and all ``controller_overrides``.
+    """
     broker, controller = "broker" in node.roles, "controller" in node.roles
     listeners = [_broker_listener(node.address)] if broker else []
     listeners += [f"CONTROLLER://{node.address}:{CONTROLLER_PORT}"] if controller else []
@@ -163,7 +169,11 @@ def kraft_properties(
     else:
         # The controller elects leaders, so it needs the settings of the brokers that concern elections.
         properties |= {key: BASE_BROKER[key] for key in _CONTROLLER_KEYS}
-    properties |= overrides if broker else {k: v for k, v in overrides.items() if k in _CONTROLLER_READS}
+    if broker:
+        properties |= overrides
+    else:
+        properties |= {key: value for key, value in overrides.items() if key in _CONTROLLER_READS}
+        properties |= controller_overrides or {}
     return {key: value for key, value in properties.items() if key not in unsupported}
 
 

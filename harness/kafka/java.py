@@ -77,7 +77,22 @@ class JavaProcess:
 
 def write_properties(path: Path, properties: Mapping[str, object]) -> None:
     """Write a Java properties file: one `key=value` per line, in the given order."""
-    path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    path.write_text("".join(f"{key}={_escaped(str(value))}\n" for key, value in properties.items()))
+
+
+def _escaped(value: str) -> str:
+    """A value that Java reads as it is: files of properties are Latin-1, and `\\` begins an escape."""
+    text = value.replace("\\", "\\\\")
+    return text if text.isascii() else "".join(_as_ascii(letter) for letter in text)
+
+
+def _as_ascii(letter: str) -> str:
+    units = letter.encode("utf-16-be")
+    return (
+        letter
+        if letter.isascii()
+        else "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
+    )
 
 
 def write_log_config(path: Path, log_file: str, syntax: LogSyntax) -> None:

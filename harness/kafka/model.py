@@ -72,7 +72,8 @@ class PartitionState:
 class Topic:
     """A topic to create. ``replicas`` are the broker ids of its partitions, preferred leader first.
 
-    With ``spread`` each further partition rotates them, so that every broker leads some.
+    With ``spread`` each further partition rotates them, so that every broker leads some. ``placed`` gives
+    each partition replicas of its own.
     """
 
     name: str
@@ -81,10 +82,13 @@ class Topic:
     partitions: int = 1
     config: Mapping[str, str] = field(default_factory=dict)
     spread: bool = False
+    placed: tuple[tuple[int, ...], ...] = ()
 
     @property
     def assignment(self) -> tuple[tuple[int, ...], ...]:
         """Replicas of each partition, in order of partition."""
+        if self.placed:
+            return self.placed
         if not self.spread:
             return (self.replicas,) * self.partitions
         size = len(self.replicas)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
-from harness.errors import InvalidRunError
+from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.history.journal import Journal
 from harness.kafka.model import Address, Topic, broker_name
 from harness.kafka.wire.admin import describe_configs
@@ -22,14 +24,22 @@ _NOT_COMPARED = frozenset(
 
 
 def record_broker_configs(
-    topology: Topology, asked: Mapping[str, Mapping[str, str]], journal: Journal, dialect: Dialect
+    topology: Topology,
+    asked: Mapping[str, Mapping[str, str]],
+    journal: Journal,
+    dialect: Dialect,
+    log_of: Callable[[str], Path],
 ) -> None:
     """Record each broker's effective configuration and compare it with what was asked for.
 
-    Raises InvalidRunError naming the first key that had no effect.
+    Versions without DescribeConfigs log it when they start; ``log_of`` is a host's log file. Raises
+    InvalidRunError naming the first key that had no effect.
     """
     if dialect.describe_configs is None:
-        _record_unread(asked, journal)
+        for host, wanted in asked.items():
+            logged = logged_broker_config(log_of(host).read_text(errors="replace"))
+            _write(journal, "broker", host, {key: logged.get(key) for key in wanted}, wanted)
+            _compare(host, logged, wanted)
         return
     for host, wanted in asked.items():
         node = topology.host(host)
@@ -41,11 +51,20 @@ def record_broker_configs(
 
 
 def record_topic_configs(
-    topology: Topology, topics: tuple[Topic, ...], journal: Journal, dialect: Dialect
+    topology: Topology,
+    topics: tuple[Topic, ...],
+    journal: Journal,
+    dialect: Dialect,
+    log_of: Callable[[str], Path],
 ) -> None:
     """Record each topic's effective configuration and compare it with what was asked for."""
     if dialect.describe_configs is None:
-        _record_unread({topic.name: topic.config for topic in topics}, journal, "topic")
+        for topic in topics:
+            log = log_of(broker_name(topic.replicas[0])).read_text(errors="replace")
+            logged = logged_topic_config(log, topic.name)
+            found = {key: logged.get(key) for key in topic.config}
+            _write(journal, "topic", topic.name, found, topic.config)
+            _compare(f"topic {topic.name}", logged, topic.config)
         return
     for topic in topics:
         leader = topology.host(broker_name(topic.replicas[0]))
@@ -55,21 +74,51 @@ def record_topic_configs(
 
 
 def _when_known(leader: Address, topic: Topic, dialect: Dialect) -> dict[str, str | None]:
-    """The leader of a new topic knows it a moment later than the metadata store."""
-    return wait_until(
-        lambda: describe_configs(leader, "topic", topic.name, dialect=dialect),
-        within_s=15,
-        awaiting=f"{leader[0]} to know topic {topic.name}",
-        ignoring=(LookupError,),
-    )
+    """The leader of a new topic knows it a moment later than the metadata store.
+
+    It never shows one whose znode has values that it cannot read.
+    """
+    try:
+        return wait_until(
+            lambda: describe_configs(leader, "topic", topic.name, dialect=dialect),
+            within_s=15,
+            awaiting=f"{leader[0]} to know topic {topic.name}",
+            ignoring=(LookupError,),
+        )
+    except WaitTimeoutError as error:
+        if not topic.config:
+            raise
+        given = ", ".join(f"{key}={value}" for key, value in topic.config.items())
+        raise InvalidRunError(
+            f"topic {topic.name} was given {given}, and its leader cannot read that; correct the values."
+        ) from error
 
 
-def _record_unread(asked: Mapping[str, Mapping[str, str]], journal: Journal, scope: str = "broker") -> None:
-    for name, wanted in asked.items():
-        rows: list[dict[str, object]] = [
-            {"scope": scope, "name": name, "key": key, "asked": value} for key, value in wanted.items()
-        ]
-        journal.write_many("configs", rows)
+def logged_broker_config(log: str) -> dict[str, str | None]:
+    """The values that a broker logs when it starts (`KafkaConfig values:`)."""
+    lines = iter(log.splitlines())
+    found: dict[str, str | None] = {}
+    for line in lines:
+        if "KafkaConfig values:" in line:
+            found = dict(_logged(lines))
+    return found
+
+
+def _logged(lines: Iterator[str]) -> Iterator[tuple[str, str | None]]:
+    for line in lines:
+        key, equals, value = line.strip().partition(" =")
+        if not equals or not line.startswith("\t"):
+            return
+        yield key, None if value.strip() == "null" else value.strip().strip("[]")
+
+
+def logged_topic_config(log: str, topic: str) -> dict[str, str | None]:
+    """The values that a broker logs when it creates a partition's log."""
+    line = re.search(rf"Created log for partition \[{re.escape(topic)},\d+\].* properties {{(.*)}}", log)
+    if line is None:
+        return {}
+    pairs = (entry.split(" -> ", 1) for entry in re.split(r", (?=[a-z.]+ -> )", line[1]))
+    return {key: value.strip("[]") for key, value in pairs}
 
 
 def _write(
@@ -82,16 +131,26 @@ def _write(
     journal.write_many("configs", rows)
 
 
+def same_value(asked: str, effective: str) -> bool:
+    """Whether two texts are the same value of a property: Kafka may write numbers and lists another way."""
+    try:
+        return float(asked) == float(effective)
+    except ValueError:
+        one, other = ([item.strip() for item in text.split(",")] for text in (asked, effective))
+        return one == other or {asked.lower(), effective.lower()} in ({"true"}, {"false"})
+
+
 def _compare(name: str, effective: Mapping[str, str | None], asked: Mapping[str, str]) -> None:
     for key, wanted in asked.items():
         if key in _NOT_COMPARED:
             continue
-        if key not in effective:
+        # Brokers list properties that they do not know as well, without their values.
+        if effective.get(key) is None:
             raise InvalidRunError(
                 f"{name} was given {key}={wanted}, but this Kafka version has no such key; correct or remove "
                 f"it, since an unknown key has no effect."
             )
-        if effective[key] != wanted:
+        if not same_value(wanted, effective[key] or ""):
             raise InvalidRunError(
                 f"{name} was given {key}={wanted}, but {key}={effective[key]} is in effect; the run would "
                 f"test another configuration."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC
 from functools import partial
 from pathlib import Path
@@ -14,10 +14,18 @@ from harness import artifacts
 from harness.clock import Anchor
 from harness.cluster.model import Cluster
 from harness.cluster.processes import Processes
+from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.cluster.setup import Setup
 from harness.cluster.zookeeper_mode import ZooKeeperCluster
 from harness.console import Progress
-from harness.errors import AckedError, InvalidRunError, LabError, UnfitError, WaitTimeoutError
+from harness.errors import (
+    AckedError,
+    InvalidRunError,
+    LabError,
+    ProcessDiedError,
+    UnfitError,
+    WaitTimeoutError,
+)
 from harness.history.assemble import assemble
 from harness.history.journal import Journal
 from harness.history.schema import SCHEMA_VERSION
@@ -31,6 +39,7 @@ from harness.observer.broker_log import read_logs
 from harness.run.configs import record_broker_configs, record_topic_configs
 from harness.run.folder import CLAIMS, RunFolder, write_json
 from harness.run.placement import place
+from harness.run.settings import Applied, apply, check_took_effect, explained_refusal
 from harness.run.stage import Stage
 from harness.run.watch import Watch
 from harness.scenario import Scenario
@@ -40,6 +49,7 @@ from nemesis.storage.disks import Disks
 from workloads.client.client import Client
 
 _CATCH_UP_S = 15.0
+"""With the base configuration: how long followers may take to catch up after the last heal."""
 STREAM_PARTITIONS = 3
 """Each AZ's broker leads one partition of the background stream."""
 
@@ -53,6 +63,7 @@ class RunOptions:
     lab: str = "embedded"
     rate: float | None = None
     layout: Layout = THREE_AZS
+    settings: Settings = NO_SETTINGS
 
 
 @dataclass(frozen=True)
@@ -76,6 +87,7 @@ def run_scenario(
 
     ``lab_is_up`` is called once the hosts exist; from then on other work may begin (starting Spark).
     """
+    applied = applied_to(scenario, options)
     anchor = Anchor.take()
     folder.update(
         schema_version=SCHEMA_VERSION,
@@ -86,12 +98,15 @@ def run_scenario(
         lab=options.lab,
         azs=dict(options.layout.topology(options.mode).az_names),
         anchor={"monotonic_ns": anchor.monotonic_ns, "wall_ns": anchor.wall_ns},
+        settings=applied.manifest,
     )
-    write_json(folder.path / CLAIMS, scenario.declared(options.version.version))
+    write_json(folder.path / CLAIMS, applied.scenario.declared(options.version.version))
+    for sentence in applied.said:
+        progress.say(sentence)
     status = "complete"
     problem: AckedError | None = None
     try:
-        _Run(scenario, options, folder, progress, lab_is_up).go()
+        _Run(applied, options, folder, progress, lab_is_up).go()
     except (InvalidRunError, UnfitError) as error:
         status, problem = "invalid", error
     except AckedError as error:
@@ -109,20 +124,33 @@ def run_scenario(
     return RunResult(folder, status, problem)
 
 
+def applied_to(scenario: Scenario, options: RunOptions) -> Applied:
+    """The scenario on the layout and with the settings of the options. Raises UsageError."""
+    setup = place(scenario.setup, options.layout, options.mode, scenario.name)
+    return apply(
+        replace(scenario, setup=setup),
+        options.settings,
+        topology=options.layout.topology(options.mode),
+        mode=options.mode,
+        version=options.version,
+    )
+
+
 class _Run:
     """The parts of one run, created one after the other and taken down in reverse order."""
 
     def __init__(
         self,
-        scenario: Scenario,
+        applied: Applied,
         options: RunOptions,
         folder: RunFolder,
         progress: Progress,
         lab_is_up: Callable[[], None],
     ) -> None:
-        self.scenario = scenario
+        self.applied = applied
+        self.scenario = applied.scenario
         self.options = options
-        self.setup = place(scenario.setup, options.layout, options.mode, scenario.name)
+        self.setup = applied.scenario.setup
         self.folder = folder
         self.progress = progress
         self.lab_is_up = lab_is_up
@@ -158,15 +186,16 @@ class _Run:
             cluster = make_cluster(self.options, processes, self.setup)
             stack.callback(cluster.close)
             with progress.phase("boot", "starting the cluster"):
-                cluster.boot()
+                self._boot(cluster)
                 cluster.create_topics(self.topics)
             progress.say(f"Kafka {self.options.version.version} is up: {_roles(cluster)}")
             self.folder.update(roles=dict(cluster.roles()))
             watch = Watch(lab, cluster, self.setup.brokers, self.topics, journal, self.dialect)
             stack.callback(watch.stop)
             watch.start()
-            record_broker_configs(lab.topology, cluster.asked_config, journal, self.dialect)
-            record_topic_configs(lab.topology, self.topics, journal, self.dialect)
+            logs = cluster.server_log
+            record_broker_configs(lab.topology, cluster.asked_config, journal, self.dialect, logs)
+            record_topic_configs(lab.topology, self.topics, journal, self.dialect, logs)
             nemesis = stack.enter_context(Nemesis(lab, journal, expect_end=processes.expect_end, disks=disks))
             nemesis.warm_up()
             stage = Stage(
@@ -181,7 +210,10 @@ class _Run:
                 progress=progress,
                 dialect=self.dialect,
                 topics=self.topics,
+                user=self.applied.clients,
+                timings=self.applied.timings,
             )
+            self._check_clients(stage)
             try:
                 with progress.phase("scenario", "running the scenario"):
                     self._body(stage)
@@ -193,6 +225,24 @@ class _Run:
                 raise
             with progress.phase("taking down", "ending every process"):
                 stack.pop_all().close()
+
+    def _boot(self, cluster: Cluster) -> None:
+        """Start the cluster. Raises InvalidRunError where the user's settings prevent it."""
+        try:
+            cluster.boot()
+        except ProcessDiedError as error:
+            refusal = explained_refusal(error, self.applied.given.broker)
+            if refusal is None:
+                raise
+            raise InvalidRunError(refusal, detail=error.detail) from error
+
+    def _check_clients(self, stage: Stage) -> None:
+        """Let a client say with which configuration a producer of the user's settings works."""
+        producer = self.applied.clients.producer
+        if producer.given:
+            client = next(iter(stage.clients.values()))
+            spec = stage.producer_of_user()
+            check_took_effect(producer, client.configuration(spec), spec.librdkafka_config())
 
     def _body(self, stage: Stage) -> None:
         if self.rate > 0:
@@ -239,7 +289,7 @@ class _Run:
             wait_until(
                 stage.incomplete_isrs,
                 accept=lambda incomplete: not incomplete,
-                within_s=_CATCH_UP_S,
+                within_s=_CATCH_UP_S + self.applied.timings.recovery_s,
                 awaiting="all replicas to be in sync again",
             )
         except WaitTimeoutError as error:
@@ -256,14 +306,15 @@ class _Run:
 
     def _topics(self) -> tuple[Topic, ...]:
         if self.rate <= 0:
-            return self.setup.topics
+            return (*self.setup.topics, *self.setup.own_topics)
         stream = Topic(
             self.setup.stream_topic,
             self.setup.brokers[:STREAM_PARTITIONS],
             partitions=STREAM_PARTITIONS,
             spread=True,
+            config=self.setup.stream_config,
         )
-        return (*self.setup.topics, stream)
+        return (*self.setup.topics, stream, *self.setup.own_topics)
 
 
 @contextmanager

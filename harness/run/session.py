@@ -9,15 +9,16 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.console import Progress
 from harness.errors import EXIT_CRASHED, AckedError, UnfitError, UsageError
 from harness.kafka.versions import KafkaVersion, kafka_version
 from harness.lab.layout import THREE_AZS
 from harness.run.folder import CLAIMS, RunFolder
-from harness.run.placement import memory_gib, place, require_memory
-from harness.run.runner import RunOptions, run_scenario
+from harness.run.placement import memory_gib, require_memory
+from harness.run.runner import RunOptions, applied_to, run_scenario
 from harness.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -57,13 +58,15 @@ def prepare(
     mode: str = "",
     rate: float | None = None,
     cluster: ClusterFile | None = None,
+    settings: Settings = NO_SETTINGS,
     force: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> RunOptions:
     """Check what can be checked before anything starts. Raises UsageError, UnfitError.
 
     Empty ``kafka`` and ``mode`` mean those of the cluster file, else the scenario's own. ``force`` accepts a
-    Kafka version that is not known; ``say`` is called when Kafka is downloaded.
+    Kafka version that is not known; ``say`` is called when Kafka is downloaded. ``settings`` take precedence
+    over those of the cluster file.
     """
     from harness import artifacts, doctor
 
@@ -72,14 +75,31 @@ def prepare(
     layout = cluster.layout if cluster else THREE_AZS
     version = kafka_version(kafka or (cluster and cluster.kafka) or scenario.kafka, force=force)
     wanted_mode = choose_mode(scenario, version, mode or (cluster.mode if cluster else ""))
-    place(scenario.setup, layout, wanted_mode, scenario.name)
+    options = RunOptions(
+        version=version,
+        mode=wanted_mode,
+        lab=lab,
+        rate=rate,
+        layout=layout,
+        settings=settings.over(cluster.settings) if cluster else settings,
+    )
+    applied_to(with_protocol(scenario, version), options)
     doctor.require(doctor.LABS[lab])
     if cluster is not None:
         topology = layout.topology(wanted_mode)
         require_memory(topology)
         say(f"{cluster.path}: {len(topology.hosts)} hosts, about {memory_gib(topology):.1f} GiB of memory")
     artifacts.resolve(version, say=say)
-    return RunOptions(version, wanted_mode, lab, rate, layout)
+    return options
+
+
+def require_settings(
+    scenario: Scenario, settings: Settings, *, kafka: str = "", mode: str = "", force: bool = False
+) -> None:
+    """Raise UsageError if a scenario cannot run with these settings."""
+    version = kafka_version(kafka or scenario.kafka, force=force)
+    options = RunOptions(version, choose_mode(scenario, version, mode), settings=settings)
+    applied_to(with_protocol(scenario, version), options)
 
 
 def choose_mode(scenario: Scenario, version: KafkaVersion, asked: str = "") -> str:
@@ -100,6 +120,11 @@ def choose_mode(scenario: Scenario, version: KafkaVersion, asked: str = "") -> s
             f"{' or '.join(version.modes)}; use another Kafka version."
         )
     return fitting[0]
+
+
+def settings_of(data: Mapping[str, Any] | None) -> Settings:
+    """The user's settings from `Settings.as_json`; None: none."""
+    return NO_SETTINGS if data is None else Settings.from_json(data)
 
 
 def with_protocol(scenario: Scenario, version: KafkaVersion) -> Scenario:

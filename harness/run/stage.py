@@ -6,11 +6,14 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 from harness.clock import now_ns
+from harness.cluster.client_settings import NONE
 from harness.cluster.model import Cluster, first_answer
 from harness.cluster.processes import Processes
 from harness.cluster.setup import Setup
+from harness.cluster.timings import BASE, Timings
 from harness.console import Progress
 from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.history.journal import Journal
@@ -20,6 +23,7 @@ from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import Fetched, fetch_own_log
 from harness.lab.model import Lab
 from harness.observer.observer import Observer
+from harness.run.clients import NO_CLIENTS, UserClients, choose
 from harness.run.producer import Producer
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
@@ -50,6 +54,10 @@ class Stage:
     dialect: Dialect
     topics: Sequence[Topic]
     """All topics of the run, including that of the background stream."""
+    user: UserClients = NO_CLIENTS
+    """The user's settings of producers and consumers."""
+    timings: Timings = BASE
+    """Times that follow from the effective settings."""
     streams: dict[str, Stream] = field(default_factory=dict)
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -63,56 +71,90 @@ class Stage:
         az: str,
         name: str,
         *to: str,
-        acks: int = -1,
+        acks: int | None = None,
         via: Via = "raw",
-        retries: int = 0,
-        idempotent: bool = False,
-        request_timeout_s: float = 2.0,
+        retries: int | None = None,
+        idempotent: bool | None = None,
+        request_timeout_s: float | None = None,
         delivery_timeout_s: float | None = None,
         config: Mapping[str, str | int | float | bool] | None = None,
     ) -> Producer:
         """A producer in one AZ's client host; it knows the brokers ``to`` (all of them if none is named).
 
         ``raw`` sends one ProduceRequest per message to exactly one broker, whether it leads or not;
-        ``librdkafka`` finds the leader from the bootstrap list.
+        ``librdkafka`` finds the leader from the bootstrap list, and gets the user's producer settings where
+        the scenario gives none. Defaults: acks=all, no retries, not idempotent, 2 s for a request.
         """
+        fixed = {
+            "acks": acks,
+            "retries": retries,
+            "enable.idempotence": idempotent,
+            "request.timeout.ms": None if request_timeout_s is None else round(request_timeout_s * 1000),
+            "delivery.timeout.ms": None if delivery_timeout_s is None else round(delivery_timeout_s * 1000),
+        }
+        choice = choose(
+            self.user.producer if via == "librdkafka" else NONE,
+            {key: value for key, value in fixed.items() if value is not None},
+        )
+        if choice.kept:
+            self.progress.say(f"{name} keeps the scenario's {', '.join(choice.kept)}")
         spec = ProducerSpec(
             writer=next(self._numbers),
             name=name,
             brokers=to or self._all_brokers(),
             via=via,
-            acks=acks,
-            idempotent=idempotent,
-            retries=retries,
-            request_timeout_s=request_timeout_s,
-            delivery_timeout_s=delivery_timeout_s,
             produce_version=self.dialect.produce,
-            config=config or {},
+            config={**choice.config, **(config or {})},
+            **choice.fields,
         )
         return Producer(self.clients[az], spec)
 
     def start_streams(self, rate: float, topic: str, partitions: int) -> None:
-        """Start every client's background stream: idempotent, acks=all, through all brokers it can reach."""
+        """Start every client's background stream: idempotent, acks=all, through all brokers it can reach.
+
+        The user's producer settings take precedence. Topics of the user's own get a stream each as well.
+        """
+        loads = {"stream": StreamLoad(topic=topic, partitions=tuple(range(partitions)), rate=rate)}
+        for own in self.setup.own_topics:
+            loads[own.name] = StreamLoad(topic=own.name, partitions=tuple(range(own.partitions)), rate=rate)
+        for name, load in loads.items():
+            for az, client in self.clients.items():
+                self.streams[f"{az}-{name}"] = client.start_stream(
+                    self.stream_spec(f"{az}-{name}", rate), load
+                )
+
+    def producer_of_user(self) -> ProducerSpec:
+        """A producer with all the user's settings, for a client that shows its configuration."""
+        return self.stream_spec("settings", _SMALL_BATCHES_RATE)
+
+    def stream_spec(self, name: str, rate: float) -> ProducerSpec:
+        """The producer of a background stream."""
         small_batches = _SMALL_BATCHES if rate <= _SMALL_BATCHES_RATE else {}
-        for az, client in self.clients.items():
-            spec = ProducerSpec(
-                writer=next(self._numbers),
-                name=f"{az}-stream",
-                brokers=self._all_brokers(),
-                via="librdkafka",
-                acks=-1,
-                role="stream",
-                idempotent=self.dialect.produce >= 3,  # producer ids came with message format 2
-                retries=1_000_000,
-                # When a message times out, librdkafka starts a new producer epoch and sends the others again:
-                # duplicates. And a broker accepts any first sequence number of a producer that it does not
-                # know: with several requests in flight, an early one that was refused is then missing for
-                # good, although it is reported as written.
-                delivery_timeout_s=120.0,
-                config={"max.in.flight.requests.per.connection": 1, **small_batches},
-            )
-            load = StreamLoad(topic=topic, partitions=tuple(range(partitions)), rate=rate)
-            self.streams[az] = client.start_stream(spec, load)
+        choice = choose(self.user.producer, {})
+        fields: dict[str, Any] = {
+            "acks": -1,
+            "idempotent": self.dialect.produce >= 3,  # producer ids came with message format 2
+            "retries": 1_000_000,
+            # When a message times out, librdkafka starts a new producer epoch and sends the others again:
+            # duplicates. And a broker accepts any first sequence number of a producer that it does not
+            # know: with several requests in flight, an early one that was refused is then missing for
+            # good, although it is reported as written.
+            "delivery_timeout_s": 120.0,
+            **choice.fields,
+        }
+        return ProducerSpec(
+            writer=next(self._numbers),
+            name=name,
+            brokers=self._all_brokers(),
+            via="librdkafka",
+            role="stream",
+            config={
+                "max.in.flight.requests.per.connection": 1,
+                **({} if choice.sets_batches else small_batches),
+                **choice.config,
+            },
+            **fields,
+        )
 
     def stop_streams(self, flush_s: float = 5.0) -> None:
         """Stop the background streams; messages without an answer by then have an unknown outcome."""
@@ -135,6 +177,7 @@ class Stage:
             brokers=brokers or self._all_brokers(),
             partitions=(TopicPartition(topic, partition),),
             pinned=len(brokers) == 1,
+            config={} if len(brokers) == 1 else self.user.consumer.kafka_python(),
         )
         return self.clients[az].read(consumer, within_s)
 
@@ -145,6 +188,7 @@ class Stage:
             name=f"{az}-final-reader",
             brokers=self._all_brokers(),
             partitions=tuple(partitions),
+            config=self.user.consumer.kafka_python(),
         )
         return self.clients[az].read(consumer, within_s)
 

@@ -1,10 +1,12 @@
 """The process of one run in a series: it runs a scenario; the process that started it judges the run.
 
-`python -m harness.series.cell SCENARIO VERSION MODE LAB FOLDER` runs into a run folder that exists already.
+`python -m harness.series.cell SCENARIO VERSION MODE LAB FOLDER SETTINGS` runs into a run folder that exists
+already. SETTINGS are the user's as JSON, or null.
 """
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from pathlib import Path
@@ -17,18 +19,20 @@ from harness.lab.embedded.namespaces import die_with_parent, run_inside
 from harness.run.catalogue import find
 from harness.run.folder import RunFolder
 from harness.run.runner import RunOptions, run_scenario
-from harness.run.session import with_protocol
+from harness.run.session import settings_of, with_protocol
 from harness.scenario import Scenario
 
 
 def main(argv: list[str]) -> int:
     """Run one cell; the arguments are those of the module. Returns the exit code."""
     die_with_parent()  # a series that is killed leaves no cluster behind
-    name, version, mode, lab, path = argv
+    name, version, mode, lab, path, given = argv
     folder = RunFolder.open(Path(path))
     try:
         scenario = find(name)
-        options = RunOptions(kafka_version(version, force=True), mode, lab)
+        options = RunOptions(
+            kafka_version(version, force=True), mode, lab, settings=settings_of(json.loads(given))
+        )
         if lab == "embedded":
             return run_inside(lambda: _run(scenario, options, folder))
         return _run(scenario, options, folder)

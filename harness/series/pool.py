@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -110,11 +111,17 @@ class RunProcesses:
 
 
 def run_cells(
-    cells: Sequence[Cell], runs: Path, *, parallel: int, lab: str = "embedded"
+    cells: Sequence[Cell],
+    runs: Path,
+    *,
+    parallel: int,
+    lab: str = "embedded",
+    settings: Mapping[str, object] | None = None,
 ) -> Generator[RunSummary]:
     """Run cells side by side and judge each as it ends, in one Spark session that starts meanwhile.
 
-    A run that fails stops no other. Closing the generator ends every run in progress.
+    ``settings`` are the user's, as data. A run that fails stops no other. Closing the generator ends every
+    run in progress.
     """
     from checkers.spark.session import start_session
 
@@ -122,7 +129,7 @@ def run_cells(
 
     def run_when_there_is_room(cell: Cell) -> CellRun:
         room.acquire()
-        return run_cell(cell, runs, lab, processes)
+        return run_cell(cell, runs, lab, processes, settings)
 
     with RunProcesses() as processes, ThreadPoolExecutor(parallel, thread_name_prefix="cell") as pool:
         waiting = [pool.submit(run_when_there_is_room, cell) for cell in cells]
@@ -139,7 +146,13 @@ def run_cells(
             room.release(parallel)
 
 
-def run_cell(cell: Cell, runs: Path, lab: str = "embedded", processes: RunProcesses | None = None) -> CellRun:
+def run_cell(
+    cell: Cell,
+    runs: Path,
+    lab: str = "embedded",
+    processes: RunProcesses | None = None,
+    settings: Mapping[str, object] | None = None,
+) -> CellRun:
     """Run a cell in a process of its own and wait for it; its output goes to `run.log`.
 
     The run folder says how the run ended, also where the process itself could not: then it has crashed.
@@ -147,13 +160,14 @@ def run_cell(cell: Cell, runs: Path, lab: str = "embedded", processes: RunProces
     """
     if processes is None:
         with RunProcesses() as alone:
-            return run_cell(cell, runs, lab, alone)
+            return run_cell(cell, runs, lab, alone, settings)
     processes.check()
     folder = RunFolder.create(runs, cell.scenario)
     folder.update(scenario=cell.scenario, kafka=cell.version, mode=cell.mode, lab=lab, status="running")
     began = time.monotonic()
     log = folder.path.absolute() / LOG
-    child = processes.begin([cell.scenario, cell.version, cell.mode, lab, str(folder.path.absolute())], log)
+    arguments = [cell.scenario, cell.version, cell.mode, lab, str(folder.path.absolute())]
+    child = processes.begin([*arguments, json.dumps(settings)], log)
     try:
         child.wait(LIMIT_S)
     except TimeoutError:

@@ -18,6 +18,7 @@ from workloads.protocol.commands import (
     Prepare,
     Read,
     Send,
+    ShowConfiguration,
     StartConsumer,
     StartPinnedWrites,
     StartStream,
@@ -64,6 +65,8 @@ class Dispatcher:
                 reply(None)
             case Prepare():
                 return self._prepare(command)
+            case ShowConfiguration(producer):
+                return lambda: _configuration(producer)
             case Send():
                 return self._send(command, reply)
             case StartStream():
@@ -96,8 +99,8 @@ class Dispatcher:
             case BeginTransaction():
                 reply(_find(self._transactional, command.writer, "transactional producer").begin())
             case EndTransaction(writer, commit, within_s):
-                producer = _find(self._transactional, writer, "transactional producer")
-                return lambda: producer.end(commit=commit, within_s=within_s)
+                ending = _find(self._transactional, writer, "transactional producer")
+                return lambda: ending.end(commit=commit, within_s=within_s)
             case _:
                 raise UsageError(f"The agent cannot carry out {type(command).__name__}.")
         return None
@@ -183,6 +186,12 @@ class Dispatcher:
         if spec.writer not in self._transactional:
             self._transactional[spec.writer] = TransactionalProducer(self._recorder, spec)
         return self._transactional[spec.writer]
+
+
+def _configuration(spec: ProducerSpec) -> object:
+    from workloads.agent.producers.configuration import stated_configuration
+
+    return stated_configuration(spec)
 
 
 def _find(started: Mapping[int, T], number: int, kind: str) -> T:

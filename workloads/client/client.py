@@ -21,11 +21,12 @@ from workloads.protocol.commands import (
     Prepare,
     Read,
     Send,
+    ShowConfiguration,
     StartConsumer,
     StartPinnedWrites,
     StartStream,
 )
-from workloads.protocol.results import ReadResult, SendResult, TransactionEnd
+from workloads.protocol.results import Configuration, ReadResult, SendResult, TransactionEnd
 from workloads.protocol.spec import ConsumerSpec, ProducerSpec, StreamLoad
 
 __all__ = ["NOT_YET_LEADER", "BackgroundConsumer", "Client", "PinnedWrites", "Stream"]
@@ -63,6 +64,10 @@ class Client:
         """Connect a librdkafka producer in advance: metadata, producer id, fencing of older producers."""
         command = Prepare(producer=self._resolved(producer), topic=topic, within_s=within_s)
         self._agent.call(command, within_s + ANSWER_S)
+
+    def configuration(self, producer: ProducerSpec) -> Configuration:
+        """The configuration of a librdkafka producer, as the library itself states it. It sends nothing."""
+        return self._agent.call(ShowConfiguration(self._resolved(producer)), ANSWER_S)
 
     def send_later(
         self, topic: str, label: str, producer: ProducerSpec, *, partition: int = 0

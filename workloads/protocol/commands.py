@@ -14,6 +14,7 @@ from typing import Generic, TypeVar, cast, get_args
 from harness.errors import UsageError
 from workloads.protocol.codec import Json, from_json, to_json
 from workloads.protocol.results import (
+    Configuration,
     PinnedWritesResult,
     ReadResult,
     SendResult,
@@ -52,6 +53,13 @@ class Prepare(Command[None]):
     producer: ProducerSpec
     topic: str
     within_s: float
+
+
+@dataclass(frozen=True)
+class ShowConfiguration(Command[Configuration]):
+    """Create a librdkafka producer, and report the configuration that the library itself states."""
+
+    producer: ProducerSpec
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,6 +40,15 @@ class SendResult:
     def latency_s(self) -> float:
         """Time from handing the message over to its outcome."""
         return (self.done_ns - self.sent_ns) / 1e9
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A client's configuration by the names of its library."""
+
+    values: Mapping[str, str]
+    refused: str = ""
+    """Why the library does not accept it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -70,7 +70,10 @@ def test_examples(path: Path) -> None:
             f"{AZ}broker = 3\n",
             "FILE:3: there is no key 'broker' here; use name, brokers, zookeepers, controllers, clients.",
         ),
-        (f'version = "2.7.1"\n{AZ}', "FILE:1: there is no key 'version' here; use kafka, mode, az."),
+        (
+            f'version = "2.7.1"\n{AZ}',
+            "FILE:1: there is no key 'version' here; use kafka, mode, az, broker, topic, producer, consumer.",
+        ),
         (f'mode = "raft"\n{AZ}', "FILE:1: mode = 'raft': use zookeeper, kraft, kraft-combined."),
         (f"kafka = 2.7\n{AZ}", "FILE:1: kafka = 2.7: expected `str`, got `float`."),
         (

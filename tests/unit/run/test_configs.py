@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import InvalidRunError
-from harness.run.configs import _compare
+from harness.run.configs import _compare, logged_broker_config, logged_topic_config
 
 
 def test_a_misspelt_key_has_no_effect_and_is_named() -> None:
@@ -27,3 +27,38 @@ def test_another_value_in_effect_is_named() -> None:
 def test_what_took_passes() -> None:
     """Addresses and paths are recorded, but not compared."""
     _compare("broker1", {"request.timeout.ms": "3000"}, {"request.timeout.ms": "3000", "log.dirs": "/x"})
+
+
+def test_the_same_value_written_another_way_passes() -> None:
+    """Kafka states numbers, flags and lists in a form of its own."""
+    effective: dict[str, str | None] = {"a": "0.5", "b": "true", "c": "compact,delete"}
+    _compare("broker1", effective, {"a": ".50", "b": "TRUE", "c": "compact, delete"})
+    with pytest.raises(InvalidRunError, match="c=delete,compact, but c=compact,delete is in effect"):
+        _compare("broker1", effective, {"c": "delete,compact"})
+
+
+def test_a_key_without_a_value_is_one_that_the_broker_does_not_know() -> None:
+    with pytest.raises(InvalidRunError, match="given no.such.key=1, but this Kafka version has no such key"):
+        _compare("broker1", {"no.such.key": None}, {"no.such.key": "1"})
+
+
+def test_old_brokers_log_their_configuration() -> None:
+    """Those before 0.11 do not answer DescribeConfigs."""
+    log = (
+        "2026-11-22 09:28:19,838 INFO KafkaConfig values: \n\tnum.io.threads = 4\n\tlog.dir = null\n"
+        "\tcleanup.policy = [delete, compact]\n\tsuper.users = \n (kafka.server.KafkaConfig)\n\tother = 1\n"
+        "2026 INFO Created log for partition [t,0] in /x with properties {min.insync.replicas -> 2, "
+        "cleanup.policy -> [delete, compact], message.format.version -> 0.10.2-IV0}. (kafka.log.LogManager)\n"
+    )
+    assert logged_broker_config(log) == {
+        "num.io.threads": "4",
+        "log.dir": None,
+        "cleanup.policy": "delete, compact",
+        "super.users": "",
+    }
+    assert logged_topic_config(log, "t") == {
+        "min.insync.replicas": "2",
+        "cleanup.policy": "delete, compact",
+        "message.format.version": "0.10.2-IV0",
+    }
+    assert logged_topic_config(log, "u") == {}

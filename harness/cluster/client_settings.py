@@ -1,0 +1,303 @@
+"""Properties of Java producers and consumers as those of the libraries that the harness's clients use.
+
+Users write Java names (`[producer]`, `producer.properties`). Producers and group members are librdkafka's,
+consumers with assigned partitions are kafka-python's. `docs/settings.md` shows the table with its sources.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.cluster.settings import Setting
+from harness.errors import UsageError
+
+Value = str | int | float | bool
+Kind = Literal["producer", "consumer"]
+UNREADABLE = frozenset({"lz4", "snappy", "zstd"})
+"""Compression that the readers of logs and the consumers do not understand."""
+
+
+def _text(*allowed: str) -> Callable[[str], Value]:
+    def parse(text: str) -> Value:
+        if allowed and text.lower() not in allowed:
+            raise ValueError(f"use {', '.join(allowed)}")
+        return text.lower() if allowed else text
+
+    return parse
+
+
+def _whole(least: int, most: int = 2**31 - 1) -> Callable[[str], Value]:
+    def parse(text: str) -> Value:
+        number = int(text)
+        if not least <= number <= most:
+            raise ValueError
+        return number
+
+    def parse_or_explain(text: str) -> Value:
+        try:
+            return parse(text)
+        except ValueError:
+            raise ValueError(f"give a whole number from {least} to {most}") from None
+
+    return parse_or_explain
+
+
+def _flag(text: str) -> Value:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("use true or false")
+    return text.lower() == "true"
+
+
+def _acks(text: str) -> Value:
+    if text.lower() == "all":
+        return -1
+    if text not in ("-1", "0", "1"):
+        raise ValueError("use all, -1, 0 or 1")
+    return int(text)
+
+
+def _readable(text: str) -> Value:
+    if text.lower() in UNREADABLE:
+        raise ValueError(
+            f"the harness reads every replica's log itself, and cannot decompress {text.lower()}; use none "
+            f"or gzip"
+        )
+    return _text("none", "gzip")(text)
+
+
+def _buffer(text: str) -> Value:
+    """Java's -1 is the operating system's default, which is 0 in librdkafka."""
+    return max(0, int(_whole(-1)(text)))
+
+
+def _kilobytes(text: str) -> Value:
+    return max(1, int(_whole(1024, 2**31 - 1)(text)) // 1024)
+
+
+@dataclass(frozen=True)
+class Equivalent:
+    """A Java property that the harness's clients have as well."""
+
+    parse: Callable[[str], Value]
+    librdkafka: str
+    """Its name there; empty: no equivalent."""
+    kafka_python: str = ""
+    """For consumers with assigned partitions; empty: no equivalent."""
+
+
+_MS = _whole(0)
+_SHARED = {
+    "connections.max.idle.ms": Equivalent(_MS, "connections.max.idle.ms", "connections_max_idle_ms"),
+    "metadata.max.age.ms": Equivalent(
+        _whole(1, 3_600_000), "topic.metadata.refresh.interval.ms", "metadata_max_age_ms"
+    ),
+    "receive.buffer.bytes": Equivalent(_buffer, "socket.receive.buffer.bytes"),
+    "reconnect.backoff.max.ms": Equivalent(_MS, "reconnect.backoff.max.ms", "reconnect_backoff_max_ms"),
+    "reconnect.backoff.ms": Equivalent(_MS, "reconnect.backoff.ms", "reconnect_backoff_ms"),
+    "retry.backoff.max.ms": Equivalent(_whole(1, 300_000), "retry.backoff.max.ms"),
+    "retry.backoff.ms": Equivalent(_whole(1, 300_000), "retry.backoff.ms", "retry_backoff_ms"),
+    "send.buffer.bytes": Equivalent(_buffer, "socket.send.buffer.bytes"),
+    "socket.connection.setup.timeout.ms": Equivalent(_whole(1000), "socket.connection.setup.timeout.ms"),
+}
+PRODUCER: Mapping[str, Equivalent] = {
+    **_SHARED,
+    "acks": Equivalent(_acks, "acks"),
+    "batch.size": Equivalent(_whole(1), "batch.size"),
+    "buffer.memory": Equivalent(_kilobytes, "queue.buffering.max.kbytes"),
+    "compression.type": Equivalent(_readable, "compression.type"),
+    "delivery.timeout.ms": Equivalent(_whole(1), "message.timeout.ms"),
+    "enable.idempotence": Equivalent(_flag, "enable.idempotence"),
+    "linger.ms": Equivalent(_whole(0, 900_000), "linger.ms"),
+    "max.in.flight.requests.per.connection": Equivalent(
+        _whole(1, 1_000_000), "max.in.flight.requests.per.connection"
+    ),
+    "max.request.size": Equivalent(_whole(1000, 1_000_000_000), "message.max.bytes"),
+    "request.timeout.ms": Equivalent(_whole(1, 900_000), "request.timeout.ms"),
+    "retries": Equivalent(_whole(0), "retries"),
+}
+CANONICAL: Mapping[str, str] = {
+    "acks": "request.required.acks",
+    "linger.ms": "queue.buffering.max.ms",
+    "compression.type": "compression.codec",
+    "max.in.flight.requests.per.connection": "max.in.flight.requests.per.connection",
+    "retries": "message.send.max.retries",
+}
+"""Names by which librdkafka shows properties that have several."""
+CONSUMER: Mapping[str, Equivalent] = {
+    **_SHARED,
+    "check.crcs": Equivalent(_flag, "check.crcs", "check_crcs"),
+    "fetch.max.bytes": Equivalent(_whole(1024), "fetch.max.bytes", "fetch_max_bytes"),
+    "fetch.max.wait.ms": Equivalent(_whole(0, 300_000), "fetch.wait.max.ms", "fetch_max_wait_ms"),
+    "fetch.min.bytes": Equivalent(_whole(1, 100_000_000), "fetch.min.bytes", "fetch_min_bytes"),
+    "heartbeat.interval.ms": Equivalent(_whole(1, 3_600_000), "heartbeat.interval.ms"),
+    "isolation.level": Equivalent(
+        _text("read_committed", "read_uncommitted"), "isolation.level", "isolation_level"
+    ),
+    "max.partition.fetch.bytes": Equivalent(
+        _whole(1024, 1_000_000_000), "max.partition.fetch.bytes", "max_partition_fetch_bytes"
+    ),
+    "max.poll.interval.ms": Equivalent(_whole(1, 86_400_000), "max.poll.interval.ms"),
+    "max.poll.records": Equivalent(_whole(1), "", "max_poll_records"),
+    "request.timeout.ms": Equivalent(_whole(10, 300_000), "socket.timeout.ms", "request_timeout_ms"),
+    "session.timeout.ms": Equivalent(_whole(1, 3_600_000), "session.timeout.ms"),
+}
+
+_LIBRARY = "the clients here have no such setting"
+_SHARED_WITHOUT = {
+    "auto.include.jmx.reporter": _LIBRARY,
+    "client.dns.lookup": "every address here is numeric",
+    "enable.metrics.push": _LIBRARY,
+    "interceptor.classes": "it names a Java class",
+    "metadata.recovery.strategy": _LIBRARY,
+    "metadata.recovery.rebootstrap.trigger.ms": _LIBRARY,
+    "metric.reporters": "it names a Java class",
+    "metrics.num.samples": _LIBRARY,
+    "metrics.recording.level": _LIBRARY,
+    "metrics.sample.window.ms": _LIBRARY,
+    "socket.connection.setup.timeout.max.ms": "librdkafka's time-out for connecting does not grow",
+}
+WITHOUT: Mapping[Kind, Mapping[str, str]] = {
+    "producer": {
+        **_SHARED_WITHOUT,
+        "compression.gzip.level": "the levels are the library's",
+        "compression.lz4.level": "the levels are the library's",
+        "compression.zstd.level": "the levels are the library's",
+        "key.serializer": "messages are made of bytes",
+        "max.block.ms": "a message that finds the queue full fails at once",
+        "metadata.max.idle.ms": _LIBRARY,
+        "partitioner.adaptive.partitioning.enable": "every message names its partition",
+        "partitioner.availability.timeout.ms": "every message names its partition",
+        "partitioner.class": "every message names its partition",
+        "partitioner.ignore.keys": "every message names its partition",
+        "transaction.timeout.ms": "no producer here is transactional",
+        "value.serializer": "messages are made of bytes",
+    },
+    "consumer": {
+        **_SHARED_WITHOUT,
+        "allow.auto.create.topics": "every topic exists",
+        "auto.commit.interval.ms": "the harness records what it has read itself",
+        "default.api.timeout.ms": _LIBRARY,
+        "exclude.internal.topics": "partitions are assigned",
+        "group.instance.id": "every reader here is alone",
+        "group.protocol": _LIBRARY,
+        "group.remote.assignor": _LIBRARY,
+        "key.deserializer": "messages are made of bytes",
+        "partition.assignment.strategy": "partitions are assigned",
+        "value.deserializer": "messages are made of bytes",
+    },
+}
+"""Properties of Java clients that have no effect here, and why: named in a warning, then ignored."""
+OWNED: Mapping[Kind, Mapping[str, str | None]] = {
+    "producer": {
+        "bootstrap.servers": None,
+        "client.id": None,
+        "security.protocol": "PLAINTEXT",
+        "security.providers": None,
+        "transactional.id": None,
+    },
+    "consumer": {
+        "auto.offset.reset": "earliest",
+        "bootstrap.servers": None,
+        "client.id": None,
+        "client.rack": None,
+        "enable.auto.commit": "false",
+        "group.id": None,
+        "security.protocol": "PLAINTEXT",
+        "security.providers": None,
+    },
+}
+"""What the harness sets itself, with its value where every client has the same."""
+_OWNED_PREFIXES = ("sasl.", "ssl.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientSettings:
+    """The user's settings of one kind of client, checked."""
+
+    given: Mapping[str, Value]
+    """Values by their Java names."""
+    ignored: tuple[str, ...] = ()
+    """A sentence for each property without an equivalent."""
+
+    def librdkafka(self, kind: Kind) -> dict[str, Value]:
+        """The settings by librdkafka's names."""
+        table = PRODUCER if kind == "producer" else CONSUMER
+        return {table[key].librdkafka: value for key, value in self.given.items() if table[key].librdkafka}
+
+    def kafka_python(self) -> dict[str, Value]:
+        """A consumer's settings by kafka-python's names."""
+        return {
+            CONSUMER[key].kafka_python: value
+            for key, value in self.given.items()
+            if CONSUMER[key].kafka_python
+        }
+
+
+NONE = ClientSettings(given={})
+
+
+def check_client(kind: Kind, settings: Mapping[str, Setting]) -> ClientSettings:
+    """Check every property, and what Java clients require of several. Raises UsageError."""
+    table, owned, without = (PRODUCER if kind == "producer" else CONSUMER), OWNED[kind], WITHOUT[kind]
+    given: dict[str, Value] = {}
+    ignored = []
+    for key, setting in settings.items():
+        if key in owned or key.startswith(_OWNED_PREFIXES):
+            if owned.get(key) is None or setting.value.lower() != str(owned[key]).lower():
+                raise UsageError(f"{setting}: the harness sets this property of its clients; remove it.")
+        elif key in without:
+            ignored.append(f"{setting} has no effect: {without[key]}.")
+        elif key in table:
+            try:
+                given[key] = table[key].parse(setting.value)
+            except ValueError as error:
+                raise UsageError(f"{setting}: {error}.") from None
+            if kind == "consumer" and not table[key].kafka_python:
+                ignored.append(f"{setting} has no effect: consumers with assigned partitions do not have it.")
+        else:
+            near = difflib.get_close_matches(key, (*table, *without, *owned), n=1, cutoff=0.6)
+            hint = f"did you mean {near[0]}?" if near else "docs/settings.md lists those that it has."
+            raise UsageError(f"{setting}: a Java {kind} has no such property; {hint}")
+    if kind == "producer":
+        _check_producer(given, settings)
+    else:
+        _check_consumer(given, settings)
+    return ClientSettings(given=given, ignored=tuple(ignored))
+
+
+def _check_producer(given: Mapping[str, Value], settings: Mapping[str, Setting]) -> None:
+    if given.get("enable.idempotence") is True:
+        for key, wrong, remedy in (
+            ("acks", given.get("acks", -1) != -1, "acks=all"),
+            ("retries", given.get("retries", 1) == 0, "retries above 0"),
+            (
+                "max.in.flight.requests.per.connection",
+                int(given.get("max.in.flight.requests.per.connection", 1)) > 5,
+                "5 at most",
+            ),
+        ):
+            if wrong:
+                raise UsageError(
+                    f"{settings[key]}: enable.idempotence=true ({settings['enable.idempotence'].place}) "
+                    f"needs {remedy}; change one of the two."
+                )
+    if "delivery.timeout.ms" in given and "request.timeout.ms" in given:
+        least = int(given["request.timeout.ms"]) + int(given.get("linger.ms", 0))
+        if int(given["delivery.timeout.ms"]) < least:
+            raise UsageError(
+                f"{settings['delivery.timeout.ms']}: it must be at least linger.ms + request.timeout.ms, "
+                f"{least}; raise it."
+            )
+
+
+def _check_consumer(given: Mapping[str, Value], settings: Mapping[str, Setting]) -> None:
+    wait, request = given.get("fetch.max.wait.ms", 100), given.get("request.timeout.ms", 5000)
+    if int(wait) >= int(request):
+        key = "fetch.max.wait.ms" if "fetch.max.wait.ms" in given else "request.timeout.ms"
+        raise UsageError(
+            f"{settings[key]}: fetch.max.wait.ms ({wait}) must be below request.timeout.ms ({request}); "
+            f"change one of the two."
+        )

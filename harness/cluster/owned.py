@@ -1,0 +1,125 @@
+"""Broker properties that the harness sets itself: who a node is, where it listens, what it keeps where.
+
+A user's value for one of them is refused, unless every broker gets exactly that value anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from harness.cluster.settings import Setting
+from harness.cluster.setup import Setup
+from harness.errors import UsageError
+from harness.kafka.config import KRaftNode, ZooKeeperModeBroker, broker_properties, kraft_properties
+from harness.lab.model import Topology
+
+OWNED = frozenset(
+    {
+        "advertised.host.name",
+        "advertised.listeners",
+        "advertised.port",
+        "authorizer.class.name",
+        "broker.id",
+        "broker.id.generation.enable",
+        "broker.rack",
+        "control.plane.listener.name",
+        "controller.listener.names",
+        "controller.quorum.bootstrap.servers",
+        "controller.quorum.voters",
+        "early.start.listeners",
+        "host.name",
+        "inter.broker.listener.name",
+        "listener.security.protocol.map",
+        "listeners",
+        "log.dir",
+        "log.dirs",
+        "metadata.log.dir",
+        "node.id",
+        "port",
+        "principal.builder.class",
+        "process.roles",
+        "super.users",
+        "zookeeper.clientCnxnSocket",
+        "zookeeper.connect",
+        "zookeeper.metadata.migration.enable",
+        "zookeeper.set.acl",
+    }
+)
+"""Identity, listeners, directories, quorum, security: everything else is the user's."""
+_OWNED_PREFIXES = ("listener.name.", "sasl.", "security.", "ssl.", "zookeeper.ssl.")
+_PLAIN: Mapping[str, str] = {
+    "security.inter.broker.protocol": "PLAINTEXT",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT",
+    "zookeeper.set.acl": "false",
+    "zookeeper.metadata.migration.enable": "false",
+    "broker.id.generation.enable": "true",
+}
+"""What holds without being set: the same as not setting it."""
+
+
+def is_owned(key: str) -> bool:
+    """Whether the harness sets it itself, or depends on its not being set."""
+    return key in OWNED or key.startswith(_OWNED_PREFIXES)
+
+
+def refuse_owned(settings: Mapping[str, Setting], topology: Topology, mode: str, setup: Setup) -> set[str]:
+    """The keys of ``settings`` that the harness owns and that have the harness's own value anyway.
+
+    Raises UsageError that names every other one that it owns, with place and value.
+    """
+    mine = [setting for setting in settings.values() if is_owned(setting.key)]
+    if not mine:
+        return set()
+    own = _own_values(topology, mode, setup)
+    different = [
+        setting for setting in mine if own.get(setting.key, {_PLAIN.get(setting.key, "")}) != {setting.value}
+    ]
+    if different:
+        named = "; ".join(map(str, different))
+        first = own.get(different[0].key)
+        sets = f" ({different[0].key}={', '.join(sorted(first))})" if first else ""
+        raise UsageError(
+            f"{named}: the harness gives each node its identity, listeners, directories and quorum"
+            f"{sets}; remove {'this property' if len(different) == 1 else 'these properties'}."
+        )
+    return {setting.key for setting in mine}
+
+
+def _own_values(topology: Topology, mode: str, setup: Setup) -> dict[str, set[str]]:
+    """The values of each owned key over all brokers. Directories are unknown before a run, so they differ."""
+    found: dict[str, set[str]] = {}
+    brokers = [host for host in topology.role("broker") if host.node_id in setup.brokers]
+    voters = {node.node_id: node.address for node in topology.role("controller") or brokers}
+    for host in brokers:
+        az, data_dir = topology.az_name(host.az), f"<folder of the run>/nodes/{host.name}/data"
+        if mode == "zookeeper":
+            names = setup.zookeeper_pins.get(host.name)
+            nodes = [node for node in topology.role("zookeeper") if names is None or node.name in names]
+            config = broker_properties(
+                ZooKeeperModeBroker(
+                    node_id=host.node_id,
+                    az=az,
+                    address=host.address,
+                    data_dir=data_dir,
+                    zookeepers=tuple(node.zookeeper_address for node in nodes),
+                ),
+                {},
+            )
+        else:
+            roles = ("broker", "controller") if host.node_id in voters else ("broker",)
+            config = kraft_properties(
+                KRaftNode(
+                    node_id=host.node_id,
+                    roles=roles,
+                    az=az,
+                    address=host.address,
+                    data_dir=data_dir,
+                    voters=voters,
+                ),
+                {},
+            )
+        for key, value in config.items():
+            if is_owned(key):
+                found.setdefault(key, set()).add(value)
+    return found

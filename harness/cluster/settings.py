@@ -1,0 +1,279 @@
+"""The user's settings as data: Kafka properties by table, and topics to create beside those of a scenario.
+
+`harness.cluster.settings_files` reads them; `harness.run.settings` applies them. `docs/settings.md` is the
+reference.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from harness.errors import UsageError
+from harness.kafka.model import Topic
+from harness.lab.model import Topology
+
+TABLES = ("broker", "topic", "producer", "consumer")
+PARTITIONS, REPLICATION_FACTOR, ASSIGNMENT = "partitions", "replication-factor", "assignment"
+SHAPE_KEYS = (PARTITIONS, REPLICATION_FACTOR, ASSIGNMENT)
+"""Keys of `[topic.NAME]` that are no Kafka properties: how many partitions and replicas, and where."""
+
+TOPIC_PROPERTIES = (
+    *("cleanup.policy", "compression.gzip.level", "compression.lz4.level", "compression.type"),
+    *("compression.zstd.level", "delete.retention.ms", "errors.deadletterqueue.group.enable"),
+    *("file.delete.delay.ms", "flush.messages", "flush.ms", "follower.replication.throttled.replicas"),
+    *("index.interval.bytes", "leader.replication.throttled.replicas", "local.retention.bytes"),
+    *("local.retention.ms", "max.compaction.lag.ms", "max.message.bytes", "message.downconversion.enable"),
+    *("message.format.version", "message.timestamp.after.max.ms", "message.timestamp.before.max.ms"),
+    *("message.timestamp.difference.max.ms", "message.timestamp.type", "min.cleanable.dirty.ratio"),
+    *("min.compaction.lag.ms", "min.insync.replicas", "preallocate", "remote.copy.lag.bytes"),
+    *("remote.copy.lag.ms", "remote.log.copy.disable", "remote.log.delete.on.disable"),
+    *("remote.storage.enable", "retention.bytes", "retention.ms", "segment.bytes", "segment.index.bytes"),
+    *("segment.jitter.ms", "segment.ms", "unclean.leader.election.enable"),
+)
+"""Topic properties of every known Kafka version (`LogConfig.main` of its jars prints them)."""
+_TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+_MOST_PARTITIONS = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One property as the user gave it."""
+
+    key: str
+    value: str
+    place: str
+    """Where it was given: `server.properties:3`, `cluster.toml:12`, `--set`."""
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.key}={self.value}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicShape:
+    """Partitions and replicas of a topic of the user's own; each in the order of the partitions."""
+
+    partitions: int = 0
+    """0: as many as the assignment has, else 1."""
+    replication_factor: int = 0
+    """0: three, or as many as there are brokers."""
+    assignment: tuple[tuple[int, ...], ...] = ()
+    """Broker ids of each partition's replicas, preferred leader first; empty: assigned by rack."""
+    place: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All that the user has set. The keys of the mappings are Kafka's property names."""
+
+    broker: Mapping[str, Setting] = field(default_factory=dict)
+    topic: Mapping[str, Setting] = field(default_factory=dict)
+    """For every topic."""
+    topics: Mapping[str, Mapping[str, Setting]] = field(default_factory=dict)
+    """For single topics, by name."""
+    shapes: Mapping[str, TopicShape] = field(default_factory=dict)
+    """By topic name, for those of which `partitions`, `replication-factor` or `assignment` is given."""
+    producer: Mapping[str, Setting] = field(default_factory=dict)
+    consumer: Mapping[str, Setting] = field(default_factory=dict)
+    compress_time: float = 1.0
+    """By what the time settings are divided."""
+
+    def __bool__(self) -> bool:
+        return self != NO_SETTINGS
+
+    def over(self, other: Settings) -> Settings:
+        """Both; where both set a property, this one's value counts."""
+        return Settings(
+            broker={**other.broker, **self.broker},
+            topic={**other.topic, **self.topic},
+            topics={
+                name: {**other.topics.get(name, {}), **self.topics.get(name, {})}
+                for name in dict.fromkeys((*other.topics, *self.topics))
+            },
+            shapes={**other.shapes, **self.shapes},
+            producer={**other.producer, **self.producer},
+            consumer={**other.consumer, **self.consumer},
+            compress_time=other.compress_time if self.compress_time == 1 else self.compress_time,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """As data for another process."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Settings:
+        """The inverse of `as_json`."""
+
+        def table(entries: Mapping[str, Any]) -> dict[str, Setting]:
+            return {key: Setting(**entry) for key, entry in entries.items()}
+
+        shapes = {
+            name: TopicShape(
+                **{**shape, "assignment": tuple(tuple(replicas) for replicas in shape["assignment"])}
+            )
+            for name, shape in data["shapes"].items()
+        }
+        return cls(
+            broker=table(data["broker"]),
+            topic=table(data["topic"]),
+            topics={name: table(entries) for name, entries in data["topics"].items()},
+            shapes=shapes,
+            producer=table(data["producer"]),
+            consumer=table(data["consumer"]),
+            compress_time=data["compress_time"],
+        )
+
+
+NO_SETTINGS = Settings()
+
+
+def values(settings: Mapping[str, Setting]) -> dict[str, str]:
+    """The bare properties."""
+    return {key: setting.value for key, setting in settings.items()}
+
+
+def split_topic(path: Sequence[str], place: str) -> tuple[str, str]:
+    """Topic name (empty: every topic) and key of a dotted path below `topic`, which is split at its dots.
+
+    A topic's name ends where one of Kafka's topic properties or a key of `SHAPE_KEYS` begins. Raises
+    UsageError where none begins.
+    """
+    words = ".".join(path).split(".")
+    for start in range(len(words)):
+        key = ".".join(words[start:])
+        if key in TOPIC_PROPERTIES or key in SHAPE_KEYS:
+            name = ".".join(words[:start])
+            if key in SHAPE_KEYS and not name:
+                raise UsageError(f"{place}: {key} belongs to one topic; write it under [topic.NAME].")
+            if name and not _TOPIC_NAME.fullmatch(name):
+                raise UsageError(
+                    f"{place}: {name!r} is no topic name; use up to 249 letters, digits, '.', '_' and '-'."
+                )
+            return name, key
+    known = (*TOPIC_PROPERTIES, *SHAPE_KEYS)
+    tails = [".".join(words[start:]) for start in range(len(words))]
+    near = [match for tail in tails for match in difflib.get_close_matches(tail, known, n=1, cutoff=0.75)]
+    hint = f"did you mean {near[0]}?" if near else "docs/settings.md lists them."
+    raise UsageError(f"{place}: {'.'.join(words)!r} ends in no topic property of Kafka; {hint}")
+
+
+def own_topics(
+    settings: Settings, scenario_topics: Iterable[str], topology: Topology, brokers: Sequence[int]
+) -> tuple[Topic, ...]:
+    """The topics that the user describes and the scenario does not have, with their assignments.
+
+    Raises UsageError for a shape of a scenario's topic, and for one that the brokers cannot hold.
+    """
+    theirs = set(scenario_topics)
+    for name in theirs & set(settings.shapes):
+        raise UsageError(
+            f"{settings.shapes[name].place}: the scenario assigns the replicas of its topic {name!r} itself; "
+            f"set properties of it, or choose another name."
+        )
+    found = []
+    for name in dict.fromkeys((*settings.shapes, *settings.topics)):
+        if name in theirs:
+            continue
+        config = {**values(settings.topic), **values(settings.topics.get(name, {}))}
+        assignment = _assignment(name, settings.shapes.get(name, TopicShape()), topology, brokers)
+        found.append(Topic(name, assignment[0], partitions=len(assignment), config=config, placed=assignment))
+    return tuple(found)
+
+
+def _assignment(
+    name: str, shape: TopicShape, topology: Topology, brokers: Sequence[int]
+) -> tuple[tuple[int, ...], ...]:
+    place = f"{shape.place or '[topic]'}: topic {name!r}"
+    if shape.assignment:
+        for number, replicas in enumerate(shape.assignment):
+            strange = [replica for replica in replicas if replica not in brokers]
+            if strange:
+                raise UsageError(
+                    f"{place}: partition {number} is assigned to broker {strange[0]}; the cluster has the "
+                    f"brokers {', '.join(map(str, sorted(brokers)))}."
+                )
+        if shape.partitions not in (0, len(shape.assignment)):
+            raise UsageError(
+                f"{place}: partitions = {shape.partitions}, but the assignment has {len(shape.assignment)}; "
+                f"leave one of them out."
+            )
+        wrong = [len(replicas) for replicas in shape.assignment]
+        if shape.replication_factor and set(wrong) != {shape.replication_factor}:
+            raise UsageError(
+                f"{place}: replication-factor = {shape.replication_factor}, but the assignment has "
+                f"{', '.join(map(str, sorted(set(wrong))))} replicas; leave one of them out."
+            )
+        return shape.assignment
+    factor = shape.replication_factor or min(3, len(brokers))
+    if factor > len(brokers):
+        raise UsageError(
+            f"{place}: replication-factor = {factor}, but the cluster has {len(brokers)} brokers; use that "
+            f"many at most."
+        )
+    racks = {host.node_id: host.az for host in topology.role("broker") if host.node_id in brokers}
+    return rack_aware(racks, shape.partitions or 1, factor)
+
+
+def checked_shape(name: str, given: Mapping[str, Any], place: str) -> TopicShape:
+    """The shape from values of TOML or text. Raises UsageError."""
+
+    def number(key: str, most: int) -> int:
+        value = given.get(key, 0)
+        if isinstance(value, str) and value.isdigit():
+            value = int(value)
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not whole or not (1 if key in given else 0) <= value <= most:
+            raise UsageError(
+                f"{place}: topic {name!r}: {key} = {given[key]!r}: give a number from 1 to {most}."
+            )
+        return int(value)
+
+    assignment = given.get(ASSIGNMENT, [])
+    correct = isinstance(assignment, list) and all(
+        isinstance(replicas, list)
+        and replicas
+        and all(isinstance(one, int) and not isinstance(one, bool) for one in replicas)
+        and len(set(replicas)) == len(replicas)
+        for replicas in assignment
+    )
+    if not correct or (ASSIGNMENT in given and not 1 <= len(assignment) <= _MOST_PARTITIONS):
+        raise UsageError(
+            f"{place}: topic {name!r}: assignment = {assignment!r}: give the different broker ids of each "
+            f"partition's replicas, such as [[1, 2, 3], [2, 3, 1]]."
+        )
+    return TopicShape(
+        partitions=number(PARTITIONS, _MOST_PARTITIONS),
+        replication_factor=number(REPLICATION_FACTOR, 48),
+        assignment=tuple(tuple(replicas) for replicas in assignment),
+        place=place,
+    )
+
+
+def rack_aware(racks: Mapping[int, str], partitions: int, factor: int) -> tuple[tuple[int, ...], ...]:
+    """Replicas of each partition, as Kafka spreads them over racks, without its random first broker.
+
+    ``racks`` has the rack of each broker. As in `AdminUtils.assignReplicasToBrokersRackAware`, brokers are
+    listed alternating between racks; each partition begins at the next one, and takes a second broker of a
+    rack only after every rack has one.
+    """
+    by_rack: dict[str, list[int]] = {}
+    for broker in sorted(racks):
+        by_rack.setdefault(racks[broker], []).append(broker)
+    turns = max(map(len, by_rack.values()))
+    arranged = [mine[turn] for turn in range(turns) for mine in by_rack.values() if turn < len(mine)]
+    found = []
+    for partition in range(partitions):
+        start = partition % len(arranged)
+        order = arranged[start:] + arranged[:start]
+        replicas: list[int] = []
+        used: dict[str, int] = {}
+        while len(replicas) < factor:
+            least = min(used.get(racks[one], 0) for one in order if one not in replicas)
+            chosen = next(one for one in order if one not in replicas and used.get(racks[one], 0) == least)
+            replicas.append(chosen)
+            used[racks[chosen]] = used.get(racks[chosen], 0) + 1
+        found.append(tuple(replicas))
+    return tuple(found)

@@ -1,0 +1,241 @@
+"""Settings as people write them: properties files, `--set table.key=value`, and tables of a cluster file.
+
+Whatever is wrong becomes one sentence with the place, the key, its value and the remedy.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import javaproperties
+from javaproperties.reading import KeyValue
+
+from harness.cluster.settings import (
+    NO_SETTINGS,
+    SHAPE_KEYS,
+    TABLES,
+    Setting,
+    Settings,
+    TopicShape,
+    checked_shape,
+    split_topic,
+)
+from harness.errors import UsageError
+
+_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
+_LONGEST_FILE = 1 << 20
+
+
+def read_properties(path: Path, table: str) -> Settings:
+    """A Java properties file whose properties belong to one table. Raises UsageError."""
+    option = f"--{table}-config"
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LONGEST_FILE + 1)
+        text = content.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UsageError(f"{option} {path} cannot be read: {reason}; name a Java properties file.") from None
+    if len(content) > _LONGEST_FILE:
+        raise UsageError(f"{option} {path} is longer than 1 MiB; name a Java properties file.")
+    if "\0" in text:
+        raise UsageError(f"{option} {path} cannot be read: it is not text; name a Java properties file.")
+    seen: dict[str, Setting] = {}
+    for place, key, value, source in _pairs(path, text):
+        if not key:
+            raise UsageError(f"{place}: {source!r} has no key; write key=value.")
+        if not value and not re.search(r"[=:]\s*$", source):
+            raise UsageError(f"{place}: {source!r} has no value; write {key}=..., or remove the line.")
+        if key in seen:
+            raise UsageError(
+                f"{place}: {key}={value}: {seen[key].place} sets it to {seen[key].value!r} already; keep one "
+                f"of the lines."
+            )
+        seen[key] = _setting(key, value, place)
+    if table == "topic":
+        for setting in seen.values():
+            name, key = split_topic([setting.key], setting.place)
+            if name:
+                raise UsageError(
+                    f"{setting}: the file holds properties of every topic; for {name!r} alone use "
+                    f"--set topic.{name}.{key}=..., or [topic.{name}] in a cluster file."
+                )
+    return _in_table(table, seen)
+
+
+def _pairs(path: Path, text: str) -> Iterator[tuple[str, str, str, str]]:
+    """Place, key, value and source of each property."""
+    line = 1
+    try:
+        for element in javaproperties.parse(text):
+            place = f"{path}:{line}"
+            line += len(element.source.splitlines())
+            if isinstance(element, KeyValue):
+                yield place, element.key, element.value, element.source.strip()
+    except javaproperties.InvalidUEscapeError as error:
+        raise UsageError(
+            f"{path}:{line}: {error.escape!r} is no Unicode escape; write \\u and four hexadecimal digits."
+        ) from None
+
+
+def read_options(options: Sequence[str]) -> Settings:
+    """What `--set` gives, each `broker.key=value` or with another of the tables. Raises UsageError."""
+    found = NO_SETTINGS
+    given: dict[str, str] = {}
+    for option in options:
+        path, equals, value = option.partition("=")
+        table, dot, key = path.strip().partition(".")
+        if not equals or not dot or not key.strip() or table not in TABLES:
+            raise UsageError(
+                f"--set {option}: write TABLE.KEY=VALUE, where TABLE is {', '.join(TABLES[:-1])} or "
+                f"{TABLES[-1]}, such as broker.replica.lag.time.max.ms=30000."
+            )
+        if path.strip() in given:
+            raise UsageError(
+                f"--set {option}: {path.strip()} is {given[path.strip()]!r} already; set it once."
+            )
+        given[path.strip()] = value.strip()
+        found = _with(found, table, [key.strip()], value.strip(), "--set")
+    return found
+
+
+def read_tables(data: Mapping[str, Any], path: Path, text: str) -> Settings:
+    """The tables `broker`, `topic`, `producer` and `consumer` of a cluster file. Raises UsageError."""
+    found = NO_SETTINGS
+    lines = dict(_lines(text))
+    for table in TABLES:
+        content = data.get(table, {})
+        if not isinstance(content, dict):
+            raise UsageError(
+                f"{_place(path, lines, [table])}: {table} = {content!r}: write a table, [{table}]."
+            )
+        for steps, value in _leaves(content):
+            place = _place(path, lines, [table, *steps])
+            joined = ".".join(steps)
+            if not steps or not joined:
+                raise UsageError(f"{place}: [{table}] has an empty key; remove it.")
+            found = _with(found, table, steps, value, place)
+        if table == "topic":
+            found = found.over(_bare_topics(content, path, lines))
+    return found
+
+
+def _bare_topics(content: Mapping[str, Any], path: Path, lines: Mapping[tuple[str, ...], int]) -> Settings:
+    """`[topic.NAME]` without a key: a topic with one partition and the default number of replicas."""
+    return Settings(
+        shapes={
+            name: TopicShape(place=_place(path, lines, ["topic", name]))
+            for name, value in content.items()
+            if value == {}
+        }
+    )
+
+
+def _with(settings: Settings, table: str, steps: Sequence[str], value: Any, place: str) -> Settings:
+    """The settings and one more. Raises UsageError."""
+    key = ".".join(steps)
+    if table != "topic":
+        _once(getattr(settings, table), key, place)
+        setting = _setting(key, _text(key, value, place), place)
+        return _in_table(table, {key: setting}).over(settings)
+    name, key = split_topic(steps, place)
+    if key in SHAPE_KEYS:
+        return _with_shape(settings, name, key, value, place)
+    setting = _setting(key, _text(key, value, place), place)
+    _once(settings.topics.get(name, {}) if name else settings.topic, key, place)
+    mine = Settings(topics={name: {key: setting}}) if name else Settings(topic={key: setting})
+    return mine.over(settings)
+
+
+def _in_table(table: str, entries: Mapping[str, Setting]) -> Settings:
+    changes: dict[str, Any] = {table: entries}
+    return replace(NO_SETTINGS, **changes)
+
+
+def _with_shape(settings: Settings, name: str, key: str, value: Any, place: str) -> Settings:
+    known = settings.shapes.get(name, TopicShape())
+    given = {"partitions": known.partitions, "replication-factor": known.replication_factor}
+    given = {known_key: number for known_key, number in given.items() if number}
+    before: dict[str, Any] = dict(given)
+    if known.assignment:
+        before["assignment"] = [list(replicas) for replicas in known.assignment]
+    if key == "assignment" and isinstance(value, str):
+        raise UsageError(f"{place}: {key}={value}: write the assignment in a cluster file, as lists.")
+    shape = checked_shape(name, {**before, key: value}, place)
+    return Settings(shapes={name: shape}).over(settings)
+
+
+def _once(table: Mapping[str, Setting], key: str, place: str) -> None:
+    if key in table:
+        raise UsageError(f"{place}: {key} has a value already ({table[key]}); set it once.")
+
+
+def _setting(key: str, value: str, place: str) -> Setting:
+    if not _KEY.fullmatch(key):
+        raise UsageError(
+            f"{place}: {key!r} is no property of Kafka: its names consist of words with dots between them, "
+            f"such as replica.lag.time.max.ms."
+        )
+    if any(ord(letter) < 32 and letter != "\t" for letter in value):
+        raise UsageError(f"{place}: {key}={value!r}: a value is one line of text.")
+    return Setting(key=key, value=value.strip(), place=place)
+
+
+def _text(key: str, value: Any, place: str) -> str:
+    """A TOML value as Kafka writes it. Raises UsageError."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"{place}: {key} = {value}: Kafka has no such number.")
+    if isinstance(value, str | int | float):
+        return str(value)
+    if isinstance(value, list) and all(isinstance(one, str | int) for one in value):
+        return ",".join(_text(key, one, place) for one in value)
+    raise UsageError(
+        f"{place}: {key} = {value}: a property is text, a number, true or false, or a list of these."
+    )
+
+
+def _leaves(table: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Path and value of every value in nested tables."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, (*above, key))
+        else:
+            yield (*above, key), value
+
+
+_PART = r"""(?:"[^"\n]*"|'[^'\n]*'|[A-Za-z0-9_-]+)"""
+_PATH = rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*"
+_HEADER, _ENTRY = re.compile(rf"\s*\[{_PATH}\]"), re.compile(rf"{_PATH}=")
+
+
+def _lines(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Dotted path and line number of each table and key, as closely as the text shows them."""
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.lstrip().startswith("[["):
+            table = ("[[]]",)
+        elif header := _HEADER.match(line):
+            table = _words(header[1])
+            yield table, number
+        elif entry := _ENTRY.match(line):
+            yield (*table, *_words(entry[1])), number
+
+
+def _words(path: str) -> tuple[str, ...]:
+    return tuple(word for part in re.findall(_PART, path) for word in part.strip("\"'").split("."))
+
+
+def _place(path: Path, lines: Mapping[tuple[str, ...], int], steps: Sequence[str]) -> str:
+    """`cluster.toml:12`: the key's line, else that of the nearest table around it."""
+    words = tuple(word for step in steps for word in step.split("."))
+    for length in range(len(words), 0, -1):
+        if words[:length] in lines:
+            return f"{path}:{lines[words[:length]]}"
+    return str(path)

@@ -1,0 +1,99 @@
+"""Which of the user's producer and consumer settings a client gets, beside what the scenario fixes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.cluster.client_settings import NONE, ClientSettings, Value
+
+_DELIVERY = "delivery.timeout.ms"
+_IDEMPOTENCE, _IN_FLIGHT = "enable.idempotence", "max.in.flight.requests.per.connection"
+_JAVA_DELIVERY_S = 120.0
+"""The default of delivery.timeout.ms: what bounds the time of a user's retries if nothing else does."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserClients:
+    """The user's client settings. Clients of a run get them where the scenario fixes nothing."""
+
+    producer: ClientSettings = NONE
+    consumer: ClientSettings = NONE
+
+
+NO_CLIENTS = UserClients()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The settings of one producer."""
+
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of `ProducerSpec`."""
+    config: Mapping[str, Value] = field(default_factory=dict)
+    """Its `config`: further settings by librdkafka's names."""
+    kept: tuple[str, ...] = ()
+    """Java names of the user's properties that the scenario's own values take precedence over."""
+
+    @property
+    def sets_batches(self) -> bool:
+        """Whether the user says how messages are batched."""
+        return not {"batch.size", "linger.ms"}.isdisjoint(self.config)
+
+
+def choose(user: ClientSettings, fixed: Mapping[str, Value]) -> Choice:
+    """The user's producer settings where the scenario has none of its own (``fixed``, by Java names).
+
+    As with Java clients, a producer whose acks, retries or requests in flight exclude idempotence is not
+    idempotent, unless idempotence itself was fixed: then those settings give way.
+    """
+    if not user.given:
+        return Choice(fields=_fields(fixed))
+    found = dict(user.given)
+    kept = [key for key in found if key in fixed and found[key] != fixed[key]]
+    if {"retries", "request.timeout.ms"} & set(fixed) and _DELIVERY in found and _DELIVERY not in fixed:
+        del found[_DELIVERY]  # the scenario's own follows from its retries
+        kept.append(_DELIVERY)
+    found |= fixed
+    if found.get(_IDEMPOTENCE) is True or _IDEMPOTENCE not in found:
+        against = [key for key, excludes in _excluding(found).items() if excludes]
+        if fixed.get(_IDEMPOTENCE) is True:
+            kept += against
+            for key in against:
+                del found[key]
+        elif against:
+            kept += [_IDEMPOTENCE] if found.get(_IDEMPOTENCE) else []
+            found[_IDEMPOTENCE] = False
+    if "retries" in found and "retries" not in fixed:
+        found.setdefault(_DELIVERY, int(_JAVA_DELIVERY_S * 1000))
+    fields = _fields(found)
+    others = {key: value for key, value in found.items() if key not in _FIELDS and key in user.given}
+    config = ClientSettings(given=others).librdkafka("producer")
+    return Choice(fields=fields, config=config, kept=tuple(dict.fromkeys(kept)))
+
+
+def _excluding(found: Mapping[str, Value]) -> dict[str, bool]:
+    return {
+        "acks": found.get("acks", -1) != -1,
+        "retries": found.get("retries", 1) == 0,
+        _IN_FLIGHT: int(found.get(_IN_FLIGHT, 1)) > 5,
+    }
+
+
+_FIELDS = {
+    "acks": ("acks", 1),
+    _IDEMPOTENCE: ("idempotent", 1),
+    "retries": ("retries", 1),
+    "request.timeout.ms": ("request_timeout_s", 1000),
+    _DELIVERY: ("delivery_timeout_s", 1000),
+}
+"""Java name → field of `ProducerSpec`, and how many of Java's units its unit is."""
+
+
+def _fields(found: Mapping[str, Value]) -> dict[str, Any]:
+    return {
+        name: found[key] if units == 1 else float(found[key]) / units
+        for key, (name, units) in _FIELDS.items()
+        if key in found
+    }

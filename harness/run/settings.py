@@ -1,0 +1,230 @@
+"""The user's settings applied to a scenario: what wins over what, what is refused, and what `run.json` says.
+
+A broker property of the user wins over the scenario's, which wins over the base configuration. A scenario's
+topics keep the properties that the scenario gives them, unless the user names the topic: they are its point.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from harness.cluster.client_settings import (
+    CANONICAL,
+    PRODUCER,
+    UNREADABLE,
+    ClientSettings,
+    Value,
+    check_client,
+)
+from harness.cluster.compression import compress
+from harness.cluster.owned import refuse_owned
+from harness.cluster.settings import Setting, Settings, own_topics, values
+from harness.cluster.setup import Setup
+from harness.cluster.timings import Timings, effective_times, require_possible
+from harness.errors import InvalidRunError, ProcessDiedError, UsageError
+from harness.kafka.config import BASE_BROKER, BASE_RAFT, BROKER_HEARTBEAT, ZOOKEEPER_SESSION
+from harness.kafka.model import Topic
+from harness.kafka.versions import KafkaVersion
+from harness.lab.model import Topology
+from harness.run.clients import NO_CLIENTS, UserClients
+from harness.run.configs import same_value
+from harness.scenario import Scenario
+from workloads.protocol.results import Configuration
+
+_PROTOCOL = "inter.broker.protocol.version"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Applied:
+    """A scenario as it will run."""
+
+    scenario: Scenario
+    timings: Timings
+    clients: UserClients = NO_CLIENTS
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    """`settings` of `run.json`."""
+    said: tuple[str, ...] = ()
+    """What the user should know: properties without effect, and those that a scenario keeps."""
+    given: Settings = field(default_factory=Settings)
+    """The user's settings as they are applied, times compressed."""
+
+
+def apply(
+    scenario: Scenario, settings: Settings, *, topology: Topology, mode: str, version: KafkaVersion
+) -> Applied:
+    """The scenario with the user's settings. Raises UsageError.
+
+    ``scenario`` has the brokers of the layout already (`harness.run.placement.place`).
+    """
+    setup = scenario.setup
+    settings, compressed = compress(settings, effective_times(setup.broker_config, mode))
+    unneeded = refuse_owned(settings.broker, topology, mode, setup)
+    for key, setting in settings.broker.items():
+        if key in version.unsupported_keys:
+            raise UsageError(f"{setting}: Kafka {version.version} has no such broker property; remove it.")
+        if key == _PROTOCOL and version.protocol not in ("", setting.value):
+            raise UsageError(
+                f"{setting}: the version asked for is {version.label}; ask for "
+                f"{version.version}@{setting.value}, or remove the property."
+            )
+    for setting in (*settings.broker.values(), *all_of_topics(settings)):
+        if setting.key == "compression.type" and setting.value.lower() in UNREADABLE:
+            raise UsageError(
+                f"{setting}: the harness reads every replica's log itself, and cannot decompress "
+                f"{setting.value}; use producer, uncompressed or gzip."
+            )
+    users = {key: setting for key, setting in settings.broker.items() if key not in unneeded}
+    clients = UserClients(
+        producer=check_client("producer", settings.producer),
+        consumer=check_client("consumer", settings.consumer),
+    )
+    broker_config = {**setup.broker_config, **values(users)}
+    timings = Timings.of(broker_config, mode)
+    require_possible(users, broker_config, mode)
+    kept: list[str] = []
+    stream = Topic(setup.stream_topic, ())
+    with_config = replace(
+        setup,
+        broker_config=broker_config,
+        controller_config=values(users),
+        topics=tuple(_configured(topic, settings, kept) for topic in setup.topics),
+        stream_config=_configured(stream, settings, kept).config,
+        own_topics=own_topics(
+            settings,
+            [*(topic.name for topic in setup.topics), setup.stream_topic],
+            topology,
+            setup.brokers,
+        ),
+    )
+    said = (
+        *compressed,
+        *kept,
+        *clients.producer.ignored,
+        *clients.consumer.ignored,
+        *(
+            f"topic {topic.name}: replicas {', '.join(map(str, topic.assignment))}"
+            for topic in with_config.own_topics
+        ),
+    )
+    return Applied(
+        scenario=replace(scenario.at(timings), setup=with_config),
+        timings=timings,
+        clients=clients,
+        manifest={
+            "broker": _origins(_base(mode, version), setup.broker_config, users),
+            "topics": {
+                topic.name: _topic_origins(topic, setup, settings)
+                for topic in (*with_config.topics, *with_config.own_topics)
+            },
+            "producer": _given(clients.producer, settings.producer),
+            "consumer": _given(clients.consumer, settings.consumer),
+            "compress_time": settings.compress_time,
+            "said": list(said),
+        },
+        said=said,
+        given=settings,
+    )
+
+
+def all_of_topics(settings: Settings) -> Iterator[Setting]:
+    """Every topic property that the user has set."""
+    for table in (settings.topic, *settings.topics.values()):
+        yield from table.values()
+
+
+def _configured(topic: Topic, settings: Settings, kept: list[str]) -> Topic:
+    """A scenario's topic with the user's properties."""
+    for key, setting in settings.topic.items():
+        mine = topic.config.get(key, setting.value)
+        if mine != setting.value and key not in settings.topics.get(topic.name, {}):
+            kept.append(
+                f"topic {topic.name} keeps the scenario's {key}={mine} ({setting.place}: {setting.value}); "
+                f"topic.{topic.name}.{key} would override it"
+            )
+    config = {
+        **values(settings.topic),
+        **topic.config,
+        **values(settings.topics.get(topic.name, {})),
+    }
+    return replace(topic, config=config)
+
+
+def _base(mode: str, version: KafkaVersion) -> dict[str, str]:
+    base = {
+        **BASE_BROKER,
+        **(ZOOKEEPER_SESSION if mode == "zookeeper" else {**BASE_RAFT, **BROKER_HEARTBEAT}),
+    }
+    return {key: value for key, value in base.items() if key not in version.unsupported_keys}
+
+
+def _origins(
+    base: Mapping[str, str], scenario: Mapping[str, str], users: Mapping[str, Setting]
+) -> dict[str, dict[str, str]]:
+    """Value and origin of every property that is set; `default` is the harness's base configuration."""
+    found: dict[str, dict[str, str]] = {}
+    for key in dict.fromkeys((*base, *scenario, *users)):
+        if key in users:
+            below = scenario.get(key, base.get(key))
+            found[key] = {"value": users[key].value, "origin": "user", "place": users[key].place}
+            found[key] |= {} if below is None else {"instead_of": below}
+        elif key in scenario:
+            found[key] = {"value": scenario[key], "origin": "scenario"}
+        else:
+            found[key] = {"value": base[key], "origin": "default"}
+    return found
+
+
+def _topic_origins(topic: Topic, setup: Setup, settings: Settings) -> dict[str, dict[str, str]]:
+    own = next((one.config for one in setup.topics if one.name == topic.name), {})
+    named = settings.topics.get(topic.name, {})
+    found = {}
+    for key, value in topic.config.items():
+        setting = named.get(key) or (None if key in own else settings.topic.get(key))
+        found[key] = {"value": value, "origin": "user" if setting else "scenario"}
+        found[key] |= {"place": setting.place} if setting else {}
+    return found
+
+
+def _given(client: ClientSettings, settings: Mapping[str, Setting]) -> dict[str, dict[str, object]]:
+    return {
+        key: {"value": value, "origin": "user", "place": settings[key].place}
+        for key, value in client.given.items()
+    }
+
+
+def check_took_effect(user: ClientSettings, found: Configuration, given: Mapping[str, Value]) -> None:
+    """Compare the user's producer settings with the library's own account of its configuration.
+
+    ``given`` is the configuration that the producer was created with. Raises InvalidRunError for the first
+    property that is not in effect.
+    """
+    if found.refused:
+        raise InvalidRunError(f"librdkafka refuses the settings of the producers: {found.refused}.")
+    for key in user.given:
+        name = PRODUCER[key].librdkafka
+        asked = str(given.get(name, "")).lower()
+        effective = found.values.get(CANONICAL.get(name, name))
+        if effective is None or not same_value(asked, effective):
+            said = "it is not set" if effective is None else f"it is {effective}"
+            raise InvalidRunError(
+                f"The producers were given {key} as {name}={asked}, but in the library {said}; the run would "
+                f"test another configuration."
+            )
+
+
+def explained_refusal(error: ProcessDiedError, users: Mapping[str, Setting]) -> str | None:
+    """A sentence for a broker that ended because of the user's properties, from its log; None for others."""
+    complaint = _COMPLAINT.search(error.detail) if users else None
+    if complaint is None:
+        return None
+    said = complaint[1].rstrip(".")
+    named = [setting for key, setting in users.items() if key in said] or list(users.values())
+    return f"{'; '.join(map(str, named))}: a broker does not start with it: {said}."
+
+
+_COMPLAINT = re.compile(
+    r"(?:ConfigException|IllegalArgumentException|NumberFormatException): (?:requirement failed: )?(.+)"
+)

@@ -1,0 +1,123 @@
+"""Java names of client properties: mapped, without effect, refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.client_settings import (
+    CONSUMER,
+    OWNED,
+    PRODUCER,
+    WITHOUT,
+    Kind,
+    check_client,
+)
+from harness.cluster.compression import declared_times
+from harness.cluster.settings import Setting
+from harness.errors import UsageError
+
+
+def _given(**properties: str) -> dict[str, Setting]:
+    keys = {key.replace("__", "."): value for key, value in properties.items()}
+    return {key: Setting(key=key, value=value, place="FILE:1") for key, value in keys.items()}
+
+
+def test_names_and_values_of_the_libraries() -> None:
+    found = check_client(
+        "producer",
+        _given(acks="all", linger__ms="5", compression__type="GZIP", buffer__memory="33554432", retries="3"),
+    )
+    assert found.librdkafka("producer") == {
+        "acks": -1,
+        "linger.ms": 5,
+        "compression.type": "gzip",
+        "queue.buffering.max.kbytes": 32768,
+        "retries": 3,
+    }
+    reading = check_client("consumer", _given(fetch__max__wait__ms="500", max__poll__records="7"))
+    assert reading.kafka_python() == {"fetch_max_wait_ms": 500, "max_poll_records": 7}
+    assert reading.librdkafka("consumer") == {"fetch.wait.max.ms": 500}
+
+
+def test_what_has_no_effect_is_named() -> None:
+    found = check_client("producer", _given(max__block__ms="60000", acks="1"))
+    assert found.given == {"acks": 1}
+    assert found.ignored == (
+        "FILE:1: max.block.ms=60000 has no effect: a message that finds the queue full fails at once.",
+    )
+
+
+def test_what_the_harness_sets_may_be_said_again() -> None:
+    assert not check_client("consumer", _given(auto__offset__reset="earliest")).given
+    assert not check_client("producer", _given(security__protocol="PLAINTEXT")).given
+
+
+def test_the_documentation_lists_them_all() -> None:
+    """Also those that `--compress-time` divides."""
+    text = (Path(__file__).parents[3] / "docs" / "settings.md").read_text()
+    for key, entry in PRODUCER.items():
+        assert f"| `{key}` | `{entry.librdkafka}` |" in text
+    for key, entry in CONSUMER.items():
+        theirs, others = (f"`{name}`" if name else "–" for name in (entry.kafka_python, entry.librdkafka))
+        assert f"| `{key}` | {theirs} | {others} |" in text
+    for table in WITHOUT.values():
+        for key, why in table.items():
+            assert f"| `{key}` | {why} |" in text
+    divided = text.partition("### Compressing times")[2]
+    assert [key for key in declared_times() if f"`{key}`" not in divided] == []
+
+
+@pytest.mark.parametrize("kind", ["producer", "consumer"])
+def test_every_property_is_in_one_table(kind: Kind) -> None:
+    table = PRODUCER if kind == "producer" else CONSUMER
+    names = [*table, *OWNED[kind], *WITHOUT[kind]]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("kind", "properties", "sentence"),
+    [
+        ("producer", {"acks": "2"}, "FILE:1: acks=2: use all, -1, 0 or 1."),
+        ("producer", {"linger__ms": "x"}, "FILE:1: linger.ms=x: give a whole number from 0 to 900000."),
+        ("producer", {"linger__ms": "-1"}, "FILE:1: linger.ms=-1: give a whole number"),
+        ("producer", {"enable__idempotence": "yes"}, "FILE:1: enable.idempotence=yes: use true or false."),
+        ("producer", {"compression__type": "lz4"}, "FILE:1: compression.type=lz4: the harness reads every"),
+        ("producer", {"compression__type": "rar"}, "FILE:1: compression.type=rar: use none, gzip."),
+        ("producer", {"ack": "1"}, "FILE:1: ack=1: a Java producer has no such property; did you mean acks?"),
+        ("producer", {"qqq": "1"}, "FILE:1: qqq=1: a Java producer has no such property; docs/settings.md"),
+        ("producer", {"bootstrap__servers": "a:1"}, "FILE:1: bootstrap.servers=a:1: the harness sets"),
+        ("producer", {"transactional__id": "t"}, "FILE:1: transactional.id=t: the harness sets this"),
+        ("producer", {"ssl__key__password": "x"}, "FILE:1: ssl.key.password=x: the harness sets this"),
+        ("producer", {"security__protocol": "SSL"}, "FILE:1: security.protocol=SSL: the harness sets this"),
+        (
+            "producer",
+            {"enable__idempotence": "true", "acks": "1"},
+            r"FILE:1: acks=1: enable.idempotence=true \(FILE:1\) needs acks=all; change one of the two.",
+        ),
+        ("producer", {"enable__idempotence": "true", "retries": "0"}, "FILE:1: retries=0: enable"),
+        (
+            "producer",
+            {"enable__idempotence": "true", "max__in__flight__requests__per__connection": "6"},
+            "FILE:1: max.in.flight.requests.per.connection=6: enable.idempotence=true .* needs 5 at most",
+        ),
+        (
+            "producer",
+            {"delivery__timeout__ms": "3000", "request__timeout__ms": "3000", "linger__ms": "1"},
+            r"FILE:1: delivery.timeout.ms=3000: it must be at least linger.ms \+ request.timeout.ms, 3001",
+        ),
+        ("consumer", {"group__id": "g"}, "FILE:1: group.id=g: the harness sets this"),
+        ("consumer", {"auto__offset__reset": "latest"}, "FILE:1: auto.offset.reset=latest: the harness"),
+        ("consumer", {"isolation__level": "none"}, "FILE:1: isolation.level=none: use read_committed, "),
+        (
+            "consumer",
+            {"fetch__max__wait__ms": "5000"},
+            r"FILE:1: fetch.max.wait.ms=5000: fetch.max.wait.ms \(5000\) must be below request.timeout.ms",
+        ),
+    ],
+)
+def test_what_is_refused(kind: Kind, properties: dict[str, str], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence) as refused:
+        check_client(kind, _given(**properties))
+    assert "\n" not in refused.value.message

@@ -1,0 +1,242 @@
+"""Settings in cluster files, properties files and `--set`: read as meant, or refused in one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.cluster_file import read_cluster_file
+from harness.cluster.settings import Settings, rack_aware, values
+from harness.cluster.settings_files import read_options, read_properties
+from harness.errors import UsageError
+from harness.kafka.java import write_properties
+
+AZ = '[[az]]\nname = "a"\n'
+WHOLE = f"""{AZ}
+[broker]
+replica.lag.time.max.ms = 30000
+"num.io.threads" = 5
+auto.leader.rebalance.enable = true
+log.cleanup.policy = ["compact", "delete"]
+
+[topic]
+min.insync.replicas = 2
+
+[topic.orders]
+partitions = 2
+replication-factor = 1
+retention.ms = 1000
+
+[topic."a.b"]
+assignment = [[1], [1]]
+
+[producer]
+acks = "all"
+
+[consumer]
+fetch.max.wait.ms = 250
+"""
+
+
+def _settings(tmp_path: Path, text: str) -> Settings:
+    path = tmp_path / "cluster.toml"
+    path.write_text(text)
+    return read_cluster_file(path).settings
+
+
+def test_tables_of_a_cluster_file(tmp_path: Path) -> None:
+    """Dotted and quoted keys mean the same; each property knows its line."""
+    found = _settings(tmp_path, WHOLE)
+    assert values(found.broker) == {
+        "replica.lag.time.max.ms": "30000",
+        "num.io.threads": "5",
+        "auto.leader.rebalance.enable": "true",
+        "log.cleanup.policy": "compact,delete",
+    }
+    assert found.broker["num.io.threads"].place == f"{tmp_path / 'cluster.toml'}:6"
+    assert values(found.topic) == {"min.insync.replicas": "2"}
+    assert values(found.topics["orders"]) == {"retention.ms": "1000"}
+    assert (found.shapes["orders"].partitions, found.shapes["orders"].replication_factor) == (2, 1)
+    assert found.shapes["a.b"].assignment == ((1,), (1,))
+    assert (values(found.producer), values(found.consumer)) == ({"acks": "all"}, {"fetch.max.wait.ms": "250"})
+
+
+def test_a_process_hands_them_to_another(tmp_path: Path) -> None:
+    found = _settings(tmp_path, WHOLE)
+    assert Settings.from_json(json.loads(json.dumps(found.as_json()))) == found
+
+
+def test_java_properties(tmp_path: Path) -> None:
+    """Comments, separators, continued lines and escapes as in Java; `--set` takes precedence."""
+    path = tmp_path / "server.properties"
+    path.write_text(
+        "# ours\n! also\nnum.io.threads 8\nlog.retention.ms : 10\\\n  00\ncompression.type=\\u0067zip\n"
+    )
+    found = read_properties(path, "broker")
+    assert values(found.broker) == {
+        "num.io.threads": "8",
+        "log.retention.ms": "1000",
+        "compression.type": "gzip",
+    }
+    assert found.broker["compression.type"].place == f"{path}:6"
+    both = read_options(["broker.num.io.threads=9"]).over(found)
+    assert (both.broker["num.io.threads"].value, both.broker["log.retention.ms"].value) == ("9", "1000")
+
+
+def test_set_splits_the_topic_from_its_property() -> None:
+    found = read_options(["topic.my.topic.retention.ms=5", "topic.segment.ms=7", "topic.t.partitions=3"])
+    assert values(found.topics["my.topic"]) == {"retention.ms": "5"}
+    assert values(found.topic) == {"segment.ms": "7"}
+    assert found.shapes["t"].partitions == 3
+
+
+def test_what_is_written_for_brokers_is_what_was_meant(tmp_path: Path) -> None:
+    """Values that Java would read differently are escaped; all others stand as they are."""
+    path, again = tmp_path / "a.properties", tmp_path / "b.properties"
+    given = {"a": "x\\y", "b": "é", "c": "plain, text=1"}
+    write_properties(path, given)
+    assert path.read_text() == "a=x\\\\y\nb=\\u00e9\nc=plain, text=1\n"
+    again.write_bytes(path.read_bytes())
+    assert values(read_properties(again, "broker").broker) == given
+
+
+@pytest.mark.parametrize(
+    ("racks", "partitions", "factor", "assignment"),
+    [
+        ({1: "a", 2: "b", 3: "c"}, 2, 3, ((1, 2, 3), (2, 3, 1))),
+        ({1: "a", 2: "b", 3: "a", 4: "b", 5: "a", 6: "b"}, 1, 4, ((1, 2, 3, 4),)),
+        ({1: "a", 2: "a", 3: "a", 4: "b"}, 2, 2, ((1, 4), (4, 2))),
+    ],
+)
+def test_replicas_are_spread_over_racks(
+    racks: dict[int, str], partitions: int, factor: int, assignment: tuple[tuple[int, ...], ...]
+) -> None:
+    assert rack_aware(racks, partitions, factor) == assignment
+
+
+HINT = "such as broker.replica.lag.time.max.ms=30000."
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("broker = 3\n", "FILE:1: broker = 3: write a table, [broker]."),
+        ("[[broker]]\na = 1\n", "FILE: broker = [{'a': 1}]: write a table, [broker]."),
+        ("[brokers]\na = 1\n", "FILE: there is no key 'brokers' here; use kafka, mode, az, broker, topic, "),
+        ('[broker]\n"" = 1\n', "FILE:2: [broker] has an empty key; remove it."),
+        ('[broker]\n"a b" = 1\n', "FILE:2: 'a b' is no property of Kafka: its names consist of words"),
+        ('[broker]\n"a..b" = 1\n', "FILE:2: 'a..b' is no property of Kafka"),
+        ("[broker]\nx = nan\n", "FILE:2: x = nan: Kafka has no such number."),
+        ("[broker]\nx = 1979-05-27\n", "FILE:2: x = 1979-05-27: a property is text, a number"),
+        ("[broker]\nx = [[1]]\n", "FILE:2: x = [[1]]: a property is text, a number"),
+        ("[broker]\nx = [{a = 1}]\n", "FILE:2: x = [{'a': 1}]: a property is text, a number"),
+        ('[broker]\nx = "a\\nb"\n', "FILE:2: x='a\\nb': a value is one line of text."),
+        ('[broker]\na.b = 1\n"a.b" = 2\n', "FILE:3: a.b has a value already (FILE:3: a.b=1); set it once."),
+        ("[broker]\na.b = 1\na.b = 2\n", "FILE is not TOML: "),
+        ("[broker]\na.b = 1\na = 2\n", "FILE is not TOML: "),
+        ("[broker]\nlisteners = PLAINTEXT://:9092\n", "FILE is not TOML: Invalid value"),
+        (
+            "[topic]\npartitions = 3\n",
+            "FILE:2: partitions belongs to one topic; write it under [topic.NAME].",
+        ),
+        (
+            "[topic]\nretentoin.ms = 3\n",
+            "FILE:2: 'retentoin.ms' ends in no topic property of Kafka; did you mean retention.ms?",
+        ),
+        (
+            "[topic.t]\nmin.insync.replica = 3\n",
+            "FILE:2: 't.min.insync.replica' ends in no topic property of Kafka; did you mean",
+        ),
+        (
+            "[topic.t]\nx = 3\n",
+            "FILE:2: 't.x' ends in no topic property of Kafka; docs/settings.md lists them.",
+        ),
+        ('[topic."a b"]\npartitions = 3\n', "FILE:2: 'a b' is no topic name; use up to 249 letters"),
+        ("[topic.t]\npartitions = 0\n", "FILE:2: topic 't': partitions = 0: give a number from 1 to 100."),
+        ("[topic.t]\npartitions = 1.5\n", "FILE:2: topic 't': partitions = 1.5: give a number"),
+        ("[topic.t]\npartitions = true\n", "FILE:2: topic 't': partitions = True: give a number"),
+        ("[topic.t]\nreplication-factor = 99\n", "FILE:2: topic 't': replication-factor = 99: give a number"),
+        ("[topic.t]\nassignment = [1, 2]\n", "FILE:2: topic 't': assignment = [1, 2]: give the different"),
+        (
+            "[topic.t]\nassignment = [[1, 1]]\n",
+            "FILE:2: topic 't': assignment = [[1, 1]]: give the different",
+        ),
+        ("[topic.t]\nassignment = [[]]\n", "FILE:2: topic 't': assignment = [[]]: give the different"),
+        ("[topic.t]\nassignment = []\n", "FILE:2: topic 't': assignment = []: give the different"),
+        ('[topic.t]\nassignment = [["1"]]\n', "FILE:2: topic 't': assignment = [['1']]: give the different"),
+    ],
+)
+def test_malformed_tables(tmp_path: Path, text: str, sentence: str) -> None:
+    path = tmp_path / "cluster.toml"
+    path.write_text(f"{text}{AZ}")
+    with pytest.raises(UsageError) as refused:
+        read_cluster_file(path)
+    said = refused.value.message.replace(str(path), "FILE")
+    assert said.startswith(sentence), said
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (
+            b"\xff\xfe=1\n",
+            "--broker-config FILE cannot be read: it is not UTF-8 text; name a Java properties",
+        ),
+        (b"a=\x00\n", "--broker-config FILE cannot be read: it is not text; name a Java properties file."),
+        (b"x=1\n" * (1 << 19), "--broker-config FILE is longer than 1 MiB; name a Java properties file."),
+        (b"=3\n", "FILE:1: '=3' has no key; write key=value."),
+        (b"a=1\n\nnum.io.threads\n", "FILE:3: 'num.io.threads' has no value; write num.io.threads=..., or"),
+        (b"a=1\nb=2\na=3\n", "FILE:3: a=3: FILE:1 sets it to '1' already; keep one of the lines."),
+        (b"a=\\u12\n", "FILE:1: '\\\\u12' is no Unicode escape; write \\u and four hexadecimal digits."),
+        (b"a=1\\n2\n", "FILE:1: a='1\\n2': a value is one line of text."),
+        (b"a\\ b=1\n", "FILE:1: 'a b' is no property of Kafka: its names consist of words"),
+        (b"[broker]\n", "FILE:1: '[broker]' has no value; write [broker]=..., or remove the line."),
+        (b'{"a": 1}\n', "FILE:1: '{\"a\"' is no property of Kafka"),
+    ],
+)
+def test_malformed_properties_files(tmp_path: Path, content: bytes, sentence: str) -> None:
+    path = tmp_path / "server.properties"
+    path.write_bytes(content)
+    with pytest.raises(UsageError) as refused:
+        read_properties(path, "broker")
+    said = refused.value.message.replace(str(path), "FILE")
+    assert said.startswith(sentence), said
+    assert "\n" not in said
+
+
+def test_a_properties_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file or directory; name a Java properties file"):
+        read_properties(tmp_path / "none", "producer")
+    with pytest.raises(UsageError, match="--topic-config .* cannot be read: Is a directory"):
+        read_properties(tmp_path, "topic")
+
+
+def test_a_topic_file_is_for_every_topic(tmp_path: Path) -> None:
+    path = tmp_path / "topic.properties"
+    path.write_text("t.retention.ms=5\n")
+    with pytest.raises(UsageError, match=r"for 't' alone use --set topic\.t\.retention\.ms="):
+        read_properties(path, "topic")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["nonsense"], f"--set nonsense: write TABLE.KEY=VALUE, where TABLE is broker, topic, .* {HINT}"),
+        (["broker=3"], "--set broker=3: write TABLE.KEY=VALUE"),
+        (["broker.=3"], "--set broker.=3: write TABLE.KEY=VALUE"),
+        (["brokers.a=3"], "--set brokers.a=3: write TABLE.KEY=VALUE"),
+        (["broker.a.b"], "--set broker.a.b: write TABLE.KEY=VALUE"),
+        (["broker.a=1", "broker.a=2"], "--set broker.a=2: broker.a is '1' already; set it once."),
+        (["broker.a b=1"], "--set: 'a b' is no property of Kafka"),
+        (["topic.t.partitions=many"], "--set: topic 't': partitions = 'many': give a number from 1 to 100."),
+        (["topic.t.assignment=1"], "--set: assignment=1: write the assignment in a cluster file, as lists."),
+        (["topic.retention.days=1"], "--set: 'retention.days' ends in no topic property of Kafka; "),
+    ],
+)
+def test_malformed_options(options: list[str], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence) as refused:
+        read_options(options)
+    assert "\n" not in refused.value.message

@@ -1,0 +1,287 @@
+"""The user's settings applied to scenarios: precedence, origins, and what the harness owns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from harness.cluster.client_settings import check_client
+from harness.cluster.settings import NO_SETTINGS, Setting, Settings
+from harness.cluster.settings_files import read_options
+from harness.errors import InvalidRunError, ProcessDiedError, UsageError
+from harness.kafka.model import Topic
+from harness.kafka.versions import kafka_version
+from harness.lab.layout import three_azs
+from harness.run.catalogue import all_scenarios, find
+from harness.run.clients import choose
+from harness.run.settings import Applied, apply, check_took_effect, explained_refusal
+from workloads.protocol.results import Configuration
+
+
+def applied(name: str, *options: str, kafka: str = "", mode: str = "", factor: float = 1) -> Applied:
+    scenario = find(name)
+    settings = replace(read_options(options), compress_time=factor)
+    mode = mode or scenario.mode
+    version = kafka_version(kafka or scenario.kafka)
+    return apply(scenario, settings, topology=three_azs(mode), mode=mode, version=version)
+
+
+def test_without_settings_every_scenario_stays_as_it_is() -> None:
+    """Set-up, claims, and clients; so the brokers' files are those of before as well."""
+    for scenario in all_scenarios().values():
+        found = apply(
+            scenario,
+            NO_SETTINGS,
+            topology=three_azs(scenario.mode),
+            mode=scenario.mode,
+            version=kafka_version(scenario.kafka),
+        )
+        assert found.scenario == scenario, scenario.name
+        assert not found.said
+        assert not found.clients.producer.given
+
+
+def test_the_user_wins_over_the_scenario_and_the_scenario_over_the_base() -> None:
+    found = applied("follower-az-isolated", "broker.zookeeper.session.timeout.ms=18000")
+    assert found.scenario.setup.broker_config == {
+        "zookeeper.session.timeout.ms": "18000",
+        "replica.lag.time.max.ms": "12000",
+    }
+    broker = found.manifest["broker"]
+    assert broker["zookeeper.session.timeout.ms"] == {
+        "value": "18000",
+        "origin": "user",
+        "place": "--set",
+        "instead_of": "6000",
+    }
+    assert broker["replica.lag.time.max.ms"] == {"value": "12000", "origin": "scenario"}
+    assert broker["request.timeout.ms"] == {"value": "3000", "origin": "default"}
+    assert (found.timings.session_s, found.timings.lag_s) == (18, 12)
+
+
+def test_a_scenarios_topics_keep_what_it_gives_them_unless_they_are_named() -> None:
+    found = applied(
+        "kraft-leader-az-isolated",
+        "topic.min.insync.replicas=3",
+        "topic.retention.ms=99",
+        "topic.led-inside-min1.min.insync.replicas=2",
+    )
+    configs = {topic.name: dict(topic.config) for topic in found.scenario.setup.topics}
+    assert configs["led-inside-min1"] == {"min.insync.replicas": "2", "retention.ms": "99"}
+    assert configs["led-outside-min1"] == {"min.insync.replicas": "1", "retention.ms": "99"}
+    assert found.scenario.setup.stream_config == {"min.insync.replicas": "3", "retention.ms": "99"}
+    assert [sentence.split("=")[0] for sentence in found.said] == [
+        f"topic {name} keeps the scenario's min.insync.replicas"
+        for name in ("led-inside-min2", "led-outside-min1", "led-outside-min2")
+    ]
+    origins = found.manifest["topics"]["led-outside-min1"]
+    assert {key: entry["origin"] for key, entry in origins.items()} == {
+        "min.insync.replicas": "scenario",
+        "retention.ms": "user",
+    }
+
+
+def test_topics_of_ones_own() -> None:
+    found = applied("canary", "topic.orders.partitions=2", "topic.orders.retention.ms=99")
+    assert found.scenario.setup.own_topics == (
+        Topic(
+            "orders", (1, 2, 3), partitions=2, config={"retention.ms": "99"}, placed=((1, 2, 3), (2, 3, 1))
+        ),
+    )
+
+
+@pytest.mark.parametrize("mode", ["zookeeper", "kraft-combined"])
+def test_dedicated_controllers_get_the_users_broker_properties(mode: str) -> None:
+    kafka = "2.7.1" if mode == "zookeeper" else "3.9.1"
+    found = applied("leader-az-isolated", "broker.num.io.threads=5", mode=mode, kafka=kafka)
+    assert found.scenario.setup.controller_config == {"num.io.threads": "5"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "option"),
+    [
+        ("zookeeper", "inter.broker.listener.name=PLAINTEXT"),
+        ("zookeeper", "zookeeper.connect=198.18.0.11:2181,198.18.0.12:2181,198.18.0.13:2181"),
+        ("zookeeper", "security.inter.broker.protocol=PLAINTEXT"),
+        ("kraft", "controller.quorum.voters=11@198.18.0.41:9093,12@198.18.0.42:9093,13@198.18.0.43:9093"),
+        ("kraft", "process.roles=broker"),
+        ("kraft-combined", "process.roles=broker,controller"),
+    ],
+)
+def test_what_the_harness_sets_may_be_said_again(mode: str, option: str) -> None:
+    name = "canary" if mode == "zookeeper" else "kraft-leader-az-isolated"
+    assert applied(name, f"broker.{option}", mode=mode).scenario.setup.controller_config == {}
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "broker.id=1",
+        "broker.rack=az1",
+        "listeners=PLAINTEXT://198.18.0.21:9092",
+        "advertised.listeners=PLAINTEXT://198.18.0.21:9092",
+        "log.dirs=/var/lib/kafka",
+        "log.dir=/var/lib/kafka",
+        "zookeeper.connect=localhost:2181",
+        "process.roles=broker",
+        "node.id=1",
+        "controller.quorum.voters=1@localhost:9093",
+        "listener.security.protocol.map=PLAINTEXT:SSL",
+        "security.inter.broker.protocol=SSL",
+        "inter.broker.listener.name=REPLICATION",
+        "ssl.keystore.location=/k",
+        "sasl.enabled.mechanisms=PLAIN",
+        "listener.name.internal.ssl.keystore.location=/k",
+        "authorizer.class.name=kafka.security.authorizer.AclAuthorizer",
+    ],
+)
+def test_what_the_harness_owns_is_refused(option: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        applied("canary", f"broker.{option}")
+    said = refused.value.message
+    assert said.startswith(f"--set: {option}: the harness gives each node its identity")
+    assert said.endswith("remove this property.")
+    assert "\n" not in said
+
+
+def test_all_owned_properties_of_a_file_are_named_at_once() -> None:
+    with pytest.raises(UsageError, match=r"--set: broker.id=7; --set: log.dirs=/x: .*remove these"):
+        applied("canary", "broker.broker.id=7", "broker.num.io.threads=4", "broker.log.dirs=/x")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            ["broker.zookeeper.session.timeout.ms=500"],
+            "the ZooKeeper nodes here grant sessions from 1000 to 60000 ms",
+        ),
+        (["broker.zookeeper.session.timeout.ms=90000"], "grant sessions from 1000 to 60000"),
+        (["broker.compression.type=zstd"], "cannot decompress zstd; use producer, uncompressed or gzip"),
+        (["topic.t.compression.type=lz4"], "cannot decompress lz4"),
+        (["topic.t.partitions=3"], "the scenario assigns the replicas of its topic 't' itself"),
+        (["topic.o.replication-factor=4"], "replication-factor = 4, but the cluster has 3 brokers"),
+    ],
+)
+def test_what_cannot_work_is_refused(options: list[str], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence) as refused:
+        applied("canary", *options)
+    assert "\n" not in refused.value.message
+
+
+def test_properties_of_other_versions_are_refused() -> None:
+    option = "broker.socket.connection.setup.timeout.ms=2000"
+    with pytest.raises(UsageError, match="Kafka 1.1.1 has no such broker property"):
+        applied("canary", option, kafka="1.1.1")
+    with pytest.raises(UsageError, match="the version asked for is 2.7.1@2.6; ask for 2.7.1@2.5"):
+        applied("canary", "broker.inter.broker.protocol.version=2.5", kafka="2.7.1@2.6")
+
+
+PRODUCTION = (
+    "broker.zookeeper.session.timeout.ms=18000",
+    "broker.replica.lag.time.max.ms=30000",
+    "broker.request.timeout.ms=30000",
+)
+
+
+def test_times_are_divided_and_listed() -> None:
+    found = applied("canary", *PRODUCTION, "producer.delivery.timeout.ms=120000", factor=5)
+    assert found.scenario.setup.broker_config == {
+        "zookeeper.session.timeout.ms": "3600",
+        "replica.lag.time.max.ms": "6000",
+        "request.timeout.ms": "6000",
+    }
+    assert found.clients.producer.given == {"delivery.timeout.ms": 24000}
+    assert found.said == (
+        "times are divided by 5: broker.zookeeper.session.timeout.ms 18000 -> 3600; "
+        "broker.replica.lag.time.max.ms 30000 -> 6000; broker.request.timeout.ms 30000 -> 6000; "
+        "producer.delivery.timeout.ms 120000 -> 24000",
+    )
+    assert found.manifest["compress_time"] == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "factor", "sentence"),
+    [
+        ([], 5, "divides time settings of yours, and you set none"),
+        (["broker.num.io.threads=5"], 5, "you set none"),
+        (
+            ["broker.zookeeper.session.timeout.ms=18000"],
+            5,
+            "turn zookeeper.session.timeout.ms=18000 and replica",
+        ),
+        (
+            ["broker.zookeeper.session.timeout.ms=18000", "broker.replica.lag.time.max.ms=60000"],
+            20,
+            "zookeeper.session.timeout.ms=18000 would become 900, below 1000: the ZooKeeper nodes",
+        ),
+        (
+            ["broker.replica.lag.time.max.ms=12000"],
+            25,
+            "replica.lag.time.max.ms=12000 would become 480, below 1000",
+        ),
+        (
+            ["broker.zookeeper.session.timeout.ms=5000", "broker.replica.lag.time.max.ms=30000"],
+            5,
+            "turn request.timeout.ms=3000 and zookeeper.session.timeout.ms=5000 around, to 3000 and 1000",
+        ),
+    ],
+)
+def test_a_division_that_changes_the_order_is_refused(
+    options: list[str], factor: float, sentence: str
+) -> None:
+    with pytest.raises(UsageError, match=sentence) as refused:
+        applied("canary", *options, factor=factor)
+    assert "\n" not in refused.value.message
+
+
+def _producer(**given: str) -> Settings:
+    keys = {key.replace("_", "."): value for key, value in given.items()}
+    return Settings(
+        producer={key: Setting(key=key, value=value, place="--set") for key, value in keys.items()}
+    )
+
+
+def test_a_scenarios_own_producer_settings_win() -> None:
+    user = check_client("producer", _producer(acks="1", retries="9", linger_ms="5").producer)
+    choice = choose(user, {"acks": -1, "enable.idempotence": True})
+    assert choice.fields == {"acks": -1, "idempotent": True, "retries": 9, "delivery_timeout_s": 120.0}
+    assert choice.config == {"linger.ms": 5}
+    assert choice.kept == ("acks",)
+
+
+def test_settings_that_exclude_idempotence_switch_it_off() -> None:
+    """As Java clients do, unless the scenario asks for idempotence."""
+    acks_1 = check_client("producer", _producer(acks="1").producer)
+    assert choose(acks_1, {}).fields == {"acks": 1, "idempotent": False}
+    assert choose(acks_1, {"enable.idempotence": True}).fields == {"idempotent": True}
+
+
+def test_a_producer_that_works_with_other_settings_makes_the_run_invalid() -> None:
+    user = check_client("producer", _producer(acks="all", linger_ms="5").producer)
+    given = {"acks": -1, "linger.ms": 5}
+    check_took_effect(
+        user, Configuration({"request.required.acks": "-1", "queue.buffering.max.ms": "5"}), given
+    )
+    with pytest.raises(InvalidRunError, match="given linger.ms as linger.ms=5, but in the library it is 0"):
+        found = Configuration({"request.required.acks": "-1", "queue.buffering.max.ms": "0"})
+        check_took_effect(user, found, given)
+    with pytest.raises(InvalidRunError, match="in the library it is not set"):
+        check_took_effect(user, Configuration({}), given)
+    with pytest.raises(InvalidRunError, match="librdkafka refuses the settings of the producers: no"):
+        check_took_effect(user, Configuration({}, refused="no"), given)
+
+
+def test_a_broker_that_does_not_start_says_why() -> None:
+    died = ProcessDiedError(
+        "broker1 ended by itself",
+        detail="x\norg.apache.kafka.common.config.ConfigException: Invalid value 0 for configuration "
+        "num.io.threads: Value must be at least 1\n\tat y",
+    )
+    users = read_options(["broker.num.io.threads=0", "broker.log.retention.ms=5"]).broker
+    said = explained_refusal(died, users)
+    assert said is not None
+    assert said.startswith("--set: num.io.threads=0: a broker does not start with it: Invalid value 0 for")
+    assert explained_refusal(died, {}) is None
+    assert explained_refusal(ProcessDiedError("x", detail="OutOfMemoryError"), users) is None
