@@ -15,7 +15,7 @@ from checkers.tables.source import exists, file_system, inside
 from harness.errors import BadDataError
 from harness.history.schema import SCHEMA_VERSION
 
-STATUSES = ("running", "complete", "crashed", "invalid")
+STATUSES = ("running", "complete", "crashed", "invalid", "unfit")
 
 
 @dataclass(frozen=True)

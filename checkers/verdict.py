@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import EXIT_AS_DECLARED, EXIT_CRASHED, EXIT_UNKNOWN, EXIT_VIOLATED
+from harness.errors import EXIT_AS_DECLARED, EXIT_CRASHED, EXIT_UNFIT, EXIT_UNKNOWN, EXIT_VIOLATED
 
 if TYPE_CHECKING:
     from checkers.claims.evaluate import ClaimResult
@@ -20,10 +20,14 @@ VERDICTS: Mapping[str, int] = {
     "violated": EXIT_VIOLATED,
     "unknown": EXIT_UNKNOWN,
     "as declared": EXIT_AS_DECLARED,
+    "unfit": EXIT_UNFIT,
 }
-"""Exit code of each verdict, worst verdict first."""
+"""Exit code of each verdict, worst verdict first.
 
-NOT_JUDGED = ("crashed", "invalid")
+`unfit` is last: this machine lacks something that the run needs, which is no fault of the other runs.
+"""
+
+NOT_JUDGED = ("crashed", "invalid", "unfit")
 """Verdicts of runs that say nothing about Kafka."""
 
 _RANK = {verdict: rank for rank, verdict in enumerate(VERDICTS)}

@@ -16,8 +16,8 @@ HEADINGS = ("verdict", "lost", "duplicated", "moved", "claims confirmed / refute
 _WIDTH_IN_A_FILE = 200
 
 
-class Run(Protocol):
-    """What is shown of one run (`harness.series.summary.RunSummary`)."""
+class Cell(Protocol):
+    """What can be run (`harness.series.plan.Cell`)."""
 
     @property
     def scenario(self) -> str:
@@ -30,6 +30,10 @@ class Run(Protocol):
     @property
     def mode(self) -> str:
         """Its metadata mode."""
+
+
+class Run(Cell, Protocol):
+    """What is shown of one run (`harness.series.summary.RunSummary`)."""
 
     @property
     def verdict(self) -> str:
@@ -50,6 +54,14 @@ class Run(Protocol):
     @property
     def seconds(self) -> float:
         """Wall time."""
+
+    @property
+    def claims(self) -> Mapping[str, str]:
+        """Status of each claim."""
+
+    @property
+    def folder(self) -> str:
+        """Its run folder."""
 
     @property
     def reasons(self) -> Sequence[str]:
@@ -133,6 +145,12 @@ def ended(run: Run) -> str:
     counts = [f"{run.lost} lost"] if run.lost else []
     counts += [f"{run.duplicated} duplicated"] if run.duplicated else []
     return f"{place}: {run.verdict}, {', '.join(counts) or 'nothing lost'} ({run.seconds:.0f} s)"
+
+
+def left_out(cells: Sequence[Cell]) -> str:
+    """What a series did not run because its time was over."""
+    names = list(dict.fromkeys(f"{cell.scenario} on {cell.version} {cell.mode}" for cell in cells))
+    return f"left out, because the time was over: {', '.join(names)}; they come first in the next series"
 
 
 def show_reasons(runs: Iterable[Run], console: Console) -> None:

@@ -25,6 +25,7 @@ _VERDICT_STYLE = {
     "violated": "bold red",
     "invalid": "bold red",
     "crashed": "bold red",
+    "unfit": "bold yellow",
 }
 SHOWN_GROUPS = 8
 

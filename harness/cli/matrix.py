@@ -13,19 +13,25 @@ from harness.cli.options import (
     LAB,
     RUNS,
     BrokerConfig,
+    BudgetOption,
     CompressTime,
     ConsumerConfig,
+    Earlier,
     Force,
+    Junit,
+    KeepFailed,
     Lab,
     Parallel,
     ProducerConfig,
     Repeat,
     Runs,
     Sets,
+    ShardOption,
+    Summary,
     TopicConfig,
     given_settings,
 )
-from harness.cli.series import interrupted, open_series, run_series
+from harness.cli.series import interrupted, not_run, open_series, read_night, run_series, write_documents
 from harness.console import Progress
 from harness.run.catalogue import all_scenarios
 from harness.series.plan import parse_modes, parse_versions, plan, select
@@ -62,6 +68,12 @@ def matrix(
     resume: Annotated[
         Path | None, typer.Option(help="Continue an interrupted matrix: its folder, runs/matrix/<time>.")
     ] = None,
+    budget: BudgetOption = None,
+    shard: ShardOption = None,
+    earlier: Earlier = None,
+    junit: Junit = None,
+    summary: Summary = None,
+    keep_failed: KeepFailed = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the runs as JSON.")] = False,
 ) -> None:
     """Run scenarios on several Kafka versions and compare the results.
@@ -87,6 +99,14 @@ def matrix(
         scenarios = {name: one for name, one in scenarios.items() if one.versions}
     asked = () if versions is None else parse_versions(versions, force=force)
     cells = plan(scenarios.values(), asked, () if modes is None else parse_modes(modes), repeat)
+    night = read_night(
+        budget=budget,
+        shard=shard,
+        keep_failed=keep_failed,
+        junit=junit,
+        summary=summary,
+        earlier=earlier or [],
+    )
     progress = Progress(quiet=as_json)
     for cell in dict.fromkeys(cells) if settings else ():
         require_settings(scenarios[cell.scenario], settings, kafka=cell.version, mode=cell.mode, force=force)
@@ -101,6 +121,7 @@ def matrix(
         lab=lab,
         progress=progress,
         settings=settings,
+        night=night,
     )
     folder = series.folder
     stopped = run_series(series, lambda run: progress.say(report.ended(run)))
@@ -109,6 +130,7 @@ def matrix(
     if done:
         folder.keep("matrix.json", document)
         folder.keep("matrix.md", report.matrix_markdown(grid(done)))
+    write_documents(series)
     folder.remove_if_empty()
     if as_json:
         typer.echo(document)
@@ -119,5 +141,8 @@ def matrix(
         report.show_reasons(done, console)
         progress.say(f"kept in {folder.path}")
     if stopped:
-        raise interrupted(folder, len(cells))
+        raise interrupted(folder, len(series.planned))
+    left_out = not_run(series)
+    if left_out:
+        progress.say(report.left_out(left_out))
     raise typer.Exit(VERDICTS[worst(run.verdict for run in done)])

@@ -117,6 +117,33 @@ Repeat = Annotated[
         "--repeat", parser=count("--repeat", least=1), metavar="<int>", help="Number of runs of each."
     ),
 ]
+Junit = Annotated[
+    Path | None, typer.Option("--junit", metavar="<path>", help="Write the runs as JUnit XML, for a CI job.")
+]
+Summary = Annotated[
+    Path | None,
+    typer.Option("--summary", metavar="<path>", help="Write a summary in Markdown, for a CI job."),
+]
+BudgetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--budget",
+        metavar="<time>",
+        help="Start no run that would end later than this, such as 45m; the longest unseen come first.",
+    ),
+]
+ShardOption = Annotated[
+    str | None, typer.Option("--shard", metavar="<k/n>", help="Run only one of n equal shares: 2/4.")
+]
+KeepFailed = Annotated[
+    bool, typer.Option("--keep-failed", help="Remove the run folders of runs that are as declared.")
+]
+Earlier = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--earlier", metavar="<path>", help="`runs.jsonl` of an earlier night, for --budget and --summary."
+    ),
+]
 Parallel = Annotated[
     int,
     typer.Option(

@@ -7,7 +7,7 @@ import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,9 +15,13 @@ from harness.cli.options import (
     LAB,
     RUNS,
     BrokerConfig,
+    BudgetOption,
     CompressTime,
     ConsumerConfig,
+    Earlier,
     Force,
+    Junit,
+    KeepFailed,
     Lab,
     Parallel,
     ProducerConfig,
@@ -25,6 +29,8 @@ from harness.cli.options import (
     Repeat,
     Runs,
     Sets,
+    ShardOption,
+    Summary,
     TopicConfig,
     given_settings,
 )
@@ -32,6 +38,9 @@ from harness.cluster.settings import Settings
 from harness.console import Progress
 from harness.errors import UsageError
 from harness.lab.embedded.namespaces import run_inside
+
+if TYPE_CHECKING:
+    from harness.cli.series import Night
 
 
 def run(
@@ -65,11 +74,18 @@ def run(
     resume: Annotated[
         Path | None, typer.Option(help="Continue an interrupted series: its folder, runs/all/<time>.")
     ] = None,
+    budget: BudgetOption = None,
+    shard: ShardOption = None,
+    earlier: Earlier = None,
+    junit: Junit = None,
+    summary: Summary = None,
+    keep_failed: KeepFailed = False,
 ) -> None:
     """Run one scenario on a real cluster and judge it, or many side by side.
 
-    A series (--all, --filter, --repeat) adds a line to `runs.jsonl` in its
-    folder as each run ends.
+    A series (--all, --filter, --repeat, and the options for CI jobs: --budget,
+    --shard, --earlier, --junit, --summary, --keep-failed) adds a line to
+    `runs.jsonl` in its folder as each run ends.
 
     Exit code: 0 as declared, 1 violated, 2 unknown or invalid, 3 this machine
     lacks something, 254 usage error, 255 crash. The worst verdict of a series
@@ -82,13 +98,18 @@ def run(
         "consumer": consumer_config,
     }
     settings = given_settings(sets, files, compress_time)
-    if everything or pattern is not None or repeat != 1 or resume:
+    for_jobs = (budget, shard, earlier, junit, summary)
+    if everything or pattern is not None or repeat != 1 or resume or keep_failed or any(for_jobs):
         if kafka or mode or rate is not None:
             raise UsageError("--kafka, --mode and --rate are for a single run; `acked matrix` varies them.")
         if cluster:
             raise UsageError("--cluster is for a single run; name one scenario, without --all or --repeat.")
         if name and (everything or pattern is not None):
             raise UsageError(f"Use either the scenario {name!r} or --all with --filter, not both.")
+        from harness.cli.series import read_night
+
+        if not (name or everything or pattern is not None or resume):
+            raise UsageError("Name a scenario to run (`acked list` shows them), or use --all or --filter.")
         names = [name] if name else (pattern or "*").split(",")
         status = _run_many(
             [glob.strip() for glob in names],
@@ -99,6 +120,14 @@ def run(
             resume=resume,
             as_json=as_json,
             settings=settings,
+            night=read_night(
+                budget=budget,
+                shard=shard,
+                keep_failed=keep_failed,
+                junit=junit,
+                summary=summary,
+                earlier=earlier or [],
+            ),
         )
     elif not name:
         raise UsageError("Name a scenario to run (`acked list` shows them), or use --all.")
@@ -182,9 +211,10 @@ def _run_many(
     resume: Path | None,
     as_json: bool,
     settings: Settings,
+    night: Night,
 ) -> int:
     from checkers.verdict import VERDICTS, worst
-    from harness.cli.series import interrupted, open_series, run_series
+    from harness.cli.series import interrupted, not_run, open_series, run_series, write_documents
     from harness.run.session import prepare, require_settings
     from harness.series.plan import own_cells, select
     from harness.series.summary import RunSummary, add_up, by_scenario
@@ -206,13 +236,14 @@ def _run_many(
         lab=lab,
         progress=progress,
         settings=settings,
+        night=night,
     )
     folder = series.folder
     console = report.wide_console()
 
     def lines() -> list[report.Line]:
         ended = by_scenario(folder.runs)
-        names = [one.name for one in scenarios]
+        names = list(dict.fromkeys(cell.scenario for cell in series.planned))
         names += [name for name in ended if name not in names]
         return [(name, add_up(ended[name]) if name in ended else None) for name in names]
 
@@ -236,6 +267,7 @@ def _run_many(
         }
         folder.keep("all.json", json.dumps({**facts, "runs": [asdict(run) for run in done]}, indent=2))
         folder.keep("all.md", report.markdown([line for line in lines() if line[1] is not None]))
+    write_documents(series)
     folder.remove_if_empty()
     if as_json:
         typer.echo(json.dumps([asdict(run) for run in done], indent=2))
@@ -246,5 +278,8 @@ def _run_many(
         if done:
             progress.say(f"{report.number_of_runs(len(done))}, {worst_of}{verdict}; kept in {folder.path}")
     if stopped:
-        raise interrupted(folder, len(planned))
+        raise interrupted(folder, len(series.planned))
+    left_out = not_run(series)
+    if left_out:
+        progress.say(report.left_out(left_out))
     return VERDICTS[verdict]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -9,13 +10,60 @@ from pathlib import Path
 
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.console import Progress
-from harness.errors import StoppedError
+from harness.errors import StoppedError, UsageError
 from harness.series.capacity import Machine, choose
-from harness.series.folder import SeriesFolder, seconds_of_earlier_runs
+from harness.series.folder import SeriesFolder, earlier_runs
+from harness.series.night import Budget, Shard, longest_unseen_first, parse_duration, remove_folder
 from harness.series.plan import Cell, longest_first, remaining
 from harness.series.pool import run_cells
-from harness.series.summary import RunSummary
+from harness.series.summary import FILE, RunSummary, flaky, read_summaries, seconds_by_cell
 from report import series as report
+from report.junit import junit
+from report.night import summary_markdown
+
+
+@dataclass(frozen=True, kw_only=True)
+class Night:
+    """Options for jobs that run unattended."""
+
+    budget_s: float = 0.0
+    """Wall time in seconds; 0: no limit."""
+    shard: Shard | None = None
+    keep_failed: bool = False
+    """Keep the run folders only of runs that are not as declared."""
+    junit: Path | None = None
+    summary: Path | None = None
+    earlier: Sequence[RunSummary] = ()
+    """Runs of other nights, oldest first."""
+
+
+def read_night(
+    *,
+    budget: str | None,
+    shard: str | None,
+    keep_failed: bool,
+    junit: Path | None,
+    summary: Path | None,
+    earlier: Sequence[Path],
+) -> Night:
+    """Check the options. Raises UsageError, BadDataError."""
+    for option, file in (("--junit", junit), ("--summary", summary)):
+        if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
+            raise UsageError(f"{option} {file}: give a file in a folder that exists.")
+    files = [path / FILE if path.is_dir() else path for path in earlier]
+    for path in files:
+        if not path.is_file():
+            raise UsageError(
+                f"--earlier {path}: there is no such file; give a {FILE} or the folder of a series."
+            )
+    return Night(
+        budget_s=parse_duration("--budget", budget) if budget is not None else 0.0,
+        shard=Shard.parse(shard) if shard is not None else None,
+        keep_failed=keep_failed,
+        junit=junit,
+        summary=summary,
+        earlier=sorted(read_summaries(files), key=lambda run: run.ended),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,12 +71,14 @@ class Series:
     """A series that is about to start, or to be resumed."""
 
     folder: SeriesFolder
+    planned: Sequence[Cell]
     left: Sequence[Cell]
     """What has not been run yet."""
     clusters: int
     """How many to run side by side."""
     runs: Path
     lab: str
+    night: Night
     settings: Settings = NO_SETTINGS
 
 
@@ -41,12 +91,15 @@ def open_series(
     parallel: int,
     lab: str,
     progress: Progress,
+    night: Night,
     settings: Settings = NO_SETTINGS,
 ) -> Series:
     """Make the folder of a series, or read the one to resume, and say what will be run.
 
     Raises UsageError, UnfitError, BadDataError.
     """
+    if night.shard is not None:
+        planned = night.shard.share(planned)
     old = None if resume is None else SeriesFolder.resume(resume)
     left = planned if old is None else remaining(planned, [run.cell for run in old.runs])
     choice = choose(parallel, len(left), Machine.here())
@@ -55,7 +108,16 @@ def open_series(
         progress.say(choice.warning)
     count = report.number_of_runs(len(left))
     progress.say(f"{count}, {choice.clusters} side by side; {folder.file} gets a line for each")
-    return Series(folder=folder, left=left, clusters=choice.clusters, runs=runs, lab=lab, settings=settings)
+    return Series(
+        folder=folder,
+        planned=planned,
+        left=left,
+        clusters=choice.clusters,
+        runs=runs,
+        lab=lab,
+        settings=settings,
+        night=night,
+    )
 
 
 def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
@@ -63,19 +125,44 @@ def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
 
     Returns whether Ctrl-C ended the series early.
     """
-    folder = series.folder
-    ordered = longest_first(series.left, seconds_of_earlier_runs(series.runs))
+    night = series.night
+    known = sorted([*earlier_runs(series.runs), *night.earlier], key=lambda run: run.ended)
+    took = seconds_by_cell(known)
+    may_start: Callable[[Cell], bool] = Budget(night.budget_s or math.inf, took).allows
+    ordered = longest_unseen_first(series.left, known) if night.budget_s else longest_first(series.left, took)
+    cells = run_cells(
+        ordered,
+        series.runs,
+        parallel=series.clusters,
+        lab=series.lab,
+        may_start=may_start,
+        settings=series.settings.as_json(),
+    )
     try:
-        running = run_cells(
-            ordered, series.runs, parallel=series.clusters, lab=series.lab, settings=series.settings.as_json()
-        )
-        with closing(running) as summaries:
+        with closing(cells) as summaries:
             for summary in summaries:
-                folder.add(summary)
+                series.folder.add(summary)
                 ended(summary)
+                if night.keep_failed and summary.verdict == "as declared":
+                    remove_folder(summary)
     except KeyboardInterrupt:
         return True
     return False
+
+
+def not_run(series: Series) -> list[Cell]:
+    """The cells of the plan that have not been run: the time was over, or the series was interrupted."""
+    return remaining(series.planned, [run.cell for run in series.folder.runs])
+
+
+def write_documents(series: Series) -> None:
+    """Write the files of `--junit` and `--summary`, also for a series that was interrupted."""
+    night, runs, missing = series.night, series.folder.runs, not_run(series)
+    if night.junit is not None:
+        night.junit.write_text(junit(runs, missing), encoding="utf-8")
+    if night.summary is not None:
+        text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=night.earlier)
+        night.summary.write_text(text, encoding="utf-8")
 
 
 def interrupted(folder: SeriesFolder, planned: int) -> StoppedError:

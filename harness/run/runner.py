@@ -107,7 +107,9 @@ def run_scenario(
     problem: AckedError | None = None
     try:
         _Run(applied, options, folder, progress, lab_is_up).go()
-    except (InvalidRunError, UnfitError) as error:
+    except UnfitError as error:
+        status, problem = "unfit", error
+    except InvalidRunError as error:
         status, problem = "invalid", error
     except AckedError as error:
         status, problem = "crashed", error

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.errors import BadDataError, UsageError
-from harness.series.plan import Cell
 from harness.series.summary import FILE, RunSummary, append, read_summaries
 
 
@@ -56,10 +55,10 @@ class SeriesFolder:
             self.path.rmdir()
 
 
-def seconds_of_earlier_runs(runs: Path) -> dict[Cell, float]:
-    """How long each cell took in the series below ``runs``; a file that cannot be read is skipped."""
-    found: dict[Cell, float] = {}
+def earlier_runs(runs: Path) -> list[RunSummary]:
+    """The runs of the series below ``runs``, oldest series first; a file that cannot be read is skipped."""
+    found: list[RunSummary] = []
     for file in sorted(runs.glob(f"*/*/{FILE}")):
         with suppress(BadDataError):
-            found |= {run.cell: run.seconds for run in read_summaries([file]) if run.judged}
+            found += read_summaries([file])
     return found

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -116,29 +116,32 @@ def run_cells(
     *,
     parallel: int,
     lab: str = "embedded",
+    may_start: Callable[[Cell], bool] = lambda cell: True,
     settings: Mapping[str, object] | None = None,
 ) -> Generator[RunSummary]:
     """Run cells side by side and judge each as it ends, in one Spark session that starts meanwhile.
 
-    ``settings`` are the user's, as data. A run that fails stops no other. Closing the generator ends every
-    run in progress.
+    ``may_start`` is asked just before a cell would start; ``settings`` are the user's, as data. A run that
+    fails stops no other. Closing the generator ends every run in progress.
     """
     from checkers.spark.session import start_session
 
     room = threading.Semaphore(parallel + UNJUDGED)
 
-    def run_when_there_is_room(cell: Cell) -> CellRun:
+    def run_when_there_is_room(cell: Cell) -> CellRun | None:
         room.acquire()
-        return run_cell(cell, runs, lab, processes, settings)
+        return run_cell(cell, runs, lab, processes, settings) if may_start(cell) else None
 
     with RunProcesses() as processes, ThreadPoolExecutor(parallel, thread_name_prefix="cell") as pool:
         waiting = [pool.submit(run_when_there_is_room, cell) for cell in cells]
         try:
             session = start_session()
             for done in as_completed(waiting):
-                summary = judge_cell(session, done.result())
+                ran = done.result()
+                summary = None if ran is None else judge_cell(session, ran)
                 room.release()
-                yield summary
+                if summary is not None:
+                    yield summary
         finally:
             for future in waiting:
                 future.cancel()

@@ -134,6 +134,34 @@ def by_scenario(runs: Iterable[RunSummary]) -> dict[str, list[RunSummary]]:
     return found
 
 
+def seconds_by_cell(runs: Iterable[RunSummary]) -> dict[Cell, float]:
+    """How long each cell took when it last ran and was judged, in seconds of wall time."""
+    return {run.cell: run.seconds for run in runs if run.judged}
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """How the runs of one cell differ: runs by verdict, and the claims that got different answers."""
+
+    verdicts: Mapping[str, int]
+    claims: tuple[str, ...]
+
+
+def flaky(runs: Iterable[RunSummary]) -> dict[Cell, Disagreement]:
+    """Cells whose runs ended in more than one verdict, or gave different answers to a claim."""
+    found: dict[Cell, Disagreement] = {}
+    for cell, mine in by_cell(runs).items():
+        verdicts = Counter(run.verdict for run in mine)
+        answers: dict[str, set[str]] = {}
+        for run in mine:
+            for name, status in run.claims.items() if run.judged else ():
+                answers.setdefault(name, set()).add(status)
+        differing = tuple(name for name, statuses in answers.items() if len(statuses) > 1)
+        if len(verdicts) > 1 or differing:
+            found[cell] = Disagreement(verdicts, differing)
+    return found
+
+
 def same_claims(runs: Iterable[RunSummary]) -> bool:
     """Whether all runs that were judged agree on the status of every claim."""
     return len({tuple(sorted(run.claims.items())) for run in runs if run.judged}) <= 1

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadDataError, UsageError
-from harness.series.folder import SeriesFolder, seconds_of_earlier_runs
-from harness.series.summary import FILE, RunSummary, append
+from harness.series.folder import SeriesFolder, earlier_runs
+from harness.series.summary import FILE, RunSummary, append, seconds_by_cell
 
 RUN = RunSummary(
     scenario="no-fault", version="2.7.1", mode="zookeeper", verdict="as declared", seconds=3.0, folder="x"
@@ -53,4 +53,4 @@ def test_earlier_series_tell_how_long_runs_take(tmp_path: Path) -> None:
             append(file, crashed)
         else:
             file.write_text("{}\n")
-    assert seconds_of_earlier_runs(tmp_path) == {RUN.cell: 3.0}
+    assert seconds_by_cell(earlier_runs(tmp_path)) == {RUN.cell: 3.0}

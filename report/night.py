@@ -1,0 +1,133 @@
+"""The summary of a night as Markdown, for the page of a CI job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from report.series import Cell, Run
+
+LIMIT_BYTES = 1 << 20
+"""GitHub shows no summary that is larger."""
+NIGHTS = 7
+"""How many earlier runs of a cell the summary shows."""
+SIGNS = {
+    "as declared": "✓",
+    "violated": "✗",
+    "unknown": "?",
+    "invalid": "!",
+    "crashed": "!",
+    "unfit": "–",
+}
+_LEGEND = "✓ as declared, ✗ violated, ? unknown, ! invalid or crashed, – unfit; newest run last"
+_CUT = "\n\n(The rest is left out, because a summary may have 1 MiB; the series' folder has all.)\n"
+
+
+class Disagreement(Protocol):
+    """How the runs of one case differ (`harness.series.summary.Disagreement`)."""
+
+    @property
+    def verdicts(self) -> Mapping[str, int]:
+        """Runs by verdict."""
+
+    @property
+    def claims(self) -> Sequence[str]:
+        """The claims that got different answers."""
+
+
+def summary_markdown(
+    runs: Sequence[Run],
+    flaky: Mapping[Any, Disagreement],
+    *,
+    not_run: Sequence[Cell] = (),
+    earlier: Sequence[Run] = (),
+    limit: int = LIMIT_BYTES,
+) -> str:
+    """What failed, what is flaky (by `Cell`), what was not run, and every case with its last runs.
+
+    ``earlier`` are runs of other nights, oldest first. The text has at most ``limit`` bytes.
+    """
+    failed = [run for run in runs if run.verdict not in ("as declared", "unfit")]
+    parts = [_headline(runs, not_run, len(flaky))]
+    if failed:
+        parts.append(_section("Not as declared", [_failure(run) for run in failed]))
+    if flaky:
+        lines = [_flaky(cell, how) for cell, how in flaky.items()]
+        parts.append(_section("Flaky: more than one outcome in this series", lines))
+    if not_run:
+        names = Counter(_name(cell) for cell in not_run)
+        lines = [f"- {name}" + (f" ({count} runs)" if count > 1 else "") for name, count in names.items()]
+        parts.append(_section("Not run", lines))
+    parts.append(_table(_by_cell(runs), _by_cell(earlier)))
+    return _bounded("\n\n".join(parts) + "\n", limit)
+
+
+def _headline(runs: Sequence[Run], not_run: Sequence[Cell], flaky: int) -> str:
+    counts = Counter(run.verdict for run in runs)
+    found = ", ".join(f"{counts[verdict]} {verdict}" for verdict in SIGNS if counts[verdict])
+    also = [f"{len(not_run)} not run"] if not_run else []
+    also += [f"{flaky} flaky"] if flaky else []
+    number = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+    return f"## acked: {number}" + (f": {'; '.join((found, *also))}" if runs else "; nothing was run")
+
+
+def _section(title: str, lines: Sequence[str]) -> str:
+    return f"### {title}\n\n" + "\n".join(lines)
+
+
+def _failure(run: Run) -> str:
+    reasons = "; ".join(run.reasons) or "no reason is recorded"
+    return f"- **{_text(_name(run))}: {run.verdict}**. {_text(reasons)} (`{run.folder}`)"
+
+
+def _flaky(cell: Cell, how: Disagreement) -> str:
+    found = ", ".join(f"{count} {verdict}" for verdict, count in how.verdicts.items())
+    differ = f"; different answers to {', '.join(how.claims)}" if how.claims else ""
+    return f"- {_text(_name(cell))}: {found}{_text(differ)}"
+
+
+def _table(cells: dict[str, list[Run]], earlier: dict[str, list[Run]]) -> str:
+    rows = ["| case | last runs | lost | duplicated | s |", "|---|---|---|---|---|"]
+    for name, mine in sorted(cells.items()):
+        strip = "".join(SIGNS.get(run.verdict, "!") for run in [*earlier.get(name, []), *mine][-NIGHTS:])
+        judged = [run for run in mine if run.judged]
+        lost, twice = _span(run.lost for run in judged), _span(run.duplicated for run in judged)
+        rows.append(
+            f"| {_text(name)} | {strip} | {lost} | {twice} | {_span(round(run.seconds) for run in mine)} |"
+        )
+    return "### Cases\n\n" + "\n".join(rows) + f"\n\n{_LEGEND}"
+
+
+def _span(values: Iterable[int]) -> str:
+    found = sorted(values)
+    if not found:
+        return "–"
+    return str(found[0]) if found[0] == found[-1] else f"{found[0]}–{found[-1]}"
+
+
+def _by_cell(runs: Iterable[Run]) -> dict[str, list[Run]]:
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        found.setdefault(_name(run), []).append(run)
+    return found
+
+
+def _name(cell: Cell) -> str:
+    return f"{cell.scenario} on {cell.version} {cell.mode}"
+
+
+def _text(text: str) -> str:
+    """Text that Markdown shows as it is, in one line."""
+    plain = " ".join(text.split())
+    for sign in "\\`*_<>|[]#":
+        plain = plain.replace(sign, "\\" + sign)
+    return plain
+
+
+def _bounded(text: str, limit: int) -> str:
+    data = text.encode()
+    if len(data) <= limit:
+        return text
+    kept = data[: limit - len(_CUT.encode())].decode(errors="ignore")
+    return kept[: kept.rfind("\n")] + _CUT
