@@ -3,6 +3,11 @@ SHELL := /bin/bash
 S ?= leader-az-isolated
 LAB ?= embedded
 ARGS ?=
+SCENARIOS ?= *
+VERSIONS ?=
+REPEAT ?= 1
+SHARD ?= 1/1
+BUDGET ?= 8h
 MESSAGES ?= 1000000
 DAMAGE ?= clean
 VENV := .venv/bin
@@ -12,7 +17,7 @@ PYTEST := $(VENV)/python -m pytest
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-scenario run-all test test-all check clean benchmark-checker
+.PHONY: help setup run-scenario run-all nightly nightly-summary test test-all check clean benchmark-checker
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' Makefile
@@ -25,6 +30,13 @@ run-scenario: setup ## run one scenario and judge it: S=name LAB=embedded|compos
 
 run-all: setup ## run all scenarios, several clusters side by side: LAB=... ARGS="--filter=... --repeat=N"
 	@$(VENV)/acked run --all --lab $(LAB) $(ARGS)
+
+nightly: setup ## run the catalogue for a CI job: SCENARIOS="a,b*" VERSIONS=... SHARD=1/4 BUDGET=45m REPEAT=N LAB=... ARGS=...
+	@SCENARIOS='$(SCENARIOS)' VERSIONS='$(VERSIONS)' REPEAT='$(REPEAT)' SHARD='$(SHARD)' BUDGET='$(BUDGET)' LAB='$(LAB)' \
+	    bash harness/nightly.sh run $(ARGS)
+
+nightly-summary: setup ## merge the shards below shards/ into nightly/: summary.md, junit.xml, runs.jsonl
+	@bash harness/nightly.sh merge
 
 test: setup ## run the tests, except the long ones: ARGS=... for pytest
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not long" $(ARGS)

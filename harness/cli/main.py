@@ -24,6 +24,7 @@ from harness.cli import (
     running,
     sql,
     story,
+    summary,
     versions,
 )
 from harness.errors import EXIT_INTERRUPTED, EXIT_USAGE, AckedError, StoppedError, UsageError
@@ -58,6 +59,7 @@ app.command("doctor")(doctor.doctor)
 app.command("versions")(versions.versions)
 app.command("matrix")(matrix.matrix)
 app.command("bisect")(bisect.bisect)
+app.command("summary")(summary.summary)
 app.command("clean")(clean.clean)
 app.command("story")(story.story)
 app.command("sql")(sql.sql)

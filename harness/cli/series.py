@@ -39,31 +39,34 @@ class Night:
 
 def read_night(
     *,
-    budget: str | None,
-    shard: str | None,
-    keep_failed: bool,
-    junit: Path | None,
-    summary: Path | None,
-    earlier: Sequence[Path],
+    budget: str | None = None,
+    shard: str | None = None,
+    keep_failed: bool = False,
+    junit: Path | None = None,
+    summary: Path | None = None,
+    earlier: Sequence[Path] = (),
 ) -> Night:
     """Check the options. Raises UsageError, BadDataError."""
     for option, file in (("--junit", junit), ("--summary", summary)):
         if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
             raise UsageError(f"{option} {file}: give a file in a folder that exists.")
-    files = [path / FILE if path.is_dir() else path for path in earlier]
-    for path in files:
-        if not path.is_file():
-            raise UsageError(
-                f"--earlier {path}: there is no such file; give a {FILE} or the folder of a series."
-            )
     return Night(
         budget_s=parse_duration("--budget", budget) if budget is not None else 0.0,
         shard=Shard.parse(shard) if shard is not None else None,
         keep_failed=keep_failed,
         junit=junit,
         summary=summary,
-        earlier=sorted(read_summaries(files), key=lambda run: run.ended),
+        earlier=read_runs("--earlier", earlier),
     )
+
+
+def read_runs(option: str, places: Sequence[Path]) -> list[RunSummary]:
+    """The runs of some series, oldest first. Raises UsageError, BadDataError."""
+    files = [place / FILE if place.is_dir() else place for place in places]
+    for file in files:
+        if not file.is_file():
+            raise UsageError(f"{option} {file}: no such file; give a {FILE} or the folder of a series.")
+    return sorted(read_summaries(files), key=lambda run: run.ended)
 
 
 @dataclass(frozen=True, kw_only=True)

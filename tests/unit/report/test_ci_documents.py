@@ -1,0 +1,71 @@
+"""What CI systems read of a series: JUnit XML and a summary in Markdown."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from harness.series.plan import Cell
+from harness.series.summary import RunSummary, flaky
+from report.junit import junit
+from report.night import summary_markdown
+
+KRAFT = Cell("b", "4.3.1", "kraft")
+
+
+def run(scenario: str, verdict: str = "as declared", **values: object) -> RunSummary:
+    """A run on 2.7.1."""
+    facts = {"scenario": scenario, "version": "2.7.1", "mode": "zookeeper", "verdict": verdict}
+    return RunSummary(**{**facts, **values})  # type: ignore[arg-type]
+
+
+def test_junit_has_a_test_case_for_each_run() -> None:
+    """Violated is a failure, unknown and invalid an error, unfit and what was not run skipped."""
+    verdicts = ("as declared", "violated", "unknown", "invalid", "crashed", "unfit")
+    runs = [run("a", verdict, seconds=2.0, reasons=("7 < 8 & \x00",)) for verdict in verdicts]
+    suite = ElementTree.fromstring(junit(runs, [KRAFT]))[0]
+    assert {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped", "time")} == {
+        "tests": "7",
+        "failures": "1",
+        "errors": "3",
+        "skipped": "2",
+        "time": "12.0",
+    }
+    children = [[(one.tag, one.get("message")) for one in case] for case in suite]
+    assert children[0] == []
+    assert children[1] == [("failure", "7 < 8 & ?")]
+    assert [child[0][0] for child in children[2:]] == ["error", "error", "error", "skipped", "skipped"]
+    assert suite[6].get("name") == "b on 4.3.1 kraft"
+
+
+def test_the_summary_names_what_needs_a_person() -> None:
+    runs = [
+        run("a", lost=3, seconds=20.4),
+        run("a", "violated", lost=5, reasons=("2 lost that nothing declared",), folder="runs/a/1"),
+        run("c", "unfit"),
+    ]
+    text = summary_markdown(
+        runs, flaky(runs), not_run=[KRAFT, KRAFT], earlier=[run("a"), run("a", "crashed")]
+    )
+    assert text.startswith("## acked: 3 runs: 1 as declared, 1 violated, 1 unfit; 2 not run; 1 flaky\n")
+    assert "- **a on 2.7.1 zookeeper: violated**. 2 lost that nothing declared (`runs/a/1`)" in text
+    assert "- a on 2.7.1 zookeeper: 1 as declared, 1 violated" in text
+    assert "- b on 4.3.1 kraft (2 runs)" in text
+    assert "| a on 2.7.1 zookeeper | ✓!✓✗ | 3–5 | 0 | 0–20 |" in text
+    assert "| c on 2.7.1 zookeeper | – | – | – | 0 |" in text
+
+
+def test_the_summary_of_nothing() -> None:
+    assert summary_markdown([], {}).startswith("## acked: 0 runs; nothing was run\n")
+
+
+def test_the_summary_stays_below_its_limit() -> None:
+    """CI systems show no larger one; the cut is at the end of a line, and is named."""
+    runs = [run(f"case-{number}", "violated", reasons=("ä" * 100,)) for number in range(50)]
+    text = summary_markdown(runs, {}, limit=2000)
+    assert len(text.encode()) <= 2000
+    assert text.endswith("the series' folder has all.)\n")
+
+
+def test_reasons_cannot_change_the_page() -> None:
+    text = summary_markdown([run("a", "violated", reasons=("<script>\n# x | y",))], {})
+    assert "\\<script\\> \\# x \\| y" in text

@@ -1,0 +1,93 @@
+"""What a nightly job adds to a series: shards, a budget, folders of failed runs only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.run.folder import RunFolder
+from harness.series.night import Budget, Shard, longest_unseen_first, parse_duration, remove_folder
+from harness.series.plan import Cell
+from harness.series.summary import RunSummary, flaky
+
+CELLS = [Cell(name, "2.7.1", "zookeeper") for name in ("a", "b", "c", "d", "e")]
+
+
+def run(cell: Cell, ended: str = "", verdict: str = "as declared", **values: object) -> RunSummary:
+    """A run of a cell."""
+    facts = {"scenario": cell.scenario, "version": cell.version, "mode": cell.mode, "verdict": verdict}
+    return RunSummary(**{**facts, "ended": ended, **values})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90.0), ("45m", 2700.0), ("1.5h", 5400.0)])
+def test_durations(text: str, seconds: float) -> None:
+    assert parse_duration("--budget", text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "45", "0m", "-3m", "45 minutes", "m"])
+def test_a_duration_needs_a_unit(text: str) -> None:
+    with pytest.raises(UsageError, match="--budget"):
+        parse_duration("--budget", text)
+
+
+@pytest.mark.parametrize("text", ["", "0/4", "5/4", "2", "2/0", "a/b", "-1/4"])
+def test_a_shard_is_one_of_some(text: str) -> None:
+    with pytest.raises(UsageError, match="--shard"):
+        Shard.parse(text)
+
+
+def test_shards_share_every_cell_once_and_keep_repeats_together() -> None:
+    planned = CELLS * 3
+    shares = [Shard(number, 2).share(planned) for number in (1, 2)]
+    assert sorted(map(str, shares[0] + shares[1])) == sorted(map(str, planned))
+    assert not set(shares[0]) & set(shares[1])
+    assert [cell.scenario for cell in shares[1]] == ["b", "d"] * 3
+
+
+def test_the_longest_unseen_come_first() -> None:
+    """A cell that never ran precedes all; the last run of a cell counts, not its first one."""
+    a, b, c, *_ = CELLS
+    earlier = [run(a, "2026-01-01"), run(b, "2026-01-02"), run(a, "2026-01-03")]
+    assert longest_unseen_first([a, b, c] * 2, earlier) == [c, b, a] * 2
+
+
+def test_a_budget_starts_nothing_that_would_end_too_late() -> None:
+    now = [0.0]
+    budget = Budget(100.0, {CELLS[0]: 30.0, CELLS[1]: 80.0}, clock=lambda: now[0])
+    assert budget.allows(CELLS[0])
+    assert budget.allows(CELLS[1])
+    now[0] = 50.0
+    assert budget.allows(CELLS[0])
+    assert not budget.allows(CELLS[1])
+    assert not budget.allows(CELLS[2]), "a cell that never ran counts as a usual one: 55 s"
+
+
+def test_the_folder_of_a_run_goes_and_the_link_to_it(tmp_path: Path) -> None:
+    old, new = (RunFolder.create(tmp_path, "a").path for _ in range(2))
+    remove_folder(run(CELLS[0], folder=str(old)))
+    assert (tmp_path / "a" / "latest").resolve() == new
+    remove_folder(run(CELLS[0], folder=str(new)))
+    assert list((tmp_path / "a").iterdir()) == []
+    remove_folder(run(CELLS[0], folder=str(new)))
+    remove_folder(run(CELLS[0]))
+
+
+def test_flaky_means_more_than_one_outcome() -> None:
+    """A verdict or the answer to a claim; runs that were not judged have no answers."""
+    a, b, c, d, _ = CELLS
+    runs = [
+        run(a, claims={"x": "confirmed"}),
+        run(a, claims={"x": "confirmed"}),
+        run(b),
+        run(b, verdict="violated"),
+        run(c, claims={"x": "confirmed", "y": "refuted"}),
+        run(c, claims={"x": "refuted", "y": "refuted"}),
+        run(d, verdict="crashed"),
+        run(d, verdict="crashed", claims={"x": "unknown"}),
+    ]
+    found = flaky(runs)
+    assert set(found) == {b, c}
+    assert found[b].verdicts == {"as declared": 1, "violated": 1}
+    assert found[c].claims == ("x",)
