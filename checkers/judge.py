@@ -21,8 +21,11 @@ from checkers.claims.evaluate import judge_claims, texts_of
 from checkers.claims.moments import Moments, read_moments
 from checkers.evidence import Evidence, gather
 from checkers.fast.run import judge_fast
+from checkers.promises.facts import Facts, facts_of
+from checkers.promises.summary import described
 from checkers.run_folder import NOTHING_DECLARED, Declared, Manifest, read_declared, read_manifest, write_text
 from checkers.spark.errors import spark_errors_as_sentences
+from checkers.spark.messages import messages_of
 from checkers.spark.session import settings_for_small_data
 from checkers.spark.views import SMALL_ROWS, register
 from checkers.tables.output import FATES
@@ -47,6 +50,12 @@ class Results(Protocol):
 
     def mark_expected(self, expected: Sequence[Mapping[str, Any]], moments: Moments) -> Mapping[str, int]:
         """Fill the findings' column `expected`; returns the expected findings by class. Called first."""
+
+    def findings_of(self, classes: Sequence[str]) -> pa.Table:
+        """The findings of some classes."""
+
+    def judge_promises(self, facts: Facts) -> pa.Table:
+        """Fill the columns about promises (`checkers.promises`); returns their counts."""
 
     def findings(self) -> DataFrame:
         """All findings."""
@@ -82,7 +91,8 @@ def judge(session: SparkSession, run_dir: Path | str, write: bool = True, plan: 
             unread = "its final logs were never read, so what became of its messages is not known"
             return _finish(folder, _without_history(manifest, unread), write)
         with spark_errors_as_sentences(f"judging {folder}"):
-            found = judge_history(session, history, folder if write else None, declared, plan)
+            out = folder if write else None
+            found = judge_history(session, history, out, declared, plan, manifest=manifest)
     except BadDataError as error:
         if unjudged:
             problem = f"its history cannot be judged: {error.message}"
@@ -111,10 +121,13 @@ def judge_history(
     out: Path | str | None,
     declared: Declared = NOTHING_DECLARED,
     plan: str = "auto",
+    *,
+    manifest: Manifest | None = None,
 ) -> Judgement:
     """Judge the tables of one folder; life and findings go to ``out`` (None: they are discarded).
 
-    ``plan`` is `fast`, `general`, or `auto`: the fast one wherever it serves (docs/analysis.md).
+    ``plan`` is `fast`, `general`, or `auto`: the fast one wherever it serves (docs/analysis.md). ``manifest``
+    says which Kafka it was, which some promises depend on.
     """
     clock = _Clock()
     source = open_source(history)
@@ -138,10 +151,12 @@ def judge_history(
         expected = results.mark_expected(declared["expected"], moments)
         clock.lap("findings")
         results.life.createOrReplaceTempView("life")
+        tallies = results.tallies()
+        promises = _judge_promises(session, source, evidence, results, tallies, manifest)
         results.findings().createOrReplaceTempView("findings")
         claims = judge_claims(session, declared["claims"], moments)
         clock.lap("claims")
-        counts, by_writer = _counts(results.tallies(), evidence)
+        counts, by_writer = _counts(tallies, evidence)
         sample = results.sample(SAMPLE)
         if target is not None:
             results.keep(target)
@@ -159,9 +174,31 @@ def judge_history(
         fates_by_writer=by_writer,
         findings_by_class=findings,
         expected_by_class=dict(expected),
+        promises=promises,
         findings=tuple(sample),
         phases_s=clock.laps,
     )
+
+
+def _judge_promises(
+    session: SparkSession,
+    source: Source,
+    evidence: Evidence,
+    results: Results,
+    tallies: pa.Table,
+    manifest: Manifest | None,
+) -> tuple[Mapping[str, Any], ...]:
+    """Judge the findings by the promise table; returns what came out of it, by row of the table."""
+    classes = {row["name"] for row in tallies.to_pylist() if row["kind"] == "finding" and row["count"]}
+    if not classes:
+        return ()
+    facts = facts_of(
+        evidence,
+        kafka=manifest.kafka if manifest else None,
+        mode=manifest.mode if manifest else None,
+        messages=messages_of(session, source, evidence, results.findings_of, classes),
+    )
+    return described(results.judge_promises(facts))
 
 
 def _counts(

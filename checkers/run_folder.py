@@ -25,6 +25,10 @@ class Manifest:
     status: str
     scenario: str | None
     problem: str | None
+    kafka: str | None = None
+    """Kafka's version, for example `2.7.1`."""
+    mode: str | None = None
+    """`zookeeper`, `kraft` or `kraft-combined`."""
 
 
 class Declared(TypedDict):
@@ -70,9 +74,8 @@ def read_manifest(folder: str) -> Manifest:
     status = found.get("status")
     if status not in STATUSES:
         raise BadDataError(f"{file} has status {status!r}; it must be one of {', '.join(STATUSES)}.")
-    return Manifest(
-        status, _text(file, "run.json", found, "scenario"), _text(file, "run.json", found, "problem")
-    )
+    names = ("scenario", "problem", "kafka", "mode")
+    return Manifest(status, *(_text(file, "run.json", found, name) for name in names))
 
 
 def read_declared(folder: str) -> Declared:

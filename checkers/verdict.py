@@ -55,6 +55,9 @@ class Judgement:
     findings_by_class: Mapping[str, int] = field(default_factory=dict)
     expected_by_class: Mapping[str, int] = field(default_factory=dict)
     """How many of them the scenario expects."""
+    promises: tuple[Mapping[str, Any], ...] = ()
+    """Findings by promise: rows of promise (`broken`, `unknown`, `not promised`), row, class, known_bug, why,
+    count; broken promises first."""
     findings: tuple[Mapping[str, Any], ...] = ()
     """At most 200 of them, unexpected ones first; all are in `findings.parquet`."""
     phases_s: Mapping[str, float] = field(default_factory=dict)

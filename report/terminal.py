@@ -36,6 +36,7 @@ def show(judgement: Mapping[str, Any], console: Console | None = None) -> None:
     _claims(judgement.get("claims", ()), out)
     _fates(judgement, out)
     _findings(judgement, out)
+    _promises(judgement.get("promises") or (), out)
     verdict = str(judgement["verdict"])
     style = _VERDICT_STYLE.get(verdict, "bold")
     out.print(f"\nVerdict: [{style}]{verdict}[/]", end="")
@@ -161,6 +162,40 @@ def _findings(judgement: Mapping[str, Any], out: Console) -> None:
         out.print(f" [dim]... and {left} more, of other classes or causes[/]")
     if not complete or len(groups) > SHOWN_GROUPS:
         out.print(" [dim]findings.parquet in the run folder holds them all[/]")
+
+
+_PROMISES = {
+    "broken": ("[bold red]BROKEN[/]      ", "breaks a promise", "break a promise"),
+    "unknown": ("[yellow]not known[/]   ", "of unknown promise", "of unknown promise"),
+    "not promised": ("[dim]not promised[/]", "not promised", "not promised"),
+}
+"""What a promise may be: its mark, and the words for one finding and for several."""
+SHOWN_PROMISES = 4
+
+
+def _promises(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
+    """Which findings break what Kafka promises, by row of the promise table."""
+    if not rows:
+        return
+    totals: dict[str, int] = {}
+    reasons: dict[tuple[str, str, str, str], int] = {}
+    for row in rows:
+        promise, count = str(row["promise"]), int(row["count"])
+        totals[promise] = totals.get(promise, 0) + count
+        key = (promise, str(row.get("row") or ""), str(row.get("known_bug") or ""), str(row["why"]))
+        reasons[key] = reasons.get(key, 0) + count
+    parts = [f"{count} {_PROMISES[promise][1 if count == 1 else 2]}" for promise, count in totals.items()]
+    out.print(f"[bold]Promises of Kafka[/]: {', '.join(parts)}")
+    shown = list(reasons.items())
+    for (promise, name, bug, why), count in shown[:SHOWN_PROMISES]:
+        place = "; ".join(
+            part for part in (f"row {name}" if name else "", f"known bug {bug}" if bug else "") if part
+        )
+        text = f"{count}: {why}" + (f" ({place})" if place else "")
+        out.print(f" {_PROMISES[promise][0]} {escape(text)}", soft_wrap=True)
+    if len(shown) > SHOWN_PROMISES:
+        left = sum(count for _, count in shown[SHOWN_PROMISES:])
+        out.print(f" [dim]... and {left} more, of other rows[/]")
 
 
 def _count(number: int, name: str) -> str:

@@ -70,8 +70,8 @@ def marked_frame(
         covered |= (f.col("class") == entry["finding"]) & f.coalesce(
             f.expr(_understood(joined, entry, moments)), f.lit(False)
         )
-    columns = [f.col(name) for name in names if name != "expected"]
-    return joined.select(*columns, covered.alias("expected"))
+    columns = [covered.alias(name) if name == "expected" else f.col(name) for name in names]
+    return joined.select(*columns)
 
 
 def _understood(joined: DataFrame, entry: Mapping[str, str], moments: Moments) -> str:

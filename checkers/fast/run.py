@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.claims.expected import mark_expected, sample_findings
@@ -23,6 +24,9 @@ from checkers.fast.judging import answer
 from checkers.fast.plan import judge_all
 from checkers.fast.tasks import WIRE_DDL, Job, Result, Task, decode
 from checkers.health import check_health
+from checkers.promises.facts import Facts
+from checkers.promises.judging import with_promises
+from checkers.promises.summary import counted
 from checkers.spark.views import output_frame
 from checkers.tables.output import FINDING, LIFE
 from checkers.tables.source import Source
@@ -97,6 +101,21 @@ class FastResults:
     def mark_expected(self, expected: Sequence[Mapping[str, Any]], moments: Moments) -> Mapping[str, int]:
         """Fill the findings' column `expected`; returns the expected findings by class."""
         return mark_expected(self.session, self.life, self._findings, expected, moments, little=self.small)
+
+    def findings_of(self, classes: Sequence[str]) -> pa.Table:
+        """The findings of some classes."""
+        wanted = pc.field("class").isin(list(classes))
+        parts = [pq.read_table(path, schema=FINDING, filters=wanted) for path in _parts(self._findings)]
+        return pa.concat_tables(parts or [FINDING.empty_table()])
+
+    def judge_promises(self, facts: Facts) -> pa.Table:
+        """Fill the columns about promises, file by file; returns their counts."""
+        counts = []
+        for path in _parts(self._findings):
+            judged = with_promises(pq.read_table(path, schema=FINDING), facts)
+            pq.write_table(judged, path)
+            counts.append(counted(judged))
+        return pa.concat_tables(counts)
 
     def findings(self) -> DataFrame:
         """All findings."""

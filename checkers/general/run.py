@@ -24,6 +24,8 @@ from checkers.evidence import Evidence
 from checkers.general import life as whole
 from checkers.general.steps import BASE, SHARED, STEPS, sql_of
 from checkers.health import check_health
+from checkers.promises.facts import Facts
+from checkers.promises.judging import COLUMNS, with_promises
 from checkers.spark.views import table_frame
 from checkers.tables.output import FINDING, TALLY, ddl
 from checkers.tables.source import Source, file_system, inside, is_folder, remove
@@ -51,6 +53,25 @@ class GeneralResults:
         marked.write.parquet(self._findings)
         rows = self.findings().filter("expected").groupBy("class").count().collect()
         return {row["class"]: row["count"] for row in rows}
+
+    def findings_of(self, classes: Sequence[str]) -> pa.Table:
+        """The findings of some classes."""
+        from pyspark.sql import functions as f
+
+        return self.findings().filter(f.col("class").isin(list(classes))).toArrow()
+
+    def judge_promises(self, facts: Facts) -> pa.Table:
+        """Fill the columns about promises; returns their counts."""
+        judged = inside(self.scratch, "judged.parquet")
+
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                table = pa.Table.from_batches([batch]).cast(FINDING)
+                yield from with_promises(table, facts).combine_chunks().to_batches()
+
+        self.findings().mapInArrow(work, ddl(FINDING)).write.parquet(judged)
+        _put(judged, self._findings)
+        return self.findings().groupBy("class", *COLUMNS).count().toArrow()
 
     def findings(self) -> DataFrame:
         """All findings."""

@@ -102,6 +102,10 @@ FINDING = pa.schema(
         ("evidence", _TEXTS),
         ("detail", pa.string()),
         ("expected", pa.bool_()),
+        ("promise", pa.string()),
+        ("promise_row", pa.string()),
+        ("promise_reason", pa.string()),
+        ("known_bug", pa.string()),
     ]
 )
 

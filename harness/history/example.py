@@ -51,6 +51,8 @@ Findings: 1 lost, 1 moved
             message (7/1) in orders/0 at offset 1, acknowledged at 0.00 s
  UNEXPECTED 1 moved
             message (7/2) in orders/0 at offset 2 in epoch 1, acknowledged at 0.00 s
+Promises of Kafka: 2 of unknown promise
+ not known    2: the acks of the producer are not recorded (row acks-0)
 
 Verdict: violated (1 lost that nothing declared; 1 moved that nothing declared)
 Run folder: DIR

@@ -67,6 +67,11 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     ),
     "checkers": ("checkers", "harness.history.schema", "harness.kafka.model", "harness.errors"),
     "checkers/partition": ("checkers.partition", "harness.errors"),
+    "checkers/promises": (
+        *("checkers.promises", "checkers.evidence", "checkers.partition", "checkers.tables"),
+        *("harness.kafka.bugs", "harness.kafka.versions", "harness.errors"),
+    ),
+    "checkers/promises/table.py": (),
     "checkers/verdict.py": ("checkers.claims.evaluate", "harness.errors"),
     "checkers/claims/builders": ("checkers.claims.builders",),
     "scenarios": ("scenarios", "harness", "nemesis", "workloads", "checkers.claims"),
@@ -80,6 +85,8 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
 NOT_IN: Mapping[str, tuple[str, ...]] = {
     "checkers/partition": ("pyspark", "pyarrow", "pandas"),
     "checkers/tables": ("pyspark",),
+    "checkers/promises": ("pyspark",),
+    "checkers/promises/table.py": ("pyspark", "pyarrow", "pandas", "numpy"),
     "checkers/verdict.py": ("pyspark", "pyarrow", "pandas", "numpy"),
     "checkers/tables/hadoop.py": (),
     "nemesis/proof/agent.py": ("harness", "kazoo", "confluent_kafka"),

@@ -1,0 +1,99 @@
+"""Known bugs of Kafka and its clients that explain a finding, as data.
+
+A bug tells a known finding from a new one; it does not change the judgement. What no scenario has to declare
+is in `harness.kafka.bugs`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from checkers.promises.table import LOSSES
+from harness.kafka.bugs import BUGS as OF_EVERY_SCENARIO
+from harness.kafka.versions import version_key
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownBug:
+    """A bug explains findings of ``classes`` under the conditions ``when``, in some versions."""
+
+    name: str
+    """Its issue or KIP, or its name if there is none."""
+    says: str
+    classes: tuple[str, ...]
+    when: tuple[str, ...]
+    since: str | None = None
+    """First version that has it; None: no version is excluded."""
+    before: str | None = None
+    """First version in which it is fixed."""
+    contributes: bool = False
+    """It is named also where the finding breaks no promise, because it brought the finding about."""
+    kraft: bool = False
+    """It exists in KRaft only."""
+
+    def may_be_in(self, version: tuple[int, ...] | None, mode: str | None) -> bool:
+        """Whether a version and mode have it; an unknown version has no bug that is bound to versions."""
+        if self.kraft and not (mode or "").startswith("kraft"):
+            return False
+        if self.since is None and self.before is None:
+            return True
+        if version is None:
+            return False
+        return (self.since is None or version >= version_key(self.since)) and (
+            self.before is None or version < version_key(self.before)
+        )
+
+
+KNOWN: tuple[KnownBug, ...] = (
+    KnownBug(
+        name="KIP-101 (KAFKA-1211)",
+        says="a follower without leader epochs truncates to its own high watermark, which may lag behind, so "
+        "that committed messages are lost or replicas diverge",
+        classes=(*LOSSES, "out_of_order"),
+        when=("records without leader epochs",),
+    ),
+    KnownBug(
+        name="KIP-279 (KAFKA-6361)",
+        says="after fast failovers a leader does not know an epoch of its follower, and the logs diverge",
+        classes=("diverged", "lost", "lost_after_read"),
+        when=("not records without leader epochs", "several elections"),
+        since="0.11.0",
+        before="2.0.0",
+    ),
+    KnownBug(
+        name="KAFKA-15489 (KAFKA-13621)",
+        says="an isolated KRaft controller goes on leading its side; partitions get two leaders although the "
+        "links between their brokers are healthy",
+        classes=LOSSES,
+        when=("two controllers led at once",),
+        before="3.7.0",
+        contributes=True,
+        kraft=True,
+    ),
+    KnownBug(
+        name="KAFKA-17754",
+        says="a delayed EndTxn request decides a later transaction of the same producer",
+        classes=("aborted_read",),
+        when=("the transaction was aborted", "the client names no transaction when it ends one"),
+        since="0.11.0",
+    ),
+    KnownBug(
+        name="librdkafka: implicit acknowledgement",
+        says="a broker without state for a producer id accepts any first sequence number; librdkafka takes "
+        "the acknowledgement of a later message for that of the earlier ones, which were never appended",
+        classes=("lost",),
+        when=("idempotent", "the client is librdkafka", "acknowledged without an offset"),
+    ),
+    *(
+        KnownBug(
+            name=bug.jira,
+            says=bug.says,
+            classes=(bug.finding,),
+            when=("an ISR change was never answered",),
+            since=bug.since,
+            before=bug.before,
+        )
+        for bug in OF_EVERY_SCENARIO
+        if bug.finding == "not_converged"
+    ),
+)

@@ -1,0 +1,681 @@
+"""The conditions that rows of the promise table name, each decided from the facts: yes, no, or not known.
+
+A condition that the facts do not decide says which fact is missing. `CONDITIONS` maps names to conditions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from checkers.evidence import FaultSpan, Row
+from checkers.promises.facts import DATA_LOSS, FOREVER, Facts, Message, State, broker_number
+
+ISR_TIME_NS = 30 * 10**9
+"""A replica that is back for longer than this, and out of the ISR, did not rejoin it."""
+OFFSETS_TOPIC = "__consumer_offsets"
+_LINK_KINDS = ("link", "degrade")
+_UNCLEAN = "unclean election"
+_AT_THE_END = ("the record is missing there", "a record that the reference log does not have")
+_ENDS = ("its log ends earlier", "the reference log ends earlier")
+
+
+class Answer(NamedTuple):
+    """Whether a condition holds (None: not known), and why, in half a sentence."""
+
+    holds: bool | None
+    why: str = ""
+
+    def negated(self) -> Answer:
+        """The answer to the opposite question."""
+        return self if self.holds is None else Answer(not self.holds, self.why)
+
+
+NO = Answer(False)
+
+
+def unknown(missing: str) -> Answer:
+    """The facts do not decide it; ``missing`` says which one is not there."""
+    return Answer(None, missing)
+
+
+class _Gone(NamedTuple):
+    """A time at which all replicas of the ISR were down."""
+
+    isr: tuple[int, ...]
+    damaged: tuple[str, ...]
+    """Faults that took data from one of them, from the acknowledgement on."""
+    flushed: bool
+    """A power loss hit them that did not count, because they flush every message."""
+    flush_unknown: bool
+
+
+@dataclass(frozen=True)
+class Case:
+    """A finding and the facts about its run."""
+
+    finding: Mapping[str, Any]
+    facts: Facts
+
+    @property
+    def topic(self) -> str:
+        """Topic of the finding, empty for a finding about the run."""
+        return str(self.finding["topic"] or "")
+
+    @property
+    def partition(self) -> int:
+        """Partition of the finding, -1 for a finding about the run."""
+        return -1 if self.finding["partition"] is None else int(self.finding["partition"])
+
+    @property
+    def where(self) -> tuple[str, int]:
+        """Topic and partition."""
+        return self.topic, self.partition
+
+    @cached_property
+    def since(self) -> int:
+        """From when on the message was to be kept: its acknowledgement, or the beginning of the run."""
+        acked = self.finding["acked_ns"]
+        return 0 if acked is None else int(acked)
+
+    @cached_property
+    def writer(self) -> Row | None:
+        """The producer of the message."""
+        number = self.finding["writer"]
+        return None if number is None else self.facts.writers.get(int(number))
+
+    @cached_property
+    def config(self) -> Mapping[str, Any]:
+        """The producer's configuration."""
+        try:
+            found = json.loads((self.writer or {}).get("config") or "{}")
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @cached_property
+    def message(self) -> Message | None:
+        """The message, where it was looked up."""
+        writer, seq = self.finding["writer"], self.finding["seq"]
+        return None if writer is None or seq is None else self.facts.messages.get((int(writer), int(seq)))
+
+    @cached_property
+    def cause(self) -> str:
+        """The cause that the checker attributed."""
+        return str(self.finding["cause"] or "")
+
+    def hits(self, mechanisms: tuple[str, ...], brokers: tuple[int, ...] | None = None) -> list[FaultSpan]:
+        """Faults of these mechanisms that hit this partition on one of the brokers (None: on any)."""
+        name = f"{self.topic}/{self.partition}"
+        return [
+            fault
+            for fault in self.facts.faults
+            if fault.mechanism in mechanisms
+            and fault.until_ns >= self.since
+            and (not fault.partitions or name in fault.partitions)
+            and (
+                brokers is None
+                or not fault.hosts
+                or any(broker_number(host) in brokers for host in fault.hosts)
+            )
+        ]
+
+    @cached_property
+    def flushes(self) -> bool | None:
+        """Whether the topic's replicas sync every message; None if the configuration is not recorded."""
+        value = self.facts.topic_config(self.topic, "flush.messages", "log.flush.interval.messages")
+        return None if value is None else value == "1"
+
+    @cached_property
+    def gone(self) -> _Gone | None:
+        """When all in-sync replicas were down; the worst such time, None if there was none.
+
+        Needs the partition's states.
+        """
+        facts = self.facts
+        states = facts.states.get(self.where, ())
+        times = {state.ns for state in states if state.ns >= self.since} | {self.since}
+        times |= set(facts.ends_of_processes(self.since))
+        worst: _Gone | None = None
+        for ns in sorted(times):
+            isr = self._isr_at(ns)
+            if not isr or not all(facts.is_down(broker, ns) for broker in isr):
+                continue
+            hits = [fault for fault in self.hits(DATA_LOSS, isr) if fault.from_ns >= self.since]
+            counted = [f for f in hits if f.mechanism != "power_cut" or not self.flushes]
+            found = _Gone(
+                isr=isr,
+                damaged=tuple(dict.fromkeys(fault.name for fault in counted)),
+                flushed=bool(self.flushes) and any(f.mechanism == "power_cut" for f in hits),
+                flush_unknown=self.flushes is None
+                and bool(hits)
+                and all(f.mechanism == "power_cut" for f in hits),
+            )
+            if worst is None or (found.damaged and not worst.damaged):
+                worst = found
+        return worst
+
+    def _isr_at(self, ns: int) -> tuple[int, ...]:
+        """The ISR at a time; where it is empty (eligible leader replicas), its last members count."""
+        isr: tuple[int, ...] = ()
+        for state in self.facts.states.get(self.where, ()):
+            if state.ns > ns and isr:
+                break
+            isr = state.isr or isr
+        return isr
+
+    @cached_property
+    def elections(self) -> list[tuple[State, State]]:
+        """Elections from the acknowledgement on: the state before, and the state with the new leader."""
+        before = self.facts.state_at(*self.where, self.since)
+        found: list[tuple[State, State]] = []
+        if before is None:
+            return found
+        for state in self.facts.later_states(*self.where, self.since):
+            if state.epoch > before.epoch and state.leader >= 0:
+                found.append((before, state))
+            before = state
+        return found
+
+
+# ---- the producer
+
+
+def _acks(level: int) -> Callable[[Case], Answer]:
+    def asked(case: Case) -> Answer:
+        if case.finding["writer"] is None:
+            return unknown("the finding names no producer")
+        if case.writer is None or case.writer["acks"] is None:
+            return unknown("the acks of the producer are not recorded")
+        name = {-1: "all"}.get(level, str(level))
+        return Answer(case.writer["acks"] == level, f"acks={name}")
+
+    return asked
+
+
+def _read(case: Case) -> Answer:
+    received = case.finding["class"] in ("lost_after_read", "aborted_read", "offset_conflict")
+    return Answer(received, "a reader received it" if received else "no reader received it")
+
+
+def _idempotent(case: Case) -> Answer:
+    if case.writer is None or case.writer["idempotent"] is None:
+        return unknown("enable.idempotence of the producer is not recorded")
+    idempotent = bool(case.writer["idempotent"])
+    return Answer(idempotent, f"enable.idempotence={str(idempotent).lower()}")
+
+
+def _one_attempt(case: Case) -> Answer:
+    if case.writer is None:
+        return unknown("the configuration of the producer is not recorded")
+    if case.writer["client"] == "raw":
+        return Answer(True, "one request per message")
+    retries = case.writer["retries"]
+    if retries is None:
+        return unknown("the retries of the producer are not recorded")
+    if retries == 0 and case.writer["client"] == "librdkafka":
+        # It sends again after NOT_LEADER_OR_FOLLOWER, whatever the limit.
+        return Answer(False, "librdkafka retries NOT_LEADER_OR_FOLLOWER even with retries=0")
+    return Answer(retries == 0, f"retries={retries}")
+
+
+def _one_in_flight(case: Case) -> Answer:
+    if case.writer is None:
+        return unknown("the configuration of the producer is not recorded")
+    for key in ("max.in.flight.requests.per.connection", "max.in.flight"):
+        if key in case.config:
+            return Answer(str(case.config[key]) == "1", f"{key}={case.config[key]}")
+    if case.writer["client"] == "librdkafka":
+        return Answer(False, "librdkafka allows many requests in flight by default")
+    return unknown("max.in.flight.requests.per.connection of the producer is not recorded")
+
+
+def _per_message_connection(case: Case) -> Answer:
+    if case.writer is None:
+        return unknown("the client is not recorded")
+    return Answer(case.writer["client"] == "raw", "the raw client opens a connection for each message")
+
+
+def _overlapped(case: Case) -> Answer:
+    if case.message is None or case.message.overlapped is None:
+        return unknown("whether the sends overlapped was not looked up")
+    return Answer(case.message.overlapped, "the later message was sent before this one was answered")
+
+
+def _sessions(case: Case) -> Answer:
+    if case.message is None or case.message.sessions is None:
+        return unknown("the records name no producer id")
+    return Answer(case.message.sessions > 1, f"it stands under {case.message.sessions} producer ids")
+
+
+def _failed(case: Case) -> Answer:
+    if case.finding["class"] == "phantom":
+        return Answer(True, "the client reported a failure")
+    if case.finding["writer"] is None:
+        return NO
+    if case.message is None:
+        return unknown("the outcome of the message was not looked up")
+    return Answer(case.message.outcome == "fail", "the client reported a failure")
+
+
+def _aborted(case: Case) -> Answer:
+    if case.finding["writer"] is None:
+        return NO
+    if case.message is None:
+        return unknown("the transaction of the message was not looked up")
+    return Answer(case.message.aborted, "its transaction was aborted")
+
+
+# ---- leaders and replicas
+
+
+def _leader_failed(case: Case) -> Answer:
+    facts, by = case.facts, case.finding["acked_by"]
+    if facts.states.get(case.where):
+        now = facts.state_at(*case.where, case.since)
+        assert now is not None
+        for _, state in case.elections:
+            if by is None or state.leader != by:
+                return Answer(True, f"broker{state.leader} was elected in epoch {state.epoch} afterwards")
+        if by is not None and now.leader >= 0 and now.leader != by and now.ns <= case.since:
+            return Answer(True, f"broker{now.leader} already led in epoch {now.epoch}")
+    brokers = None if by is None else (int(by),)
+    for broker, spans in facts.down.items():
+        if (by is None or broker == by) and any(span.until_ns > case.since for span in spans):
+            return Answer(True, f"the process of broker{broker} ended afterwards")
+    hit = case.hits(DATA_LOSS, brokers)
+    if hit:
+        return Answer(True, f"`{hit[0].name}` took data from its disk")
+    if not facts.states.get(case.where):
+        return unknown("no view says who led the partition")
+    return Answer(False, "its leader neither failed nor was deposed")
+
+
+def _unclean_allowed(case: Case) -> Answer:
+    value = case.facts.topic_config(case.topic, "unclean.leader.election.enable")
+    if value is None:
+        return unknown("unclean.leader.election.enable of the topic is not recorded")
+    return Answer(value == "true", f"unclean.leader.election.enable={value}")
+
+
+def _unclean_seen(case: Case) -> Answer:
+    if case.cause.startswith(_UNCLEAN):
+        return Answer(True, case.cause.partition(";")[0].removeprefix(f"{_UNCLEAN}: "))
+    if case.where in case.facts.unclean:
+        return Answer(True, "a broker logged an unclean election")
+    if not case.facts.states.get(case.where):
+        return unknown("no view says who was elected from which ISR")
+    for before, state in case.elections:
+        if before.isr and state.leader not in before.isr:
+            return Answer(
+                True,
+                f"broker{state.leader} was elected in epoch {state.epoch} from the ISR {list(before.isr)}",
+            )
+    return Answer(False, "every new leader was in the ISR")
+
+
+def _unclean_by_operator(case: Case) -> Answer:
+    name = f"{case.topic}/{case.partition}"
+    for fault in case.facts.faults:
+        if fault.mechanism == "elect_unclean" and fault.until_ns >= case.since:
+            if not fault.partitions and name not in fault.name.split():
+                continue
+            if not fault.partitions or name in fault.partitions:
+                return Answer(True, f"`{fault.name}`")
+    return Answer(False, "no operator elected a leader")
+
+
+def _all_down(case: Case) -> Answer:
+    if not case.facts.ends_of_processes(0):
+        return Answer(False, "no broker's process ended")
+    if not case.facts.states.get(case.where):
+        return unknown("no view says which replicas were in sync")
+    if case.gone is None:
+        return Answer(False, "an in-sync replica was alive at all times")
+    return Answer(True, f"all of the ISR {list(case.gone.isr)} were down at once")
+
+
+def _all_down_damaged(case: Case) -> Answer:
+    if not case.hits(DATA_LOSS):
+        return Answer(False, "no replica lost data")
+    answer = _all_down(case)
+    if not answer.holds:
+        return answer
+    assert case.gone is not None
+    if case.gone.flush_unknown:
+        return unknown("flush.messages of the topic is not recorded")
+    if not case.gone.damaged:
+        return Answer(False, "none of them lost data")
+    return Answer(True, f"{answer.why}, and `{case.gone.damaged[0]}` took data")
+
+
+def _isr_of_one(case: Case) -> Answer:
+    if case.gone is None:
+        return NO
+    return Answer(len(case.gone.isr) == 1, f"the ISR was {list(case.gone.isr)}")
+
+
+def _min_insync_one(case: Case) -> Answer:
+    value = case.facts.topic_config(case.topic, "min.insync.replicas")
+    if value is None:
+        return unknown("min.insync.replicas of the topic is not recorded")
+    return Answer(value == "1", f"min.insync.replicas={value}")
+
+
+def _elr(case: Case) -> Answer:
+    facts = case.facts
+    if facts.mode == "zookeeper":
+        return Answer(False, "ZooKeeper knows no eligible leader replicas")
+    version = facts.version()
+    if version is None:
+        return unknown("the Kafka version is not recorded")
+    if version < (4, 0):
+        return Answer(False, f"Kafka {facts.kafka} has no eligible leader replicas")
+    least = facts.topic_config(case.topic, "min.insync.replicas")
+    if least is None:
+        return unknown("min.insync.replicas of the topic is not recorded")
+    hit = {broker for broker, times in facts.ended_uncleanly.items() if any(ns >= case.since for ns in times)}
+    for fault in case.hits(DATA_LOSS):
+        hit |= {broker_number(host) for host in fault.hosts}
+    replicas = {broker for state in facts.states.get(case.where, ()) for broker in state.isr}
+    hit &= replicas
+    if len(hit) >= int(least):
+        return Answer(False, f"{len(hit)} replicas shut down uncleanly, min.insync.replicas={least}")
+    enabled = _elr_enabled(case)
+    if enabled is None:
+        return unknown("whether eligible leader replicas were enabled is not recorded")
+    return Answer(enabled, "eligible leader replicas were " + ("enabled" if enabled else "disabled"))
+
+
+def _elr_enabled(case: Case) -> bool | None:
+    """Whether the feature was on: as recorded, or as the views prove it, for only then an ISR is empty."""
+    told = case.facts.configs.get(("cluster", "features", "eligible.leader.replicas.version"))
+    if told is not None:
+        return told != "0"
+    states = case.facts.states.get(case.where, ())
+    if any(not state.isr for state in states):
+        return True
+    return False if any(state.leader < 0 for state in states) else None
+
+
+def _flushed_power_loss(case: Case) -> Answer:
+    if not case.hits(("power_cut",)):
+        return Answer(False, "no replica lost power")
+    if case.flushes is None:
+        return unknown("flush.messages of the topic is not recorded")
+    return Answer(case.flushes, f"flush.messages is {'' if case.flushes else 'not '}1")
+
+
+def _lost_data(case: Case) -> Answer:
+    hit = case.hits(DATA_LOSS)
+    return Answer(bool(hit), f"`{hit[0].name}`" if hit else "no replica lost data")
+
+
+def _ended(case: Case) -> Answer:
+    broken = any(span.until_ns > case.since for spans in case.facts.down.values() for span in spans)
+    return Answer(broken, "a broker's process ended" if broken else "no broker's process ended")
+
+
+def _network(case: Case) -> Answer:
+    found = [f for f in case.facts.faults if f.kind in _LINK_KINDS and f.until_ns >= case.since]
+    return Answer(bool(found), f"`{found[0].name}`" if found else "no fault of the network")
+
+
+def _damaged(case: Case) -> Answer:
+    brokers = tuple(case.finding["brokers"] or ())
+    hit = case.hits(("damage", "truncate"), brokers or None)
+    if case.finding["class"] == "diverged":  # the finding may name either of the replicas that differ
+        hit = case.hits(("damage", "truncate"))
+    return Answer(bool(hit), f"`{hit[0].name}`" if hit else "no storage fault changed bytes there")
+
+
+def _above_high_watermark(case: Case) -> Answer:
+    detail, offset = case.finding["detail"], case.finding["offset"]
+    if detail not in (*_AT_THE_END, *_ENDS) or offset is None:
+        return Answer(False, "both replicas have a record there")
+    marks = [r.high_watermark for r in case.facts.replicas.get(case.where, ()) if r.leader]
+    if not marks or marks[0] is None:
+        return unknown("the leader's high watermark at the end is not recorded")
+    return Answer(offset >= marks[0], f"the high watermark is {marks[0]}")
+
+
+def _in_sync_disagree(case: Case) -> Answer:
+    if case.finding["detail"]:
+        return Answer(True, str(case.finding["detail"]))
+    holders = set(case.finding["brokers"] or ())
+    told = [r.in_sync for r in case.facts.replicas.get(case.where, ()) if r.broker in holders]
+    if any(told):
+        return Answer(True, "an in-sync follower holds it")
+    if not told or None in told:
+        return unknown("whether the replicas that hold it were in sync is not recorded")
+    return Answer(False, "only replicas out of sync hold it")
+
+
+# ---- groups and the end of the run
+
+
+def _offset_acks(case: Case) -> Answer:
+    value = case.facts.broker_config("offsets.commit.required.acks")
+    if value is None:
+        version = case.facts.version()
+        if version is not None and version >= (4, 0):
+            return Answer(False, "offsets.commit.required.acks was removed in 4.0")
+        return unknown("offsets.commit.required.acks is not recorded")
+    return Answer(value != "-1", f"offsets.commit.required.acks={value}")
+
+
+def _offsets_lost(case: Case) -> Answer:
+    found: Answer | None = None
+    places = [place for place in case.facts.states if place[0] == OFFSETS_TOPIC]
+    if not places and not case.facts.faults:
+        return Answer(False, "no fault was injected")
+    for topic, partition in places or [(OFFSETS_TOPIC, 0)]:
+        blank = dict.fromkeys(case.finding)
+        inner = Case({**blank, "topic": topic, "partition": partition, "class": "lost"}, case.facts)
+        for answer in (
+            both(_unclean_seen(inner), _unclean_allowed(inner)),
+            _unclean_by_operator(inner),
+            _all_down_damaged(inner),
+        ):
+            if answer.holds:
+                return answer
+            found = answer if answer.holds is None else found
+    return found or Answer(False, "nothing took committed messages from the offsets topic")
+
+
+def both(first: Answer, second: Answer) -> Answer:
+    """Whether both hold: no, as soon as one does not."""
+    for answer in (first, second):
+        if answer.holds is False:
+            return answer
+    return first if first.holds is None else second if second.holds is None else Answer(True, first.why)
+
+
+def _fault_stands(case: Case) -> Answer:
+    ends = [r.ns for r in case.facts.replicas.get(case.where, ()) if r.ns is not None]
+    end = max(ends, default=FOREVER - 1)
+    for fault in case.facts.faults:
+        if fault.kind in (*_LINK_KINDS, "storage") and fault.mechanism in _LASTING and fault.until_ns > end:
+            return Answer(True, f"`{fault.name}` was never healed")
+    for broker in case.finding["brokers"] or ():
+        if case.facts.is_down(broker, end):
+            return Answer(True, f"broker{broker} was down")
+    return Answer(False, "every fault was healed")
+
+
+_LASTING = ("cut", "flap", "disconnect", "loss", "delay", "throttle", "disk_full")
+
+
+def _time_to_rejoin(case: Case) -> Answer:
+    ends = [r.ns for r in case.facts.replicas.get(case.where, ()) if r.ns is not None]
+    if not ends:
+        return unknown("when the replicas were read is not recorded")
+    changes = [f.until_ns for f in case.facts.faults if f.until_ns < FOREVER]
+    changes += [f.from_ns for f in case.facts.faults if f.kind == "operator"]
+    changes += [span.until_ns for s in case.facts.down.values() for span in s if span.until_ns < FOREVER]
+    passed = max(ends) - max(changes, default=0)
+    seconds = round(passed / 1e9)
+    if changes and passed < ISR_TIME_NS:
+        return unknown(f"the run ended {seconds} s after the last change, too early to tell")
+    return Answer(True, f"{seconds} s had passed since the last change" if changes else "nothing had changed")
+
+
+# ---- known bugs
+
+
+def _old_format(case: Case) -> Answer:
+    facts = case.facts
+    found = [facts.configs.get(("topic", case.topic, "message.format.version"))]
+    found += [
+        facts.broker_config(key) for key in ("log.message.format.version", "inter.broker.protocol.version")
+    ]
+    found.append(facts.kafka)
+    for value in found:
+        numbers = _numbers(value)
+        if numbers and numbers < (0, 11):
+            return Answer(True, f"version {value} has no leader epochs in its records")
+    return Answer(False, "records have leader epochs")
+
+
+def _numbers(value: str | None) -> tuple[int, ...]:
+    text = (value or "").partition("-")[0].partition("@")[0]
+    return tuple(int(part) for part in text.split(".") if part.isdigit())
+
+
+def _several_elections(case: Case) -> Answer:
+    inner = Case({**case.finding, "acked_ns": None}, case.facts)
+    return Answer(len(inner.elections) > 1, f"{len(inner.elections)} elections")
+
+
+def _zombie_controller(case: Case) -> Answer:
+    facts, by = case.facts, case.finding["acked_by"]
+    if not facts.two_controllers:
+        return Answer(False, "no two controllers claimed to lead")
+    host = f"broker{by}"
+    for fault in facts.faults:
+        cut = host in fault.hosts or host in facts.linked.get(fault.fault, ())
+        if cut and fault.from_ns <= case.since:
+            return Answer(False, f"`{fault.name}` cut off {host}")
+    return Answer(by is not None, f"two controllers led at the same time, and {host} was not cut off")
+
+
+def _unanswered_isr(case: Case) -> Answer:
+    return Answer(case.cause == "ISR change never answered", "the leader's request was never answered")
+
+
+def _no_offset(case: Case) -> Answer:
+    return Answer(case.finding["offset"] is None, "it was acknowledged without an offset")
+
+
+def _librdkafka(case: Case) -> Answer:
+    return Answer(
+        case.writer is not None and case.writer["client"] == "librdkafka", "the client is librdkafka"
+    )
+
+
+def _old_end_txn(case: Case) -> Answer:
+    version = case.facts.version()
+    if _librdkafka(case).holds:
+        return Answer(True, "librdkafka names no transaction when it ends one")
+    return Answer(version is not None and version < (4, 0), "clients before 4.0 name no transaction")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition: its meaning for the document, and how the facts decide it."""
+
+    means: str
+    asked: Callable[[Case], Answer]
+
+
+CONDITIONS: Mapping[str, Condition] = {
+    "acks 0": Condition("the producer has `acks=0`", _acks(0)),
+    "acks 1": Condition("the producer has `acks=1`", _acks(1)),
+    "received by a reader": Condition("a consumer received the message, so it was committed", _read),
+    "idempotent": Condition("the producer has `enable.idempotence=true`", _idempotent),
+    "one attempt": Condition(
+        "the client sends each message once (`retries=0`, not librdkafka)", _one_attempt
+    ),
+    "one request in flight": Condition("`max.in.flight.requests.per.connection=1`", _one_in_flight),
+    "a connection for each message": Condition("the client is the raw one", _per_message_connection),
+    "sent before the earlier one was answered": Condition(
+        "the message that stands before it was sent before it was answered", _overlapped
+    ),
+    "written by two producer sessions": Condition("its copies name different producer ids", _sessions),
+    "the client reported a failure": Condition("the outcome is `fail`", _failed),
+    "the transaction was aborted": Condition("the message belongs to an aborted transaction", _aborted),
+    "the leader failed or was deposed": Condition(
+        "after the acknowledgement another broker was elected, or the broker that acknowledged it crashed or "
+        "lost data; or another broker already led",
+        _leader_failed,
+    ),
+    "unclean election is enabled": Condition("`unclean.leader.election.enable=true`", _unclean_allowed),
+    "an unclean leader was elected": Condition("a new leader was not in the ISR before", _unclean_seen),
+    "an operator elected an unclean leader": Condition("the fault `elect_unclean`", _unclean_by_operator),
+    "all in-sync replicas were down at once": Condition(
+        "at some time after the acknowledgement no process of the ISR was alive", _all_down
+    ),
+    "the in-sync replicas were down and lost data": Condition(
+        "the same, and one of them lost data: `wipe`, `truncate`, `damage`, or `power_cut` without "
+        "`flush.messages=1`",
+        _all_down_damaged,
+    ),
+    "the ISR was one replica": Condition("the ISR had one member at that time", _isr_of_one),
+    "min.insync.replicas is 1": Condition("`min.insync.replicas=1`", _min_insync_one),
+    "eligible leader replicas protect it": Condition(
+        "KRaft 4.0 or later with `eligible.leader.replicas.version=1`, and fewer than `min.insync.replicas` "
+        "replicas were killed or lost data",
+        _elr,
+    ),
+    "a power loss of replicas that flush every message": Condition(
+        "a `power_cut` with `flush.messages=1`", _flushed_power_loss
+    ),
+    "a replica lost its data": Condition("a `power_cut`, `wipe`, `truncate` or `damage`", _lost_data),
+    "a replica's process ended": Condition("a broker was killed, stopped or exited", _ended),
+    "a fault of the network": Condition("links were cut, lossy or slow", _network),
+    "damaged by a storage fault": Condition("the fault `damage` or `truncate` hit the replica", _damaged),
+    "above the high watermark": Condition(
+        "a replica lacks records at or above the leader's high watermark", _above_high_watermark
+    ),
+    "in-sync replicas disagree": Condition(
+        "a replica in sync differs from the reference log", _in_sync_disagree
+    ),
+    "offset commits do not wait for all replicas": Condition(
+        "`offsets.commit.required.acks` is not -1", _offset_acks
+    ),
+    "committed offsets may be lost": Condition(
+        "the offsets topic had an unclean election, or all its in-sync replicas were down and lost data",
+        _offsets_lost,
+    ),
+    "a fault stands at the end": Condition(
+        "a fault was not healed, or the replica's broker is down", _fault_stands
+    ),
+    "time to rejoin the ISR": Condition(
+        f"{ISR_TIME_NS // 10**9} s have passed since the last fault was healed", _time_to_rejoin
+    ),
+    "records without leader epochs": Condition(
+        "Kafka, the message format or the inter-broker protocol is older than 0.11", _old_format
+    ),
+    "several elections": Condition("the partition had more than one election", _several_elections),
+    "two controllers led at once": Condition(
+        "two KRaft controllers claimed to lead, and no fault cut off the broker that acknowledged it",
+        _zombie_controller,
+    ),
+    "an ISR change was never answered": Condition("the finding's cause says so", _unanswered_isr),
+    "acknowledged without an offset": Condition("the answer named no offset", _no_offset),
+    "the client is librdkafka": Condition("the producer is librdkafka", _librdkafka),
+    "the client names no transaction when it ends one": Condition(
+        "librdkafka, or a client before 4.0 (EndTxn before version 5)", _old_end_txn
+    ),
+}
+"""Conditions by name."""
+
+
+def ask(name: str, case: Case) -> Answer:
+    """The answer to a condition; a leading `not ` negates it."""
+    if name.startswith("not "):
+        return CONDITIONS[name.removeprefix("not ")].asked(case).negated()
+    return CONDITIONS[name].asked(case)

@@ -1,0 +1,279 @@
+"""The facts by which promises are judged: configuration, faults, processes, leaders and ISRs of one run."""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from checkers.evidence import Evidence, FaultSpan, Row
+from harness.kafka.versions import version_key
+
+FOREVER = 2**63 - 1
+DATA_LOSS = ("power_cut", "wipe", "truncate", "damage")
+"""Mechanisms of faults that take data from a replica's disk."""
+_ENDED = ("killed", "stopped", "exited")
+
+
+class State(NamedTuple):
+    """Leader, epoch and ISR of a partition, from ``ns`` on."""
+
+    ns: int
+    leader: int
+    epoch: int
+    isr: tuple[int, ...]
+
+
+class Span(NamedTuple):
+    """A time during which a broker's process was down."""
+
+    from_ns: int
+    until_ns: int
+
+
+class Replica(NamedTuple):
+    """What is known of a replica at the end."""
+
+    broker: int
+    in_sync: bool | None
+    leader: bool | None
+    high_watermark: int | None
+    ns: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """What the history holds about one message, where a finding does not say it."""
+
+    outcome: str | None = None
+    aborted: bool = False
+    """It belongs to a transaction that was aborted."""
+    overlapped: bool | None = None
+    """A later message that stands before it was sent before this one was answered."""
+    sessions: int | None = None
+    """Producer ids under which it stands in the logs; None: the records name none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a history says about one run, without its messages."""
+
+    kafka: str | None = None
+    """Kafka's version, for example `2.7.1` or `2.7.1@2.6`."""
+    mode: str | None = None
+    """`zookeeper`, `kraft` or `kraft-combined`."""
+    configs: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    """Effective values by scope (`broker` or `topic`), name and key."""
+    as_asked: bool = False
+    """The configuration could not be read back (before Kafka 0.11): ``configs`` holds what was asked for."""
+    writers: Mapping[int, Row] = field(default_factory=dict)
+    faults: tuple[FaultSpan, ...] = ()
+    linked: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    """Hosts at the ends of the links that a fault names, by its number."""
+    down: Mapping[int, tuple[Span, ...]] = field(default_factory=dict)
+    """When each broker's process was down, by time."""
+    ended_uncleanly: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """When each broker's process was killed or ended by itself."""
+    states: Mapping[tuple[str, int], tuple[State, ...]] = field(default_factory=dict)
+    """Leaders and ISRs of each partition by time, as the metadata store reports them."""
+    replicas: Mapping[tuple[str, int], tuple[Replica, ...]] = field(default_factory=dict)
+    unclean: frozenset[tuple[str, int]] = frozenset()
+    """Partitions for which a broker logged an unclean election."""
+    two_controllers: bool = False
+    """Two KRaft controllers claimed to lead the quorum at the same time."""
+    messages: Mapping[tuple[int, int], Message] = field(default_factory=dict)
+    """Messages by writer and seq, as far as findings need them."""
+
+    def version(self) -> tuple[int, ...] | None:
+        """The version as a sort key; None if it is not known."""
+        return None if self.kafka is None else version_key(self.kafka)
+
+    def topic_config(self, topic: str, key: str, broker_key: str | None = None) -> str | None:
+        """The effective value for a topic; None if the history does not hold it."""
+        found = self.configs.get(("topic", topic, key))
+        if found is not None:
+            return found
+        # A topic may override what the brokers say. Where nothing can be read back, every override is known.
+        if self.as_asked or topic.startswith("__"):
+            return self.broker_config(broker_key or key)
+        return None
+
+    def broker_config(self, key: str) -> str | None:
+        """The value on all brokers; None if it is not known, or differs between brokers."""
+        found = {
+            value for (scope, _, name), value in self.configs.items() if (scope, name) == ("broker", key)
+        }
+        return found.pop() if len(found) == 1 else None
+
+    @cached_property
+    def edges(self) -> tuple[int, ...]:
+        """All times at which anything in these facts changes."""
+        found = {ns for fault in self.faults for ns in (fault.from_ns, fault.until_ns)}
+        found |= {ns for spans in self.down.values() for span in spans for ns in span}
+        found |= {state.ns for states in self.states.values() for state in states}
+        return tuple(sorted(found))
+
+    def is_down(self, broker: int, ns: int) -> bool:
+        """Whether the broker's process was down at a time."""
+        return any(span.from_ns <= ns < span.until_ns for span in self.down.get(broker, ()))
+
+    def state_at(self, topic: str, partition: int, ns: int) -> State | None:
+        """The newest state of a partition at a time; the first one if none is older."""
+        states = self.states.get((topic, partition), ())
+        place = bisect_right(states, ns, key=lambda state: state.ns)
+        return states[max(0, place - 1)] if states else None
+
+    def later_states(self, topic: str, partition: int, ns: int) -> tuple[State, ...]:
+        """The states of a partition after a time."""
+        states = self.states.get((topic, partition), ())
+        return states[bisect_right(states, ns, key=lambda state: state.ns) :]
+
+    def ends_of_processes(self, ns: int) -> tuple[int, ...]:
+        """When brokers' processes ended, from a time on."""
+        times = sorted(span.from_ns for spans in self.down.values() for span in spans)
+        return tuple(times[bisect_left(times, ns) :])
+
+
+def facts_of(
+    evidence: Evidence,
+    *,
+    kafka: str | None = None,
+    mode: str | None = None,
+    messages: Mapping[tuple[int, int], Message] | None = None,
+) -> Facts:
+    """The facts that the small tables of a history hold."""
+    views = sorted(evidence.rows("views"), key=lambda row: int(row["ns"]))
+    configs = _configs(evidence)
+    processes = sorted(evidence.rows("processes"), key=lambda row: int(row["ns"]))
+    return Facts(
+        kafka=kafka if kafka is None or re.fullmatch(r"[\d.]+(@.*)?", kafka) else None,
+        mode=mode,
+        configs=configs,
+        as_asked=bool(configs) and evidence.tables["configs"]["value"].null_count == len(configs),
+        writers=evidence.writers,
+        faults=evidence.faults,
+        linked=_linked(evidence.rows("faults")),
+        down=_down(processes, evidence.faults),
+        ended_uncleanly=_unclean_ends(processes),
+        states=_states(views),
+        replicas=_replicas(evidence.rows("replicas")),
+        unclean=frozenset(
+            (row["topic"], row["partition"])
+            for row in evidence.rows("log_events")
+            if row["kind"] == "unclean_election" and row["topic"] is not None
+        ),
+        two_controllers=_two_controllers(views),
+        messages=messages or {},
+    )
+
+
+def broker_number(host: str) -> int:
+    """The id of the broker that a host runs, -1 for a host that runs none."""
+    found = re.fullmatch(r"broker(\d+)", host)
+    return int(found[1]) if found else -1
+
+
+def _configs(evidence: Evidence) -> Mapping[tuple[str, str, str], str]:
+    table = evidence.tables["configs"]
+    columns = [table[name].to_pylist() for name in ("scope", "name", "key", "value", "asked")]
+    found: dict[tuple[str, str, str], str] = {}
+    for scope, name, key, value, asked in zip(*columns, strict=True):
+        effective = asked if value is None else value
+        if effective is not None:
+            found[scope, name, key] = effective
+    return found
+
+
+def _linked(rows: Iterable[Row]) -> Mapping[int, frozenset[str]]:
+    found: dict[int, frozenset[str]] = {}
+    for row in rows:
+        if row["fault"] in found:
+            continue
+        try:
+            targets = json.loads(row["targets"] or "{}")
+        except ValueError:
+            targets = {}
+        links = targets.get("links", []) if isinstance(targets, dict) else []
+        ends = {end.partition(":")[0].strip() for link in links for end in str(link).split("->")}
+        found[row["fault"]] = frozenset(ends)
+    return found
+
+
+def _down(processes: Iterable[Row], faults: tuple[FaultSpan, ...]) -> Mapping[int, tuple[Span, ...]]:
+    spans: dict[int, list[Span]] = {}
+    ended: dict[int, int] = {}
+    told = False
+    for row in processes:
+        broker = broker_number(row["host"])
+        if broker < 0:
+            continue
+        told = True
+        if row["event"] in _ENDED:
+            ended.setdefault(broker, row["ns"])
+        elif row["event"] == "started" and broker in ended:
+            spans.setdefault(broker, []).append(Span(ended.pop(broker), row["ns"]))
+    for broker, ns in ended.items():
+        spans.setdefault(broker, []).append(Span(ns, FOREVER))
+    if not told:  # a history without processes: the faults say when one was down
+        for fault in faults:
+            if fault.mechanism in ("kill", "stop", "power_cut"):
+                for broker in filter(lambda number: number >= 0, map(broker_number, fault.hosts)):
+                    spans.setdefault(broker, []).append(Span(fault.from_ns, fault.until_ns))
+    return {broker: tuple(sorted(found)) for broker, found in spans.items()}
+
+
+def _unclean_ends(processes: Iterable[Row]) -> Mapping[int, tuple[int, ...]]:
+    found: dict[int, tuple[int, ...]] = {}
+    for row in processes:
+        broker = broker_number(row["host"])
+        if broker >= 0 and row["event"] in ("killed", "exited"):
+            found[broker] = (*found.get(broker, ()), row["ns"])
+    return found
+
+
+def _states(views: Iterable[Row]) -> Mapping[tuple[str, int], tuple[State, ...]]:
+    """States by time: what ZooKeeper reports alone, else what any node reports of the newest epoch."""
+    rows = [
+        row
+        for row in views
+        if row["subject"] == "partition" and row["topic"] is not None and row["epoch"] is not None
+    ]
+    stored = [row for row in rows if row["source"].startswith("zookeeper")]
+    found: dict[tuple[str, int], list[State]] = {}
+    for row in stored or rows:
+        leader = -1 if row["leader"] is None else row["leader"]
+        states = found.setdefault((row["topic"], row["partition"]), [])
+        state = State(row["ns"], leader, row["epoch"], tuple(row["isr"] or ()))
+        if not states or (state.epoch >= states[-1].epoch and state[1:] != states[-1][1:]):
+            states.append(state)
+    return {partition: tuple(states) for partition, states in found.items()}
+
+
+def _replicas(rows: Iterable[Row]) -> Mapping[tuple[str, int], tuple[Replica, ...]]:
+    found: dict[tuple[str, int], tuple[Replica, ...]] = {}
+    for row in rows:
+        key = (row["topic"], row["partition"])
+        replica = Replica(row["broker"], row["in_sync"], row["leader"], row["high_watermark"], row["ns"])
+        found[key] = (*found.get(key, ()), replica)
+    return found
+
+
+def _two_controllers(views: Iterable[Row]) -> bool:
+    claims: dict[str, int] = {}
+    for row in views:
+        if row["subject"] != "controller" or row["source"].startswith("zookeeper"):
+            continue
+        number = re.search(r"\d+$", row["source"])
+        node = int(number[0]) if number else -1
+        leads = row["controller"] in (node, node + 10, node + 100)
+        if row["error"] is None and leads:
+            claims[row["source"]] = row["controller"]
+            if len(set(claims.values())) > 1:
+                return True
+        elif row["error"] is None:
+            claims.pop(row["source"], None)
+    return False

@@ -1,0 +1,123 @@
+"""The judgement of findings: the row of the promise table that decides each, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.partition.messages import Ints
+from checkers.promises.bugs import KNOWN
+from checkers.promises.conditions import Answer, Case, ask
+from checkers.promises.facts import Facts
+from checkers.promises.table import ROWS, Row
+
+Promise = Literal["broken", "not promised", "unknown"]
+
+COLUMNS = ("promise", "promise_row", "promise_reason", "known_bug")
+"""Columns of `findings` that hold a judgement."""
+_KEY = ("class", "topic", "partition", "writer", "acked_by", "cause", "detail")
+"""Columns whose values, with the time of the acknowledgement, decide most findings."""
+_SINGLE = ("diverged", "aborted_read", "corrupt", "not_converged", "out_of_order", "duplicated")
+"""Classes whose findings are judged one by one, because single messages or brokers matter."""
+
+
+class Judged(NamedTuple):
+    """A finding judged by the table; the fields are those of `COLUMNS`."""
+
+    promise: Promise
+    row: str | None
+    """The row that decides; if it is unknown, the first row that might."""
+    reason: str
+    known_bug: str | None
+
+
+def judge(finding: Mapping[str, Any], facts: Facts, rows: tuple[Row, ...] = ROWS) -> Judged:
+    """Judge one finding, given with every column of `findings`.
+
+    The first row whose conditions hold decides. If an earlier row with the opposite verdict cannot be
+    decided, the judgement is `unknown`, and the reason names the fact that is missing.
+    """
+    case = Case(finding, facts)
+    if finding["class"] == "undetermined":
+        return Judged("unknown", None, "the final read did not reach the end of every log", None)
+    open_rows: list[tuple[Row, Answer]] = []
+    for row in rows:
+        if finding["class"] not in row.classes:
+            continue
+        answer = _conjunction(row, case)
+        if answer.holds is None:
+            open_rows.append((row, answer))
+        elif answer.holds:
+            against = next((found for found in open_rows if found[0].promised != row.promised), None)
+            if against is not None:
+                return Judged("unknown", against[0].name, against[1].why, None)
+            promise: Promise = "broken" if row.promised else "not promised"
+            return Judged(promise, row.name, answer.why or row.brief, _known_bug(case, broken=row.promised))
+    if open_rows:
+        row, answer = open_rows[0]
+        return Judged("unknown", row.name, answer.why, None)
+    return Judged("unknown", None, f"no row of the table covers this {finding['class']}", None)
+
+
+def _conjunction(row: Row, case: Case) -> Answer:
+    """Whether all conditions of a row hold; no as soon as one does not."""
+    answers = []
+    for name in row.when:
+        answer = ask(name, case)
+        if answer.holds is False:
+            return answer
+        answers.append(answer)
+    missing = next((answer for answer in answers if answer.holds is None), None)
+    if missing is not None:
+        return missing
+    return Answer(True, "; ".join(answer.why for answer in answers if answer.why))
+
+
+def _known_bug(case: Case, *, broken: bool) -> str | None:
+    version, mode = case.facts.version(), case.facts.mode
+    for bug in KNOWN:
+        if case.finding["class"] not in bug.classes or not bug.may_be_in(version, mode):
+            continue
+        if (broken or bug.contributes) and all(ask(name, case).holds for name in bug.when):
+            return bug.name
+    return None
+
+
+def with_promises(findings: pa.Table, facts: Facts) -> pa.Table:
+    """Findings with the columns of `COLUMNS` filled; findings that the same facts decide are judged once."""
+    if not findings.num_rows:
+        return findings
+    groups = _groups(findings, facts)
+    _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
+    judged = [judge(row, facts) for row in findings.take(pa.array(first)).to_pylist()]
+    place = pa.array(inverse.reshape(-1))
+    for name, values in zip(COLUMNS, zip(*judged, strict=True), strict=True):
+        column = pa.array(values, pa.string()).take(place)
+        findings = findings.set_column(findings.schema.get_field_index(name), name, column)
+    return findings
+
+
+def _groups(findings: pa.Table, facts: Facts) -> Ints:
+    """A number for each finding; findings with the same number have the same judgement."""
+    rows = findings.num_rows
+    acked = findings["acked_ns"].fill_null(-1).to_numpy()
+    edges = np.array(facts.edges, dtype=np.int64)
+    codes: Ints = np.searchsorted(edges, acked, side="right").astype(np.int64) * 2 + (acked < 0)
+    columns = [_codes(findings[name]) for name in _KEY]
+    columns.append(_codes(findings["offset"].is_null()))
+    single = pa.compute.is_in(findings["class"], pa.array(_SINGLE)).to_numpy(zero_copy_only=False)
+    columns.append(np.where(single, np.arange(1, rows + 1), 0))
+    for column in columns:
+        pairs = codes * (int(column.max()) + 1) + column
+        _, inverse = np.unique(pairs, return_inverse=True)
+        codes = inverse.reshape(-1).astype(np.int64)
+    return codes
+
+
+def _codes(column: pa.ChunkedArray) -> Ints:
+    encoded = column.combine_chunks().dictionary_encode()
+    found: Ints = encoded.indices.fill_null(-1).to_numpy().astype(np.int64) + 1
+    return found

@@ -1,0 +1,38 @@
+"""Counts of findings by the row of the promise table that decided them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from checkers.promises.judging import COLUMNS
+from checkers.promises.table import BY_NAME
+
+ORDER = ("broken", "unknown", "not promised")
+"""What a promise may be, worst first."""
+
+
+def counted(findings: pa.Table) -> pa.Table:
+    """Judged findings by class and the columns about promises, with a column `count`."""
+    keys = ["class", *COLUMNS]
+    counts = findings.group_by(keys).aggregate([([], "count_all")])
+    return pa.table({name: counts[name] for name in keys} | {"count": counts["count_all"]})
+
+
+def described(counts: pa.Table) -> tuple[Mapping[str, Any], ...]:
+    """Rows of promise, row, class, known_bug, why and count, broken promises first, then the most frequent.
+
+    ``why`` is the row of the table in half a sentence, or what is missing if the promise is unknown.
+    """
+    found: Counter[tuple[str, str | None, str, str | None, str]] = Counter()
+    for entry in counts.to_pylist():
+        promise, row = entry["promise"], entry["promise_row"]
+        decided = promise != "unknown" and row in BY_NAME
+        why = BY_NAME[row].brief if decided else entry["promise_reason"]
+        found[promise, row, entry["class"], entry["known_bug"], why] += entry["count"]
+    names = ("promise", "row", "class", "known_bug", "why")
+    rows = [dict(zip(names, key, strict=True)) | {"count": count} for key, count in found.items()]
+    return tuple(sorted(rows, key=lambda row: (ORDER.index(row["promise"]), -row["count"], str(row["row"]))))

@@ -1,0 +1,561 @@
+"""The promise table: what Kafka promises, and what it does not, as data.
+
+The rows are in order: the first row that lists a finding's class and whose conditions all hold decides it.
+`checkers.promises.conditions` defines the conditions; a leading `not ` negates one. Imports nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LOSSES = ("lost", "lost_after_read", "moved", "diverged", "offset_conflict", "aborted_read")
+"""Classes that say that a message was taken out of the log, or out of one place in the log."""
+STEPS = ("skip", "non_monotonic")
+"""Classes about the order in which a reader receives records."""
+STRAY = ("foreign", "misrouted", "overwritten")
+"""Classes about records that do not belong where they are."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a statement comes from: a section of Kafka's documentation, a KIP, an issue, or code."""
+
+    text: str
+
+
+def _docs(section: str) -> Source:
+    return Source(f"Kafka documentation, {section}")
+
+
+REPLICATION = _docs("Design, Replication")
+UNCLEAN = _docs("Design, Replication, Unclean leader election: what if they all die?")
+AVAILABILITY = _docs("Design, Replication, Availability and durability guarantees")
+SEMANTICS = _docs("Design, Message delivery semantics")
+GUARANTEES = _docs("Introduction, Guarantees")
+FILES = _docs("Design, Persistence, Don't fear the filesystem")
+FLUSH = _docs("Operations, Application vs. OS flush management; topic configuration `flush.messages`")
+ACKS = _docs("producer configuration `acks`")
+RETRIES = _docs("producer configurations `retries` and `max.in.flight.requests.per.connection`")
+IDEMPOTENCE = _docs("producer configuration `enable.idempotence`")
+MIN_INSYNC = _docs("topic configuration `min.insync.replicas`")
+UNCLEAN_KEY = _docs("topic configuration `unclean.leader.election.enable`")
+LAG = _docs("broker configuration `replica.lag.time.max.ms`")
+OFFSETS = _docs("broker configuration `offsets.commit.required.acks`")
+ISOLATION = _docs("consumer configuration `isolation.level`")
+RECORDS = _docs("Implementation, Messages, Record batch (`crc`)")
+KIP_98 = Source("KIP-98, Exactly Once Delivery and Transactional Messaging")
+KIP_101 = Source("KIP-101, Alter Replication Protocol to use Leader Epoch (KAFKA-1211)")
+KIP_106 = Source("KIP-106, Change Default unclean.leader.election.enable from True to False")
+KIP_966 = Source("KIP-966, Eligible Leader Replicas")
+APPEND = Source("code: Partition.appendRecordsToLeader, ReplicaManager.appendRecords")
+ISR_CODE = Source("code: Partition.maybeExpandIsr, Partition.maybeShrinkIsr")
+SEQUENCES = Source("code: ProducerAppendInfo.checkSequence, ProducerStateManager")
+NO_STATEMENT = Source("the documentation makes no statement")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One row: for findings of ``classes`` under the conditions ``when``, what Kafka promises."""
+
+    name: str
+    classes: tuple[str, ...]
+    when: tuple[str, ...]
+    promised: bool
+    """Whether Kafka promises that there is no such finding."""
+    brief: str
+    """The row in half a sentence, for the terminal."""
+    says: str
+    sources: tuple[Source, ...]
+
+
+ROWS: tuple[Row, ...] = (
+    # ---- copies that differ, and records that do not belong
+    Row(
+        name="storage-damage",
+        classes=("corrupt", "diverged", *STRAY),
+        when=("damaged by a storage fault",),
+        promised=False,
+        brief="bytes that a storage fault changed are not repaired",
+        says="Kafka does not repair a log file whose bytes change or whose end vanishes on disk. Consumers "
+        "and followers refuse a batch whose checksum is wrong.",
+        sources=(RECORDS,),
+    ),
+    Row(
+        name="checksum",
+        classes=("corrupt",),
+        when=(),
+        promised=True,
+        brief="a record comes back as it was sent",
+        says="A record has the bytes that the producer sent: brokers check a batch's checksum on append and "
+        "on replication.",
+        sources=(RECORDS,),
+    ),
+    Row(
+        name="records-as-sent",
+        classes=STRAY,
+        when=(),
+        promised=True,
+        brief="a partition holds only records that were sent to it",
+        says="A partition holds only records that a producer sent to that partition.",
+        sources=(GUARANTEES, SEMANTICS),
+    ),
+    Row(
+        name="above-high-watermark",
+        classes=("diverged",),
+        when=("above the high watermark",),
+        promised=False,
+        brief="a follower may lack what is not committed yet",
+        says="Records above the high watermark are not committed. In-sync followers may lack them for up to "
+        "`replica.lag.time.max.ms`.",
+        sources=(REPLICATION, LAG),
+    ),
+    Row(
+        name="identical-replicas",
+        classes=("diverged",),
+        when=("in-sync replicas disagree",),
+        promised=True,
+        brief="in-sync replicas hold the same records at the same offsets",
+        says="All in-sync replicas have the same records at the same offsets up to the high watermark, "
+        "whatever failed before and whatever `acks` was. This holds even where records were lost.",
+        sources=(REPLICATION, KIP_101),
+    ),
+    # ---- what readers are given, where the message decides
+    Row(
+        name="refused-after-retry",
+        classes=("phantom", "aborted_read"),
+        when=("the client reported a failure", "not one attempt"),
+        promised=False,
+        brief="the last error of a client that retries says nothing about earlier attempts",
+        says="A client that retries reports the error of its last attempt. An earlier attempt may have been "
+        "written.",
+        sources=(SEMANTICS, RETRIES),
+    ),
+    Row(
+        name="refused-not-written",
+        classes=("phantom", "aborted_read"),
+        when=("the client reported a failure",),
+        promised=True,
+        brief="a refused write is not in the log",
+        says="An error that the broker raises before the append (such as NOT_ENOUGH_REPLICAS) means that "
+        "this attempt was not written.",
+        sources=(APPEND, MIN_INSYNC),
+    ),
+    Row(
+        name="read-committed",
+        classes=("aborted_read",),
+        when=("the transaction was aborted",),
+        promised=True,
+        brief="read_committed readers never receive what was aborted",
+        says="With `isolation.level=read_committed` a consumer receives only messages of committed "
+        "transactions. With `read_uncommitted` it also receives aborted ones.",
+        sources=(ISOLATION, KIP_98),
+    ),
+    # ---- losses: acks=0 and acks=1
+    Row(
+        name="acks-0",
+        classes=LOSSES,
+        when=("acks 0", "not received by a reader"),
+        promised=False,
+        brief="acks=0: the broker confirms nothing",
+        says="With `acks=0` nothing is confirmed: no replica needs to have the message.",
+        sources=(ACKS,),
+    ),
+    Row(
+        name="acks-1-leader",
+        classes=LOSSES,
+        when=("acks 1", "not received by a reader", "the leader failed or was deposed"),
+        promised=False,
+        brief="acks=1: a leader's crash or isolation may lose what only it has",
+        says="With `acks=1` the leader confirms alone. If it crashes, loses its disk, or another leader is "
+        "elected while it is isolated, what no other in-sync replica had copied is lost. "
+        "`min.insync.replicas` makes no difference.",
+        sources=(ACKS, AVAILABILITY),
+    ),
+    Row(
+        name="acks-1-steady",
+        classes=LOSSES,
+        when=("acks 1", "not received by a reader"),
+        promised=True,
+        brief="acks=1: a message is kept as long as its leader leads",
+        says="With `acks=1` a message is kept as long as the leader that confirmed it does not fail and is "
+        "not deposed.",
+        sources=(ACKS, REPLICATION),
+    ),
+    # ---- losses: committed messages; the rows above decide all others
+    Row(
+        name="unclean-by-operator",
+        classes=LOSSES,
+        when=("an operator elected an unclean leader",),
+        promised=False,
+        brief="an operator elected a leader that was not in sync",
+        says="An unclean election that an operator asks for (`kafka-leader-election.sh --election-type "
+        "unclean`) may elect a replica that lacks committed messages.",
+        sources=(UNCLEAN, Source("KIP-460, Admin Leader Election RPC")),
+    ),
+    Row(
+        name="unclean-enabled",
+        classes=LOSSES,
+        when=("an unclean leader was elected", "unclean election is enabled"),
+        promised=False,
+        brief="unclean.leader.election.enable=true: a leader out of sync may lack what was committed",
+        says="With `unclean.leader.election.enable=true` a replica outside the ISR may become leader, and "
+        "what it lacks is lost, also with `acks=all` and any `min.insync.replicas`. `true` was the default "
+        "before 0.11.0.",
+        sources=(UNCLEAN_KEY, UNCLEAN, KIP_106),
+    ),
+    Row(
+        name="isr-of-one",
+        classes=LOSSES,
+        when=(
+            "the in-sync replicas were down and lost data",
+            "the ISR was one replica",
+            "min.insync.replicas is 1",
+        ),
+        promised=False,
+        brief="min.insync.replicas=1: the only in-sync replica lost its data",
+        says="With `min.insync.replicas=1` the ISR may shrink to the leader, and `acks=all` then waits for "
+        "the leader alone. If that replica loses its data (power loss before the flush, lost disk), "
+        "messages are lost although other replicas exist.",
+        sources=(MIN_INSYNC, AVAILABILITY),
+    ),
+    Row(
+        name="eligible-leader-replicas",
+        classes=LOSSES,
+        when=(
+            "the in-sync replicas were down and lost data",
+            "eligible leader replicas protect it",
+        ),
+        promised=True,
+        brief="eligible leader replicas: fewer than min.insync.replicas unclean losses lose nothing",
+        says="With eligible leader replicas (KRaft, 4.0 and later, default of new clusters from 4.1) a "
+        "committed message is kept as long as fewer than `min.insync.replicas` replicas shut down "
+        "uncleanly or lost their data.",
+        sources=(KIP_966,),
+    ),
+    Row(
+        name="last-replica-standing",
+        classes=LOSSES,
+        when=("the in-sync replicas were down and lost data", "the ISR was one replica"),
+        promised=False,
+        brief="the last in-sync replica lost its data",
+        says="A message that was committed to several replicas depends on the last one when the others have "
+        "left the ISR. If that one loses its data and returns, it leads with what it has left, and the "
+        "others truncate. `min.insync.replicas` does not prevent it without eligible leader replicas.",
+        sources=(UNCLEAN, KIP_966),
+    ),
+    Row(
+        name="all-in-sync-replicas-lost-data",
+        classes=LOSSES,
+        when=("the in-sync replicas were down and lost data",),
+        promised=False,
+        brief="all in-sync replicas were down at once, and one lost unflushed data",
+        says="Kafka relies on replication, not on fsync. If all in-sync replicas are down at the same time "
+        "and one of them lost what it had not flushed (power loss) or its disk, that one may lead "
+        "afterwards, and the message is lost.",
+        sources=(UNCLEAN, FLUSH),
+    ),
+    Row(
+        name="clean-election",
+        classes=LOSSES,
+        when=("an unclean leader was elected",),
+        promised=True,
+        brief="only in-sync replicas become leader",
+        says="With `unclean.leader.election.enable=false` (default since 0.11.0) only a replica of the ISR "
+        "becomes leader, and it has every committed message. Without one the partition waits.",
+        sources=(UNCLEAN_KEY, UNCLEAN, KIP_106),
+    ),
+    Row(
+        name="power-loss-flushed",
+        classes=LOSSES,
+        when=("a power loss of replicas that flush every message",),
+        promised=True,
+        brief="flush.messages=1: what was acknowledged survives a power loss",
+        says="With `flush.messages=1` (or `log.flush.interval.messages=1`) a replica syncs each append to "
+        "disk before it answers, so that committed messages survive a power loss of every replica.",
+        sources=(FLUSH,),
+    ),
+    Row(
+        name="crash-of-all",
+        classes=LOSSES,
+        when=("all in-sync replicas were down at once",),
+        promised=True,
+        brief="a crash of every in-sync replica loses nothing that is in the page cache or on disk",
+        says="If the processes of all in-sync replicas die and none loses data, the partition waits for one "
+        "of them and keeps every committed message: a broker writes to the file system before it answers, "
+        "and the page cache survives the process.",
+        sources=(UNCLEAN, FILES),
+    ),
+    Row(
+        name="power-loss-of-some",
+        classes=LOSSES,
+        when=("a replica lost its data",),
+        promised=True,
+        brief="data lost on some replicas is copied again from an in-sync replica that is alive",
+        says="If replicas lose their data (power loss before the flush, lost disk) and one in-sync replica "
+        "stays alive, every committed message is kept: a replica that returns copies what it lacks before "
+        "it rejoins the ISR. With `min.insync.replicas=n` this covers the loss of n-1 replicas, for example "
+        "of one AZ of three with n=2.",
+        sources=(REPLICATION, AVAILABILITY),
+    ),
+    Row(
+        name="crash-of-some",
+        classes=LOSSES,
+        when=("a replica's process ended",),
+        promised=True,
+        brief="a committed message survives crashes as long as an in-sync replica is alive",
+        says="A committed message (`acks=all`, or read by a consumer) is kept as long as one in-sync replica "
+        "is alive at all times: with replication factor r and a full ISR, through r-1 crashes.",
+        sources=(REPLICATION, AVAILABILITY),
+    ),
+    Row(
+        name="partition",
+        classes=LOSSES,
+        when=("a fault of the network",),
+        promised=True,
+        brief="a network partition does not lose committed messages",
+        says="A committed message survives any partition of the network. An isolated leader cannot commit "
+        "without its ISR; an ISR that was shrunk to it before the isolation makes the partition "
+        "unavailable, not lossy. This holds with `min.insync.replicas=1` as well.",
+        sources=(REPLICATION, UNCLEAN, KIP_101),
+    ),
+    Row(
+        name="committed",
+        classes=LOSSES,
+        when=(),
+        promised=True,
+        brief="a committed message is kept",
+        says="A committed message is kept without faults, and under pauses, slow links, full disks, "
+        "restarts, reassignments and clean elections.",
+        sources=(REPLICATION,),
+    ),
+    # ---- duplicates
+    Row(
+        name="duplicate-of-another-session",
+        classes=("duplicated",),
+        when=("idempotent", "written by two producer sessions"),
+        promised=False,
+        brief="idempotence ends with the producer session",
+        says="Idempotence covers one producer session (one producer id). A message that is sent again by "
+        "another session, for example after a restart of the producer, may be written twice.",
+        sources=(IDEMPOTENCE, KIP_98),
+    ),
+    Row(
+        name="duplicate-idempotent",
+        classes=("duplicated",),
+        when=("idempotent",),
+        promised=True,
+        brief="an idempotent producer writes each message once",
+        says="With `enable.idempotence=true` (`acks=all`, at most 5 requests in flight) retries write a "
+        "message once per partition and producer session.",
+        sources=(IDEMPOTENCE, KIP_98, SEQUENCES),
+    ),
+    Row(
+        name="duplicate-one-attempt",
+        classes=("duplicated",),
+        when=("one attempt",),
+        promised=True,
+        brief="a message that is sent once is written at most once",
+        says="Without retries a message is written at most once.",
+        sources=(SEMANTICS,),
+    ),
+    Row(
+        name="duplicate-retry",
+        classes=("duplicated",),
+        when=(),
+        promised=False,
+        brief="at least once: a retry without idempotence may write a message twice",
+        says="A producer that retries without idempotence delivers at least once: if an answer is lost, the "
+        "retry is written as well.",
+        sources=(SEMANTICS, RETRIES),
+    ),
+    # ---- order of one producer in one partition
+    Row(
+        name="order-of-connections",
+        classes=("out_of_order",),
+        when=("a connection for each message", "sent before the earlier one was answered"),
+        promised=False,
+        brief="requests on different connections have no order",
+        says="Requests that are under way on different connections at the same time are appended in the "
+        "order of their arrival.",
+        sources=(GUARANTEES, Source("code: SocketServer.Processor (order within one connection only)")),
+    ),
+    Row(
+        name="order-idempotent",
+        classes=("out_of_order",),
+        when=("idempotent",),
+        promised=True,
+        brief="an idempotent producer keeps its order",
+        says="With idempotence a partition keeps the order of one producer session with up to 5 requests in "
+        "flight, retries included.",
+        sources=(IDEMPOTENCE, RETRIES, Source("KAFKA-5494 (more than one request in flight, 1.0.0)")),
+    ),
+    Row(
+        name="order-retries",
+        classes=("out_of_order",),
+        when=("not one attempt", "not one request in flight"),
+        promised=False,
+        brief="retries with several requests in flight may reorder messages without idempotence",
+        says="Without idempotence, and with more than one request in flight, a retry may be appended after "
+        "later messages.",
+        sources=(RETRIES,),
+    ),
+    Row(
+        name="order",
+        classes=("out_of_order",),
+        when=(),
+        promised=True,
+        brief="messages of one producer are appended in the order of sending",
+        says="With one request in flight, or without retries, a partition keeps the order in which one "
+        "producer sent.",
+        sources=(GUARANTEES, RETRIES),
+    ),
+    # ---- readers
+    Row(
+        name="reads-after-unclean-election",
+        classes=STEPS,
+        when=("an unclean leader was elected", "unclean election is enabled"),
+        promised=False,
+        brief="an unclean election may send readers back or ahead",
+        says="After an unclean election the log may end before a reader's position; the reader is reset, and "
+        "may go back or pass over records.",
+        sources=(UNCLEAN_KEY, Source("KIP-320, Allow fetchers to detect and handle log truncation")),
+    ),
+    Row(
+        name="reads-after-data-loss",
+        classes=STEPS,
+        when=("the in-sync replicas were down and lost data",),
+        promised=False,
+        brief="data lost on all in-sync replicas may send readers back or ahead",
+        says="The same where all in-sync replicas were down and one lost data.",
+        sources=(UNCLEAN, FLUSH),
+    ),
+    Row(
+        name="read-order",
+        classes=STEPS,
+        when=(),
+        promised=True,
+        brief="a reader receives every record in the order of the log",
+        says="A consumer receives the records of a partition in the order of their offsets and leaves out "
+        "none that its isolation level allows, unless it seeks.",
+        sources=(GUARANTEES,),
+    ),
+    Row(
+        name="offset-commit-acks",
+        classes=("replay",),
+        when=("offset commits do not wait for all replicas",),
+        promised=False,
+        brief="offsets.commit.required.acks is not -1: a committed offset may be lost",
+        says="With `offsets.commit.required.acks` other than -1 a committed offset may be lost with its "
+        "coordinator.",
+        sources=(OFFSETS,),
+    ),
+    Row(
+        name="offsets-topic-lost-data",
+        classes=("replay",),
+        when=("committed offsets may be lost",),
+        promised=False,
+        brief="the offsets topic may have lost what was committed",
+        says="Committed offsets are messages of `__consumer_offsets` and are lost where that topic loses "
+        "committed messages without breaking a promise.",
+        sources=(OFFSETS, UNCLEAN),
+    ),
+    Row(
+        name="committed-offsets",
+        classes=("replay",),
+        when=(),
+        promised=True,
+        brief="a group continues at its committed offset",
+        says="A committed offset is kept like a message with `acks=all`. A group may receive again only "
+        "what it had not committed.",
+        sources=(SEMANTICS, OFFSETS),
+    ),
+    # ---- the cluster at the end
+    Row(
+        name="isr-under-fault",
+        classes=("not_converged",),
+        when=("a fault stands at the end",),
+        promised=False,
+        brief="a replica that a fault still holds back need not be in sync",
+        says="A replica that is down, cut off or slowed need not be in the ISR.",
+        sources=(REPLICATION, LAG),
+    ),
+    Row(
+        name="isr-rejoins",
+        classes=("not_converged",),
+        when=("time to rejoin the ISR",),
+        promised=True,
+        brief="a replica that has caught up rejoins the ISR",
+        says="A replica that is alive and has caught up with the leader's log end offset rejoins the ISR "
+        "without an operator.",
+        sources=(REPLICATION, ISR_CODE),
+    ),
+    Row(
+        name="process-exit",
+        classes=("process_exit",),
+        when=(),
+        promised=False,
+        brief="Kafka promises nothing about a single process",
+        says="Kafka promises nothing about a single process; what it promises is that the data outlives it.",
+        sources=(NO_STATEMENT,),
+    ),
+    Row(
+        name="log-lines",
+        classes=("server_error",),
+        when=(),
+        promised=False,
+        brief="Kafka promises nothing about log lines",
+        says="Kafka promises nothing about the lines in its log files.",
+        sources=(NO_STATEMENT,),
+    ),
+    Row(
+        name="configuration",
+        classes=("config_mismatch",),
+        when=(),
+        promised=False,
+        brief="a dynamic configuration may override what was asked for",
+        says="A broker's or topic's dynamic configuration overrides its file. The table uses effective "
+        "values.",
+        sources=(_docs("Configuration, Updating broker configs"),),
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """A statement that no finding is judged by, and that readers of the table look for."""
+
+    name: str
+    says: str
+    sources: tuple[Source, ...]
+
+
+STATEMENTS: tuple[Statement, ...] = (
+    Statement(
+        name="outcome-unknown",
+        says="A message whose outcome the client does not know (time-out, lost connection, error after the "
+        "append) may be in the log or not; neither is a finding.",
+        sources=(SEMANTICS, Source("code: DelayedProduce, Partition.checkEnoughReplicasReachOffset")),
+    ),
+    Statement(
+        name="min-insync-refuses",
+        says="With `acks=all` and fewer in-sync replicas than `min.insync.replicas` the leader refuses "
+        "writes (NOT_ENOUGH_REPLICAS). With `acks=0` and `acks=1` it takes them.",
+        sources=(MIN_INSYNC,),
+    ),
+    Statement(
+        name="availability",
+        says="Kafka promises nothing about how long a partition is unavailable during a failover.",
+        sources=(REPLICATION,),
+    ),
+    Statement(
+        name="transactions",
+        says="The messages of a transaction become visible to `read_committed` readers together or not at "
+        "all, and a producer with the same `transactional.id` fences its predecessor. An unclean election "
+        "may lose the marker that ends a transaction.",
+        sources=(KIP_98, ISOLATION),
+    ),
+)
+
+
+BY_NAME = {row.name: row for row in ROWS}
+"""The rows by name."""

@@ -1,0 +1,77 @@
+"""What a history holds about single messages, looked up for the findings whose promise depends on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from checkers.evidence import Evidence
+from checkers.promises.facts import Message
+from checkers.spark.views import table_frame
+from checkers.tables.source import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LIMIT = 10_000
+"""So many messages are looked up; a promise that depends on any other one is unknown."""
+_NAMED = "named_in_findings"
+
+_LATER = f"""
+    SELECT n.writer, n.seq, bool_or(later.sent_ns < l.done_ns) AS overlapped
+    FROM {_NAMED} n
+    JOIN life l ON l.writer = n.writer AND l.seq = n.seq
+    JOIN life later ON later.writer = n.writer AND later.seq > n.seq AND later.topic = l.topic
+        AND later.partition = l.partition AND later.outcome = 'ok' AND later.found_offset < l.found_offset
+    GROUP BY n.writer, n.seq"""
+
+
+def messages_of(
+    session: SparkSession,
+    source: Source,
+    evidence: Evidence,
+    findings_of: Callable[[Sequence[str]], pa.Table],
+    classes: AbstractSet[str],
+) -> dict[tuple[int, int], Message]:
+    """Messages by writer and seq. The view `life` must be there; ``classes`` are those of the findings."""
+    wanted = [name for name in ("aborted_read", "duplicated", "out_of_order") if name in classes]
+    rows = findings_of(wanted).select(["class", "writer", "seq"]).to_pylist() if wanted else []
+    named: dict[str, set[tuple[int, int]]] = {}
+    for row in rows:
+        if row["writer"] is not None and row["seq"] is not None and _needed(row, evidence):
+            named.setdefault(row["class"], set()).add((row["writer"], row["seq"]))
+    found: dict[tuple[int, int], Message] = {}
+    if "aborted_read" in named:
+        frame = _named(session, named["aborted_read"])
+        columns = frame.join(session.table("life"), ["writer", "seq"]).select(
+            "writer", "seq", "outcome", "txn"
+        )
+        for row in columns.toArrow().to_pylist():
+            aborted = (row["writer"], row["txn"]) in evidence.aborted
+            found[row["writer"], row["seq"]] = Message(outcome=row["outcome"], aborted=aborted)
+    if "out_of_order" in named:
+        _named(session, named["out_of_order"]).createOrReplaceTempView(_NAMED)
+        for row in session.sql(_LATER).toArrow().to_pylist():
+            found[row["writer"], row["seq"]] = Message(overlapped=row["overlapped"])
+        session.catalog.dropTempView(_NAMED)
+    if "duplicated" in named:
+        frame = table_frame(session, source, "copies").filter("producer_id >= 0")
+        joined = _named(session, named["duplicated"]).join(frame, ["writer", "seq"])
+        distinct = joined.select("writer", "seq", "producer_id").distinct()
+        for row in distinct.groupBy("writer", "seq").count().toArrow().to_pylist():
+            found[row["writer"], row["seq"]] = Message(sessions=row["count"])
+    return found
+
+
+def _needed(row: dict[str, Any], evidence: Evidence) -> bool:
+    writer = evidence.writers.get(row["writer"], {})
+    if row["class"] == "duplicated":
+        return bool(writer.get("idempotent"))
+    return row["class"] != "out_of_order" or writer.get("client") == "raw"
+
+
+def _named(session: SparkSession, messages: AbstractSet[tuple[int, int]]) -> DataFrame:
+    return session.createDataFrame(sorted(messages)[:LIMIT], "writer int, seq bigint")

@@ -1,0 +1,107 @@
+"""Judging fills the columns about promises, by both plans alike; `acked sql` and the judgement show them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from checkers.ask.sql import query
+from checkers.judge import judge_import
+from tests.histories import History, together
+from tests.spark.anomalies import CASES
+
+pytestmark = pytest.mark.spark
+PLACE = ("class", "topic", "partition", "offset", "writer", "seq")
+ANSWER = ("promise", "promise_row", "promise_reason", "known_bug")
+
+
+def _failover(acks: int) -> History:
+    """Message 2 was acknowledged by broker 1, and broker 2 leads since then."""
+    history = History().send(0, offset=0).send(1, offset=1).send(2, offset=2).logs([(0, 0), (1, 1)])
+    history.add("writers", writer=1, name="w", host="client1", client="raw", acks=acks, idempotent=False)
+    view = {"source": "zookeeper1", "subject": "partition", "topic": "t", "partition": 0}
+    history.add("views", ns=1, leader=1, epoch=0, isr=[1, 2, 3], **view)
+    return history.add("views", ns=9000, leader=2, epoch=1, isr=[2, 3], **view)
+
+
+def _order(done_ns: int) -> History:
+    """Two raw messages in the wrong order; the second is sent at 2000 ns."""
+    history = History().send(1, offset=1, done_ns=done_ns).send(2, offset=0).logs([(0, 2), (1, 1)])
+    return history.add("writers", writer=1, name="w", host="client1", client="raw", acks=1, idempotent=False)
+
+
+def _twice(*producer_ids: int) -> History:
+    """An idempotent producer's message, written twice."""
+    rows = [
+        {"offset": offset, "seq": 0, "producer_id": number, "producer_epoch": 0, "sequence": 0}
+        for offset, number in enumerate(producer_ids)
+    ]
+    history = History().send(0, offset=0).logs(rows)
+    writer = {"name": "w", "host": "client1", "client": "librdkafka", "acks": -1, "idempotent": True}
+    return history.add("writers", writer=1, retries=5, **writer)
+
+
+def _aborted() -> History:
+    """A message of an aborted transaction, received by a reader with read_committed."""
+    history = History().send(0, offset=0, txn=1).logs([(0, 0)])
+    history.add("transactions", ns=2000, writer=1, txn=1, event="aborted")
+    return history.read(0, 0, 3000, isolation="read_committed")
+
+
+RUNS = {
+    "acks-1": _failover(1),
+    "acks-all": _failover(-1),
+    "sent-together": _order(2500),
+    "one-after-the-other": _order(1500),
+    "one-session": _twice(7, 7),
+    "two-sessions": _twice(7, 8),
+    "aborted": _aborted(),
+}
+EXPECTED = {
+    "acks-1": ("lost", "not promised", "acks-1-leader"),
+    "acks-all": ("lost", "broken", "committed"),
+    "sent-together": ("out_of_order", "not promised", "order-of-connections"),
+    "one-after-the-other": ("out_of_order", "broken", "order"),
+    "one-session": ("duplicated", "broken", "duplicate-idempotent"),
+    "two-sessions": ("duplicated", "not promised", "duplicate-of-another-session"),
+    "aborted": ("aborted_read", "broken", "read-committed"),
+}
+
+
+def _judged(folder: Path) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    rows = pq.read_table(folder / "findings.parquet").to_pylist()
+    return {tuple(row[name] for name in PLACE): tuple(row[name] for name in ANSWER) for row in rows}
+
+
+def test_both_plans_judge_alike(spark: Any, tmp_path: Path) -> None:
+    others = {name: history for name, (_, history, _) in list(CASES.items())[:12]}
+    folder = together(RUNS | others, tmp_path / "runs")
+    judgement = judge_import(spark, folder, plan="fast")
+    fast = _judged(folder)
+    assert judge_import(spark, folder, plan="general").promises == judgement.promises
+    assert _judged(folder) == fast
+    assert all(answer[0] for answer in fast.values())
+    found = {place[1]: (place[0], *answer[:2]) for place, answer in fast.items() if place[1] in RUNS}
+    assert found == EXPECTED
+
+
+def test_the_judgement_counts_promises_and_sql_reads_them(spark: Any, tmp_path: Path) -> None:
+    folder = _failover(1).write(tmp_path)
+    judgement = judge_import(spark, folder)
+    (row,) = judgement.promises
+    assert (row["promise"], row["row"], row["class"], row["count"]) == (
+        "not promised",
+        "acks-1-leader",
+        "lost",
+        1,
+    )
+    text = "SELECT promise, promise_row, count(*) FROM findings GROUP BY ALL"
+    assert query(spark, text, [folder])[1] == [("not promised", "acks-1-leader", 1)]
+
+
+def test_a_run_without_findings_has_no_promises(spark: Any, tmp_path: Path) -> None:
+    history = History().send(0, offset=0).logs([(0, 0)])
+    assert judge_import(spark, history.write(tmp_path)).promises == ()

@@ -1,0 +1,617 @@
+"""Hand-written runs, one or more for each row of the promise table, with the judgement that each must get.
+
+Runs that differ in one fact stand side by side: the same finding breaks a promise in one of them only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tests.unit.promises.runs import Run, S
+
+LOST: dict[str, Any] = {}
+AGAIN = '{"hosts": ["broker1"]}'
+EVERYWHERE = '{"hosts": ["broker1", "broker2", "broker3"]}'
+
+
+class Expected(NamedTuple):
+    """A run, the finding in it, and its judgement."""
+
+    run: Run
+    finding: str
+    promise: str
+    row: str | None
+    more: dict[str, Any] = LOST
+    bug: str | None = None
+
+
+def _acks(level: int | None) -> Run:
+    return Run().writer(level).safe()
+
+
+def _failover(run: Run) -> Run:
+    """Broker 1 is cut off; broker 2 of its ISR leads; broker 1 returns."""
+    run.state(1, 1, 0, 1, 2, 3).fault("cut", 5, 30, name="isolate az1")
+    return run.state(15, 2, 1, 2, 3).state(35, 2, 1, 1, 2, 3)
+
+
+def _crash(run: Run) -> Run:
+    """Broker 1 is killed; broker 2 leads."""
+    return run.state(1, 1, 0, 1, 2, 3).down(1, 15, 40).state(18, 2, 1, 2, 3)
+
+
+def _crash_of_all(run: Run) -> Run:
+    for broker in (1, 2, 3):
+        run.down(broker, 15, 40)
+    return run.state(1, 1, 0, 1, 2, 3).state(45, 2, 1, 2)
+
+
+def _alone(run: Run, shrunk: int = 12) -> Run:
+    """The ISR shrinks to broker 1, which crashes and returns as the leader."""
+    run.state(1, 1, 0, 1, 2, 3).state(shrunk, 1, 0, 1).down(1, 15, 40)
+    return run.state(45, 1, 2, 1)
+
+
+def _unclean(run: Run) -> Run:
+    """The ISR shrinks to broker 1; broker 2 is elected."""
+    return run.state(1, 1, 0, 1, 2, 3).state(12, 1, 0, 1).fault("cut", 11, 30).state(15, 2, 1, 2)
+
+
+def _min_one() -> Run:
+    run = (
+        Run().writer(-1).config("min.insync.replicas", "1").config("unclean.leader.election.enable", "false")
+    )
+    return run.config("flush.messages", "9223372036854775807")
+
+
+def _flushing(interval: str = "1") -> Run:
+    run = (
+        Run().writer(-1).config("min.insync.replicas", "2").config("unclean.leader.election.enable", "false")
+    )
+    return run.config("flush.messages", interval)
+
+
+def _with_unclean(value: str) -> Run:
+    run = Run().writer(-1).config("min.insync.replicas", "2")
+    return run.config("unclean.leader.election.enable", value)
+
+
+def _elr(enabled: str, run: Run | None = None) -> Run:
+    run = run or Run(kafka="4.1.0").writer(-1).safe()
+    return run.config("eligible.leader.replicas.version", enabled, "cluster", "features")
+
+
+def _librdkafka(**more: Any) -> Run:
+    return Run().writer(-1, client="librdkafka", retries=5, **more).safe()
+
+
+def _two_claims(run: Run) -> Run:
+    """Controller 1 still claims to lead when controller 2 does."""
+    run.add("views", ns=1 * S, source="controller1", subject="controller", controller=11, epoch=3)
+    return run.add("views", ns=8 * S, source="controller2", subject="controller", controller=12, epoch=4)
+
+
+def _not_converged(run: Run, ended: int = 100) -> Run:
+    return run.replica(1, in_sync=True, leader=True, ns=ended * S).replica(2, in_sync=False, ns=ended * S)
+
+
+def _offsets(run: Run, value: str = "-1") -> Run:
+    return run.config("offsets.commit.required.acks", value, "broker", "broker1")
+
+
+CASES: dict[str, Callable[[], Expected]] = {
+    # ---- acks=0 and acks=1
+    "acks=0, leader isolated": lambda: Expected(_failover(_acks(0)), "lost", "not promised", "acks-0"),
+    "acks=0, no fault": lambda: Expected(_acks(0), "lost", "not promised", "acks-0"),
+    "acks=0, but read": lambda: Expected(_failover(_acks(0)), "lost_after_read", "broken", "partition"),
+    "acks=1, leader isolated": lambda: Expected(_failover(_acks(1)), "lost", "not promised", "acks-1-leader"),
+    "acks=1, acknowledged after another was elected": lambda: Expected(
+        _failover(_acks(1)), "lost", "not promised", "acks-1-leader", {"acked_ns": 32 * S}
+    ),
+    "acks=1, leader killed": lambda: Expected(_crash(_acks(1)), "lost", "not promised", "acks-1-leader"),
+    "acks=1, another broker killed": lambda: Expected(
+        _acks(1).state(1, 1, 0, 1, 2, 3).down(3, 15, 40), "lost", "broken", "acks-1-steady"
+    ),
+    "acks=1, the leader crashed before": lambda: Expected(
+        _acks(1).state(1, 1, 0, 1, 2, 3).down(1, 3, 5), "lost", "broken", "acks-1-steady"
+    ),
+    "acks=1, no fault": lambda: Expected(_acks(1).state(1, 1, 0, 1, 2, 3), "lost", "broken", "acks-1-steady"),
+    "acks=1, no views": lambda: Expected(_acks(1), "lost", "unknown", "acks-1-leader"),
+    "acks=1, but read, leader isolated": lambda: Expected(
+        _failover(_acks(1)), "lost_after_read", "broken", "partition"
+    ),
+    "acks not recorded": lambda: Expected(_failover(_acks(None)), "lost", "unknown", "acks-0"),
+    "producer not recorded": lambda: Expected(_failover(Run().safe()), "lost", "unknown", "acks-0"),
+    # ---- acks=all: what survives
+    "acks=all, leader's AZ isolated": lambda: Expected(_failover(_acks(-1)), "lost", "broken", "partition"),
+    "acks=all, moved": lambda: Expected(_failover(_acks(-1)), "moved", "broken", "partition"),
+    "acks=all, min.insync 1, leader isolated": lambda: Expected(
+        _failover(_min_one()), "lost", "broken", "partition"
+    ),
+    "acks=all, min.insync 1, the ISR was the leader, isolated": lambda: Expected(
+        _min_one().state(1, 1, 0, 1).fault("cut", 11, 30).state(15, -1, 1, 1).state(35, 1, 2, 1),
+        "lost",
+        "broken",
+        "partition",
+    ),
+    "acks=all, leader killed": lambda: Expected(_crash(_acks(-1)), "lost", "broken", "crash-of-some"),
+    "acks=all, one AZ of three lost with its disk": lambda: Expected(
+        _crash(_acks(-1)).fault("wipe", 16, targets=AGAIN), "lost", "broken", "power-loss-of-some"
+    ),
+    "acks=all, power loss of the leader": lambda: Expected(
+        _crash(_acks(-1)).fault("power_cut", 15, targets=AGAIN), "lost", "broken", "power-loss-of-some"
+    ),
+    "acks=all, all killed": lambda: Expected(_crash_of_all(_acks(-1)), "lost", "broken", "crash-of-all"),
+    "acks=all, no fault": lambda: Expected(_acks(-1).state(1, 1, 0, 1, 2, 3), "lost", "broken", "committed"),
+    "acks=all, paused": lambda: Expected(
+        _acks(-1).state(1, 1, 0, 1, 2, 3).fault("pause", 11, 20, kind="process"),
+        "lost",
+        "broken",
+        "committed",
+    ),
+    "acks=all, all lost power before": lambda: Expected(
+        _acks(-1).state(1, 1, 0, 1, 2, 3).fault("power_cut", 2, 3, targets=EVERYWHERE).down(1, 2, 4),
+        "lost",
+        "broken",
+        "committed",
+    ),
+    # ---- acks=all: power, disks
+    "acks=all, all lose power": lambda: Expected(
+        _crash_of_all(_acks(-1)).fault("power_cut", 15, targets=EVERYWHERE),
+        "lost",
+        "not promised",
+        "all-in-sync-replicas-lost-data",
+    ),
+    "acks=all, all lose power, of another partition": lambda: Expected(
+        _crash_of_all(_acks(-1)).fault("wipe", 15, targets='{"hosts": ["broker1"], "partitions": ["u/0"]}'),
+        "lost",
+        "broken",
+        "crash-of-all",
+    ),
+    "acks=all, all lose power, one flush each": lambda: Expected(
+        _crash_of_all(_flushing()).fault("power_cut", 15, targets=EVERYWHERE),
+        "lost",
+        "broken",
+        "power-loss-flushed",
+    ),
+    "acks=all, all lose power, a flush every second message": lambda: Expected(
+        _crash_of_all(_flushing("2")).fault("power_cut", 15, targets=EVERYWHERE),
+        "lost",
+        "not promised",
+        "all-in-sync-replicas-lost-data",
+    ),
+    "acks=all, all lose their disks, one flush each": lambda: Expected(
+        _crash_of_all(_flushing()).fault("wipe", 16, targets=EVERYWHERE),
+        "lost",
+        "not promised",
+        "all-in-sync-replicas-lost-data",
+    ),
+    "acks=all, all lose power, flush not recorded": lambda: Expected(
+        _crash_of_all(_with_unclean("false")).fault("power_cut", 15, targets=EVERYWHERE),
+        "lost",
+        "unknown",
+        "all-in-sync-replicas-lost-data",
+    ),
+    "acks=all, all lose power, no views": lambda: Expected(
+        _acks(-1).fault("power_cut", 15, 40, targets=EVERYWHERE).down(1, 15, 40),
+        "lost",
+        "unknown",
+        "all-in-sync-replicas-lost-data",
+    ),
+    "min.insync 1, all lose power": lambda: Expected(
+        _crash_of_all(_min_one()).fault("power_cut", 15, targets=EVERYWHERE),
+        "lost",
+        "not promised",
+        "all-in-sync-replicas-lost-data",
+    ),
+    "min.insync 1, the only in-sync replica wiped": lambda: Expected(
+        _alone(_min_one(), 8).fault("wipe", 16, targets=AGAIN), "lost", "not promised", "isr-of-one"
+    ),
+    "min.insync 1, the only in-sync replica killed": lambda: Expected(
+        _alone(_min_one(), 8), "lost", "broken", "crash-of-all"
+    ),
+    "min.insync 2, the last in-sync replica wiped": lambda: Expected(
+        _alone(_acks(-1)).fault("wipe", 16, targets=AGAIN), "lost", "not promised", "last-replica-standing"
+    ),
+    "min.insync 2, a replica wiped that was out of the ISR": lambda: Expected(
+        _alone(_acks(-1)).fault("wipe", 16, targets='{"hosts": ["broker2"]}'),
+        "lost",
+        "broken",
+        "crash-of-all",
+    ),
+    "eligible leader replicas, the last one wiped": lambda: Expected(
+        _alone(_elr("1")).fault("wipe", 16, targets=AGAIN), "lost", "broken", "eligible-leader-replicas"
+    ),
+    "eligible leader replicas, leader's AZ isolated": lambda: Expected(
+        _failover(_elr("1")), "lost", "broken", "partition"
+    ),
+    "eligible leader replicas switched off": lambda: Expected(
+        _alone(_elr("0")).fault("wipe", 16, targets=AGAIN), "lost", "not promised", "last-replica-standing"
+    ),
+    "eligible leader replicas not recorded": lambda: Expected(
+        _alone(Run(kafka="4.1.0").writer(-1).safe()).fault("wipe", 16, targets=AGAIN),
+        "lost",
+        "unknown",
+        "eligible-leader-replicas",
+    ),
+    "eligible leader replicas, as the empty ISR shows": lambda: Expected(
+        _alone(Run(kafka="4.1.0").writer(-1).safe()).state(38, -1, 1).fault("wipe", 16, targets=AGAIN),
+        "lost",
+        "broken",
+        "eligible-leader-replicas",
+    ),
+    "eligible leader replicas, and another was killed": lambda: Expected(
+        _alone(_elr("1")).down(2, 11, 50).fault("wipe", 16, targets=AGAIN),
+        "lost",
+        "not promised",
+        "last-replica-standing",
+    ),
+    "eligible leader replicas, and another was stopped": lambda: Expected(
+        _alone(_elr("1")).down(2, 11, 50, "stopped").fault("wipe", 16, targets=AGAIN),
+        "lost",
+        "broken",
+        "eligible-leader-replicas",
+    ),
+    # ---- unclean elections
+    "unclean election enabled": lambda: Expected(
+        _unclean(_with_unclean("true")), "lost", "not promised", "unclean-enabled"
+    ),
+    "unclean election disabled": lambda: Expected(
+        _unclean(_with_unclean("false")), "lost", "broken", "clean-election"
+    ),
+    "unclean election enabled, but the election was clean": lambda: Expected(
+        _failover(_with_unclean("true")), "lost", "broken", "partition"
+    ),
+    "unclean election, configuration not recorded": lambda: Expected(
+        _unclean(Run().writer(-1)), "lost", "unknown", "unclean-enabled"
+    ),
+    "unclean election, as the brokers' log tells": lambda: Expected(
+        _failover(_with_unclean("true")).add(
+            "log_events", ns=15 * S, host="broker2", kind="unclean_election", topic="t", partition=0
+        ),
+        "lost",
+        "not promised",
+        "unclean-enabled",
+    ),
+    "an operator elected an unclean leader": lambda: Expected(
+        _unclean(_with_unclean("false")).fault("elect_unclean", 14, targets='{"partitions": ["t/0"]}'),
+        "lost",
+        "not promised",
+        "unclean-by-operator",
+    ),
+    "an operator elected an unclean leader of another partition": lambda: Expected(
+        _unclean(_with_unclean("false")).fault("elect_unclean", 14, targets='{"partitions": ["u/0"]}'),
+        "lost",
+        "broken",
+        "clean-election",
+    ),
+    # ---- replicas that differ
+    "in-sync replicas differ": lambda: Expected(
+        _failover(_acks(1)),
+        "diverged",
+        "broken",
+        "identical-replicas",
+        {"detail": "another record stands there"},
+    ),
+    "a follower lacks what is not committed": lambda: Expected(
+        _acks(1).replica(1, leader=True, high_watermark=7),
+        "diverged",
+        "not promised",
+        "above-high-watermark",
+        {"detail": "its log ends earlier", "offset": 7},
+    ),
+    "a follower lacks what is committed": lambda: Expected(
+        _acks(1).replica(1, leader=True, high_watermark=8),
+        "diverged",
+        "broken",
+        "identical-replicas",
+        {"detail": "its log ends earlier", "offset": 7},
+    ),
+    "a follower lacks records, no high watermark": lambda: Expected(
+        _acks(1).replica(1, leader=True),
+        "diverged",
+        "unknown",
+        "above-high-watermark",
+        {"detail": "its log ends earlier", "offset": 7},
+    ),
+    "only a replica out of sync holds it": lambda: Expected(
+        _failover(_acks(1)).replica(1, in_sync=False),
+        "diverged",
+        "not promised",
+        "acks-1-leader",
+        {"brokers": [1]},
+    ),
+    "a replica in sync holds it": lambda: Expected(
+        _failover(_acks(1)).replica(1, in_sync=True),
+        "diverged",
+        "broken",
+        "identical-replicas",
+        {"brokers": [1]},
+    ),
+    "in-sync replicas differ where a file was cut": lambda: Expected(
+        _acks(1).fault("truncate", 15, targets=AGAIN),
+        "diverged",
+        "not promised",
+        "storage-damage",
+        {"detail": "its log ends earlier", "brokers": [2]},
+    ),
+    # ---- bytes and strangers
+    "corrupt where a fault changed bytes": lambda: Expected(
+        Run().fault("damage", 15, targets=AGAIN),
+        "corrupt",
+        "not promised",
+        "storage-damage",
+        {"brokers": [1]},
+    ),
+    "corrupt on another replica": lambda: Expected(
+        Run().fault("damage", 15, targets=AGAIN), "corrupt", "broken", "checksum", {"brokers": [2]}
+    ),
+    "foreign": lambda: Expected(Run(), "foreign", "broken", "records-as-sent"),
+    "misrouted": lambda: Expected(Run(), "misrouted", "broken", "records-as-sent"),
+    "overwritten where a fault changed bytes": lambda: Expected(
+        Run().fault("damage", 15, targets=AGAIN),
+        "overwritten",
+        "not promised",
+        "storage-damage",
+        {"brokers": [1]},
+    ),
+    # ---- failures and aborts
+    "refused, and yet written": lambda: Expected(_acks(-1), "phantom", "broken", "refused-not-written"),
+    "refused after retries, and yet written": lambda: Expected(
+        _librdkafka(), "phantom", "not promised", "refused-after-retry"
+    ),
+    "refused, and yet read": lambda: Expected(
+        _acks(-1).message(outcome="fail"), "aborted_read", "broken", "refused-not-written"
+    ),
+    "aborted, and yet read": lambda: Expected(
+        _acks(-1).message(outcome="ok", aborted=True),
+        "aborted_read",
+        "broken",
+        "read-committed",
+        bug="KAFKA-17754",
+    ),
+    "read, and later lost by an unclean election": lambda: Expected(
+        _unclean(_with_unclean("true")).message(outcome="info"),
+        "aborted_read",
+        "not promised",
+        "unclean-enabled",
+    ),
+    "read, and later lost in a partition": lambda: Expected(
+        _failover(_acks(1)).message(outcome="info"), "aborted_read", "broken", "partition", {"acked_ns": None}
+    ),
+    "read at another offset, after an unclean election": lambda: Expected(
+        _unclean(_with_unclean("true")),
+        "offset_conflict",
+        "not promised",
+        "unclean-enabled",
+        {"acked_ns": None},
+    ),
+    "read, message not looked up": lambda: Expected(
+        _unclean(_with_unclean("true")), "aborted_read", "unknown", "refused-not-written"
+    ),
+    # ---- duplicates
+    "duplicate of a retry": lambda: Expected(_librdkafka(), "duplicated", "not promised", "duplicate-retry"),
+    "duplicate of one request": lambda: Expected(_acks(-1), "duplicated", "broken", "duplicate-one-attempt"),
+    "duplicate of an idempotent producer": lambda: Expected(
+        _librdkafka(idempotent=True).message(sessions=1), "duplicated", "broken", "duplicate-idempotent"
+    ),
+    "duplicate of two sessions": lambda: Expected(
+        _librdkafka(idempotent=True).message(sessions=2),
+        "duplicated",
+        "not promised",
+        "duplicate-of-another-session",
+    ),
+    "duplicate, producer ids unknown": lambda: Expected(
+        _librdkafka(idempotent=True), "duplicated", "unknown", "duplicate-of-another-session"
+    ),
+    "duplicate, idempotence not recorded": lambda: Expected(
+        _librdkafka(idempotent=None).message(sessions=1), "duplicated", "unknown", "duplicate-idempotent"
+    ),
+    # ---- order
+    "out of order, retries, several in flight": lambda: Expected(
+        _librdkafka(config='{"max.in.flight": 5}'), "out_of_order", "not promised", "order-retries"
+    ),
+    "out of order, retries, one in flight": lambda: Expected(
+        _librdkafka(config='{"max.in.flight.requests.per.connection": 1}'), "out_of_order", "broken", "order"
+    ),
+    "out of order, retries, librdkafka's default": lambda: Expected(
+        _librdkafka(), "out_of_order", "not promised", "order-retries"
+    ),
+    "out of order, idempotent": lambda: Expected(
+        _librdkafka(idempotent=True, config='{"max.in.flight": 5}'),
+        "out_of_order",
+        "broken",
+        "order-idempotent",
+    ),
+    "out of order, requests on two connections": lambda: Expected(
+        _acks(1).message(overlapped=True), "out_of_order", "not promised", "order-of-connections"
+    ),
+    "out of order, one request after the other": lambda: Expected(
+        _acks(1).message(overlapped=False), "out_of_order", "broken", "order"
+    ),
+    "out of order, in flight not recorded": lambda: Expected(
+        Run().writer(1, client="java", retries=3), "out_of_order", "unknown", "order-retries"
+    ),
+    # ---- readers
+    "skip": lambda: Expected(_failover(Run().safe()), "skip", "broken", "read-order"),
+    "skip after an unclean election": lambda: Expected(
+        _unclean(_with_unclean("true")),
+        "skip",
+        "not promised",
+        "reads-after-unclean-election",
+        {"acked_ns": None},
+    ),
+    "skip, unclean election enabled, clean failover": lambda: Expected(
+        _failover(_with_unclean("true")), "skip", "broken", "read-order"
+    ),
+    "skip after an unclean election that was not allowed": lambda: Expected(
+        _unclean(_with_unclean("false")), "skip", "broken", "read-order"
+    ),
+    "back after data was lost": lambda: Expected(
+        _crash_of_all(Run().safe()).fault("power_cut", 15, targets=EVERYWHERE),
+        "non_monotonic",
+        "not promised",
+        "reads-after-data-loss",
+        {"acked_ns": None},
+    ),
+    "replay": lambda: Expected(_offsets(Run()), "replay", "broken", "committed-offsets"),
+    "replay, commits wait for one replica": lambda: Expected(
+        _offsets(Run(), "1"), "replay", "not promised", "offset-commit-acks"
+    ),
+    "replay, commits not recorded": lambda: Expected(Run(), "replay", "unknown", "offset-commit-acks"),
+    "replay after an unclean election of the offsets topic": lambda: Expected(
+        _offsets(Run())
+        .config("unclean.leader.election.enable", "true", "broker", "broker1")
+        .add(
+            "views",
+            ns=S,
+            source="broker1",
+            subject="partition",
+            topic="__consumer_offsets",
+            partition=0,
+            epoch=0,
+        )
+        .add(
+            "log_events",
+            ns=S,
+            host="broker2",
+            kind="unclean_election",
+            topic="__consumer_offsets",
+            partition=0,
+        ),
+        "replay",
+        "not promised",
+        "offsets-topic-lost-data",
+    ),
+    # ---- the run
+    "not in sync, link still cut": lambda: Expected(
+        _not_converged(Run().fault("cut", 11)),
+        "not_converged",
+        "not promised",
+        "isr-under-fault",
+        {"brokers": [2]},
+    ),
+    "not in sync, broker down": lambda: Expected(
+        _not_converged(Run().down(2, 15)),
+        "not_converged",
+        "not promised",
+        "isr-under-fault",
+        {"brokers": [2]},
+    ),
+    "not in sync, long after the heal": lambda: Expected(
+        _not_converged(Run().fault("cut", 11, 30)), "not_converged", "broken", "isr-rejoins", {"brokers": [2]}
+    ),
+    "not in sync, just after the heal": lambda: Expected(
+        _not_converged(Run().fault("cut", 11, 95)),
+        "not_converged",
+        "unknown",
+        "isr-rejoins",
+        {"brokers": [2]},
+    ),
+    "process ended": lambda: Expected(Run(), "process_exit", "not promised", "process-exit"),
+    "ERROR line": lambda: Expected(Run(), "server_error", "not promised", "log-lines"),
+    "another configuration": lambda: Expected(Run(), "config_mismatch", "not promised", "configuration"),
+    "not read to the end": lambda: Expected(Run(), "undetermined", "unknown", None),
+}
+
+BUGS: dict[str, Callable[[], Expected]] = {
+    "KIP-101 by the version": lambda: Expected(
+        _failover(Run(kafka="0.10.2.2", mode="zookeeper").writer(-1).safe()),
+        "lost",
+        "broken",
+        "partition",
+        bug="KIP-101 (KAFKA-1211)",
+    ),
+    "KIP-101 by the message format": lambda: Expected(
+        _failover(Run(kafka="2.7.1", mode="zookeeper").writer(-1).safe()).config(
+            "message.format.version", "0.10.2"
+        ),
+        "diverged",
+        "broken",
+        "identical-replicas",
+        {"detail": "another record stands there"},
+        "KIP-101 (KAFKA-1211)",
+    ),
+    "not KIP-101 with leader epochs": lambda: Expected(
+        _failover(Run(kafka="2.7.1", mode="zookeeper").writer(-1).safe()).config(
+            "message.format.version", "2.7-IV2"
+        ),
+        "lost",
+        "broken",
+        "partition",
+    ),
+    "KIP-279": lambda: Expected(
+        _failover(Run(kafka="1.1.1", mode="zookeeper").writer(1)).state(40, 1, 2, 1, 2, 3),
+        "diverged",
+        "broken",
+        "identical-replicas",
+        {"detail": "another record stands there"},
+        "KIP-279 (KAFKA-6361)",
+    ),
+    "KIP-279 is fixed": lambda: Expected(
+        _failover(Run(kafka="2.0.1", mode="zookeeper").writer(1)).state(40, 1, 2, 1, 2, 3),
+        "diverged",
+        "broken",
+        "identical-replicas",
+        {"detail": "another record stands there"},
+    ),
+    "zombie controller": lambda: Expected(
+        _two_claims(_failover(Run(kafka="3.6.2").writer(1).safe())),
+        "lost",
+        "not promised",
+        "acks-1-leader",
+        bug="KAFKA-15489 (KAFKA-13621)",
+    ),
+    "zombie controller, but the broker was cut off as well": lambda: Expected(
+        _two_claims(_failover(Run(kafka="3.6.2").writer(1).safe())).fault(
+            "cut", 5, 30, targets='{"links": ["broker1 -> broker2"]}'
+        ),
+        "lost",
+        "not promised",
+        "acks-1-leader",
+    ),
+    "zombie controller is fixed": lambda: Expected(
+        _two_claims(_failover(Run(kafka="3.7.0").writer(1).safe())), "lost", "not promised", "acks-1-leader"
+    ),
+    "delayed EndTxn": lambda: Expected(
+        _librdkafka().message(outcome="ok", aborted=True),
+        "aborted_read",
+        "broken",
+        "read-committed",
+        bug="KAFKA-17754",
+    ),
+    "not a delayed EndTxn: the client names the transaction": lambda: Expected(
+        Run(kafka="4.1.0").writer(-1, client="java").message(outcome="ok", aborted=True),
+        "aborted_read",
+        "broken",
+        "read-committed",
+    ),
+    "implicit acknowledgement": lambda: Expected(
+        _crash(_librdkafka(idempotent=True)),
+        "lost",
+        "broken",
+        "crash-of-some",
+        {"offset": None},
+        "librdkafka: implicit acknowledgement",
+    ),
+    "not an implicit acknowledgement": lambda: Expected(
+        _crash(_librdkafka(idempotent=True)), "lost", "broken", "crash-of-some"
+    ),
+    "an ISR change that was never answered": lambda: Expected(
+        _not_converged(Run(kafka="2.7.1", mode="zookeeper").fault("cut", 11, 30)),
+        "not_converged",
+        "broken",
+        "isr-rejoins",
+        {"brokers": [2], "cause": "ISR change never answered"},
+        "KAFKA-12686, KAFKA-12751",
+    ),
+    "an ISR change that was never answered, where that is fixed": lambda: Expected(
+        _not_converged(Run(kafka="2.8.1", mode="zookeeper").fault("cut", 11, 30)),
+        "not_converged",
+        "broken",
+        "isr-rejoins",
+        {"brokers": [2], "cause": "ISR change never answered"},
+    ),
+}
+"""Runs in which a known bug explains the finding, beside runs in which it does not."""

@@ -1,0 +1,87 @@
+"""Each row of the promise table decides a hand-written run, and a change of the table is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.promises.bugs import KNOWN
+from checkers.promises.conditions import CONDITIONS
+from checkers.promises.document import document
+from checkers.promises.facts import Facts
+from checkers.promises.judging import judge
+from checkers.promises.table import BY_NAME, ROWS, STATEMENTS, Row
+from checkers.tables.output import FINDINGS
+from tests.unit.promises.cases import BUGS, CASES
+from tests.unit.promises.runs import finding
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "promises.md"
+EVERY = CASES | BUGS
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_finding_is_judged_by_its_row(name: str) -> None:
+    expected = EVERY[name]()
+    judged = expected.run.judge(expected.finding, **expected.more)
+    assert (judged.promise, judged.row, judged.known_bug) == (expected.promise, expected.row, expected.bug), (
+        judged
+    )
+    assert judged.reason
+
+
+def test_every_row_decides_a_run_and_every_class_has_rows() -> None:
+    decided = {case().row for case in CASES.values() if case().promise != "unknown"}
+    assert decided == set(BY_NAME)
+    assert len(BY_NAME) == len(ROWS)
+    assert {name for row in ROWS for name in row.classes} == set(FINDINGS) - {"undetermined"}
+
+
+def test_rows_bugs_and_conditions_name_each_other() -> None:
+    asked = [*(name for row in ROWS for name in row.when), *(name for bug in KNOWN for name in bug.when)]
+    assert {name.removeprefix("not ") for name in asked} == set(CONDITIONS)
+    assert all(row.sources and row.says and row.brief for row in ROWS)
+    assert not set(BY_NAME) & {statement.name for statement in STATEMENTS}
+    assert {case().bug for case in BUGS.values()} - {None} == {bug.name for bug in KNOWN}
+
+
+@cache
+def _findings() -> list[tuple[Mapping[str, Any], Facts]]:
+    cases = [case() for case in EVERY.values()]
+    return [(finding(case.finding, **case.more), case.run.facts()) for case in cases]
+
+
+def _outcomes(rows: tuple[Row, ...]) -> list[tuple[str, str | None]]:
+    return [judge(row, facts, rows)[:2] for row, facts in _findings()]
+
+
+def _mutants() -> list[tuple[str, tuple[Row, ...]]]:
+    """The table with a row missing, with the opposite verdict, or without one of its conditions."""
+    found = []
+    for place, row in enumerate(ROWS):
+        before, after = ROWS[:place], ROWS[place + 1 :]
+        found.append((f"without {row.name}", (*before, *after)))
+        found.append((f"opposite {row.name}", (*before, replace(row, promised=not row.promised), *after)))
+        for name in row.when:
+            when = tuple(other for other in row.when if other != name)
+            found.append((f"{row.name} without `{name}`", (*before, replace(row, when=when), *after)))
+    return found
+
+
+@pytest.fixture(scope="module")
+def right() -> list[tuple[str, str | None]]:
+    return _outcomes(ROWS)
+
+
+@pytest.mark.parametrize(("rows",), [(rows,) for _, rows in _mutants()], ids=[name for name, _ in _mutants()])
+def test_a_changed_table_is_seen(rows: tuple[Row, ...], right: list[tuple[str, str | None]]) -> None:
+    assert _outcomes(rows) != right
+
+
+def test_the_page_is_current() -> None:
+    remedy = "run `python -m checkers.promises.document > docs/promises.md`"
+    assert PAGE.read_text(encoding="utf-8") == document(), remedy
