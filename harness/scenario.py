@@ -117,8 +117,8 @@ class Scenario:
     """Kafka versions whose difference the scenario shows, oldest first; none: its own alone."""
     modes: tuple[str, ...] = ()
     """Metadata modes it makes sense in; none: its own alone."""
-    timed: Callable[[Timings], tuple[Claim, ...]] | None = None
-    """Writes the claims for other time settings, if they name times; ``claims`` are those for its own."""
+    timed: tuple[Callable[[Timings], Claim], ...] = ()
+    """Write those claims that name times for other time settings; ``claims`` has them for its own."""
 
     @property
     def supported_modes(self) -> tuple[str, ...]:
@@ -127,7 +127,10 @@ class Scenario:
 
     def at(self, timings: Timings) -> Scenario:
         """The scenario with the claims for these time settings."""
-        return self if self.timed is None else replace(self, claims=self.timed(timings))
+        if not self.timed:
+            return self
+        anew = {claim.name: claim for claim in (write(timings) for write in self.timed)}
+        return replace(self, claims=tuple(anew.get(claim.name, claim) for claim in self.claims))
 
     def declared(self, version: str = "") -> dict[str, Any]:
         """Claims and expected findings of a Kafka version as stored in the run folder (`claims.json`).

@@ -11,11 +11,6 @@ from harness.run.stage import Stage
 from harness.waiting import wait_until
 from harness.zookeeper.four_letter import clients
 
-SESSION_S = 15.0
-"""Deadline for what follows from the end of a ZooKeeper session (4 s in the base configuration)."""
-SHRINK_S = 20.0
-"""Deadline for what follows from replica.lag.time.max.ms (6 s, checked every 3 s)."""
-CONVERGE_S = 40.0
 _SEED_S = 10.0
 """Followers of a cluster that has just started on a busy machine may need seconds for the first fetch."""
 
@@ -63,7 +58,7 @@ def require_controller(stage: Stage, host: str) -> None:
     require(actual == host, f"{host} is controller ({actual} is)")
 
 
-def wait_for_controller(stage: Stage, *, not_on: str, within_s: float = SESSION_S) -> int:
+def wait_for_controller(stage: Stage, *, not_on: str) -> int:
     """Wait until another broker is controller; which one is a race that nobody asserts."""
     unwanted = stage.lab.topology.host(not_on).node_id
 
@@ -74,7 +69,7 @@ def wait_for_controller(stage: Stage, *, not_on: str, within_s: float = SESSION_
 
     found = wait_until(
         settled,
-        within_s=within_s,
+        within_s=stage.timings.session_end_s,
         awaiting=f"a controller other than {not_on}",
         abort=stage.cluster.check_alive,
     )
@@ -82,29 +77,29 @@ def wait_for_controller(stage: Stage, *, not_on: str, within_s: float = SESSION_
     return found
 
 
-def wait_unregistered(stage: Stage, *hosts: str, within_s: float = SESSION_S) -> None:
+def wait_unregistered(stage: Stage, *hosts: str) -> None:
     """Wait until brokers are no longer registered in the metadata store (their session ended)."""
     numbers = {stage.lab.topology.host(host).node_id for host in hosts}
     wait_until(
         lambda: (known := stage.cluster.registered()) is not None and not numbers & known,
-        within_s=within_s,
+        within_s=stage.timings.session_end_s,
         awaiting=f"{', '.join(hosts)} to lose their registration",
         abort=stage.cluster.check_alive,
     )
 
 
-def wait_registered(stage: Stage, *hosts: str, within_s: float = SESSION_S) -> None:
+def wait_registered(stage: Stage, *hosts: str) -> None:
     """Wait until brokers are registered in the metadata store."""
     numbers = {stage.lab.topology.host(host).node_id for host in hosts}
     wait_until(
         lambda: numbers <= (stage.cluster.registered() or frozenset()),
-        within_s=within_s,
+        within_s=stage.timings.session_end_s,
         awaiting=f"{', '.join(hosts)} to be registered",
         abort=stage.cluster.check_alive,
     )
 
 
-def move_sessions(stage: Stage, node: str, *brokers: str, within_s: float = 10.0) -> None:
+def move_sessions(stage: Stage, node: str, *brokers: str) -> None:
     """Have brokers connect to this ZooKeeper node, by refusing them all others for a moment.
 
     Their sessions last: the connections are reset, so that the brokers look for another node at once.
@@ -121,25 +116,23 @@ def move_sessions(stage: Stage, node: str, *brokers: str, within_s: float = 10.0
     with stage.nemesis.cut(*refused, action="reject"):
         wait_until(
             lambda: wanted <= clients(address),
-            within_s=within_s,
+            within_s=10.0 + stage.timings.recovery_s,
             awaiting=f"{', '.join(brokers)} to connect to {node}",
             abort=stage.cluster.check_alive,
         )
     stage.mark("moved", f"{' and '.join(brokers)} are connected to {node}")
 
 
-def wait_elected(stage: Stage, topic: str, leader: str, *, within_s: float = SESSION_S) -> bool:
+def wait_elected(stage: Stage, topic: str, leader: str) -> bool:
     """Wait for an election that the settings under test may forbid; false if there was none."""
     try:
-        stage.wait_for_leader(topic, on=leader, within_s=within_s)
+        stage.wait_for_leader(topic, on=leader, within_s=stage.timings.session_end_s)
     except WaitTimeoutError:
         return False
     return True
 
 
-def wait_view(
-    stage: Stage, broker: str, topic: str, *, leader: int, epoch: int | None = None, within_s: float = 10.0
-) -> None:
+def wait_view(stage: Stage, broker: str, topic: str, *, leader: int, epoch: int | None = None) -> None:
     """Wait until a broker's own Metadata names this leader (and leader epoch)."""
     views = stage.observer.views.of(broker)
 
@@ -147,7 +140,11 @@ def wait_view(
         said = views.partition(topic)
         return said is not None and said.leader == leader and epoch in (None, said.leader_epoch)
 
-    wait_until(believes, within_s=within_s, awaiting=f"{broker} to believe that broker{leader} leads {topic}")
+    wait_until(
+        believes,
+        within_s=10.0 + stage.timings.recovery_s,
+        awaiting=f"{broker} to believe that broker{leader} leads {topic}",
+    )
 
 
 def log_lines(stage: Stage, host: str, *needles: str) -> list[str]:
@@ -157,12 +154,17 @@ def log_lines(stage: Stage, host: str, *needles: str) -> list[str]:
         return [line.rstrip() for line in lines if all(needle in line for needle in needles)]
 
 
-def wait_log(stage: Stage, host: str, *needles: str, more_than: int = 0, within_s: float = SHRINK_S) -> str:
-    """Wait until a broker has logged such a line more than so many times; returns the newest."""
+def wait_log(
+    stage: Stage, host: str, *needles: str, more_than: int = 0, within_s: float | None = None
+) -> str:
+    """Wait until a broker has logged such a line more than so many times; returns the newest.
+
+    By default it waits as long as a leader may take to want a smaller ISR.
+    """
     lines = wait_until(
         lambda: log_lines(stage, host, *needles),
         accept=lambda found: len(found) > more_than,
-        within_s=within_s,
+        within_s=stage.timings.shrink_s if within_s is None else within_s,
         poll_s=0.1,
         awaiting=f"{host} to log {' … '.join(needles)!r}",
         abort=stage.cluster.check_alive,
@@ -236,7 +238,7 @@ def wait_log_end_offset(stage: Stage, topic: str, offset: int, *brokers: str) ->
     wait_until(
         lambda: [log_end_offset(stage, broker, topic) for broker in brokers],
         accept=lambda offsets: set(offsets) == {offset},
-        within_s=15,
+        within_s=15.0 + stage.timings.recovery_s,
         awaiting=f"the log end offset of {topic} on {', '.join(brokers)} to be {offset}",
         abort=stage.cluster.check_alive,
     )
@@ -264,5 +266,5 @@ def try_create_topic(stage: Stage, broker: str, topic: str, replicas: tuple[int,
 def settle(stage: Stage, *topics: str, mark: str = "converged") -> None:
     """Wait until the replicas of these topics (all, if none is named) hold the same log, and set a mark."""
     for topic in topics or tuple(spec.name for spec in stage.setup.topics):
-        stage.wait_converged(topic, within_s=CONVERGE_S)
+        stage.wait_converged(topic, within_s=stage.timings.converge_s)
     stage.mark(mark, "all replicas hold the same log and are in sync")

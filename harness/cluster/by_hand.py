@@ -17,7 +17,10 @@ import typer
 from harness import artifacts
 from harness.cluster.cluster_file import read_cluster_file
 from harness.cluster.kraft_storage import clone, formatted
+from harness.cluster.owned import refuse_owned
 from harness.cluster.processes import Processes
+from harness.cluster.settings import NO_SETTINGS, Settings, values
+from harness.cluster.setup import Setup
 from harness.errors import AckedError, UsageError
 from harness.history.journal import Journal
 from harness.kafka.config import (
@@ -41,12 +44,23 @@ _SUBNET = "198.18.129"
 
 
 def write_nodes(
-    folder: Path, mode: str, version: KafkaVersion, subnet: str = _SUBNET, layout: Layout = THREE_AZS
+    folder: Path,
+    mode: str,
+    version: KafkaVersion,
+    subnet: str = _SUBNET,
+    layout: Layout = THREE_AZS,
+    settings: Settings = NO_SETTINGS,
 ) -> ComposeLab:
-    """Write `nodes/<host>` of every host: configuration, data folder, and the command it runs."""
+    """Write `nodes/<host>` of every host: configuration, data folder, and the command it runs.
+
+    Of the ``settings``, broker properties apply. Raises UsageError for those that the harness owns.
+    """
     if mode not in ROLES_BY_MODE:
         raise UsageError(f"There is no mode {mode!r}; say {', '.join(ROLES_BY_MODE)}.")
     lab = ComposeLab(layout.topology(mode, subnet), folder)
+    brokers = tuple(host.node_id for host in lab.topology.role("broker"))
+    equal = refuse_owned(settings.broker, lab.topology, mode, Setup(topics=(), brokers=brokers))
+    given = {key: value for key, value in values(settings.broker).items() if key not in equal}
     for host in lab.topology.hosts:
         lab.data_dir(host.name).mkdir(parents=True, exist_ok=True)
     with Journal(Path(os.devnull)) as journal:
@@ -57,9 +71,9 @@ def write_nodes(
             log_syntax=version.log_syntax,
         )
         if mode == "zookeeper":
-            _write_zookeeper_mode(processes, version)
+            _write_zookeeper_mode(processes, version, given)
         else:
-            _write_kraft_mode(processes, version)
+            _write_kraft_mode(processes, version, given)
     return lab
 
 
@@ -72,7 +86,7 @@ def environment(lab: ComposeLab, image: str) -> dict[str, str]:
     }
 
 
-def _write_zookeeper_mode(processes: Processes, version: KafkaVersion) -> None:
+def _write_zookeeper_mode(processes: Processes, version: KafkaVersion, given: dict[str, str]) -> None:
     lab = processes.lab
     nodes = lab.topology.role("zookeeper")
     servers = {node.node_id: node.address for node in nodes}
@@ -90,11 +104,11 @@ def _write_zookeeper_mode(processes: Processes, version: KafkaVersion) -> None:
             data_dir=lab.inside(broker.name, lab.data_dir(broker.name) / "data"),
             zookeepers=tuple(node.zookeeper_address for node in nodes),
         )
-        properties = broker_properties(config, {}, version.unsupported_keys)
+        properties = broker_properties(config, given, version.unsupported_keys)
         _write(processes, broker, BROKER, properties, version.broker_heap_mb)
 
 
-def _write_kraft_mode(processes: Processes, version: KafkaVersion) -> None:
+def _write_kraft_mode(processes: Processes, version: KafkaVersion, given: dict[str, str]) -> None:
     lab = processes.lab
     brokers, controllers = lab.topology.role("broker"), lab.topology.role("controller")
     voters = {node.node_id: node.address for node in controllers or brokers}
@@ -113,7 +127,7 @@ def _write_kraft_mode(processes: Processes, version: KafkaVersion) -> None:
             data_dir=lab.inside(host.name, data),
             voters=voters,
         )
-        properties = kraft_properties(node, {}, version.unsupported_keys)
+        properties = kraft_properties(node, given, version.unsupported_keys, given)
         heap_mb = version.broker_heap_mb if "broker" in roles else version.controller_heap_mb
         _write(processes, host, BROKER, properties, heap_mb)
 
@@ -132,8 +146,9 @@ def _main(
     cluster: Annotated[Path | None, typer.Option(help="Cluster file (TOML). Default: three AZs.")] = None,
 ) -> None:
     """Write the configuration of every host, and the variables of the Compose file."""
-    layout = read_cluster_file(cluster).layout if cluster else THREE_AZS
-    lab = write_nodes(folder.absolute(), mode, kafka_version(kafka), layout=layout)
+    found = read_cluster_file(cluster) if cluster else None
+    layout, settings = (found.layout, found.settings) if found else (THREE_AZS, NO_SETTINGS)
+    lab = write_nodes(folder.absolute(), mode, kafka_version(kafka), layout=layout, settings=settings)
     client = docker_engine.connect()
     image = docker_image.ensure(client, lambda text: typer.echo(text, err=True))
     client.close()

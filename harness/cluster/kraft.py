@@ -18,6 +18,7 @@ from harness.cluster.kraft_storage import cast_vote, clone, formatted
 from harness.cluster.model import first_answer
 from harness.cluster.processes import Processes
 from harness.cluster.setup import Setup
+from harness.cluster.timings import Timings
 from harness.errors import InvalidRunError
 from harness.kafka.config import KRaftNode, kraft_properties
 from harness.kafka.java import BROKER, JavaProcess
@@ -29,6 +30,7 @@ from harness.waiting import wait_until
 
 BOOT_S = 60.0
 RESTART_S = 40.0
+"""With the sessions and requests of the base configuration."""
 _COMBINED_HEAP_MB = 384
 _ELECTION_ATTEMPTS = 6
 _APPENDS_AHEAD = 3
@@ -52,6 +54,7 @@ class KRaftCluster:
         self._processes = processes
         self._lab = processes.lab
         self._setup = setup
+        self._restart_s = RESTART_S + Timings.of(setup.broker_config, mode).recovery_s
         self._prepared: dict[str, JavaProcess] = {}
         topology = self._lab.topology
         self._brokers = tuple(host for host in topology.role("broker") if host.node_id in setup.brokers)
@@ -127,10 +130,10 @@ class KRaftCluster:
         self._processes.start(host, self._prepared[host])
         if node in self._voters:
             self._wait(
-                lambda: self.quorum.follows(node) is not None, f"{host} to open its listener", RESTART_S
+                lambda: self.quorum.follows(node) is not None, f"{host} to open its listener", self._restart_s
             )
         if node in self._brokers:
-            self._wait(lambda: self.quorum.knows_itself(node), f"{host} to register again", RESTART_S)
+            self._wait(lambda: self.quorum.knows_itself(node), f"{host} to register again", self._restart_s)
         self._processes.ready(host)
 
     def registered(self) -> frozenset[int] | None:

@@ -84,7 +84,7 @@ class Timings:
     @property
     def change_s(self) -> float:
         """Deadline for a change of leader or ISR, whatever makes it."""
-        return max(15.0, self.session_end_s, self.shrink_s if self.lag_s > BASE.lag_s else 0.0)
+        return max(self.session_end_s, self.shrink_s if self.lag_s > BASE.lag_s else 0.0)
 
     @property
     def recovery_s(self) -> float:
@@ -97,14 +97,39 @@ class Timings:
         return 40.0 + self.recovery_s
 
     @property
-    def cut_s(self) -> float:
-        """Longer than a session with an election, and than a lagging follower stays in the ISR."""
-        return max(1.5 * self.lag_s + 3.0, 1.5 * self.session_s + 6.0)
+    def harmless_s(self) -> float:
+        """Longer than a session with an election, a request, and a lagging follower's stay in the ISR."""
+        return max(1.5 * self.lag_s + 1.0, 1.5 * self.session_s + 4.0, self.request_s + 7.0)
 
     @property
-    def isr_check_s(self) -> float:
-        """How often a leader looks for lagging followers."""
-        return self.lag_s / 2
+    def cut_s(self) -> float:
+        """The same with a margin: for a cut after which everything that can happen has happened."""
+        return self.harmless_s + 2.0
+
+    @property
+    def quorum_cut_s(self) -> float:
+        """The same, and long enough for several elections of the KRaft quorum."""
+        return max(self.cut_s, 6.0 * self.quorum_fetch_s)
+
+    @property
+    def lagged_s(self) -> float:
+        """Longer than a follower that fetches nothing stays in the ISR."""
+        return 1.5 * self.lag_s + 3.0
+
+    @property
+    def all_checked_s(self) -> float:
+        """After the first partition of a leader, all others have been looked at for lagging followers."""
+        return self.lag_s / 2 + 1.0
+
+    @property
+    def held_s(self) -> float:
+        """Longer than a request of a broker, and than a session."""
+        return max(self.request_s + 2.0, self.session_s + 1.0)
+
+    @property
+    def patience_s(self) -> float:
+        """How long a client has to wait for a write that a new leader or a smaller ISR completes."""
+        return self.session_end_s + 5.0
 
 
 BASE = Timings()

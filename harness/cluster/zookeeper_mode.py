@@ -13,6 +13,7 @@ from pathlib import Path
 from harness.cluster.model import first_answer
 from harness.cluster.processes import Processes
 from harness.cluster.setup import Setup
+from harness.cluster.timings import Timings
 from harness.errors import InvalidRunError
 from harness.kafka.config import ZooKeeperModeBroker, broker_properties, zookeeper_properties
 from harness.kafka.java import BROKER, ZOOKEEPER, JavaProcess
@@ -24,6 +25,7 @@ from harness.zookeeper.znodes import partition_state, state_path
 
 BOOT_S = 60.0
 RESTART_S = 30.0
+"""With the sessions and requests of the base configuration."""
 
 
 class ZooKeeperCluster:
@@ -38,6 +40,7 @@ class ZooKeeperCluster:
         self._lab = processes.lab
         self._setup = setup
         self._unsupported = unsupported
+        self._restart_s = RESTART_S + Timings.of(setup.broker_config, self.mode).recovery_s
         self._prepared: dict[str, JavaProcess] = {}
         nodes = self._lab.topology.role("zookeeper")
         self._leader = self._lab.topology.host(setup.zookeeper_leader)
@@ -104,12 +107,14 @@ class ZooKeeperCluster:
         self._wait(
             lambda: not self._is_registered(node_id),
             f"the old registration of {host} to vanish",
-            within_s=RESTART_S,
+            within_s=self._restart_s,
         )
         if host not in self._prepared:
             self._prepare_broker(host)
         self._processes.start(host, self._prepared[host])
-        self._wait(lambda: self._is_registered(node_id), f"{host} to register again", within_s=RESTART_S)
+        self._wait(
+            lambda: self._is_registered(node_id), f"{host} to register again", within_s=self._restart_s
+        )
         self._processes.ready(host)
 
     def registered(self) -> frozenset[int] | None:

@@ -215,7 +215,7 @@ class Stage:
         raise InvalidRunError("There is no active controller, but the scenario needs one here.")
 
     def wait_for_leader(
-        self, topic: str, *, on: str = "", not_on: str = "", partition: int = 0, within_s: float = 15.0
+        self, topic: str, *, on: str = "", not_on: str = "", partition: int = 0, within_s: float | None = None
     ) -> PartitionState:
         """Wait until the metadata store names the leader ``on``, or any leader other than ``not_on``."""
         wanted = self.lab.topology.host(on).node_id if on else None
@@ -229,18 +229,18 @@ class Stage:
         awaited = f"{on} to lead" if on else f"a leader other than {not_on} for"
         return self._wait_state(topic, partition, fits, f"{awaited} {topic}/{partition}", within_s)
 
-    def wait_for_no_leader(self, topic: str, *, partition: int = 0, within_s: float = 15.0) -> PartitionState:
+    def wait_for_no_leader(self, topic: str, *, partition: int = 0) -> PartitionState:
         """Wait until the partition has no leader in the metadata store."""
         return self._wait_state(
             topic,
             partition,
             lambda state: state is not None and state.leader == -1,
             f"{topic}/{partition} to be without a leader",
-            within_s,
+            None,
         )
 
     def wait_for_isr(
-        self, topic: str, *members: int, partition: int = 0, within_s: float = 15.0
+        self, topic: str, *members: int, partition: int = 0, within_s: float | None = None
     ) -> PartitionState:
         """Wait until the ISR in the metadata store consists of exactly these brokers."""
         wanted = set(members)
@@ -252,12 +252,12 @@ class Stage:
             within_s,
         )
 
-    def wait_until_serving(
-        self, topic: str, broker: str, *, az: str = "az2", partition: int = 0, within_s: float = 15.0
-    ) -> None:
+    def wait_until_serving(self, topic: str, broker: str, *, az: str = "az2", partition: int = 0) -> None:
         """Wait until a broker accepts writes as leader; it learns of its election after the store."""
         probe = self.producer(az, f"{az}-probe-{next(self._numbers)}", broker, acks=1)
-        self.clients[az].wait_writable(topic, probe.spec, partition=partition, within_s=within_s)
+        self.clients[az].wait_writable(
+            topic, probe.spec, partition=partition, within_s=15.0 + self.timings.recovery_s
+        )
 
     def incomplete_isrs(self) -> list[TopicPartition]:
         """Partitions whose replicas all run but are not all in the ISR.
@@ -283,23 +283,24 @@ class Stage:
         address = self.lab.topology.host(broker).broker_address
         return fetch_own_log(address, topic, partition, dialect=self.dialect, timeout_s=2.0)
 
-    def wait_replicated(self, topic: str, partition: int = 0, within_s: float = 15.0) -> None:
+    def wait_replicated(self, topic: str, partition: int = 0) -> None:
         """Wait until all in-sync replicas hold the same log and have its end as their high watermark."""
         wait_until(
             lambda: self._disagreement(topic, partition, full_isr=False),
             accept=lambda disagreement: disagreement == "",
-            within_s=within_s,
+            within_s=15.0 + self.timings.recovery_s,
             awaiting=f"the in-sync replicas of {topic}/{partition} to agree",
             poll_s=0.1,
             abort=self.cluster.check_alive,
         )
 
-    def wait_converged(self, topic: str, partition: int = 0, within_s: float = 30.0) -> None:
+    def wait_converged(self, topic: str, partition: int = 0, within_s: float | None = None) -> None:
         """Wait until the ISR is complete and all replicas hold the same log and know all of it committed."""
+        limit_s = 30.0 + self.timings.recovery_s if within_s is None else within_s
         wait_until(
             lambda: self._disagreement(topic, partition, full_isr=True),
             accept=lambda disagreement: disagreement == "",
-            within_s=within_s,
+            within_s=limit_s,
             awaiting=f"the replicas of {topic}/{partition} to converge",
             poll_s=max(0.1, self.cluster.poll_s),
             abort=self.cluster.check_alive,
@@ -349,12 +350,12 @@ class Stage:
         partition: int,
         fits: Callable[[PartitionState | None], bool],
         awaiting: str,
-        within_s: float,
+        within_s: float | None,
     ) -> PartitionState:
         state = wait_until(
             lambda: self.cluster.partition(topic, partition),
             accept=fits,
-            within_s=within_s,
+            within_s=self.timings.change_s if within_s is None else within_s,
             awaiting=awaiting,
             poll_s=self.cluster.poll_s,
             abort=self.cluster.check_alive,

@@ -10,8 +10,6 @@ from harness.scenario import Claim, Scenario
 from scenarios.steps import seed, settle, stand, wait_view
 
 TOPIC = "t"
-HARMLESS_S = 10.0
-"""Longer than a session (4 s), a request (3 s), and what a lagging follower is allowed (6 s, up to 9 s)."""
 
 
 def body(stage: Stage) -> None:
@@ -22,7 +20,7 @@ def body(stage: Stage) -> None:
         cut = stage.mark("cut", "broker2 and the controller no longer see each other")
         for number in range(10):
             before.send(TOPIC, f"h{number}")
-        stand(stage, cut, HARMLESS_S)
+        stand(stage, cut, stage.timings.harmless_s)
         for number in range(10, 20):
             before.send(TOPIC, f"h{number}")
         stage.read("az3", TOPIC, "broker1")

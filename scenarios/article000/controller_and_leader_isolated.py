@@ -34,7 +34,7 @@ def body(stage: Stage) -> None:
         stage.mark("split", "two controllers, two leaders")
 
     stage.mark("healed", "the links are back")
-    going_on.wait_refused(within_s=20)
+    going_on.wait_refused(within_s=20 + stage.timings.recovery_s)
     settle(stage)
     elect_preferred(stage, TOPIC, "broker1")
     stage.mark("preferred", "the preferred leader leads again")

@@ -27,7 +27,9 @@ BY_OLD, BY_NEW = "made-by-old", "made-by-new"
 def body(stage: Stage) -> None:
     """Isolate az3 with the controller in it; write, read and create topics on both sides; heal."""
     seed(stage, TOPIC)
-    patient = stage.producer("az1", "az1-patient", "broker1", acks=-1, request_timeout_s=20)
+    patient = stage.producer(
+        "az1", "az1-patient", "broker1", acks=-1, request_timeout_s=stage.timings.patience_s
+    )
     cut_off = stage.producer(
         "az3", "az3-cut-off", "broker3", via="librdkafka", retries=1, delivery_timeout_s=4
     ).prepare(TOPIC)
@@ -38,7 +40,7 @@ def body(stage: Stage) -> None:
         stage.mark("succession", "one of the others is controller; broker3 has not heard of it")
         stage.wait_for_isr(TOPIC, 1, 2)
         for sent in waiting:
-            sent.result(timeout=30)
+            sent.result(timeout=stage.timings.patience_s + 10)
         stage.producer("az2", "az2-later", "broker1", acks=-1).must_send(TOPIC, "p")
         stage.read("az2", TOPIC, "broker1")
         read_in_vain(stage, "az3", TOPIC, mark="read-in-az3")

@@ -16,7 +16,7 @@ from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Expected, Scenario
-from scenarios.steps import SESSION_S, pins, read_in_vain, seed, settle
+from scenarios.steps import pins, read_in_vain, seed, settle
 
 RETRIED, PATIENT, IDEMPOTENT = "t", "u", "v"
 TOPICS = (RETRIED, PATIENT, IDEMPOTENT)
@@ -25,19 +25,26 @@ TOPICS = (RETRIED, PATIENT, IDEMPOTENT)
 def body(stage: Stage) -> None:
     """Isolate az1, produce on both sides, wait for the ISR to follow, heal."""
     seed(stage, *TOPICS, leader="broker2")
+    # Attempts of a second each until the session has ended, and time for one after that.
+    attempts, longer_s = round(stage.timings.session_s) - 1, 2.5 * stage.timings.session_s
     retrying = stage.producer(
-        "az2", "az2-retry", via="librdkafka", retries=5, request_timeout_s=1, delivery_timeout_s=15
+        "az2",
+        "az2-retry",
+        via="librdkafka",
+        retries=attempts,
+        request_timeout_s=1,
+        delivery_timeout_s=longer_s,
     ).prepare(RETRIED)
     idempotent = stage.producer(
         "az2",
         "az2-idempotent",
         via="librdkafka",
-        retries=5,
+        retries=attempts,
         idempotent=True,
         request_timeout_s=1,
-        delivery_timeout_s=15,
+        delivery_timeout_s=longer_s,
     ).prepare(IDEMPOTENT)
-    patient = stage.producer("az2", "az2-patient", "broker2", acks=-1, request_timeout_s=15)
+    patient = stage.producer("az2", "az2-patient", "broker2", acks=-1, request_timeout_s=longer_s)
     cut_off = stage.producer(
         "az1", "az1-cut-off", "broker1", via="librdkafka", retries=1, delivery_timeout_s=4
     ).prepare(RETRIED)
@@ -51,10 +58,10 @@ def body(stage: Stage) -> None:
             cut_off.send_later(RETRIED, "n"),
         ]
         for topic in TOPICS:
-            stage.wait_for_isr(topic, 2, 3, within_s=SESSION_S)
+            stage.wait_for_isr(topic, 2, 3, within_s=stage.timings.session_end_s)
         stage.mark("shrunk", "broker1's session has ended")
         for sent in waiting:
-            sent.result(timeout=30)
+            sent.result(timeout=longer_s + 15)
         later = stage.producer("az3", "az3-later", "broker2", acks=-1)
         later.must_send(RETRIED, "p")
         for az in ("az2", "az3"):

@@ -7,7 +7,7 @@ from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Expected, Scenario
-from scenarios.steps import SHRINK_S, pins, seed, settle, wait_isr_committed, wait_log
+from scenarios.steps import pins, seed, settle, wait_isr_committed, wait_log
 
 TOPIC = "t"
 
@@ -27,7 +27,9 @@ def stuck(stage: Stage) -> None:
         stage.mark("before-heal", "the last moment of the cut")
 
     stage.mark("healed", "the links are back")
-    wait_log(stage, "broker1", f"[Partition {TOPIC}-0 ", "ISR updated", within_s=30)
+    wait_log(
+        stage, "broker1", f"[Partition {TOPIC}-0 ", "ISR updated", within_s=30 + stage.timings.recovery_s
+    )
     settle(stage)
 
 
@@ -39,7 +41,7 @@ def heals_itself(stage: Stage) -> None:
     with stage.nemesis.cut("az1 <-> az2"):
         stage.mark("cut", "az1 and az2 no longer see each other; the controller is in az2")
         retrying.send(TOPIC, "m1")
-        stage.wait_for_isr(TOPIC, 1, 3, within_s=SHRINK_S)
+        stage.wait_for_isr(TOPIC, 1, 3, within_s=stage.timings.shrink_s)
         wait_isr_committed(stage, "broker1", TOPIC, (1, 3))
         stage.mark("shrunk", "broker2 has left the ISR")
         stage.producer("az1", "az1-m2", "broker1", acks=-1).must_send(TOPIC, "m2")

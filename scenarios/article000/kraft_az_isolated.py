@@ -28,8 +28,6 @@ from scenarios.steps import require, stand
 
 LED_1, LED_2 = "led-inside-min1", "led-inside-min2"
 FOLLOWED_1, FOLLOWED_2 = "led-outside-min1", "led-outside-min2"
-CUT_S = 12.0
-"""Longer than a session (4 s) with an election, and than a lagging follower is allowed (6 s, up to 9 s)."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ def _body(case: Case) -> Callable[[Stage], None]:
             going_on = [writer.keep_writing(topic, every_s=0.25) for topic, writer in inside.items()]
             pending = [inside_all.send_later(topic, f"all-{topic}") for topic in (LED_1, LED_2)]
             for topic in (LED_1, LED_2):
-                stage.wait_for_leader(topic, not_on=old, within_s=20)
+                stage.wait_for_leader(topic, not_on=old, within_s=stage.timings.patience_s)
             stage.mark("failover", f"the majority elected new leaders; {old} still believes it leads")
             for topic in (FOLLOWED_1, FOLLOWED_2):
                 stage.wait_for_isr(topic, case.outside, case.third)
@@ -98,13 +96,13 @@ def _body(case: Case) -> Callable[[Stage], None]:
                     new.send(topic, f"n{number}")
             for answer in pending:
                 answer.result(timeout=10)
-            stand(stage, cut, CUT_S)
+            stand(stage, cut, stage.timings.quorum_cut_s)
             stage.mark("standing", "the last moment of the cut")
         stage.mark("healed", "the links are back")
         for series in going_on:
-            series.wait_refused(within_s=20)
+            series.wait_refused(within_s=20 + stage.timings.recovery_s)
         for spec in stage.setup.topics:
-            stage.wait_converged(spec.name, within_s=40)
+            stage.wait_converged(spec.name, within_s=stage.timings.converge_s)
         stage.mark("converged", "all replicas hold the same log and are in sync")
         _one_controller(stage)
         stage.mark("agreed", "all controllers follow one leader")
@@ -117,7 +115,7 @@ def _one_controller(stage: Stage) -> None:
     wait_until(
         lambda: {stage.observer.view(name).controller() for name in names},
         accept=lambda leaders: len(leaders) == 1 and not leaders & {-1, None},
-        within_s=30,
+        within_s=18 + stage.timings.quorum_cut_s,
         awaiting="all controllers to follow one leader",
         abort=stage.cluster.check_alive,
     )

@@ -11,14 +11,13 @@ from checkers.claims.builders import (
     partition,
 )
 from harness.cluster.setup import Setup
+from harness.cluster.timings import BASE, Timings
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Either, Erratum, Expected, Scenario
 from scenarios.steps import elect_preferred, pins, seed, stand, wait_log
 
 TOPIC = "t"
-ALL_TRIED_S = 4.0
-"""Every partition is looked at each 3 s (half of replica.lag.time.max.ms)."""
 
 
 def body(stage: Stage) -> None:
@@ -32,7 +31,7 @@ def body(stage: Stage) -> None:
         for message in ("c", "d", "e"):
             old_side.send(TOPIC, message)
         going_on = old_side.keep_writing(TOPIC, every_s=0.1)
-        stage.wait_for_leader(TOPIC, not_on="broker1", within_s=15)
+        stage.wait_for_leader(TOPIC, not_on="broker1", within_s=stage.timings.session_end_s)
         stage.mark("failover", "the majority elected a new leader; broker1 still believes it leads")
         stage.wait_until_serving(TOPIC, "broker2")
         for message in ("f", "g"):
@@ -41,14 +40,14 @@ def body(stage: Stage) -> None:
         stage.mark("read", "a consumer in az1 read what broker1 shows")
         wait_log(stage, "broker1", "Shrinking ISR")
         first = stage.mark("first-wanted", "broker1 wants to shrink the ISR of one of its partitions")
-        stand(stage, first, ALL_TRIED_S)
+        stand(stage, first, stage.timings.all_checked_s)
         stage.mark("wanted", "broker1 wants to shrink ISRs to itself, and can tell nobody")
         for number in range(3):
             old_side.send(TOPIC, f"late{number}")
         stage.mark("split", "two leaders: broker1 in az1, broker2 in az2")
 
     stage.mark("healed", "the links are back")
-    going_on.wait_refused(within_s=20)
+    going_on.wait_refused(within_s=20 + stage.timings.recovery_s)
     stage.wait_converged(TOPIC)
     stage.mark("converged", "all replicas hold the same log and are in sync")
     elect_preferred(stage, TOPIC, "broker1")
@@ -83,6 +82,19 @@ _EMPTY_EPOCH = (
     f"FROM ({_ENTRIES} AND broker = 1) e LEFT JOIN (SELECT epoch, min(offset) AS first FROM copies "
     f"WHERE {T.where} GROUP BY epoch) c ON e.entry.epoch = c.epoch"
 )
+
+
+def _in_time(timings: Timings) -> Claim:
+    session_s, limit_s = timings.session_s, 2 * timings.session_s
+    return Claim(
+        name="failover-in-time",
+        section="000 §3.2",
+        quote="时间取决于 zookeeper.session.timeout.ms",
+        says=f"How soon depends on zookeeper.session.timeout.ms: with {session_s:g} s it takes {limit_s:g} s at most.",
+        holds=T.becomes(leader=2, after="cut", within_s=limit_s),
+    )
+
+
 CLAIMS = (
     Claim(
         name="controller-stays",
@@ -141,13 +153,7 @@ CLAIMS = (
         says="The cluster notices that broker-0 is gone; broker-1 becomes leader and the ISR is updated.",
         holds=T.is_led_by(2, isr=(2, 3), at="split"),
     ),
-    Claim(
-        name="failover-in-time",
-        section="000 §3.2",
-        quote="时间取决于 zookeeper.session.timeout.ms",
-        says="How soon depends on zookeeper.session.timeout.ms: with 4 s it takes 8 s at most.",
-        holds=T.becomes(leader=2, after="cut", within_s=8),
-    ),
+    _in_time(BASE),
     Claim(
         name="both-sides-write",
         section="000 §3.2",
@@ -285,6 +291,7 @@ SCENARIO = Scenario(
         zookeeper_pins=pins(2, 3, to=(2, 3)),
     ),
     claims=CLAIMS,
+    timed=(_in_time,),
     expected=(
         Expected("lost", OLD_SIDE.where, "acknowledged by the old leader alone, truncated when it rejoins"),
     ),

@@ -7,7 +7,7 @@ from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Expected, Scenario
-from scenarios.steps import SESSION_S, pins, seed, settle
+from scenarios.steps import pins, seed, settle
 
 RETRIED, IDEMPOTENT = "t", "i"
 TOPICS = (RETRIED, IDEMPOTENT)
@@ -32,7 +32,7 @@ def isolated(stage: Stage) -> None:
         ]
         waiting.append(idempotent.send_later(IDEMPOTENT, "c"))
         for topic in TOPICS:
-            stage.wait_for_leader(topic, not_on="broker1", within_s=SESSION_S)
+            stage.wait_for_leader(topic, not_on="broker1", within_s=stage.timings.session_end_s)
         stage.mark("failover", "the majority elected a new leader")
         for topic in TOPICS:
             stage.wait_until_serving(topic, "broker2")

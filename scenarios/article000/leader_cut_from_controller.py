@@ -29,7 +29,9 @@ def body(stage: Stage) -> None:
         stage.mark("before-heal", "the last moment of the cut")
 
     stage.mark("healed", "the link is back")
-    wait_log(stage, "broker2", f"[Partition {TOPIC}-0 ", "ISR updated", within_s=30)
+    wait_log(
+        stage, "broker2", f"[Partition {TOPIC}-0 ", "ISR updated", within_s=30 + stage.timings.recovery_s
+    )
     settle(stage)
 
 

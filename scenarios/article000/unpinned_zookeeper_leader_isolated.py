@@ -27,8 +27,6 @@ from scenarios.steps import move_sessions, require_controller, seed, settle, sta
 TOPIC, APART = "t", "a"
 """Replicas (1,2,3), and (3,2), which the cut does not concern."""
 LAG_S = 3.0
-SETTLED_S = 10.0
-"""Longer than a session (4 s), a lag (3 s to 4.5 s), and an election after either."""
 
 
 def body(stage: Stage) -> None:
@@ -38,14 +36,19 @@ def body(stage: Stage) -> None:
     move_sessions(stage, "zookeeper1", "broker1", "broker3")
     require_controller(stage, "broker3")
     retrying = stage.producer(
-        "az3", "az3-retry", via="librdkafka", retries=1000, idempotent=True, delivery_timeout_s=30
+        "az3",
+        "az3-retry",
+        via="librdkafka",
+        retries=1000,
+        idempotent=True,
+        delivery_timeout_s=3 * stage.timings.harmless_s,
     ).prepare(TOPIC)
     with stage.nemesis.cut("az1 <-> az2"):
         cut = stage.mark("cut", "az1 and az2 no longer see each other; zookeeper1 has lost its leader")
         waiting = [retrying.send_later(TOPIC, f"m{number}") for number in range(4)]
-        stand(stage, cut, SETTLED_S)
+        stand(stage, cut, stage.timings.harmless_s)
         for sent in waiting:
-            sent.result(timeout=40)
+            sent.result(timeout=3 * stage.timings.harmless_s + 10)
         stage.mark("before-heal", "the last moment of the cut")
     stage.mark("healed", "the links are back")
     retrying.send(TOPIC, "after")

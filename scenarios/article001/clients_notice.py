@@ -48,7 +48,7 @@ def body(stage: Stage) -> None:
 
     stage.mark("healed", "broker1 reaches ZooKeeper again")
     for number in (0, 1):
-        stage.wait_for_isr(TOPIC, 1, 2, 3, partition=number, within_s=40)
+        stage.wait_for_isr(TOPIC, 1, 2, 3, partition=number, within_s=stage.timings.converge_s)
     rejoined = stage.mark("rejoined", "broker1 follows")
     stand(stage, rejoined, 2.0)
     for producer in producers:

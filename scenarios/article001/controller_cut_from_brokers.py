@@ -11,12 +11,10 @@ from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Expected, Scenario
-from scenarios.steps import SESSION_S, seed, settle, stand, wait_log, wait_unregistered, wait_view
+from scenarios.steps import seed, settle, stand, wait_log, wait_unregistered, wait_view
 
 PAIR, THIRD, SPLIT = "p", "t", "w"
 """Replicas (1,2), (1,2,3) and (2,3)."""
-HARMLESS_S = 10.0
-"""Longer than a session (4 s), a request (3 s), and what a lagging follower is allowed (6 s, up to 9 s)."""
 
 
 def body(stage: Stage) -> None:
@@ -30,7 +28,7 @@ def body(stage: Stage) -> None:
     }
     for topic, writer in early.items():
         writer.send(topic, "e1")
-    stand(stage, cut, HARMLESS_S)
+    stand(stage, cut, stage.timings.harmless_s)
     wait_log(stage, "broker1", f"[Partition {THIRD}-0 ", "Shrinking ISR")
     for topic, writer in early.items():
         writer.send(topic, "e2")
@@ -43,7 +41,7 @@ def body(stage: Stage) -> None:
     stage.mark("not-told", "broker2 does not know that it leads")
     with stage.nemesis.without_zookeeper("broker2"):
         stage.mark("blind", "broker2 has lost ZooKeeper as well; it leads a partition with the controller")
-        wait_unregistered(stage, "broker2", within_s=SESSION_S)
+        wait_unregistered(stage, "broker2")
         stage.wait_for_leader(SPLIT, on="broker3")
         stage.wait_until_serving(SPLIT, "broker3", az="az3")
         stage.mark("split", "broker3 made itself leader; broker2 has not heard of it")

@@ -15,8 +15,6 @@ from scenarios.steps import require_controller, seed, settle, stand, wait_view
 
 FAR, NEAR = "f", "n"
 """Replicas (1,2), whose successor the controller cannot reach, and (1,3), whose successor it is itself."""
-UNTOLD_S = 8.0
-"""Longer than the controller takes to notice a dead connection and try again twice (request.timeout.ms is 3 s)."""
 
 
 def body(stage: Stage) -> None:
@@ -38,7 +36,8 @@ def body(stage: Stage) -> None:
         for number in range(3):
             far.send(FAR, f"early{number}")
             near.send(NEAR, f"early{number}")
-        stand(stage, elected, UNTOLD_S)
+        # Longer than the controller takes to notice a dead connection and try again twice.
+        stand(stage, elected, 2 * stage.timings.request_s + 2.0)
         for number in range(3):
             far.send(FAR, f"late{number}")
             near.send(NEAR, f"late{number}")

@@ -14,6 +14,7 @@ from checkers.claims.builders import (
     partition,
 )
 from harness.cluster.setup import Setup
+from harness.cluster.timings import BASE, Timings
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario
@@ -21,8 +22,6 @@ from scenarios.steps import require_controller, seed, settle, stand, wait_for_co
 
 APART, BESIDE, ITS_OWN = "a", "b", "c"
 """Replicas (1,2), (1,2,3) with the controller as a follower, and (3,1,2) with the controller as leader."""
-HEADLESS_S = 1.5
-"""Shorter than a session can last at least after the last ping before the kill (two thirds of 4 s)."""
 
 
 def body(stage: Stage) -> None:
@@ -32,14 +31,17 @@ def body(stage: Stage) -> None:
     require_controller(stage, "broker3")
     apart = stage.producer("az1", "az1-apart", "broker1", acks=-1)
     one = stage.producer("az1", "az1-acks1", "broker1", acks=1)
-    patient = stage.producer("az1", "az1-patient", "broker1", acks=-1, request_timeout_s=20)
+    patient = stage.producer(
+        "az1", "az1-patient", "broker1", acks=-1, request_timeout_s=stage.timings.patience_s
+    )
     stage.kill("broker3")
     killed = stage.mark("killed", "the controller is dead")
     going_on = apart.keep_writing(APART, every_s=0.1)
     waiting = patient.send_later(BESIDE, "waits")
     for number in range(3):
         one.send(BESIDE, f"m{number}")
-    stand(stage, killed, HEADLESS_S)
+    # Shorter than a session can last at least after the last ping before the kill, two thirds of its time-out.
+    stand(stage, killed, 0.375 * stage.timings.session_s)
     stage.mark("headless", "its session still lasts, and nobody else is controller")
     wait_for_controller(stage, not_on="broker3")
     stage.mark("succession", "another broker is controller")
@@ -47,7 +49,7 @@ def body(stage: Stage) -> None:
     stage.wait_for_isr(BESIDE, 1, 2)
     stage.wait_until_serving(ITS_OWN, "broker1", az="az1")
     stage.mark("elected", "the partition that the dead controller led has a leader again")
-    waiting.result(timeout=30)
+    waiting.result(timeout=stage.timings.patience_s + 10)
     going_on.stop()
     stage.producer("az1", "az1-after", "broker1", acks=-1).send(ITS_OWN, "n")
     for host in ("broker1", "broker2"):
@@ -59,6 +61,24 @@ def body(stage: Stage) -> None:
 
 A, B, C = partition(APART), partition(BESIDE), partition(ITS_OWN)
 _PATIENT = messages("az1-patient", after="killed")
+
+
+def _after_the_session(timings: Timings) -> Claim:
+    session_s, limit_s = timings.session_s, 2.5 * timings.session_s
+    return Claim(
+        name="after-the-session",
+        section="001, consensus",
+        quote="如果在一定时间内zookeeper不能再接收到broker发送过来的心跳信息,那么zookeeper就会认为这个broker已经死掉或失效",
+        says="ZooKeeper regards a broker as dead when it has had no heartbeat for some time: not at once, and with "
+        f"sessions of {session_s:g} s within {limit_s:g} s.",
+        holds=both(
+            controller_stays(since="seeded", until="headless"),
+            broker(3).is_registered(at="headless"),
+            C.becomes(leader=1, after="killed", within_s=limit_s),
+        ),
+    )
+
+
 CLAIMS = (
     Claim(
         name="successor",
@@ -69,18 +89,7 @@ CLAIMS = (
             controller_changes(since="headless", until="succession"), controller_is(1, 2, at="succession")
         ),
     ),
-    Claim(
-        name="after-the-session",
-        section="001, consensus",
-        quote="如果在一定时间内zookeeper不能再接收到broker发送过来的心跳信息,那么zookeeper就会认为这个broker已经死掉或失效",
-        says="ZooKeeper regards a broker as dead when it has had no heartbeat for some time: not at once, and with "
-        "sessions of 4 s within 10 s.",
-        holds=both(
-            controller_stays(since="seeded", until="headless"),
-            broker(3).is_registered(at="headless"),
-            C.becomes(leader=1, after="killed", within_s=10),
-        ),
-    ),
+    _after_the_session(BASE),
     Claim(
         name="nobody-elects-meanwhile",
         section="001, consensus",
@@ -166,6 +175,7 @@ SCENARIO = Scenario(
         stream_rate=0.0,
     ),
     claims=CLAIMS,
+    timed=(_after_the_session,),
     faults=("kill broker3",),
     outcome="nothing lost; another controller within the session, partitions led by others go on",
 )

@@ -10,7 +10,7 @@ from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Scenario
-from scenarios.steps import CONVERGE_S, seed, settle, wait_isr_committed
+from scenarios.steps import seed, settle, wait_isr_committed
 
 STRAIGHT, CROSSED = "s", "c"
 """Replicas (1,2,3) and (1,3,2)."""
@@ -27,7 +27,7 @@ def body(stage: Stage) -> None:
     stage.mark("shrunk", "broker2 has left both ISRs")
     stage.restart("broker2")
     for topic in TOPICS:
-        stage.wait_for_isr(topic, 1, 2, 3, within_s=CONVERGE_S)
+        stage.wait_for_isr(topic, 1, 2, 3, within_s=stage.timings.converge_s)
         wait_isr_committed(stage, "broker1", topic, (1, 2, 3))
     stage.mark("reordered", "broker2 is back in both ISRs, as the last")
     writer = stage.producer("az1", "az1-before", "broker1", acks=-1)

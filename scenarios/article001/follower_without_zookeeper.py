@@ -12,7 +12,6 @@ from scenarios.steps import seed, settle, stand, wait_log
 TOPIC = "t"
 SESSION_MS = 6000
 """So long that a short cut is shorter, also on a busy machine."""
-SESSION_OVER_S = 7.0
 FETCHED_S = 2.0
 """A follower that fetches has a message after 0.5 s at most, and its log is looked at every 0.2 s."""
 
@@ -25,14 +24,20 @@ def body(stage: Stage) -> None:
         blink = stage.mark("blink", "broker3 has lost ZooKeeper for a moment")
         writer.send(TOPIC, "m1")
     stage.mark("blinked", "broker3 has ZooKeeper back within its session")
-    stand(stage, blink, SESSION_OVER_S)
+    stand(stage, blink, stage.timings.session_s + 1.0)
     stage.wait_replicated(TOPIC)
     stage.mark("unharmed", "a session that began with the cut would be over")
 
     with stage.nemesis.without_zookeeper("broker3"):
         stage.mark("cut", "broker3 has lost ZooKeeper for good; it still reaches the leader")
         stage.wait_for_isr(TOPIC, 1, 2)
-        wait_log(stage, "broker3", "has an older epoch (0) than the current leader", "t-0", within_s=10)
+        wait_log(
+            stage,
+            "broker3",
+            "has an older epoch (0) than the current leader",
+            "t-0",
+            within_s=10 + stage.timings.recovery_s,
+        )
         fenced = stage.mark("fenced", "broker3 has stopped fetching")
         for label in ("m2", "m3"):
             writer.send(TOPIC, label)

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from checkers.claims.builders import both, broker, messages, opposite, partition
 from harness.cluster.setup import Setup
+from harness.cluster.timings import Timings
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Scenario
-from scenarios.steps import SHRINK_S, seed, settle, stand, wait_isr_committed
+from scenarios.steps import seed, settle, stand, wait_isr_committed
 
 IDLE, BUSY = "i", "b"
-LAG_S = 3.0
-"""replica.lag.time.max.ms of this case; a leader looks for lagging followers every half of it."""
-IDLE_S = 4 * LAG_S
-"""How long the idle partition's follower does not fetch: far longer than the 1.5 times at most that removal takes."""
+CONFIG = {"replica.lag.time.max.ms": "3000"}
+"""A leader looks for lagging followers every half of it."""
+TIMINGS = Timings.of(CONFIG, "zookeeper")
 
 
 def body(stage: Stage) -> None:
@@ -28,12 +28,13 @@ def body(stage: Stage) -> None:
         cut = stage.mark("cut", "the follower broker2 can no longer fetch from broker1")
         for number in range(3):
             busy.send(BUSY, f"m{number}")
-        stage.wait_for_isr(BUSY, 1, 3, within_s=SHRINK_S)
+        stage.wait_for_isr(BUSY, 1, 3, within_s=stage.timings.shrink_s)
         stage.mark("shrunk", "broker2 has left the ISR of the busy partition")
-        stand(stage, cut, IDLE_S)
+        # Far longer than the 1.5 times at most that removal takes.
+        stand(stage, cut, 4 * stage.timings.lag_s)
         stage.mark("waited", "nothing has been written to the idle partition")
         idle.send(IDLE, "m")
-        stage.wait_for_isr(IDLE, 1, 3, within_s=SHRINK_S)
+        stage.wait_for_isr(IDLE, 1, 3, within_s=stage.timings.shrink_s)
         wait_isr_committed(stage, "broker1", IDLE, (1, 3))
         stage.mark("left", "broker2 has left the ISR of the other partition as well")
         stage.producer("az1", "az1-after", "broker1", acks=-1).send(IDLE, "n")
@@ -47,33 +48,34 @@ _LEAVES = (
     "如果一个follower在replica.lag.time.max.ms设定的时间范围内没有向leader发出fetch操作请求"
     "或者滞后于leader的最新的数据点超过replica.lag.time.max.ms所设定的时间,那么这个follower将被leader从ISR中剔除"
 )
-CLAIMS = (
-    Claim(
-        name="does-not-fetch",
-        section="beyond 001, use of the ISR",
-        says="The follower fetches nothing from the leader during the cut.",
-        holds=messages("az1-busy").not_seen_on(2, until="before-heal", at_least=3),
-    ),
-    Claim(
+
+
+def _busy_leaves(timings: Timings) -> Claim:
+    lag_s = timings.lag_s
+    return Claim(
         name="busy-leaves",
         section="001, use of the ISR",
         quote=_LEAVES,
         says="A follower that lags behind the leader's newest data for replica.lag.time.max.ms leaves the ISR: "
-        "after 3 s to 4.5 s.",
+        f"after {lag_s:g} s to {1.5 * lag_s:g} s.",
         holds=both(
-            B.becomes(isr=(1, 3), after="cut", within_s=7),
-            opposite(B.becomes(isr=(1, 3), after="cut", within_s=2)),
+            B.becomes(isr=(1, 3), after="cut", within_s=1.5 * lag_s + 2.5),
+            opposite(B.becomes(isr=(1, 3), after="cut", within_s=lag_s - 1)),
             broker(1).logged("isr_shrinking", of=B, after="cut", before="shrunk"),
         ),
-    ),
-    Claim(
+    )
+
+
+def _idle_leaves(timings: Timings) -> Claim:
+    return Claim(
         name="idle-leaves",
         section="001, use of the ISR",
         quote=_LEAVES,
         says="A follower that sends no fetch request within replica.lag.time.max.ms is removed from the ISR.",
         holds=Q.has_out_of_isr(2, at="waited"),
         erratum=Erratum(
-            says="It stays in the ISR of an idle partition: for 12 s, four times replica.lag.time.max.ms.",
+            says=f"It stays in the ISR of an idle partition: for {4 * timings.lag_s:g} s, four times "
+            "replica.lag.time.max.ms.",
             because="from 2.1 on a follower whose log ends where the leader's does counts as in sync, whenever it "
             "fetched last",
             holds=both(
@@ -81,15 +83,30 @@ CLAIMS = (
                 broker(1).never_logged("isr_shrinking", of=Q, after="cut", before="waited"),
             ),
         ),
-    ),
-    Claim(
+    )
+
+
+def _first_write_removes(timings: Timings) -> Claim:
+    return Claim(
         name="first-write-removes",
         section="beyond 001, use of the ISR",
         says="The first write removes it at the leader's next look, within half of replica.lag.time.max.ms: "
         "the time counts from its last fetch, not from the write.",
-        holds=Q.becomes(isr=(1, 3), after="waited", within_s=LAG_S),
+        holds=Q.becomes(isr=(1, 3), after="waited", within_s=timings.lag_s),
         given=Q.has_isr(1, 2, 3, at="waited"),
+    )
+
+
+CLAIMS = (
+    Claim(
+        name="does-not-fetch",
+        section="beyond 001, use of the ISR",
+        says="The follower fetches nothing from the leader during the cut.",
+        holds=messages("az1-busy").not_seen_on(2, until="before-heal", at_least=3),
     ),
+    _busy_leaves(TIMINGS),
+    _idle_leaves(TIMINGS),
+    _first_write_removes(TIMINGS),
     Claim(
         name="no-new-leader",
         section="beyond 001, use of the ISR",
@@ -125,10 +142,11 @@ SCENARIO = Scenario(
         topics=(Topic(IDLE, (1, 2, 3)), Topic(BUSY, (1, 2, 3))),
         controller="broker3",
         zookeeper_leader="zookeeper3",
-        broker_config={"replica.lag.time.max.ms": f"{LAG_S * 1000:.0f}"},
+        broker_config=CONFIG,
         stream_rate=0.0,
     ),
     claims=CLAIMS,
+    timed=(_busy_leaves, _idle_leaves, _first_write_removes),
     faults=("cut broker1 <-> broker2",),
     outcome="the follower leaves the busy partition's ISR, and stays in the idle one's until something is written",
 )

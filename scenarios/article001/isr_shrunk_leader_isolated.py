@@ -11,7 +11,7 @@ from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
-from scenarios.steps import SHRINK_S, pins, seed, settle, wait_isr_committed
+from scenarios.steps import pins, seed, settle, wait_isr_committed
 
 CLEAN, UNCLEAN, TWO = "t", "u", "m"
 TOPICS = (CLEAN, UNCLEAN, TWO)
@@ -27,7 +27,7 @@ def shrink_then_isolate(stage: Stage, *, early_heal: bool) -> None:
     for topic in TOPICS:
         waiting.send(topic, "w")
     for topic in TOPICS:
-        stage.wait_for_isr(topic, 1, within_s=SHRINK_S)
+        stage.wait_for_isr(topic, 1, within_s=stage.timings.shrink_s)
         wait_isr_committed(stage, "broker1", topic, (1,))
     stage.mark("shrunk", "the leader is alone in the ISR")
     before = stage.producer("az1", "az1-before", "broker1", acks=-1)
@@ -48,13 +48,13 @@ def shrink_then_isolate(stage: Stage, *, early_heal: bool) -> None:
         wait_until(
             lambda: stage.own_log("broker3", UNCLEAN).records,
             accept=lambda records: len(records) > _SEEDED,
-            within_s=SHRINK_S,
+            within_s=stage.timings.shrink_s,
             awaiting="broker3 to follow broker2",
         )
     else:
         after = stage.producer("az2", "az2-after", "broker2", acks=-1)
         for topic in (UNCLEAN, TWO):
-            stage.wait_for_isr(topic, 2, 3, within_s=SHRINK_S)
+            stage.wait_for_isr(topic, 2, 3, within_s=stage.timings.shrink_s)
             wait_isr_committed(stage, "broker2", topic, (2, 3))
             after.send(topic, "y")
         for topic in TOPICS:

@@ -18,7 +18,7 @@ from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
 from nemesis.fault import Action, Evidence
-from scenarios.steps import CONVERGE_S, require, seed
+from scenarios.steps import require, seed
 
 TOPIC = "precious"
 LAST, MEMBER, THIRD = "broker1", "broker2", "broker3"
@@ -48,9 +48,9 @@ def _body(how: How) -> Callable[[Stage], None]:
         _settle(stage)
         _note_eligible(stage, LAST, "back-empty")
         stage.restart(MEMBER)
-        stage.wait_for_leader(TOPIC, on=_winner(stage), within_s=CONVERGE_S)
+        stage.wait_for_leader(TOPIC, on=_winner(stage), within_s=stage.timings.converge_s)
         stage.restart(THIRD)
-        stage.wait_converged(TOPIC, within_s=CONVERGE_S)
+        stage.wait_converged(TOPIC, within_s=stage.timings.converge_s)
         stage.mark("converged", "all replicas hold the same log and are in sync")
 
     return body
@@ -100,7 +100,7 @@ def _winner(stage: Stage) -> str:
     state = wait_until(
         lambda: stage.cluster.partition(TOPIC),
         accept=lambda found: found is not None and found.leader > 0,
-        within_s=CONVERGE_S,
+        within_s=stage.timings.converge_s,
         awaiting=f"a leader of {TOPIC}",
         abort=stage.cluster.check_alive,
     )

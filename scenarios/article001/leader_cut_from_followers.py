@@ -11,7 +11,7 @@ from checkers.claims.builders import both, broker, messages, partition
 from harness.cluster.setup import Setup
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Scenario
-from scenarios.steps import SHRINK_S, one_or_two_in_sync, seed, settle, wait_isr_committed, wait_log
+from scenarios.steps import one_or_two_in_sync, seed, settle, wait_isr_committed, wait_log
 
 ONE, TWO = "t", "m"
 """Topics with min.insync.replicas 1 and 2."""
@@ -21,12 +21,14 @@ TOPICS = (ONE, TWO)
 def shrinking(stage: Stage) -> None:
     """Cut the leader from all followers, let a write wait for the smaller ISR, write on, heal."""
     seed(stage, *TOPICS)
-    waiting = stage.producer("az1", "az1-waiting", "broker1", acks=-1, request_timeout_s=20)
+    waiting = stage.producer(
+        "az1", "az1-waiting", "broker1", acks=-1, request_timeout_s=stage.timings.shrink_s
+    )
     with stage.nemesis.cut("broker1 <-> broker2", "broker1 <-> broker3"):
         stage.mark("cut", "the leader sees ZooKeeper, but none of its followers")
         started = [waiting.send_later(topic, "w") for topic in TOPICS]
         for topic in TOPICS:
-            stage.wait_for_isr(topic, 1, within_s=SHRINK_S)
+            stage.wait_for_isr(topic, 1, within_s=stage.timings.shrink_s)
             wait_isr_committed(stage, "broker1", topic, (1,))
         stage.mark("shrunk", "the leader is alone in the ISR")
         one = stage.producer("az1", "az1-acks1", "broker1", acks=1)
@@ -34,7 +36,7 @@ def shrinking(stage: Stage) -> None:
         for topic in TOPICS:
             one.send(topic, "k")
         for sent in started:
-            sent.result(timeout=30)
+            sent.result(timeout=stage.timings.shrink_s + 10)
         for topic in TOPICS:
             all_.send(topic, "x")
         stage.mark("before-heal", "the last moment of the cut")
@@ -65,7 +67,9 @@ def stuck(stage: Stage) -> None:
 
     stage.mark("healed", "the links are back")
     for topic in TOPICS:
-        wait_log(stage, "broker1", f"[Partition {topic}-0 ", "ISR updated", within_s=30)
+        wait_log(
+            stage, "broker1", f"[Partition {topic}-0 ", "ISR updated", within_s=30 + stage.timings.recovery_s
+        )
     settle(stage)
 
 

@@ -10,10 +10,6 @@ from harness.scenario import Claim, Erratum, Expected, Scenario
 from scenarios.steps import seed, settle, stand, wait_log
 
 TOPIC = "t"
-HELD_S = 5.0
-"""Longer than a request to the controller (3 s) and a session (4 s)."""
-HANGS_S = 3.5
-"""Longer than any request of the broker's own (3 s)."""
 
 
 def zombie(stage: Stage) -> None:
@@ -31,18 +27,20 @@ def zombie(stage: Stage) -> None:
         # Past the point at which the leader wants to shrink its ISR, which it then cannot.
         wait_log(stage, "broker1", f"[Partition {TOPIC}-0 ", "Shrinking ISR")
         wanted = stage.mark("wanted", "broker1 wants to shrink its ISR to itself")
-        stand(stage, wanted, HELD_S)
+        stand(stage, wanted, stage.timings.held_s)
         stage.mark("before-heal", "the last moment of the cut")
 
     stage.mark("healed", "broker1 reaches ZooKeeper again")
-    going_on.wait_refused(within_s=20)
+    going_on.wait_refused(within_s=20 + stage.timings.recovery_s)
     settle(stage)
 
 
 def hanging(stage: Stage) -> None:
     """The same under inter.broker.protocol.version 2.6, where the leader hangs in ZooKeeper with a lock held."""
     seed(stage, TOPIC)
-    patient = stage.producer("az1", "az1-patient", "broker1", acks=1, request_timeout_s=40)
+    patient = stage.producer(
+        "az1", "az1-patient", "broker1", acks=1, request_timeout_s=40 + stage.timings.recovery_s
+    )
     with stage.nemesis.without_zookeeper("broker1"):
         stage.mark("cut", "the leader has lost ZooKeeper; it still reaches its followers and clients")
         stage.wait_for_leader(TOPIC, not_on="broker1")
@@ -53,13 +51,15 @@ def hanging(stage: Stage) -> None:
         wait_log(stage, "broker1", f"[Partition {TOPIC}-0 ", "Shrinking ISR")
         stage.mark("hung", "broker1 waits for ZooKeeper, and holds the partition's lock")
         blocked = patient.send_later(TOPIC, "blocked")
-        stage.producer("az1", "az1-blocked-short", "broker1", acks=1, request_timeout_s=HANGS_S).send(
-            TOPIC, "short"
+        longer_than_its_own = stage.timings.request_s + 0.5
+        short = stage.producer(
+            "az1", "az1-blocked-short", "broker1", acks=1, request_timeout_s=longer_than_its_own
         )
+        short.send(TOPIC, "short")
         stage.mark("before-heal", "the last moment of the cut")
 
     stage.mark("healed", "broker1 reaches ZooKeeper again")
-    blocked.result(timeout=60)
+    blocked.result(timeout=60 + stage.timings.recovery_s)
     settle(stage)
 
 

@@ -14,15 +14,15 @@ from harness.scenario import Claim, Erratum, Expected, Scenario
 from scenarios.steps import pins, seed, settle, stand, wait_log
 
 TOPIC = "t"
-HELD_S = 5.0
-"""Longer than any request of a client (2 s) and of the broker's own (3 s)."""
 
 
 def body(stage: Stage) -> None:
     """Isolate az1 until its leader wants to shrink the ISR, and for some time longer; write to it; heal."""
     seed(stage, TOPIC)
     early = stage.producer("az1", "az1-early", "broker1", acks=1)
-    patient = stage.producer("az1", "az1-patient", "broker1", acks=1, request_timeout_s=40)
+    patient = stage.producer(
+        "az1", "az1-patient", "broker1", acks=1, request_timeout_s=40 + stage.timings.recovery_s
+    )
     with stage.nemesis.isolate("az1"):
         stage.mark("cut", "az1 can no longer reach az2 and az3")
         stage.wait_for_leader(TOPIC, not_on="broker1")
@@ -37,11 +37,11 @@ def body(stage: Stage) -> None:
         blocked = patient.send_later(TOPIC, "blocked")
         for acks, name in ((1, "az1-after-acks1"), (-1, "az1-after-acks-all")):
             stage.producer("az1", name, "broker1", acks=acks).send(TOPIC, "short")
-        stand(stage, wanted, HELD_S)
+        stand(stage, wanted, stage.timings.held_s)
         stage.mark("before-heal", "the last moment of the cut")
 
     stage.mark("healed", "the links are back")
-    blocked.result(timeout=60)
+    blocked.result(timeout=60 + stage.timings.recovery_s)
     settle(stage)
 
 

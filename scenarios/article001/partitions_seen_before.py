@@ -16,7 +16,7 @@ from scenarios.article000 import (
     leader_az_isolated,
     unclean_election,
 )
-from scenarios.steps import SHRINK_S, seed, settle, wait_isr_committed
+from scenarios.steps import seed, settle, wait_isr_committed
 
 _NOTHING_LOST = Claim(
     name="nothing-lost",
@@ -48,7 +48,7 @@ def _cut_between_brokers(stage: Stage) -> None:
     with stage.nemesis.cut("broker1 <-> broker2", "broker2 <-> broker3"):
         stage.mark("cut", "the follower and the other brokers do not see each other; ZooKeeper sees them all")
         stage.producer("az1", "az1-acks1", "broker1", acks=1).send(_T, "m1")
-        stage.wait_for_isr(_T, 1, 3, within_s=SHRINK_S)
+        stage.wait_for_isr(_T, 1, 3, within_s=stage.timings.shrink_s)
         wait_isr_committed(stage, "broker1", _T, (1, 3))
         stage.mark("shrunk", "broker2 has left the ISR")
         stage.producer("az2", "az2-acks-all", "broker1", acks=-1).send(_T, "m2")

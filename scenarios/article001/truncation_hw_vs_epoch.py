@@ -21,7 +21,6 @@ from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
 from scenarios.steps import (
-    CONVERGE_S,
     high_watermark,
     log_end_offset,
     pins,
@@ -74,7 +73,7 @@ def body(stage: Stage) -> None:
 
     stage.mark("healed", "the links are back")
     for topic in TOPICS:
-        stage.wait_for_isr(topic, 1, 2, 3, within_s=CONVERGE_S)
+        stage.wait_for_isr(topic, 1, 2, 3, within_s=stage.timings.converge_s)
         wait_until(
             lambda topic=topic: {log_end_offset(stage, f"broker{number}", topic) for number in (1, 2, 3)},  # type: ignore[misc]
             accept=lambda lengths: len(lengths) == 1,

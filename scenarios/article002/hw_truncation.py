@@ -17,7 +17,6 @@ from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
 from scenarios.steps import (
-    CONVERGE_S,
     elect_preferred,
     log_end_offset,
     require,
@@ -108,7 +107,7 @@ def write(stage: Stage, writer: Producer, label: str) -> None:
 
 def rejoin(stage: Stage, *members: int) -> None:
     for topic in TOPICS:
-        stage.wait_for_isr(topic, *members, within_s=CONVERGE_S)
+        stage.wait_for_isr(topic, *members, within_s=stage.timings.converge_s)
 
 
 def wait_written_down(stage: Stage, host: str, topic: str, watermark: int) -> int:

@@ -24,7 +24,7 @@ from harness.errors import InvalidRunError
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Expected, Scenario
-from scenarios.steps import CONVERGE_S, log_end_offset, require, wait_log_end_offset, wait_view
+from scenarios.steps import log_end_offset, require, wait_log_end_offset, wait_view
 
 TOPIC = "t"
 A, B = "broker1", "broker2"
@@ -35,7 +35,7 @@ def body(stage: Stage) -> None:
     stage.kill(B)
     stage.wait_for_isr(TOPIC, 1)
     stage.restart(B)
-    stage.wait_for_isr(TOPIC, 1, 2, within_s=CONVERGE_S)
+    stage.wait_for_isr(TOPIC, 1, 2, within_s=stage.timings.converge_s)
     require(stage.leader(TOPIC) == A, f"{A} leads {TOPIC}")
     for host in (A, B):
         wait_view(stage, host, TOPIC, leader=1)
@@ -65,7 +65,7 @@ def body(stage: Stage) -> None:
 
     stage.mark("healed", "A and B reach each other")
     stage.restart(B)
-    stage.wait_for_isr(TOPIC, 1, 2, within_s=CONVERGE_S)
+    stage.wait_for_isr(TOPIC, 1, 2, within_s=stage.timings.converge_s)
     stage.producer("az1", "az1-last", A, acks=-1, request_timeout_s=10).must_send(TOPIC, "d1")
     wait_log_end_offset(stage, TOPIC, log_end_offset(stage, A, TOPIC), A, B)
     stage.mark("rejoined", "B is in sync again, as ZooKeeper sees it")

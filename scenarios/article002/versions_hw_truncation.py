@@ -17,7 +17,6 @@ from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
 from scenarios.steps import (
-    CONVERGE_S,
     log_end_offset,
     require,
     require_controller,
@@ -65,9 +64,9 @@ def body(stage: Stage) -> None:
     stage.clients["az3"].wait_writable(TOPIC, last.spec, label="m3", within_s=15)
     stage.mark("m3", f"{LATE} acknowledged m3")
     stage.restart(FIRST)
-    stage.wait_for_isr(TOPIC, 1, 3, within_s=CONVERGE_S)
+    stage.wait_for_isr(TOPIC, 1, 3, within_s=stage.timings.converge_s)
     stage.restart(SECOND)
-    stage.wait_for_isr(TOPIC, 1, 2, 3, within_s=CONVERGE_S)
+    stage.wait_for_isr(TOPIC, 1, 2, 3, within_s=stage.timings.converge_s)
     after = stage.producer("az3", "az3-acks-all", LATE, acks=-1)
     after.must_send(TOPIC, "m4")
     lengths = {host: log_end_offset(stage, host, TOPIC) for host in (FIRST, SECOND, LATE)}

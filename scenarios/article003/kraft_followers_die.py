@@ -14,6 +14,7 @@ from checkers.claims.builders import (
     quorum_leaders_are,
 )
 from harness.cluster.setup import Setup
+from harness.cluster.timings import Timings
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Scenario
@@ -24,11 +25,8 @@ from scenarios.steps import require_controller, stand
 TOPIC = "t"
 EARLIER, ASKED = "asked-before", "asked-without-followers"
 LEADER, FOLLOWERS = "controller2", ("controller1", "controller3")
-FETCH_TIMEOUT_S = 3.0
-ALONE_S = 12.0
-"""Nearly three times 1.5 fetch time-outs, after which a leader resigns since 3.7.0."""
-AT_ONCE_S = 2.0
-"""Sooner than a follower's fetch time-out can end: its last fetch was answered half a second ago at most."""
+CONFIG = {"controller.quorum.fetch.timeout.ms": "3000"}
+TIMINGS = Timings.of(CONFIG, "kraft")
 
 
 def body(stage: Stage) -> None:
@@ -45,7 +43,8 @@ def body(stage: Stage) -> None:
     for number in range(5):
         writer.send(TOPIC, f"during{number}")
     ask_for_topic(stage, "broker1", ASKED, 3.0, "asked")
-    stand(stage, alone, ALONE_S)
+    # Nearly three times 1.5 fetch time-outs, after which a leader resigns since 3.7.0.
+    stand(stage, alone, 4 * stage.timings.quorum_fetch_s)
     stage.mark("standing", "the last moment without followers")
 
     for host in FOLLOWERS:
@@ -53,7 +52,7 @@ def body(stage: Stage) -> None:
     _one_leader(stage)
     wait_until(
         lambda: stage.cluster.partition(ASKED) is not None,
-        within_s=30,
+        within_s=10 * stage.timings.quorum_fetch_s,
         awaiting=f"{ASKED} to exist",
         abort=stage.cluster.check_alive,
     )
@@ -64,7 +63,7 @@ def body(stage: Stage) -> None:
     stage.nemesis.stop(last)
     wait_until(
         lambda: stage.cluster.controller() is not None,
-        within_s=20,
+        within_s=14 + 2 * stage.timings.quorum_fetch_s,
         awaiting="a leader of the others",
         abort=stage.cluster.check_alive,
     )
@@ -83,7 +82,7 @@ def _one_leader(stage: Stage) -> None:
     wait_until(
         leaders,
         accept=lambda found: len(found) == 1 and not found & {-1, None},
-        within_s=40,
+        within_s=28 + 4 * stage.timings.quorum_fetch_s,
         awaiting="the controllers to agree",
         abort=stage.cluster.check_alive,
     )
@@ -91,6 +90,22 @@ def _one_leader(stage: Stage) -> None:
 
 T = partition(TOPIC)
 OLD_LEADER = quorum_controller(2)
+
+
+def _hands_over(timings: Timings) -> Claim:
+    fetch_s = timings.quorum_fetch_s
+    # Sooner than a follower's fetch time-out can end: its last fetch was answered half a second ago at most.
+    at_once_s = fetch_s - 1
+    return Claim(
+        name="hands-over",
+        section="003, condition 2",
+        quote="A voter will begin a new election under three conditions: … 2. If it receives a EndQuorumEpoch "
+        "request from the current leader",
+        says="When the leader is stopped in order it says so, and the voters elect another at once, within "
+        f"{at_once_s:g} s; a fetch time-out takes {fetch_s:g} s.",
+        holds=quorum_elects(after="stopping", within_s=at_once_s),
+    )
+
 
 CLAIMS = (
     Claim(
@@ -140,15 +155,7 @@ CLAIMS = (
         says="Once the followers are back, the topic that was asked for comes into being.",
         holds=partition(ASKED).exists(at="agreed"),
     ),
-    Claim(
-        name="hands-over",
-        section="003, condition 2",
-        quote="A voter will begin a new election under three conditions: … 2. If it receives a EndQuorumEpoch "
-        "request from the current leader",
-        says="When the leader is stopped in order it says so, and the voters elect another at once, within "
-        "2 s; a fetch time-out takes 3 s.",
-        holds=quorum_elects(after="stopping", within_s=AT_ONCE_S),
-    ),
+    _hands_over(TIMINGS),
 )
 
 SCENARIO = Scenario(
@@ -160,10 +167,11 @@ SCENARIO = Scenario(
     setup=Setup(
         topics=(Topic(TOPIC, (1, 2, 3)),),
         controller="broker2",
-        broker_config={"controller.quorum.fetch.timeout.ms": str(int(FETCH_TIMEOUT_S * 1000))},
+        broker_config=CONFIG,
         stream_rate=0.0,
     ),
     claims=CLAIMS,
+    timed=(_hands_over,),
     faults=(f"kill {', '.join(FOLLOWERS)}", "stop the leader of the quorum"),
     kafka="3.6.2",
     mode="kraft",

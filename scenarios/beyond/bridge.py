@@ -11,8 +11,6 @@ from scenarios.steps import pins, seed, settle, stand
 
 TOPIC, AT_THE_END = "t", "led-at-the-end"
 """One partition is led in the middle, the other at one end of the bridge."""
-CUT_S = 12.0
-"""Longer than a session (4 s), a request (3 s), and what a lagging follower is allowed (6 s, up to 9 s)."""
 
 
 def body(stage: Stage) -> None:
@@ -27,7 +25,7 @@ def body(stage: Stage) -> None:
         for writer in writers:
             for number in range(5):
                 writer.send(TOPIC, f"m{number}")
-        stand(stage, cut, CUT_S)
+        stand(stage, cut, stage.timings.cut_s)
         stage.producer("az3", "az3-at-the-end", "broker1", acks=1).send(AT_THE_END, "f")
         for writer in writers:
             writer.send(TOPIC, "last")

@@ -10,8 +10,6 @@ from harness.scenario import Claim, Scenario
 from scenarios.steps import seed, settle, stand
 
 TOPIC = "t"
-CUT_S = 6.0
-"""Longer than a session (4 s) and a request (3 s)."""
 
 
 def body(stage: Stage) -> None:
@@ -25,7 +23,7 @@ def body(stage: Stage) -> None:
         other = stage.producer("az2", "az2-raw", "broker1", acks=-1)
         for label in ("p", "q"):
             other.send(TOPIC, label)
-        stand(stage, cut, CUT_S)
+        stand(stage, cut, stage.timings.held_s + 1.0)
         stage.mark("before-heal", "the last moment of the cut")
 
     stage.mark("healed", "they reach everything again")

@@ -15,7 +15,7 @@ from harness.kafka.model import Topic
 from harness.run.producer import Producer
 from harness.run.stage import Stage
 from harness.scenario import Claim, Expected, Scenario
-from scenarios.steps import SHRINK_S, pins, seed, settle, wait_isr_committed
+from scenarios.steps import pins, seed, settle, wait_isr_committed
 
 SITUATIONS = ("full", "shrunk")
 PRODUCERS = ("acks0", "acks1", "all", "idempotent")
@@ -66,7 +66,7 @@ def body(stage: Stage) -> None:
     for topic in shrunk:
         trigger.must_send(topic, "w")
     for topic in shrunk:
-        stage.wait_for_isr(topic, 1, within_s=SHRINK_S)
+        stage.wait_for_isr(topic, 1, within_s=stage.timings.shrink_s)
         wait_isr_committed(stage, "broker1", topic, (1,))
     isolated = stage.nemesis.isolate("az1").inject()
     stage.mark("isolated", "az1 is isolated from everything")
@@ -78,7 +78,7 @@ def body(stage: Stage) -> None:
             stage.wait_for_leader(kind.topic, not_on="broker1")
         elif kind.unclean:
             # Healed before that, the new leader's first request may be lost with the old controller.
-            stage.wait_for_isr(kind.topic, 2, 3, within_s=SHRINK_S)
+            stage.wait_for_isr(kind.topic, 2, 3, within_s=stage.timings.shrink_s)
         else:
             stage.wait_for_no_leader(kind.topic)
     for sent in waiting:

@@ -10,8 +10,6 @@ from harness.scenario import Claim, Scenario
 from scenarios.steps import pins, seed, settle, stand
 
 TOPIC = "t"
-FLAPS_S = 12.0
-"""Longer than a lagging follower is allowed (6 s, up to 9 s): a plain cut would shrink the ISR."""
 
 
 def body(stage: Stage) -> None:
@@ -33,7 +31,7 @@ def body(stage: Stage) -> None:
             sent.result(timeout=40)
         for number in range(5):
             writer.send(TOPIC, f"n{number}")
-        stand(stage, cut, FLAPS_S)
+        stand(stage, cut, stage.timings.lagged_s)  # a plain cut would have shrunk the ISR
         writer.send(TOPIC, "last")
         stage.mark("before-heal", "the last moment of the flapping")
 

@@ -9,16 +9,15 @@ from harness.run.stage import Stage
 from harness.scenario import Claim, Either, Scenario
 from harness.waiting import wait_until
 from scenarios.article001.isr_shrunk_leader_isolated import EXPECTED_LOSS, SETUP, UNCLEAN, shrink_then_isolate
-from scenarios.steps import CONVERGE_S, settle, wait_log
-
-_GIVE_UP_S = 12.0
-"""An ISR that is incomplete for so long after the logs agree stays incomplete: no request is repeated."""
+from scenarios.steps import settle, wait_log
 
 
 def body(stage: Stage) -> None:
     """Heal right after the election; where an ISR stays incomplete, reorder the replicas."""
     shrink_then_isolate(stage, early_heal=True)
-    wait_log(stage, "broker1", f"partition={UNCLEAN}-0", "Truncating to offset", within_s=CONVERGE_S)
+    wait_log(
+        stage, "broker1", f"partition={UNCLEAN}-0", "Truncating to offset", within_s=stage.timings.converge_s
+    )
     stage.wait_replicated(UNCLEAN)
     stuck = _stuck(stage)
     if stuck:
@@ -34,12 +33,15 @@ def body(stage: Stage) -> None:
 
 
 def _stuck(stage: Stage) -> list[TopicPartition]:
-    """Partitions whose ISR stays incomplete although all brokers run and all links are back."""
+    """Partitions whose ISR stays incomplete although all brokers run and all links are back.
+
+    One that is incomplete for so long after the logs agree stays so: no request is repeated.
+    """
     try:
         return wait_until(
             stage.incomplete_isrs,
             accept=lambda found: not found,
-            within_s=_GIVE_UP_S,
+            within_s=4 * stage.timings.request_s,
             awaiting="every ISR to be full",
             abort=stage.cluster.check_alive,
         )

@@ -14,6 +14,7 @@ from checkers.claims.builders import (
     quorum_controller,
 )
 from harness.cluster.setup import Setup
+from harness.cluster.timings import BASE
 from harness.kafka.model import Topic
 from harness.kafka.wire.admin import create_topics
 from harness.kafka.wire.connection import NoAnswerError
@@ -24,8 +25,6 @@ from scenarios.steps import require_controller, stand
 
 TOPIC = "t"
 LATE = "asked-without-quorum"
-CUT_S = 12.0
-"""Longer than a fetch time-out of the quorum (2 s), a session (4 s), and a follower's lag (6 s, up to 9 s)."""
 UNANSWERED_S = 3.0
 
 
@@ -34,7 +33,7 @@ def _follower_returns(stage: Stage) -> None:
     require_controller(stage, "controller2")
     with stage.nemesis.isolate("controller1"):
         cut = stage.mark("cut", "controller1, which follows, reaches nobody")
-        stand(stage, cut, CUT_S)
+        stand(stage, cut, stage.timings.quorum_cut_s)
         stage.mark("standing", "the last moment of the cut")
     stage.mark("healed", "the links are back")
     _one_leader(stage, "controller1", "controller2", "controller3")
@@ -54,7 +53,11 @@ def _one_leader(stage: Stage, *names: str) -> None:
         return len(seen) >= 40 and len(set(seen[-40:])) == 1
 
     wait_until(
-        steady, within_s=40, awaiting="the controllers to agree", poll_s=0.1, abort=stage.cluster.check_alive
+        steady,
+        within_s=28 + stage.timings.quorum_cut_s,
+        awaiting="the controllers to agree",
+        poll_s=0.1,
+        abort=stage.cluster.check_alive,
     )
 
 
@@ -69,7 +72,7 @@ def _quorum_lost(stage: Stage) -> None:
     stage.mark("quorum-lost", "two of three controllers are dead, the active one among them")
     wait_until(
         lambda: stage.cluster.controller() is None,
-        within_s=10,
+        within_s=10 + stage.timings.quorum_cut_s - BASE.quorum_cut_s,
         awaiting="nobody to lead the quorum",
         abort=stage.cluster.check_alive,
     )
@@ -89,7 +92,7 @@ def _quorum_lost(stage: Stage) -> None:
         awaiting="broker3 to be seen dead",
     )
     dead = stage.mark("broker-dead", "a follower is dead as well")
-    stand(stage, dead, CUT_S)
+    stand(stage, dead, stage.timings.quorum_cut_s)
     waiting = [writer.send_later(TOPIC, f"short{number}") for number in range(3)]
     for sent in waiting:
         sent.result(timeout=30)
@@ -97,17 +100,17 @@ def _quorum_lost(stage: Stage) -> None:
     stage.restart("controller3")
     wait_until(
         lambda: stage.cluster.controller() is not None,
-        within_s=20,
+        within_s=8 + stage.timings.quorum_cut_s,
         awaiting="a majority to elect a leader",
         abort=stage.cluster.check_alive,
     )
     stage.mark("quorum-back", "two of three controllers lead again")
-    stage.wait_for_isr(TOPIC, 1, 2, within_s=30)
+    stage.wait_for_isr(TOPIC, 1, 2, within_s=18 + stage.timings.quorum_cut_s)
     stage.mark("isr-shrunk", "the dead broker has left the ISR")
     writer.must_send(TOPIC, "after")
     stage.restart("controller2")
     stage.restart("broker3")
-    stage.wait_converged(TOPIC, within_s=40)
+    stage.wait_converged(TOPIC, within_s=stage.timings.converge_s)
     stage.mark("converged", "all replicas hold the same log and are in sync")
 
 

@@ -15,7 +15,9 @@ TOPIC = "t"
 def body(stage: Stage) -> None:
     """Pause broker1 past its session; a request waits in its socket; let it go on."""
     seed(stage, TOPIC)
-    into_the_pause = stage.producer("az1", "az1-acks1", "broker1", acks=1, request_timeout_s=30)
+    into_the_pause = stage.producer(
+        "az1", "az1-acks1", "broker1", acks=1, request_timeout_s=2 * stage.timings.session_end_s
+    )
     paused = stage.nemesis.pause("broker1").inject()
     stage.mark("cut", "the leader is paused; its connections stay open")
     waiting = into_the_pause.send_later(TOPIC, "sleeper")
@@ -25,7 +27,7 @@ def body(stage: Stage) -> None:
     stage.producer("az2", "az2-after", "broker2", acks=-1).must_send(TOPIC, "f")
     paused.heal()
     stage.mark("resumed", "the old leader resumes")
-    waiting.result(timeout=40)
+    waiting.result(timeout=2 * stage.timings.session_end_s + 10)
     settle(stage)
 
 

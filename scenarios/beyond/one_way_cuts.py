@@ -9,7 +9,7 @@ from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario
-from scenarios.steps import SHRINK_S, pins, seed, settle, wait_isr_committed
+from scenarios.steps import pins, seed, settle, wait_isr_committed
 
 TOPIC = "t"
 
@@ -21,7 +21,7 @@ def _body(cut: str) -> Callable[[Stage], None]:
         with stage.nemesis.cut(cut):
             stage.mark("cut", f"{cut} is cut, the other way is open")
             stage.producer("az1", "az1-waiting", "broker1", acks=-1).send(TOPIC, "m1")
-            stage.wait_for_isr(TOPIC, 1, 3, within_s=SHRINK_S)
+            stage.wait_for_isr(TOPIC, 1, 3, within_s=stage.timings.shrink_s)
             wait_isr_committed(stage, "broker1", TOPIC, (1, 3))
             stage.mark("shrunk", "the follower has left the ISR")
             stage.producer("az1", "az1-after", "broker1", acks=-1).must_send(TOPIC, "m2")

@@ -6,13 +6,11 @@ from checkers.claims.builders import both, messages, partition
 from harness.cluster.setup import Setup
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario
-from scenarios.steps import SHRINK_S, one_or_two_in_sync, pins, seed, settle, stand, wait_isr_committed
+from scenarios.steps import one_or_two_in_sync, pins, seed, settle, stand, wait_isr_committed
 
 ONE, TWO = "t", "m"
 """Topics with min.insync.replicas 1 and 2."""
 TOPICS = (ONE, TWO)
-BACK_S = 6.0
-"""Longer than a request (3 s), and than a restarted broker that reaches the leader needs to join the ISR."""
 
 
 def body(stage: Stage) -> None:
@@ -24,7 +22,7 @@ def body(stage: Stage) -> None:
         stage.producer("az1", "az1-waiting", "broker1", acks=1).must_send(ONE, "w")
         stage.producer("az1", "az1-waiting-2", "broker1", acks=1).must_send(TWO, "w")
         for topic in TOPICS:
-            stage.wait_for_isr(topic, 1, 3, within_s=SHRINK_S)
+            stage.wait_for_isr(topic, 1, 3, within_s=stage.timings.shrink_s)
             wait_isr_committed(stage, "broker1", topic, (1, 3))
         stage.mark("shrunk", "the ISR is leader and the other follower")
         for topic in TOPICS:
@@ -40,7 +38,7 @@ def body(stage: Stage) -> None:
         stage.mark("alone", "the leader is alone")
         stage.restart("broker3")
         for topic in TOPICS:
-            stage.wait_for_isr(topic, 1, 3, within_s=SHRINK_S)
+            stage.wait_for_isr(topic, 1, 3, within_s=stage.timings.shrink_s)
             wait_isr_committed(stage, "broker1", topic, (1, 3))
         stage.mark("back", "it is back in the ISR")
         stage.nemesis.stop("broker2")
@@ -49,14 +47,15 @@ def body(stage: Stage) -> None:
         restarted = stage.mark("cut-one-restarted", "it runs again")
         for topic in TOPICS:
             writer.must_send(topic, "m2")
-        stand(stage, restarted, BACK_S)
+        # Longer than a request, and than a restarted broker that reaches the leader needs to join the ISR.
+        stand(stage, restarted, stage.timings.request_s + 3.0)
         stage.mark("cut-one-back", "it is as cut off as before")
         stage.nemesis.stop("broker1")
         stage.mark("leader-stopped", "last is the leader, which is the controller")
         for topic in TOPICS:
             # Its successor is on the good side of the cut: both followers fetch from it.
             stage.wait_for_leader(topic, on="broker3")
-            stage.wait_for_isr(topic, 2, 3, within_s=SHRINK_S)
+            stage.wait_for_isr(topic, 2, 3, within_s=stage.timings.shrink_s)
         stage.mark("handed-over", "the other follower leads, and the one that was cut off is in sync")
         successor = stage.producer("az3", "az3-acks-all", "broker3", acks=-1)
         for topic in TOPICS:
