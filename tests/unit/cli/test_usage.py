@@ -146,3 +146,40 @@ def test_an_interruption_that_a_library_turns_into_its_own_error(
         main()
     assert end.value.code == EXIT_INTERRUPTED
     assert capsys.readouterr().err == "acked: interrupted; everything that was started has been ended.\n"
+
+
+_AZS = "".join(f'[[az]]\nname = "az{number}"\n' for number in (1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "sentence"),
+    [
+        ("--cluster", "[broker]\na = 1\n", "FILE: az is missing"),
+        ("--cluster", f"{_AZS}[broker]\nlog.dirs = '/x'\n", "FILE:8: log.dirs=/x: the harness gives each"),
+        ("--cluster", f"{_AZS}[broker]\nx = [[1]]\n", r"FILE:8: x = \[\[1\]\]: a property is text"),
+        ("--cluster", f"{_AZS}[topic]\nretention = 1\n", "FILE:8: 'retention' ends in no topic property"),
+        ("--cluster", f"{_AZS}[topic.t]\npartitions = 2\n", "FILE:8: the scenario assigns the replicas"),
+        ("--cluster", f"{_AZS}[topic.o]\nassignment = [[4]]\n", "FILE:8: topic 'o': partition 0 is assigned"),
+        ("--cluster", f"{_AZS}[producer]\nacks = 2\n", "FILE:8: acks=2: use all, -1, 0 or 1"),
+        ("--cluster", f"{_AZS}[consumer]\ngroup.id = 'g'\n", "FILE:8: group.id=g: the harness sets"),
+        ("--broker-config", "broker.id=0\n", "FILE:1: broker.id=0: the harness gives each node"),
+        ("--broker-config", "a=1\na=2\n", "FILE:2: a=2: FILE:1 sets it to '1' already"),
+        ("--broker-config", "num.io.threads\n", "FILE:1: 'num.io.threads' has no value"),
+        ("--topic-config", "min.isr=2\n", "FILE:1: 'min.isr' ends in no topic property of Kafka"),
+        ("--producer-config", "a=\\u00\n", "FILE:1: .* is no Unicode escape"),
+        ("--producer-config", "lingerms=5\n", "FILE:1: lingerms=5: .* did you mean linger.ms"),
+        ("--consumer-config", "isolation.level=none\n", "FILE:1: isolation.level=none: use read_committed"),
+    ],
+)
+def test_a_malformed_file_starts_nothing(
+    option: str,
+    content: str,
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    file = tmp_path_factory.mktemp("settings") / "given"
+    file.write_text(content)
+    line = refusal(capsys, monkeypatch, "run", "canary", option, str(file))
+    assert re.search(sentence, line.replace(str(file), "FILE")), line
