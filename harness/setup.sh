@@ -39,6 +39,7 @@ java_major() { # prints nothing if no Java answers
 # Required: without one of these the embedded lab does not run, so setup ends here.
 # Optional: what makes disks whose power a fault can cut. Without them setup goes on: `acked doctor` names what
 # is missing, power cuts are emulated, and tests of the missing kind of disk are skipped with the reason.
+# Optional, too: Chromium, in which tests open the pages of runs. Without it those tests are skipped.
 required=() optional=()
 export PATH="$PATH:/usr/sbin:/sbin"
 has() { command -v "$1" >/dev/null; }
@@ -51,6 +52,7 @@ has mkfs.ext4 || optional+=(e2fsprogs)
 has mkfs.xfs || optional+=(xfsprogs)
 libfuse='import sys; from ctypes.util import find_library as find; sys.exit(not (find("fuse") or find("fuse3")))'
 "$python" -c "$libfuse" 2>/dev/null || optional+=(fuse3)
+has chromium || optional+=(chromium)
 
 as_root=()
 may_install() {
@@ -82,7 +84,9 @@ elif may_install; then
 elif [ ${#required[@]} -gt 0 ]; then
     unfit "Not installed: ${lacking[*]}. $(remedy "${lacking[@]}")"
 else
-    say "Going on without the optional ${optional[*]}: some power cuts will be emulated. $(remedy "${optional[@]}")"
+    lost="some power cuts will be emulated"
+    [ "${optional[*]}" != chromium ] || lost="the tests that open pages in a browser will be skipped"
+    say "Going on without the optional ${optional[*]}: $lost. $(remedy "${optional[@]}")"
 fi
 
 major=$(java_major)

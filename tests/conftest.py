@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from harness import doctor
 from harness.lab.docker import engine as docker_engine
+from tests import browser
 
 settings.register_profile("acked", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("explore", deadline=None, max_examples=1000)
@@ -21,6 +22,8 @@ def _unfit(marker: str) -> str:
     """Why tests of this marker cannot run on this machine; empty when they can."""
     if marker == "compose":
         return docker_engine.problem()
+    if marker == "browser":
+        return browser.problem()
     missing = [check for check in doctor.diagnose(doctor.EMBEDDED) if not check.ok]
     return "; ".join(f"{check.name}: {check.found}" for check in missing)
 
@@ -46,7 +49,7 @@ def _rank(folder: str) -> int:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip, with the reason, what this machine cannot run."""
-    for marker in ("cluster", "compose"):
+    for marker in ("cluster", "compose", "browser"):
         if item.get_closest_marker(marker) and (reason := _unfit(marker)):
             pytest.skip(f"{marker} tests cannot run here: {reason}")
 

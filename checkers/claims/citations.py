@@ -21,7 +21,7 @@ _BOUND = re.compile(r"(>=?|<=?)\s*\{mark\??:([^{}]+)\}(?: \+ (\d+))?")
 _SOURCE = re.compile(r"\b(?:source|host) = '([^']+)'|\{(?:heard|tailed|log):((?!store\})[^{}]+)\}")
 _BROKER = re.compile(r"\bbroker = (\d+)")
 _PARTITION = re.compile(r"\btopic = '([^']+)' AND partition = (\d+)")
-_OFFSET = re.compile(r"\boffset (?:=|<=?|>=?) (\d+)|\boffset\) = (\d+)")
+_OFFSET = re.compile(r"(?<!\.)\boffset (?:=|<=?|>=?) (\d+)|\bmin\(offset\) = (\d+)")
 _WRITERS = re.compile(r"\bwriter_name (?:= |IN \(|LIKE )((?:'[^']*'(?:, )?)+)")
 _TABLES = re.compile(
     rf"\b(?:FROM|JOIN) ({'|'.join([*TABLES, 'life', 'findings', 'truth', 'controllers'])})\b"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
+from harness.cli.report import add_page
 from harness.errors import EXIT_AS_DECLARED, EXIT_VIOLATED, UsageError
 
 if TYPE_CHECKING:
@@ -59,7 +61,11 @@ def check(
         raise UsageError("Say which run to judge, for example `acked check runs/<scenario>/latest`.")
     if control:
         raise typer.Exit(_print_controls(run_controls(runs, control, plan=plan), as_json=as_json))
-    raise typer.Exit(_print(judge_folders(runs, master=master, plan=plan), as_json=as_json))
+    judgements = judge_folders(runs, master=master, plan=plan)
+    for folder in map(Path, runs):
+        if (folder / "report.html").exists():  # it shows the judgement of before
+            add_page(folder, lambda text: typer.echo(text, err=True))
+    raise typer.Exit(_print(judgements, as_json=as_json))
 
 
 def _print(judgements: Sequence[Judgement], *, as_json: bool) -> int:

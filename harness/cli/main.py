@@ -21,6 +21,7 @@ from harness.cli import (
     export,
     judging,
     matrix,
+    report,
     running,
     sql,
     story,
@@ -55,6 +56,7 @@ app = typer.Typer(
 app.command("list")(catalogue.list_scenarios)
 app.command("run")(running.run)
 app.command("check")(judging.check)
+app.command("report")(report.report)
 app.command("doctor")(doctor.doctor)
 app.command("versions")(versions.versions)
 app.command("matrix")(matrix.matrix)

@@ -34,6 +34,7 @@ from harness.cli.options import (
     TopicConfig,
     given_settings,
 )
+from harness.cli.report import add_page
 from harness.cluster.settings import Settings
 from harness.console import Progress
 from harness.errors import UsageError
@@ -191,6 +192,8 @@ def _run_one(
         elif outcome.judgement is not None:
             terminal.show(outcome.judgement.as_json())
             terminal.show_durations(outcome.durations)
+        if outcome.judgement is not None:
+            add_page(folder.path, progress.say)
         return outcome.exit_code
 
     if lab != "embedded":
@@ -251,6 +254,8 @@ def _run_many(
 
         def ended(run: RunSummary) -> None:
             redraw()
+            if run.verdict != "as declared":  # a page of each would cost a long series half a minute
+                add_page(Path(run.folder), progress.say)
             if not console.is_terminal:
                 progress.say(report.ended(run))
 

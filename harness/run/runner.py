@@ -92,6 +92,7 @@ def run_scenario(
     folder.update(
         schema_version=SCHEMA_VERSION,
         scenario=scenario.name,
+        title=scenario.title,
         status="running",
         kafka=options.version.version,
         mode=options.mode,

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
+from harness.cluster.settings import NO_SETTINGS
 from harness.console import Progress
 from harness.errors import EXIT_AS_DECLARED, EXIT_INTERRUPTED, AckedError
 from harness.kafka.versions import kafka_version
@@ -26,13 +27,12 @@ from harness.scenario import Scenario
 def main(argv: list[str]) -> int:
     """Run one cell; the arguments are those of the module. Returns the exit code."""
     die_with_parent()  # a series that is killed leaves no cluster behind
-    name, version, mode, lab, path, given = argv
+    name, version, mode, lab, path, *given = argv
     folder = RunFolder.open(Path(path))
     try:
         scenario = find(name)
-        options = RunOptions(
-            kafka_version(version, force=True), mode, lab, settings=settings_of(json.loads(given))
-        )
+        settings = settings_of(json.loads(given[0])) if given else NO_SETTINGS
+        options = RunOptions(kafka_version(version, force=True), mode, lab, settings=settings)
         if lab == "embedded":
             return run_inside(lambda: _run(scenario, options, folder))
         return _run(scenario, options, folder)

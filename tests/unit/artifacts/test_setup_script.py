@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness import tools
+from tests import browser
 
 pytestmark = pytest.mark.usefixtures("no_process_left")
 
@@ -31,7 +32,7 @@ TOOLS = (
     "tail",
     "timeout",
 )
-PROGRAMS = ("ip", "iptables", "losetup", "mkfs.ext4", "mkfs.xfs", "mount", "tc")
+PROGRAMS = ("chromium", "ip", "iptables", "losetup", "mkfs.ext4", "mkfs.xfs", "mount", "tc")
 """What the script looks for, apart from Python, Java and libfuse."""
 MAKE = {"git", "make", "python3"}
 """What a machine needs before `make setup` can be called."""
@@ -149,6 +150,13 @@ def test_what_a_disk_needs_does_not_stop_an_ordinary_user(checkout: Path, progra
     assert not (checkout / "called").exists()
 
 
+def test_without_a_browser_the_tests_of_pages_are_what_is_missing(checkout: Path) -> None:
+    (checkout / "bin" / "chromium").unlink()
+    said = _setup(checkout).stderr
+    assert "Going on without the optional chromium: the tests that open pages in a browser" in said
+    assert "setup: making .venv" in said
+
+
 def test_required_program_stops_an_ordinary_user_who_learns_the_optional_ones_too(checkout: Path) -> None:
     for program in ("iptables", "mkfs.xfs"):
         (checkout / "bin" / program).unlink()
@@ -185,9 +193,9 @@ def _bare(checkout: Path) -> None:
 def test_bare_machine_gets_every_program_that_labs_and_faults_run(checkout: Path) -> None:
     _bare(checkout)
     _setup(checkout)
-    assert set(tools.PACKAGES.values()) | {"python3.11-venv", "openjdk-17-jre-headless"} == set(
-        _installed(checkout)
-    )
+    for_tests = {browser.PACKAGE}
+    for_programs = {"python3.11-venv", "openjdk-17-jre-headless"}
+    assert set(tools.PACKAGES.values()) | for_programs | for_tests == set(_installed(checkout))
 
 
 def test_ci_leaves_to_setup_all_that_is_not_the_engine(checkout: Path) -> None:

@@ -47,6 +47,7 @@ MOMENTS = Moments(marks={"seeded": 10, "cut": 20, "split": 30, "healed": 40})
             both(messages("az1-a", after="split").kept(), broker(3).logged("resigned", before="healed")),
             {"from_ns": 30, "to_ns": 40, "writers": ("az1-a",), "sources": ("broker3",)},
         ),
+        (messages("az1-a").not_seen_on(2, until="split"), {"offsets": (), "sources": ("broker2",)}),
         ("SELECT true AS holds, 'x' AS observed", {"from_ns": None, "to_ns": None, "tables": ()}),
         (T.is_led_by(2, at="never"), {"to_ns": None, "marks": ("never",)}),
     ],

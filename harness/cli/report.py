@@ -1,0 +1,61 @@
+"""`acked report`: the page of a stored run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.errors import AckedError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="A judged run folder, for example runs/<scenario>/latest.")],
+    output: Annotated[
+        Path | None, typer.Option(help="File to write. Default: report.html in the run folder.")
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what the page shows as JSON, and write no page.")
+    ] = False,
+) -> None:
+    """Write the page of a judged run: what happened, who believed what, the logs, the claims, the findings.
+
+    The page is one HTML file that needs no network. Nothing is judged again.
+    """
+    if as_json:
+        from report.model.gather import report_model
+
+        typer.echo(json.dumps(report_model(run).as_json(), indent=1))
+        return
+    from report.page.write import write_page
+
+    try:
+        file = write_page(run, output).resolve()
+    except OSError as error:
+        where = output or run
+        raise UsageError(
+            f"The page cannot be written to {where} ({error.strerror}); name a file with --output."
+        ) from error
+    typer.echo(f"Page: {file}")
+    if open_page:
+        import webbrowser
+
+        webbrowser.open(file.as_uri())
+
+
+def add_page(folder: Path, say: Callable[[str], None]) -> None:
+    """Write the page beside a judgement. A page that fails is reported, and changes nothing else."""
+    from report.page.write import write_page
+
+    try:
+        write_page(folder)
+    except AckedError as error:
+        say(f"there is no page of this run: {error.message}")
+    except Exception as error:  # noqa: BLE001 - the judgement stands, whatever is wrong with its picture
+        say(f"there is no page of this run ({type(error).__name__}: {error}); please report it")

@@ -1,0 +1,179 @@
+"""What each node stated over time, and when the nodes disagreed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from report.model.model import Belief, Lane, Split
+from report.model.tables import Row
+
+Seconds = Callable[[int], float]
+"""Turns a time of the history into seconds since the begin of the run."""
+SHORTEST_SPLIT_S = 0.5
+"""The observer asks each node about four times a second, so that shorter disagreements mean nothing."""
+_ORDER = ("zookeeper", "controller", "broker")
+
+
+@dataclass
+class _Node:
+    beliefs: list[Belief] = field(default_factory=list)
+    stated: tuple[int | None, int | None, tuple[int, ...]] = (None, None, ())
+    error: str = ""
+
+    def change(self, s: float) -> None:
+        now = Belief(
+            from_s=s,
+            to_s=s,
+            leader=self.stated[0],
+            epoch=self.stated[1],
+            isr=self.stated[2],
+            error=self.error,
+        )
+        if self.beliefs:
+            last = self.beliefs[-1]
+            if replace(last, from_s=0, to_s=0) == replace(now, from_s=0, to_s=0):
+                return
+            self.beliefs[-1] = replace(last, to_s=s)
+        self.beliefs.append(now)
+
+
+def lanes(
+    views: Iterable[Row], seconds: Seconds, end_s: float, place: tuple[str, int] | None
+) -> tuple[Lane, ...]:
+    """A lane for each node that spoke of a topic partition or, without ``place``, of the controller.
+
+    ``views`` are sorted by time.
+    """
+    nodes: dict[str, _Node] = {}
+    spoke: set[str] = set()
+    for row in views:
+        source, subject = row["source"], row["subject"]
+        node = nodes.setdefault(source, _Node())
+        if subject == "reachable":
+            node.error = row["error"] or ""
+        elif place is not None and subject == "partition" and (row["topic"], row["partition"]) == place:
+            node.stated = (row["leader"], row["epoch"], tuple(row["isr"] or ()))
+            spoke.add(source)
+        elif place is None and subject == "controller" and row["controller"] is not None:
+            node.stated = (row["controller"], row["epoch"], ())
+            spoke.add(source)
+        else:
+            continue
+        node.change(seconds(int(row["ns"])))
+    return tuple(
+        Lane(
+            source, (*node.beliefs[:-1], replace(node.beliefs[-1], to_s=max(end_s, node.beliefs[-1].from_s)))
+        )
+        for source, node in sorted(nodes.items(), key=lambda item: node_order(item[0]))
+        if source in spoke
+    )
+
+
+def node_order(source: str) -> tuple[int, str]:
+    """ZooKeeper's nodes first, then controllers, then brokers."""
+    kind = source.rstrip("0123456789")
+    return (_ORDER.index(kind) if kind in _ORDER else len(_ORDER), source)
+
+
+def splits(found: Sequence[Lane], from_s: float, to_s: float) -> tuple[Split, ...]:
+    """Times in which nodes that answer name different leaders, if not shorter than `SHORTEST_SPLIT_S`."""
+    times = sorted(
+        {from_s, to_s, *(b.from_s for lane in found for b in lane.beliefs if from_s < b.from_s < to_s)}
+    )
+    merged: list[list[Split]] = []
+    for start, end in zip(times, times[1:], strict=False):
+        says: dict[int, list[str]] = {}
+        for lane in found:
+            belief = believed_at(lane, start)
+            if belief is not None and not belief.error and belief.leader is not None:
+                says.setdefault(belief.leader, []).append(lane.source)
+        if len(says) < 2:
+            continue
+        now = Split(start, end, {leader: tuple(sources) for leader, sources in sorted(says.items())})
+        if merged and merged[-1][-1].to_s == start and set(merged[-1][-1].says) == set(now.says):
+            merged[-1].append(now)
+        else:
+            merged.append([now])
+    joined = [_joined(parts) for parts in merged]
+    return tuple(one for one in joined if one.to_s - one.from_s >= SHORTEST_SPLIT_S)
+
+
+def _joined(parts: Sequence[Split]) -> Split:
+    """One disagreement in which each node names the leader that it named for the longest time."""
+    named: dict[str, dict[int, float]] = {}
+    for part in parts:
+        for leader, sources in part.says.items():
+            for source in sources:
+                times = named.setdefault(source, {})
+                times[leader] = times.get(leader, 0.0) + part.to_s - part.from_s
+    says: dict[int, list[str]] = {leader: [] for leader in parts[0].says}
+    for source in sorted(named, key=node_order):
+        says[max(named[source], key=lambda leader: named[source][leader])].append(source)
+    return Split(
+        parts[0].from_s,
+        parts[-1].to_s,
+        {leader: tuple(sources) for leader, sources in says.items() if sources},
+    )
+
+
+def believed_at(lane: Lane, s: float) -> Belief | None:
+    """What a node stated at a moment."""
+    for belief in reversed(lane.beliefs):
+        if belief.from_s <= s:
+            return belief
+    return None
+
+
+def leaders_by_epoch(found: Iterable[Lane]) -> dict[int, int]:
+    """The leader of each epoch, by what the nodes stated."""
+    leaders: dict[int, int] = {}
+    for lane in found:
+        for belief in lane.beliefs:
+            if belief.epoch is not None and belief.leader is not None and belief.leader >= 0:
+                leaders.setdefault(belief.epoch, belief.leader)
+    return dict(sorted(leaders.items()))
+
+
+@dataclass(frozen=True)
+class Zombie:
+    """A node that believed to lead, or to be the controller, although another had been elected."""
+
+    node: int
+    source: str
+    elected: int
+    from_s: float
+    to_s: float
+
+
+def zombies(found: Sequence[Lane], own: Callable[[str], int | None]) -> tuple[Zombie, ...]:
+    """Who named itself after another node had been elected in a later epoch.
+
+    ``own`` returns the id of a node, by which others name it.
+    """
+    first: dict[int, tuple[float, int]] = {}
+    for lane in found:
+        for belief in lane.beliefs:
+            if (
+                belief.epoch is not None
+                and belief.leader is not None
+                and belief.leader >= 0
+                and not belief.error
+            ):
+                known = first.get(belief.epoch)
+                if known is None or belief.from_s < known[0]:
+                    first[belief.epoch] = (belief.from_s, belief.leader)
+    zombie = []
+    for lane in found:
+        number = own(lane.source)
+        for belief in lane.beliefs:
+            if number is None or belief.leader != number or belief.epoch is None or belief.error:
+                continue
+            later = [at for epoch, at in first.items() if epoch > belief.epoch and at[1] != number]
+            if not later:
+                continue
+            at_s, elected = min(later)
+            since = max(at_s, belief.from_s)
+            if belief.to_s - since >= SHORTEST_SPLIT_S:
+                zombie.append(Zombie(number, lane.source, elected, since, belief.to_s))
+    return tuple(zombie)

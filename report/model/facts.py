@@ -1,0 +1,186 @@
+"""Sentences about a run, each made from facts of its history and of its stored judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from report.model.beliefs import Seconds, Zombie
+from report.model.messages import LOST
+from report.model.model import Availability, Claim, Fault, FindingGroup, PartitionStory
+
+WORTH_A_SENTENCE_S = 1.0
+
+
+def sentences(
+    *,
+    verdict: str,
+    problem: str,
+    reasons: Sequence[str],
+    faults: Sequence[Fault],
+    zombies: Iterable[tuple[str, Zombie]],
+    fates: Mapping[str, int],
+    groups: Sequence[FindingGroup],
+    availability: Sequence[Availability],
+    claims: Sequence[Claim],
+    partitions: Sequence[PartitionStory],
+) -> tuple[str, ...]:
+    """What happened, in the order in which a reader asks: problem, faults, beliefs, losses, gaps, claims."""
+    found = [problem] if problem and verdict in ("invalid", "crashed") else []
+    found += _of_faults(faults)
+    found += _of_zombies(list(zombies), partitions)
+    found += _of_losses(fates, groups, verdict)
+    found += _of_gaps(availability)
+    found += _of_claims(claims)
+    return tuple(one if one.endswith(".") else f"{one}." for one in found)
+
+
+_SAID: Mapping[str, tuple[str, str]] = {
+    "isolate ": ("was cut off", "from everything else"),
+    "pause ": ("hung", ""),
+    "disconnect ": ("had no network", ""),
+    "power cut ": ("had no power", ""),
+    "kill ": ("was killed", ""),
+    "stop ": ("was stopped", ""),
+}
+"""By the begin of a fault's name: what happened to what it names."""
+
+
+def _of_faults(faults: Sequence[Fault]) -> list[str]:
+    if not faults:
+        return ["No fault was injected."]
+    failed = [one for one in faults if not one.injected]
+    told = [one for one in faults if one.injected and one.kind != "operator"] or list(faults)
+    said = [_of_fault(one) for one in (*failed, *(one for one in told if one.injected))[:3]]
+    left = len(faults) - len(said)
+    if left:
+        said[-1] += f" {_count(left, 'more action')} of the scenario followed or went along."
+    return said
+
+
+def _of_fault(fault: Fault) -> str:
+    if not fault.injected:
+        return f"“{fault.name}” did not take effect at {fault.from_s:.1f} s."
+    prefix = next((one for one in _SAID if fault.name.startswith(one)), "")
+    what, more = _SAID.get(prefix, ("", ""))
+    names = fault.name.removeprefix(prefix).split(" (")[0]
+    if fault.to_s is None:
+        if not what:
+            return f"“{fault.name}” happened at {fault.from_s:.1f} s."
+        return f"{names} {_plural(what, names)} at {fault.from_s:.1f} s."
+    times = f"from {fault.from_s:.1f} s to {fault.to_s:.1f} s"
+    if not what or prefix in ("kill ", "stop "):
+        return f"“{fault.name}” was in force {times}."
+    return f"{names} {_plural(what, names)} {f'{more} ' if more else ''}{times}."
+
+
+def _plural(verb: str, names: str) -> str:
+    return verb.replace("was ", "were ", 1) if ", " in names else verb
+
+
+def _of_zombies(zombies: Sequence[tuple[str, Zombie]], partitions: Sequence[PartitionStory]) -> list[str]:
+    said = []
+    for role, one in sorted(zombies, key=lambda found: found[1].from_s - found[1].to_s)[:2]:
+        lasted = one.to_s - one.from_s
+        what = "it was the active controller" if role == "controller" else f"it led {role}"
+        elected = f"{one.source.rstrip('0123456789')}{_number(one.elected, role)}"
+        flat = next((text for story in partitions if story.name == role and (text := _flat(story, one))), "")
+        said.append(
+            f"{one.source} went on believing that {what} for {lasted:.1f} s after {elected} had been elected"
+            f"{flat}."
+        )
+    return said
+
+
+def _number(node: int, role: str) -> int:
+    return node % 10 if role == "controller" and node > 10 else node
+
+
+def _flat(story: PartitionStory, zombie: Zombie) -> str:
+    """That a zombie's log grew while its high watermark stood still; empty if it did not."""
+    steps = [one for one in story.offsets.get(zombie.node, ()) if one.s < zombie.to_s - 0.3]
+    if not steps or steps[-1].high_watermark is None:
+        return ""
+    still = steps[-1].high_watermark
+    moved = [number for number, one in enumerate(steps) if one.high_watermark != still]
+    begin = steps[moved[-1] + 1 if moved else 0]
+    if (
+        steps[-1].leo is None
+        or begin.leo is None
+        or steps[-1].leo <= begin.leo
+        or steps[-1].s < zombie.from_s
+    ):
+        return ""
+    return (
+        f"; its log grew to offset {steps[-1].leo} while its high watermark stood still at {still}, so that "
+        f"nothing of this was committed"
+    )
+
+
+def _of_losses(fates: Mapping[str, int], groups: Sequence[FindingGroup], verdict: str) -> list[str]:
+    total = sum(fates.values())
+    if not total:
+        return []
+    lost = sum(fates.get(name, 0) for name in LOST)
+    kept = fates.get("kept", 0)
+    if not lost:
+        return [f"No acknowledged message was lost; {kept} of {_count(total, 'message')} were kept."]
+    of = [one for one in groups if one.name in LOST]
+    surprising = sum(one.count for one in of if not one.expected)
+    told = (
+        f"; the scenario does not expect {surprising} of them" if surprising else ", as the scenario expects"
+    )
+    verb = "is" if lost == 1 else "are"
+    causes = list(dict.fromkeys(one.cause.split(":")[0] for one in of if one.cause))
+    cause = f" Cause: {'; '.join(causes[:3])}." if causes else ""
+    return [f"{_count(lost, 'acknowledged message')} {verb} lost{told}.{cause}"]
+
+
+def _of_gaps(found: Sequence[Availability]) -> list[str]:
+    gaps = [one for one in found if one.longest_gap_s >= WORTH_A_SENTENCE_S]
+    if not gaps:
+        return []
+    told = ", ".join(f"{one.az} {one.longest_gap_s:.1f} s" for one in gaps)
+    return [f"Longest time without an acknowledgement: {told}."]
+
+
+def _of_claims(claims: Sequence[Claim]) -> list[str]:
+    real = [one for one in claims if not one.precondition]
+    if not real:
+        return []
+    good = sum(one.as_declared for one in real)
+    errata = sum(one.as_declared and one.instead_kind == "erratum" for one in real)
+    told = f", {errata} of them as an erratum" if errata == 1 else f", {errata} of them as errata"
+    return [f"{good} of {_count(len(real), 'claim')} came out as declared{told if errata else ''}."]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def claim_of(stored: Mapping[str, Any], seconds: Seconds) -> Claim:
+    """A claim of `judgement.json`."""
+    erratum, either = stored.get("erratum"), stored.get("either")
+    occurred = stored.get("occurred") or ""
+    instead = erratum or (either if either and occurred == either["says"] else None) or {}
+    evidence = stored.get("evidence") or {}
+    begin, end = evidence.get("from_ns"), evidence.get("to_ns")
+    return Claim(
+        name=stored["name"],
+        says=stored["says"],
+        quote=stored.get("quote") or "",
+        section=stored["section"],
+        status=stored["status"],
+        as_declared=bool(stored["as_declared"]),
+        observed=str(stored.get("observed") or ""),
+        instead=instead.get("says", ""),
+        because=instead.get("because", ""),
+        instead_kind="erratum" if erratum else "either" if instead else "",
+        precondition=bool(stored.get("precondition")),
+        from_s=None if begin is None else seconds(begin),
+        to_s=None if end is None else seconds(end),
+        sources=tuple(evidence.get("sources") or ()),
+        partitions=tuple(evidence.get("partitions") or ()),
+        offsets=tuple(evidence.get("offsets") or ()),
+        tables=tuple(evidence.get("tables") or ()),
+    )

@@ -1,0 +1,98 @@
+"""The faults of a run, and what their proofs wanted and saw."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from report.model.beliefs import Seconds
+from report.model.model import Fault, Proof
+from report.model.tables import Row
+
+_WORDS: Mapping[str, tuple[str, str]] = {
+    "dead": ("probes over the cut links", "no answer"),
+    "alive": ("probes over other links", "an answer"),
+    "packets": ("packets that the rules dropped", "some on every link"),
+    "bytes": ("bytes sent through the slow link", "some"),
+    "waited": ("packets that had to wait", "some"),
+    "exit_status": ("exit status of the processes", "ended by the signal"),
+    "seen": ("state afterwards", "as the operator asked"),
+    "flips": ("changes of the links", "at least one"),
+    "lost": ("packets that were lost", "the declared share"),
+    "round_trips_ms": ("time to connect, ms", "the declared delay"),
+    "held": ("connections that were open before", "silent"),
+}
+"""Facts of a proof by their key: what was looked at, and what was wanted."""
+
+
+def faults(rows: Iterable[Row], seconds: Seconds) -> tuple[Fault, ...]:
+    """The faults of a run by the rows of their moments, sorted by time."""
+    moments: dict[int, dict[str, Row]] = {}
+    for row in rows:
+        moments.setdefault(row["fault"], {})[row["moment"]] = row
+    return tuple(_fault(number, found, seconds) for number, found in sorted(moments.items()))
+
+
+def _fault(number: int, found: Mapping[str, Row], seconds: Seconds) -> Fault:
+    begun = found.get("injected") or found.get("injecting") or next(iter(found.values()))
+    ended = found.get("healed") or found.get("failed")
+    targets = _object(begun["targets"])
+    links = tuple(str(link) for link in targets.get("links", ()))
+    hosts = targets.get("hosts") or ()
+    if not hosts and targets and not links and "partitions" not in targets:
+        hosts = tuple(targets)
+    injected = "injected" in found
+    lasting = begun["kind"] != "operator" and (
+        ended is not None or begun["kind"] != "process" or not injected
+    )
+    return Fault(
+        number=number,
+        name=begun["name"],
+        kind=begun["kind"],
+        mechanism=begun["mechanism"] or "",
+        from_s=seconds(begun["ns"]),
+        to_s=seconds(ended["ns"]) if ended else None,
+        lasting=lasting,
+        injected=injected,
+        hosts=tuple(str(host) for host in hosts),
+        links=links,
+        proofs=tuple(_proofs(found)),
+    )
+
+
+def _proofs(found: Mapping[str, Row]) -> Iterable[Proof]:
+    if "failed" in found:
+        reason = _object(found["failed"]["evidence"]).get("reason")
+        yield Proof("the fault", "takes effect", str(reason or "it failed"), False)
+    if "injected" in found:
+        for key, value in _object(found["injected"]["evidence"]).items():
+            if key in _WORDS and value not in (None, {}, []):
+                what, wanted = _WORDS[key]
+                yield Proof(what, wanted, _seen(key, value), True)
+    if "healed" in found:
+        healed = _object(found["healed"]["evidence"])
+        if "alive" in healed:
+            yield Proof("probes after healing", "an answer", f"{healed['alive']} answered", True)
+
+
+def _seen(key: str, value: Any) -> str:
+    if key == "dead":
+        return f"{value} got no answer"
+    if key == "alive":
+        return f"{value} answered"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {one}" for name, one in value.items())
+    if isinstance(value, list):
+        return f"{len(value)}" if key == "flips" else ", ".join(map(str, value))
+    return str(value)
+
+
+def _object(text: str | None) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    if isinstance(found, list):
+        return {"partitions": found}
+    return found if isinstance(found, dict) else {}

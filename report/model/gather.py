@@ -1,0 +1,294 @@
+"""From a run folder to its `ReportModel`: reads what is stored, and decides nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from report.model.beliefs import Seconds, Zombie, lanes, leaders_by_epoch, splits, zombies
+from report.model.facts import claim_of, sentences
+from report.model.faults import faults as faults_of
+from report.model.logs import log_figure
+from report.model.messages import COLUMNS, availability, fault_in_force, meta_of, send_bins
+from report.model.model import (
+    File,
+    Lane,
+    Mark,
+    Offsets,
+    PartitionStory,
+    ReportModel,
+    Run,
+    Setting,
+    Verdict,
+)
+from report.model.stories import chosen_messages, finding_groups, stories
+from report.model.tables import Row, RunTables
+
+PARTITIONS = 4
+"""Topic partitions that are drawn."""
+_WITH_TIME = ("views", "faults", "processes", "marks", "log_events", "groups", "transactions")
+_BEFORE_S, _AFTER_S = 1.0, 1.5
+_FINDING_COLUMNS = (
+    *("class", "topic", "partition", "offset", "epoch", "writer", "seq", "label", "acked_ns", "acked_by"),
+    *("acked_during", "last_broker", "cause", "detail", "expected"),
+)
+
+
+def report_model(folder: Path) -> ReportModel:
+    """The model of a judged run folder. Raises BadDataError if the folder is damaged or not judged."""
+    return _Gathering(folder.resolve()).model()
+
+
+class _Gathering:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.tables = RunTables(folder)
+        self.manifest = self.tables.json("run.json")
+        self.judgement = self.tables.json("judgement.json")
+        self.small = {name: self.tables.rows(name) for name in _WITH_TIME}
+        begins = [int(rows[0]["ns"]) for rows in self.small.values() if rows]
+        self.life = self.tables.table("life", COLUMNS)
+        sent = self.life["sent_ns"].drop_null()
+        sends = [min(sent[0].as_py(), sent[-1].as_py())] if len(sent) and not begins else []
+        self.zero_ns = min((*begins, *sends), default=0)
+        self.findings = self.tables.table("findings", _FINDING_COLUMNS)
+        self.marks = tuple(
+            Mark(self.seconds(row["ns"]), row["name"], row["text"] or row["name"])
+            for row in self.small["marks"]
+        )
+        self.faults = faults_of(self.small["faults"], self.seconds)
+
+    def seconds(self, ns: int) -> float:
+        """A time of the history in seconds since its first event."""
+        return round((ns - self.zero_ns) / 1e9, 4)
+
+    def model(self) -> ReportModel:
+        from_s, to_s = self._window()
+        places = self._places()
+        drawn = tuple(
+            self._partition(place, from_s, to_s, first=place == places[0]) for place in places[:PARTITIONS]
+        )
+        controllers = lanes(self.small["views"], self.seconds, to_s, None)
+        disagreed = splits(controllers, from_s, to_s)
+        all_lanes = {(one.topic, one.partition): one.lanes for one in drawn}
+        messages = chosen_messages(self.findings)
+        told = stories(
+            self.tables,
+            messages,
+            self.seconds,
+            lanes=all_lanes,
+            faults=self.faults,
+            marks=self.marks,
+            log_events=self.small["log_events"],
+        )
+        groups = finding_groups(self.findings, self.seconds, (story.message for story in told))
+        claims = tuple(claim_of(one, self.seconds) for one in self.judgement.get("claims") or ())
+        azs = availability(self.life, self.zero_ns, fault_in_force(self.faults))
+        verdict = str(self.judgement.get("verdict") or "not judged")
+        reasons = tuple(self.judgement.get("reasons") or ())
+        problem = str(self.manifest.get("problem") or "")
+        fates = dict(self.judgement.get("fates") or {})
+        return ReportModel(
+            run=self._run(from_s, to_s),
+            verdict=Verdict(
+                verdict=verdict,
+                reasons=reasons,
+                sentences=sentences(
+                    verdict=verdict,
+                    problem=problem,
+                    reasons=reasons,
+                    faults=self.faults,
+                    zombies=self._zombies(drawn, controllers),
+                    fates=fates,
+                    groups=groups,
+                    availability=azs,
+                    claims=claims,
+                    partitions=drawn,
+                ),
+                messages=int(self.judgement.get("messages") or 0),
+                fates=fates,
+            ),
+            from_s=from_s,
+            to_s=to_s,
+            marks=self.marks,
+            faults=self.faults,
+            partitions=drawn,
+            other_partitions=max(0, len(places) - PARTITIONS),
+            controllers=controllers,
+            controller_splits=disagreed,
+            claims=claims,
+            availability=azs,
+            groups=groups,
+            stories=told,
+            settings=self._settings(),
+            files=_files(self.folder),
+        )
+
+    def _run(self, from_s: float, to_s: float) -> Run:
+        manifest = self.manifest
+        declared = self.tables.json("claims.json")
+        anchor: Mapping[str, Any] = manifest.get("anchor") or {}
+        started = ""
+        if "wall_ns" in anchor:
+            wall_ns = int(anchor["wall_ns"]) + self.zero_ns - int(anchor["monotonic_ns"])
+            started = datetime.fromtimestamp(wall_ns / 1e9, UTC).isoformat(timespec="seconds")
+        scenario = str(manifest.get("scenario") or self.judgement.get("scenario") or "")
+        durations: Mapping[str, float] = manifest.get("durations") or {}
+        kafka, mode, lab = (str(manifest.get(key) or "") for key in ("kafka", "mode", "lab"))
+        options = [("--kafka", kafka), ("--mode", mode), ("--lab", lab)]
+        command = " ".join(["acked run", scenario, *(f"{name} {value}" for name, value in options if value)])
+        return Run(
+            scenario=scenario or self.folder.name,
+            title=str(manifest.get("title") or ""),
+            article=str(declared.get("article") or ""),
+            section=str(declared.get("section") or ""),
+            kafka=kafka,
+            mode=mode,
+            lab=lab,
+            folder=str(self.folder),
+            status=str(manifest.get("status") or ""),
+            problem=str(manifest.get("problem") or ""),
+            started=started,
+            duration_s=round(float(durations.get("scenario") or to_s - from_s), 1),
+            azs={str(key): str(value) for key, value in (manifest.get("azs") or {}).items()},
+            roles={str(key): str(value) for key, value in (manifest.get("roles") or {}).items()},
+            command=command if scenario else f"acked check --import {self.folder}",
+        )
+
+    def _window(self) -> tuple[float, float]:
+        """From shortly before the first step of the scenario to shortly after its last event."""
+        moments = [mark.s for mark in self.marks]
+        moments += [one.from_s for one in self.faults]
+        moments += [one.to_s for one in self.faults if one.to_s is not None]
+        sent = self.life["sent_ns"].drop_null()
+        if len(sent):
+            import pyarrow.compute as pc
+
+            scripted = self.life.filter(
+                pc.not_equal(pc.fill_null(self.life["role"].cast(pa.string()), ""), "stream")
+            )
+            limits = pc.min_max(scripted["sent_ns"] if scripted.num_rows else sent).as_py()
+            moments += [self.seconds(limits["min"]), self.seconds(limits["max"])]
+        if not moments:
+            moments = [self.seconds(int(row["ns"])) for row in self.small["views"]] or [0.0]
+        start = max(0.0, min(moments) - _BEFORE_S)
+        return round(start, 2), round(max(*moments, start + 1.0) + _AFTER_S, 2)
+
+    def _places(self) -> list[tuple[str, int]]:
+        """Topic partitions, the most interesting first: findings, scripted messages, then any."""
+        score: Counter[tuple[str, int]] = Counter()
+        known = {
+            (row["topic"], row["partition"]) for row in self.small["views"] if row["subject"] == "partition"
+        }
+        for place in known:
+            score[place] = 0
+        if self.findings.num_rows:
+            counted = self.findings.group_by(["topic", "partition"]).aggregate([([], "count_all")])
+            for row in counted.to_pylist():
+                if row["topic"] is not None:
+                    score[row["topic"], row["partition"]] += 1_000_000 + row["count_all"]
+        if self.life.num_rows:
+            keys = ["topic", "partition", "role"]
+            for row in self.life.group_by(keys).aggregate([([], "count_all")]).to_pylist():
+                weight = 1 if row["role"] == "stream" else 1000
+                score[row["topic"], row["partition"]] += weight + min(row["count_all"], 900)
+        return sorted(score, key=lambda place: (-score[place], place))
+
+    def _partition(
+        self, place: tuple[str, int], from_s: float, to_s: float, *, first: bool
+    ) -> PartitionStory:
+        own = self.life.filter(_at(self.life, place)) if self.life.num_rows else self.life
+        found = lanes(self.small["views"], self.seconds, to_s, place)
+        offsets = _offsets(self.tables.rows("watermarks", None, place), self.seconds)
+        replicas = self.tables.rows("replicas", ["broker"], place)
+        count = self.findings.filter(_at(self.findings, place)).num_rows if self.findings.num_rows else 0
+        sightings = self.tables.table("sightings", None, place)
+        telling = first or count or len(sightings["gone_ns"].drop_null())
+        logs = None
+        if telling:
+            logs = log_figure(
+                sightings=sightings,
+                copies=self.tables.table("copies", ["broker", "offset", "epoch", "writer", "seq"], place),
+                meta=meta_of(own) if own.num_rows < 50_000 else meta_of(own.slice(0, 50_000)),
+                marks=self.marks,
+                lanes=found,
+                offsets=offsets,
+                seconds=self.seconds,
+                end_s=to_s,
+            )
+        return PartitionStory(
+            topic=place[0],
+            partition=place[1],
+            replicas=tuple(sorted({row["broker"] for row in replicas} | set(offsets))),
+            findings=count,
+            lanes=found,
+            splits=splits(found, from_s, to_s),
+            leaders=leaders_by_epoch(found),
+            sends=send_bins(own, self.zero_ns, from_s, to_s),
+            offsets=offsets,
+            logs=logs,
+        )
+
+    def _zombies(
+        self, drawn: Sequence[PartitionStory], controllers: Sequence[Lane]
+    ) -> list[tuple[str, Zombie]]:
+        found = [(one.name, zombie) for one in drawn[:1] for zombie in zombies(one.lanes, _broker_id)]
+        return found + [("controller", zombie) for zombie in zombies(controllers, self._controller_id)]
+
+    def _controller_id(self, source: str) -> int | None:
+        if source.startswith("controller"):
+            return 10 + int(source.removeprefix("controller"))
+        return _broker_id(source)
+
+    def _settings(self) -> tuple[Setting, ...]:
+        """Settings that were asked for; one that all brokers share is listed once."""
+        shared: dict[tuple[str, str, str], list[str]] = {}
+        brokers: set[str] = set()
+        found = []
+        for row in self.tables.rows("configs"):
+            if row["scope"] == "broker":
+                brokers.add(row["name"])
+            if row["asked"] is None:
+                continue
+            if row["scope"] == "broker":
+                shared.setdefault((row["key"], row["value"] or "", row["asked"]), []).append(row["name"])
+            else:
+                name = f"topic {row['name']}"
+                found.append(Setting(name, row["key"], row["value"] or "", row["asked"]))
+        for (key, value, asked), names in shared.items():
+            scope = "all brokers" if set(names) == brokers else ", ".join(sorted(names))
+            found.append(Setting(scope, key, value, asked))
+        return tuple(sorted(found, key=lambda one: (one.scope != "all brokers", one.scope, one.key)))
+
+
+def _broker_id(source: str) -> int | None:
+    return int(source.removeprefix("broker")) if source.startswith("broker") else None
+
+
+def _at(table: pa.Table, place: tuple[str, int]) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.and_(pc.equal(table["topic"], place[0]), pc.equal(table["partition"], place[1]))
+
+
+def _offsets(rows: Sequence[Row], seconds: Seconds) -> dict[int, tuple[Offsets, ...]]:
+    found: dict[int, list[Offsets]] = {}
+    for row in rows:
+        step = Offsets(seconds(row["ns"]), row["high_watermark"], row["leo"])
+        found.setdefault(row["broker"], []).append(step)
+    return {broker: tuple(steps) for broker, steps in sorted(found.items())}
+
+
+def _files(folder: Path) -> tuple[File, ...]:
+    found = []
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or path.name == "report.html":
+            continue
+        inside = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
+        found.append(File(path.name + "/" * path.is_dir(), sum(one.lstat().st_size for one in inside)))
+    return tuple(found)

@@ -1,0 +1,271 @@
+"""The figure that articles draw by hand: each replica's log by leader epoch, mark by mark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from report.model.beliefs import Seconds, believed_at
+from report.model.model import Column, Lane, LogFigure, Mark, Offsets, Panel, Record, ReplicaState
+
+LOOK_S = 0.23
+"""The observer reads each log that often: a panel shows what it had read so long after the mark."""
+PANELS = 7
+COLUMNS = 26
+ROWS = 20_000
+"""Of a partition with more records on its replicas, only the part around what is remarkable is drawn."""
+
+Meta = Mapping[tuple[int, int], tuple[str, bool, bool]]
+"""By writer and seq: label, whether it was acknowledged, whether it is lost."""
+
+
+@dataclass(frozen=True)
+class _Seen:
+    record: Record
+    broker: int
+    seen_s: float
+    gone_s: float | None
+
+
+def log_figure(
+    *,
+    sightings: pa.Table,
+    copies: pa.Table,
+    meta: Meta,
+    marks: Sequence[Mark],
+    lanes: Sequence[Lane],
+    offsets: Mapping[int, Sequence[Offsets]],
+    seconds: Seconds,
+    end_s: float,
+) -> LogFigure | None:
+    """The figure of one topic partition; None if nothing is known of its logs.
+
+    ``sightings`` and ``copies`` are those of the partition alone.
+    """
+    final = _records(copies, meta, seconds, at_end=end_s)
+    seen = _records(_unremarkable_left_out(sightings, copies), meta, seconds)
+    if not seen and not final:
+        return None
+    brokers = sorted({one.broker for one in (*seen, *final)})
+    moments = [*marks, Mark(end_s, "end", "the final logs, read to their end")]
+    if not seen:
+        moments = moments[-1:]
+        seen = final
+    panels = [_panel(mark, brokers, seen, lanes, offsets, last=mark is moments[-1]) for mark in moments]
+    panels = _telling(panels)
+    columns = _columns(panels)
+    difference = _first_difference(panels)
+    return LogFigure(columns, tuple(_by_column(panel, columns) for panel in panels), difference)
+
+
+def _unremarkable_left_out(sightings: pa.Table, copies: pa.Table) -> pa.Table:
+    """Of a long log, what lies around the first truncated record, or the end."""
+    if sightings.num_rows <= ROWS:
+        return sightings
+    offset = sightings["offset"].to_numpy()
+    gone = ~np.asarray(sightings["gone_ns"].is_null())
+    first = int(offset[gone].min()) if gone.any() else int(offset.max()) - 50
+    near = (offset >= first - 20) & (offset < first + 400)
+    return sightings.filter(pa.array(near))
+
+
+def _records(table: pa.Table, meta: Meta, seconds: Seconds, at_end: float | None = None) -> list[_Seen]:
+    found = []
+    for row in table.slice(0, ROWS).to_pylist():
+        key = (row["writer"], row["seq"])
+        label, acknowledged, lost = (
+            meta.get(key, ("", False, False)) if None not in key else ("", False, False)
+        )
+        record = Record(
+            offset=row["offset"],
+            epoch=row["epoch"],
+            message=f"{key[0]}/{key[1]}" if None not in key else "",
+            text=label if label.strip("_") else ("" if key[1] is None else str(key[1])),
+            acknowledged=acknowledged,
+            lost=lost,
+        )
+        gone = row.get("gone_ns")
+        seen_s = 0.0 if at_end is not None else seconds(row["seen_ns"])
+        found.append(_Seen(record, row["broker"], seen_s, None if gone is None else seconds(gone)))
+    return found
+
+
+def _panel(
+    mark: Mark,
+    brokers: Sequence[int],
+    seen: Sequence[_Seen],
+    lanes: Sequence[Lane],
+    offsets: Mapping[int, Sequence[Offsets]],
+    *,
+    last: bool,
+) -> Panel:
+    now = mark.s + LOOK_S
+    by_source = {lane.source: lane for lane in lanes}
+    replicas = []
+    for broker in brokers:
+        there: dict[int, Record] = {}
+        gone: dict[int, Record] = {}
+        for one in seen:
+            if one.broker != broker or (one.seen_s > now and not last):
+                continue
+            if one.gone_s is not None and (one.gone_s <= now or last):
+                gone[one.record.offset] = one.record
+            else:
+                there[one.record.offset] = one.record
+        known = [one for one in offsets.get(broker, ()) if one.s <= now or last]
+        lane = by_source.get(f"broker{broker}")
+        belief = believed_at(lane, now) if lane else None
+        same = {offset for offset, record in gone.items() if there.get(offset) == record}
+        replicas.append(
+            ReplicaState(
+                broker=broker,
+                records=tuple(there[offset] for offset in sorted(there)),
+                gone=tuple(gone[offset] for offset in sorted(gone) if offset not in same),
+                high_watermark=known[-1].high_watermark if known else None,
+                leo=known[-1].leo if known else None,
+                silent=belief is not None and bool(belief.error) and not last,
+            )
+        )
+    return Panel(mark.s, mark.name, mark.text, tuple(replicas))
+
+
+def _telling(panels: Sequence[Panel]) -> list[Panel]:
+    """Panels that differ from the one before; of too many, those with the smallest changes go first."""
+    kept: list[Panel] = []
+    for panel in panels:
+        if not any(one.records or one.gone for one in panel.replicas):
+            continue
+        if kept and _shape(kept[-1]) == _shape(panel):
+            if panel is panels[-1]:
+                kept[-1] = replace(panel, name=f"{kept[-1].name}, and at the end", text=panel.text)
+            continue
+        kept.append(panel)
+    while len(kept) > PANELS:
+        changes = [(_change(kept[n - 1], kept[n], kept[n + 1]), -n) for n in range(1, len(kept) - 1)]
+        del kept[-min(changes)[1]]
+    return kept
+
+
+def _shape(panel: Panel) -> list[Any]:
+    return [(one.broker, one.records, one.gone, one.silent) for one in panel.replicas]
+
+
+def _change(before: Panel, panel: Panel, after: Panel) -> tuple[int, int]:
+    """How much would be missing without a panel: truncations and silences count most."""
+    big = small = 0
+    for one, now, then in zip(before.replicas, panel.replicas, after.replicas, strict=True):
+        big += now.silent not in (one.silent, then.silent)
+        big += len(now.gone) not in (len(one.gone), len(then.gone))
+        big += {r.epoch for r in now.records} not in (
+            {r.epoch for r in one.records},
+            {r.epoch for r in then.records},
+        )
+        small += min(abs(len(now.records) - len(one.records)), abs(len(then.records) - len(now.records)))
+    return big, small
+
+
+def _first_difference(panels: Sequence[Panel]) -> int | None:
+    found: list[int] = []
+    for panel in panels:
+        held: dict[int, set[str]] = {}
+        for replica in panel.replicas:
+            for record in replica.records:
+                held.setdefault(record.offset, set()).add(f"{record.message} {record.epoch}")
+        found += [offset for offset, records in held.items() if len(records) > 1]
+    return min(found, default=None)
+
+
+def _columns(panels: Sequence[Panel]) -> tuple[Column, ...]:
+    """Offsets, with stretches that look alike in every panel folded to their two first and their last."""
+    looks: dict[int, list[object]] = {}
+    for number, panel in enumerate(panels):
+        for replica in panel.replicas:
+            above = replica.high_watermark
+            for kind, records in (("there", replica.records), ("gone", replica.gone)):
+                for record in records:
+                    looks.setdefault(record.offset, []).append(
+                        (
+                            *(number, replica.broker, kind, record.epoch, record.acknowledged, record.lost),
+                            above is not None and record.offset >= above,
+                        )
+                    )
+    messages: dict[int, set[str]] = {}
+    for panel in panels:
+        for replica in panel.replicas:
+            for record in (*replica.records, *replica.gone):
+                messages.setdefault(record.offset, set()).add(record.message)
+    first = _first_difference(panels)
+    everything = sorted(looks)
+    same_until = first - 2 if first is not None else everything[-1] - 2
+    alike = [offset for offset in everything[2:] if offset < same_until]
+    if len(alike) < 4:
+        alike = []
+    runs: list[list[int]] = []
+    for offset in everything:
+        if alike and alike[0] <= offset <= alike[-1]:
+            continue
+        look = (looks[offset], len(messages[offset]))
+        if runs and runs[-1][-1] + 1 == offset and look == (looks[runs[-1][-1]], len(messages[runs[-1][-1]])):
+            runs[-1].append(offset)
+        else:
+            runs.append([offset])
+    for shown in (5, 3, 2, 1):
+        columns = [column for run in runs for column in _folded(run, shown)]
+        columns = sorted([*columns, *([Column(alike[0], len(alike))] if alike else [])], key=_offset)
+        if len(columns) <= COLUMNS:
+            break
+    if len(columns) > COLUMNS:
+        middle = next((n for n, one in enumerate(columns) if first is not None and one.offset >= first), 0)
+        start = min(max(0, middle - COLUMNS // 3), len(columns) - COLUMNS)
+        kept = columns[start : start + COLUMNS]
+        before = sum(one.count for one in columns[:start])
+        after = sum(one.count for one in columns[start + COLUMNS :])
+        columns = [
+            *([Column(columns[start - 1].offset, before)] if before else []),
+            *kept,
+            *([Column(columns[start + COLUMNS].offset, after)] if after else []),
+        ]
+    return tuple(columns)
+
+
+def _folded(run: list[int], shown: int) -> list[Column]:
+    if len(run) <= shown:
+        return [Column(offset) for offset in run]
+    if shown == 1:
+        return [Column(run[0], len(run))]
+    head, tail = (2, 1) if shown > 3 else (1, 1) if shown > 2 else (1, 0)
+    middle = run[head : len(run) - tail]
+    return [
+        *(Column(offset) for offset in run[:head]),
+        Column(middle[0], len(middle)),
+        *(Column(offset) for offset in run[len(run) - tail :]),
+    ]
+
+
+def _offset(column: Column) -> int:
+    return column.offset
+
+
+def _by_column(panel: Panel, columns: Sequence[Column]) -> Panel:
+    """The panel with one record for each column, which says how many it stands for."""
+
+    def folded(records: Sequence[Record]) -> tuple[Record, ...]:
+        by_offset = {record.offset: record for record in records}
+        found = []
+        for column in columns:
+            inside = range(column.offset, column.offset + column.count)
+            held = [by_offset[offset] for offset in inside if offset in by_offset]
+            if held:
+                found.append(replace(held[0], offset=column.offset, count=len(held)))
+        return tuple(found)
+
+    return replace(
+        panel,
+        replicas=tuple(
+            replace(one, records=folded(one.records), gone=folded(one.gone)) for one in panel.replicas
+        ),
+    )

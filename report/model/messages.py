@@ -1,0 +1,130 @@
+"""Messages by the life table: sends over time, availability and latency of each AZ, labels and fates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from report.model.logs import Meta
+from report.model.model import Availability, Fault, SendBin
+
+LOST = ("lost", "lost_after_read", "overwritten", "diverged")
+COLUMNS = (
+    *("topic", "partition", "writer", "seq", "label", "az", "role", "sent_ns", "done_ns", "outcome"),
+    *("fate", "acked_by"),
+)
+BINS = 180
+
+
+def texts(table: pa.Table, name: str) -> np.ndarray:
+    """A text column as a numpy array of str; null is the empty text."""
+    column = table[name].cast(pa.string())
+    return np.asarray(pc.fill_null(column, "").to_numpy(zero_copy_only=False)).astype(str)
+
+
+def numbers(table: pa.Table, name: str) -> np.ndarray:
+    """An integer column as a numpy array; null is -1."""
+    return np.asarray(pc.fill_null(table[name].cast(pa.int64()), -1).to_numpy(zero_copy_only=False))
+
+
+def send_bins(life: pa.Table, zero_ns: int, from_s: float, to_s: float) -> dict[str, tuple[SendBin, ...]]:
+    """What each AZ sent, in bins of the stretch of time that is drawn."""
+    if not life.num_rows:
+        return {}
+    az, outcome, fate = texts(life, "az"), texts(life, "outcome"), texts(life, "fate")
+    sent = (numbers(life, "sent_ns") - zero_ns) / 1e9
+    width = max(to_s - from_s, 0.001) / BINS
+    number = np.clip(((sent - from_s) / width).astype(np.int64), 0, BINS - 1)
+    found = {}
+    for one in sorted(set(az.tolist())):
+        here = az == one
+
+        def counted(condition: np.ndarray, here: np.ndarray = here) -> np.ndarray:
+            return np.bincount(number[here & condition], minlength=BINS)
+
+        ok, fail = counted(outcome == "ok"), counted(outcome == "fail")
+        info = counted((outcome != "ok") & (outcome != "fail"))
+        lost = counted((outcome == "ok") & np.isin(fate, LOST))
+        found[one or "?"] = tuple(
+            SendBin(from_s + n * width, width, *(int(kind[n]) for kind in (ok, info, fail, lost)))
+            for n in np.flatnonzero(ok + fail + info)
+        )
+    return found
+
+
+def availability(
+    life: pa.Table, zero_ns: int, in_force: Callable[[float, float], str]
+) -> tuple[Availability, ...]:
+    """How the producers of each AZ fared; background streams alone where there are any.
+
+    ``in_force`` names the fault that was in force between two moments.
+    """
+    if not life.num_rows:
+        return ()
+    role = texts(life, "role")
+    if (role == "stream").any():
+        life = life.filter(pa.array(role == "stream"))
+    az, outcome = texts(life, "az"), texts(life, "outcome")
+    sent, done = numbers(life, "sent_ns"), numbers(life, "done_ns")
+    found = []
+    for one in sorted(set(az.tolist())):
+        here = az == one
+        good = here & (outcome == "ok") & (done >= 0)
+        acked = np.sort((done[good] - zero_ns) / 1e9)
+        begin, end = (sent[here].min() - zero_ns) / 1e9, (sent[here].max() - zero_ns) / 1e9
+        edges = np.concatenate([[begin], acked, [max(end, acked[-1] if acked.size else end)]])
+        gaps = np.diff(edges)
+        widest = int(gaps.argmax())
+        latency = (done[good] - sent[good]) / 1e6
+        seconds, counts = np.unique(np.floor(acked).astype(np.int64), return_counts=True)
+        p50, p99, most = (
+            (round(float(np.percentile(latency, share)), 1) for share in (50, 99, 100))
+            if latency.size
+            else (None, None, None)
+        )
+        gap_from, gap_to = float(edges[widest]), float(edges[widest + 1])
+        found.append(
+            Availability(
+                az=one or "?",
+                sent=int(here.sum()),
+                acknowledged=int(good.sum()),
+                failed=int((here & (outcome == "fail")).sum()),
+                unknown=int((here & (outcome != "ok") & (outcome != "fail")).sum()),
+                longest_gap_s=round(gap_to - gap_from, 2),
+                gap_from_s=round(gap_from, 2),
+                gap_to_s=round(gap_to, 2),
+                p50_ms=p50,
+                p99_ms=p99,
+                max_ms=most,
+                per_second=tuple((float(s), int(n)) for s, n in zip(seconds, counts, strict=True)),
+                lasting_beyond=in_force(gap_from, gap_to),
+            )
+        )
+    return tuple(found)
+
+
+def meta_of(life: pa.Table) -> Meta:
+    """Label, acknowledged, lost of each message of a partition."""
+    names = ("writer", "seq", "label", "outcome", "fate")
+    return {
+        (row["writer"], row["seq"]): (row["label"] or "", row["outcome"] == "ok", row["fate"] in LOST)
+        for row in life.select(list(names)).to_pylist()
+    }
+
+
+def fault_in_force(faults: Sequence[Fault]) -> Callable[[float, float], str]:
+    """The name of the fault that overlaps a stretch of time most."""
+
+    def named(from_s: float, to_s: float) -> str:
+        overlap: Mapping[str, float] = {
+            one.name: min(to_s, one.to_s if one.to_s is not None else to_s) - max(from_s, one.from_s)
+            for one in faults
+            if one.lasting
+        }
+        best = max(overlap, key=overlap.__getitem__, default="")
+        return best if best and overlap[best] > 0 else ""
+
+    return named

@@ -1,0 +1,366 @@
+"""The shape of a report: frozen data classes that become JSON as they are.
+
+Times are seconds since the first event of the run, as in the other outputs. `SCHEMA` rises when a field
+changes its meaning or goes away; a new field needs no new version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What the manifest says about the run."""
+
+    scenario: str
+    title: str
+    article: str
+    section: str
+    kafka: str
+    mode: str
+    lab: str
+    folder: str
+    status: str
+    problem: str
+    started: str
+    """UTC, ISO 8601; empty if the manifest has no clock anchor."""
+    duration_s: float
+    azs: Mapping[str, str]
+    roles: Mapping[str, str]
+    command: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """The stored judgement's verdict, and sentences made from facts of the history."""
+
+    verdict: str
+    reasons: tuple[str, ...]
+    sentences: tuple[str, ...]
+    messages: int
+    fates: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A step of the scenario."""
+
+    s: float
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Proof:
+    """One thing that a fault's proof looked at: what was wanted, what was seen."""
+
+    what: str
+    wanted: str
+    seen: str
+    held: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One fault, and the proof that it took effect."""
+
+    number: int
+    name: str
+    kind: str
+    mechanism: str
+    from_s: float
+    to_s: float | None
+    """None: it lasts to the end, or acts at one moment only."""
+    lasting: bool
+    """It has a duration: it was healed, or it stays until the run ends."""
+    injected: bool
+    hosts: tuple[str, ...]
+    links: tuple[str, ...]
+    proofs: tuple[Proof, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Belief:
+    """What one node states for a while; `error` says why it states nothing."""
+
+    from_s: float
+    to_s: float
+    leader: int | None
+    """Broker id (node id of a controller); -1: none; None: it has not said yet."""
+    epoch: int | None
+    isr: tuple[int, ...]
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One node's statements over time."""
+
+    source: str
+    beliefs: tuple[Belief, ...]
+
+
+@dataclass(frozen=True)
+class Split:
+    """A time during which nodes disagree on the leader; ``says`` has the nodes by leader."""
+
+    from_s: float
+    to_s: float
+    says: Mapping[int, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Offsets:
+    """Offsets of a replica from one moment on; None: not known."""
+
+    s: float
+    high_watermark: int | None
+    leo: int | None
+
+
+@dataclass(frozen=True)
+class SendBin:
+    """Messages that an AZ sent in a short time, by outcome; ``lost`` are counted in ``ok`` too."""
+
+    s: float
+    width_s: float
+    ok: int
+    info: int
+    fail: int
+    lost: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """A record in a replica's log."""
+
+    offset: int
+    epoch: int | None
+    message: str
+    """`writer/seq`; empty if it names none."""
+    text: str
+    """What a cell shows: the message's label, else its `seq`."""
+    acknowledged: bool
+    lost: bool
+    count: int = 1
+    """In a folded column: how many of its offsets this replica's log holds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicaState:
+    """One replica's log at one moment, limited to the offsets of the figure."""
+
+    broker: int
+    records: tuple[Record, ...]
+    gone: tuple[Record, ...]
+    """Records that were in this log before and have been truncated."""
+    high_watermark: int | None
+    leo: int | None
+    silent: bool = False
+    """The broker did not answer; this is the log as last seen."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The logs of all replicas at one mark."""
+
+    s: float
+    name: str
+    text: str
+    replicas: tuple[ReplicaState, ...]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the logs figure: one offset, or a stretch of ``count`` offsets that look alike."""
+
+    offset: int
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class LogFigure:
+    """The replicas' logs, mark by mark."""
+
+    columns: tuple[Column, ...]
+    panels: tuple[Panel, ...]
+    first_difference: int | None
+    """The first offset at which replicas ever held different records."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionStory:
+    """Everything that is drawn of one topic partition."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    findings: int
+    lanes: tuple[Lane, ...]
+    splits: tuple[Split, ...]
+    leaders: Mapping[int, int]
+    """Leader by epoch."""
+    sends: Mapping[str, tuple[SendBin, ...]]
+    """By AZ."""
+    offsets: Mapping[int, tuple[Offsets, ...]]
+    """By broker; empty in histories without the table `watermarks`."""
+    logs: LogFigure | None
+
+    @property
+    def name(self) -> str:
+        """`topic/partition`."""
+        return f"{self.topic}/{self.partition}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A claim as judged."""
+
+    name: str
+    says: str
+    quote: str
+    section: str
+    status: str
+    as_declared: bool
+    observed: str
+    instead: str
+    """The erratum or other outcome; empty if there is none."""
+    because: str
+    instead_kind: str
+    """`erratum`, `either` or empty."""
+    precondition: bool
+    from_s: float | None
+    to_s: float | None
+    sources: tuple[str, ...]
+    partitions: tuple[str, ...]
+    offsets: tuple[int, ...]
+    tables: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Availability:
+    """How one AZ's producers fared; latencies in ms."""
+
+    az: str
+    sent: int
+    acknowledged: int
+    failed: int
+    unknown: int
+    longest_gap_s: float
+    gap_from_s: float
+    gap_to_s: float
+    p50_ms: float | None
+    p99_ms: float | None
+    max_ms: float | None
+    per_second: tuple[tuple[float, int], ...]
+    """Acknowledgements in each second, from its begin in seconds."""
+    lasting_beyond: str
+    """The fault in force during the gap; empty if none was."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """A step in a message's story. ``kind``: send, ack, refused, unknown, seen, gone, read, fault, healed,
+    mark, elected, logged."""
+
+    s: float
+    kind: str
+    source: str
+    target: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Story:
+    """What happened to one message."""
+
+    message: str
+    label: str
+    place: str
+    fate: str
+    cause: str
+    ending: str
+    columns: tuple[str, ...]
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One finding, as a line of a table."""
+
+    name: str
+    place: str
+    offset: int | None
+    epoch: int | None
+    message: str
+    label: str
+    acked_s: float | None
+    acked_by: int | None
+    during: str
+    last_broker: int | None
+    detail: str
+    story: bool
+    """Its message's story is part of the model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindingGroup:
+    """Findings of one class with one cause."""
+
+    name: str
+    cause: str
+    expected: bool
+    count: int
+    shown: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting that was asked for, and what took effect."""
+
+    scope: str
+    key: str
+    value: str
+    asked: str
+
+
+@dataclass(frozen=True)
+class File:
+    """A file or folder of the run folder."""
+
+    name: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportModel:
+    """Everything a report shows of one run."""
+
+    run: Run
+    verdict: Verdict
+    from_s: float
+    to_s: float
+    """The stretch of time that pictures show."""
+    marks: tuple[Mark, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    partitions: tuple[PartitionStory, ...] = ()
+    """The most interesting first; at most `gather.PARTITIONS`."""
+    other_partitions: int = 0
+    controllers: tuple[Lane, ...] = ()
+    controller_splits: tuple[Split, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    availability: tuple[Availability, ...] = ()
+    groups: tuple[FindingGroup, ...] = ()
+    stories: tuple[Story, ...] = ()
+    settings: tuple[Setting, ...] = ()
+    files: tuple[File, ...] = ()
+    schema: int = field(default=SCHEMA)
+
+    def as_json(self) -> dict[str, Any]:
+        """The model as plain values, ready to be written as JSON."""
+        return asdict(self)

@@ -1,0 +1,251 @@
+"""Findings by cause, and the stories of some of their messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from report.model.beliefs import Seconds
+from report.model.model import Event, Fault, Finding, FindingGroup, Lane, Mark, Story
+from report.model.tables import Row, RunTables
+
+SHOWN = 200
+"""Findings of a group that are listed; the group says how many there are."""
+STORIES = 24
+"""Messages whose story is told."""
+
+
+def finding_groups(table: pa.Table, seconds: Seconds, told: Iterable[str]) -> tuple[FindingGroup, ...]:
+    """Findings of one class with one cause together; unexpected ones first, then the largest groups."""
+    if not table.num_rows:
+        return ()
+    stories = set(told)
+    keys = ["class", "cause", "expected"]
+    counts = table.group_by(keys).aggregate([([], "count_all")]).to_pylist()
+    groups = []
+    for row in counts:
+        rows = _members(table, row).slice(0, SHOWN).to_pylist()
+        shown = tuple(_finding(one, seconds, stories) for one in rows)
+        shown = tuple(sorted(shown, key=lambda one: (not one.story, one.place, one.offset or -1)))
+        groups.append(
+            FindingGroup(
+                name=row["class"],
+                cause=row["cause"] or "",
+                expected=bool(row["expected"]),
+                count=row["count_all"],
+                shown=shown,
+            )
+        )
+    return tuple(sorted(groups, key=lambda one: (one.expected, -one.count, one.name, one.cause)))
+
+
+def _members(table: pa.Table, group: Row) -> pa.Table:
+    kept = pc.equal(table["class"], group["class"])
+    cause = pc.is_null(table["cause"]) if group["cause"] is None else pc.equal(table["cause"], group["cause"])
+    kept = pc.and_(kept, pc.fill_null(cause, False))
+    return table.filter(pc.and_(kept, pc.equal(table["expected"], group["expected"])))
+
+
+def _finding(row: Mapping[str, Any], seconds: Seconds, told: set[str]) -> Finding:
+    message = "" if row["writer"] is None else f"{row['writer']}/{row['seq']}"
+    return Finding(
+        name=row["class"],
+        place="" if row["topic"] is None else f"{row['topic']}/{row['partition']}",
+        offset=row["offset"],
+        epoch=row["epoch"],
+        message=message,
+        label=row["label"] or "",
+        acked_s=None if row["acked_ns"] is None else seconds(row["acked_ns"]),
+        acked_by=row["acked_by"],
+        during=row["acked_during"] or "",
+        last_broker=row["last_broker"],
+        detail=row["detail"] or "",
+        story=message in told,
+    )
+
+
+def chosen_messages(table: pa.Table) -> list[tuple[int, int]]:
+    """Messages to tell of, as writer and seq: of every group in turn, labelled ones first."""
+    if not table.num_rows:
+        return []
+    named = table.filter(pc.is_valid(table["writer"]))
+    keys = ["class", "cause", "expected"]
+    queues = []
+    for group in named.group_by(keys).aggregate([([], "count_all")]).to_pylist():
+        rows = (
+            _members(named, group).select(["writer", "seq", "label", "expected"]).slice(0, 2000).to_pylist()
+        )
+        rows.sort(key=lambda row: (row["label"] is None, row["writer"], row["seq"]))
+        queues.append((bool(group["expected"]), [(row["writer"], row["seq"]) for row in rows]))
+    queues.sort(key=lambda queue: queue[0])
+    chosen: dict[tuple[int, int], None] = {}
+    for turn in range(STORIES):
+        for _, queue in queues:
+            if turn < len(queue) and len(chosen) < STORIES:
+                chosen[queue[turn]] = None
+    return list(chosen)
+
+
+def stories(
+    tables: RunTables,
+    messages: Sequence[tuple[int, int]],
+    seconds: Seconds,
+    *,
+    lanes: Mapping[tuple[str, int], Sequence[Lane]],
+    faults: Sequence[Fault],
+    marks: Sequence[Mark],
+    log_events: Sequence[Row],
+) -> tuple[Story, ...]:
+    """The stories of some messages, in their order."""
+    if not messages:
+        return ()
+    life = {(row["writer"], row["seq"]): row for row in _of(tables.table("life"), messages)}
+    own: dict[tuple[int, int], list[Event]] = {key: [] for key in messages}
+    _add_sightings(tables, messages, seconds, own)
+    for row in _of(tables.table("reads"), messages):
+        broker = f"broker{row['broker']}" if row["broker"] is not None else ""
+        text = f"read at offset {row['offset']}"
+        own[row["writer"], row["seq"]].append(
+            Event(seconds(row["ns"]), "read", broker, f"reader {row['reader']}", text)
+        )
+    found = []
+    for key in messages:
+        if key in life:
+            row = life[key]
+            place = (row["topic"], row["partition"])
+            around = _around(place, lanes.get(place, ()), faults, marks, log_events, seconds)
+            found.append(_story(row, own[key], around, seconds))
+    return tuple(found)
+
+
+def _of(table: pa.Table, messages: Sequence[tuple[int, int]]) -> list[Row]:
+    if not table.num_rows:
+        return []
+    wanted = pc.and_(
+        pc.is_in(table["writer"], pa.array(sorted({w for w, _ in messages}), table["writer"].type)),
+        pc.is_in(table["seq"], pa.array(sorted({s for _, s in messages}), table["seq"].type)),
+    )
+    keys = set(messages)
+    rows: list[Row] = table.filter(wanted).to_pylist()
+    return [row for row in rows if (row["writer"], row["seq"]) in keys]
+
+
+def _add_sightings(
+    tables: RunTables,
+    messages: Sequence[tuple[int, int]],
+    seconds: Seconds,
+    own: Mapping[tuple[int, int], list[Event]],
+) -> None:
+    for row in _of(tables.table("sightings"), messages):
+        events, broker = own[row["writer"], row["seq"]], f"broker{row['broker']}"
+        epoch = "" if row["epoch"] is None else f", epoch {row['epoch']}"
+        text = f"offset {row['offset']}{epoch}"
+        events.append(Event(seconds(row["seen_ns"]), "seen", broker, "", text))
+        if row["gone_ns"] is not None:
+            events.append(Event(seconds(row["gone_ns"]), "gone", broker, "", f"gone: offset {row['offset']}"))
+
+
+def _around(
+    place: tuple[str, int],
+    lanes: Sequence[Lane],
+    faults: Sequence[Fault],
+    marks: Sequence[Mark],
+    log_events: Sequence[Row],
+    seconds: Seconds,
+) -> list[Event]:
+    events = [Event(mark.s, "mark", "", "", mark.text) for mark in marks]
+    for fault in faults:
+        events.append(Event(fault.from_s, "fault", "", "", f"{fault.name}: in force"))
+        if fault.to_s is not None:
+            events.append(Event(fault.to_s, "healed", "", "", f"{fault.name}: healed"))
+    elected: set[int] = set()
+    for lane in lanes:
+        for belief in lane.beliefs:
+            if belief.epoch is None or belief.error or belief.epoch in elected:
+                continue
+            elected.add(belief.epoch)
+            first = min(
+                b.from_s for one in lanes for b in one.beliefs if b.epoch == belief.epoch and not b.error
+            )
+            leader = f"broker{belief.leader}" if (belief.leader or 0) > 0 else ""
+            text = f"leads in epoch {belief.epoch}" if leader else f"no leader in epoch {belief.epoch}"
+            events.append(Event(first, "elected", leader, "", text))
+    for row in log_events:
+        if (row["topic"], row["partition"]) == place and row["kind"] in ("truncated", "unclean_election"):
+            offset = f" to offset {row['offset']}" if row["offset"] is not None else ""
+            text = f"{row['kind'].replace('_', ' ')}{offset}"
+            events.append(Event(seconds(row["ns"]), "logged", row["host"], "", text))
+    return events
+
+
+def _story(life: Row, own: list[Event], around: Sequence[Event], seconds: Seconds) -> Story:
+    client = life["host"] or life["az"] or "client"
+    sent = seconds(life["sent_ns"])
+    broker = next((b for b in (life["acked_by"], life["broker"]) if b is not None), None)
+    target = f"broker{broker}" if broker is not None else ""
+    acks = {-1: "all", None: "?"}.get(life["acks"], life["acks"])
+    events = [Event(sent, "send", client, target, f"send, acks={acks}"), *own]
+    if life["done_ns"] is not None:
+        at = f" at offset {life['offset']}" if life["offset"] is not None else ""
+        error = f" (error {life['error']})" if life["error"] else ""
+        kind, text = {
+            "ok": ("ack", f"acknowledged{at}"),
+            "fail": ("refused", f"refused{error}"),
+        }.get(life["outcome"], ("unknown", f"outcome unknown{error}"))
+        events.append(Event(seconds(life["done_ns"]), kind, target, client, text))
+    last = max(event.s for event in events)
+    settled = life["fate"] in ("kept", "failed") or any(event.kind == "gone" for event in events)
+    until = last if settled else last + 1.0
+    events += [
+        one for one in around if sent <= one.s <= until or (one.kind == "fault" and _lasts(one, around, sent))
+    ]
+    leading = [one for one in around if one.kind == "elected" and one.s < sent]
+    events += leading[-1:] and [max(leading, key=lambda one: one.s)]
+    columns = dict.fromkeys([client])
+    for event in events:
+        for node in (event.source, event.target):
+            if node.startswith("broker"):
+                columns[node] = None
+    brokers = sorted(name for name in columns if name != client)
+    readers = dict.fromkeys(event.target for event in events if event.kind == "read")
+    return Story(
+        message=f"{life['writer']}/{life['seq']}",
+        label=life["label"] or "",
+        place=f"{life['topic']}/{life['partition']}",
+        fate=life["fate"],
+        cause=life["cause"] or "",
+        ending=_ending(life),
+        columns=(client, *brokers, *readers),
+        events=tuple(sorted(_thinned(events), key=lambda event: event.s)),
+    )
+
+
+def _lasts(event: Event, around: Sequence[Event], at_s: float) -> bool:
+    """Whether a fault that began before a moment was still in force then."""
+    name = event.text.removesuffix(": in force")
+    healed = [one.s for one in around if one.kind == "healed" and one.text == f"{name}: healed"]
+    return event.s < at_s and (not healed or min(healed) > at_s)
+
+
+def _thinned(events: Sequence[Event]) -> list[Event]:
+    """At most 8 marks and 6 reads: a story is about its message."""
+    limits = {"mark": 8, "read": 6, "logged": 8}
+    kept: list[Event] = []
+    for event in sorted(set(events), key=lambda event: event.s):
+        left = limits.get(event.kind, 99)
+        limits[event.kind] = left - 1
+        if left > 0:
+            kept.append(event)
+    return kept
+
+
+def _ending(life: Row) -> str:
+    if life["replicas"]:
+        where = ", ".join(f"broker{number}" for number in life["replicas"])
+        return f"on {where} at offset {life['found_offset']}, epoch {life['found_epoch']}"
+    other = f"; its offset now holds {life['overwritten_by']}" if life["overwritten_by"] else ""
+    last = f"; last seen on broker{life['last_broker']}" if life["last_broker"] is not None else ""
+    return f"on no replica{last}{other}"

@@ -1,0 +1,116 @@
+"""Reading the tables of a run folder: only the columns and rows that a picture needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.errors import BadDataError
+from harness.history.schema import TABLES
+
+Row = dict[str, Any]
+
+
+class RunTables:
+    """The files of one run folder, or of a folder of imported tables."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises BadDataError if the folder holds neither a manifest nor tables."""
+        self.folder = folder
+        inner = folder / "history"
+        self._history = inner if inner.is_dir() else folder
+        if not (folder / "run.json").is_file() and not (folder / "judgement.json").is_file():
+            raise BadDataError(
+                f"{folder} is not a judged run folder: it has neither run.json nor judgement.json; "
+                f"name one like runs/<scenario>/latest."
+            )
+
+    def json(self, name: str) -> Mapping[str, Any]:
+        """A JSON object of the run folder; empty without the file. Raises BadDataError if it is damaged."""
+        file = self.folder / name
+        if not file.is_file():
+            return {}
+        try:
+            found = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise BadDataError(f"{file} cannot be read ({error}); the run folder is damaged.") from error
+        if not isinstance(found, dict):
+            raise BadDataError(f"{file} holds no JSON object; the run folder is damaged.")
+        return found
+
+    def table(
+        self, name: str, columns: Sequence[str] | None = None, place: tuple[str, int] | None = None
+    ) -> pa.Table:
+        """A table with the given columns, absent ones null; only the rows of one topic partition if given."""
+        derived = name in ("life", "findings")
+        target = (self.folder if derived else self._history) / f"{name}.parquet"
+        types = None if derived else {field.name: field.type for field in TABLES[name].arrow()}
+        wanted = list(columns or types or ())
+        files = sorted(target.glob("*.parquet")) if target.is_dir() else [target] * target.is_file()
+        parts = [self._read(file, wanted, types, place) for file in files]
+        parts = [part for part in parts if part.num_rows]
+        if parts:
+            return pa.concat_tables(parts, promote_options="permissive")
+        return pa.table({one: pa.nulls(0, types[one] if types else pa.null()) for one in wanted})
+
+    def _read(
+        self,
+        file: Path,
+        wanted: Sequence[str],
+        types: Mapping[str, pa.DataType] | None,
+        place: tuple[str, int] | None,
+    ) -> pa.Table:
+        try:
+            opened = pq.ParquetFile(file)
+            there = [name for name in wanted if name in opened.schema_arrow.names] if wanted else None
+            needed = there if there is None or place is None else list({*there, "topic", "partition"})
+            if place is not None and not _may_hold(opened.metadata, place):
+                found = opened.schema_arrow.empty_table()
+            else:
+                found = opened.read(columns=needed)
+        except (pa.ArrowException, OSError) as error:
+            raise BadDataError(f"{file} cannot be read as Parquet: {error}.") from error
+        if place is not None and found.num_rows:
+            import pyarrow.compute as pc
+
+            here = pc.and_(pc.equal(found["topic"], place[0]), pc.equal(found["partition"], place[1]))
+            found = found.filter(here)
+        if not wanted:
+            return found
+        columns = {}
+        for name in wanted:
+            if name not in found.column_names:
+                columns[name] = pa.nulls(found.num_rows, types[name] if types else pa.null())
+            else:
+                columns[name] = found[name] if types is None else found[name].cast(types[name])
+        return pa.table(columns)
+
+    def rows(
+        self, name: str, columns: Sequence[str] | None = None, place: tuple[str, int] | None = None
+    ) -> list[Row]:
+        """A small table as Python rows, sorted by `ns` if it has that column."""
+        found: list[Row] = self.table(name, columns, place).to_pylist()
+        if found and "ns" in found[0]:
+            found.sort(key=lambda row: int(row["ns"]))
+        return found
+
+
+def _may_hold(metadata: Any, place: tuple[str, int]) -> bool:
+    """Whether the statistics of a file allow rows of a topic partition."""
+    names = metadata.schema.names
+    for name, value in zip(("topic", "partition"), place, strict=True):
+        if name not in names:
+            continue
+        column = names.index(name)
+        fits = metadata.num_row_groups == 0
+        for number in range(metadata.num_row_groups):
+            known = metadata.row_group(number).column(column).statistics
+            fits = fits or known is None or not known.has_min_max or known.min <= value <= known.max
+        if not fits:
+            return False
+    return True

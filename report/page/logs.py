@@ -1,0 +1,157 @@
+"""The replicas' logs by leader epoch: rows are replicas, columns are offsets, one panel for each mark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from markupsafe import Markup
+
+from report.model.model import Column, LogFigure, Panel, Record, ReplicaState
+from report.page.svg import block, fit, joined, picture, tag, text, titled
+
+_CELL, _FOLD, _LEFT, _ROW, _GHOST = 38.0, 56.0, 96.0, 30.0, 19.0
+_MOST = 1180.0
+
+
+def logs_picture(figure: LogFigure, leaders: Mapping[int, int], name: str) -> Markup:
+    """The picture of one topic partition; panels stand side by side as far as there is room."""
+    width = _LEFT + sum(_width(column) for column in figure.columns) + 46
+    side = max(1, int(_MOST // (width + 20)))
+    parts: list[Markup] = []
+    y, widest = 0.0, 0.0
+    for start in range(0, len(figure.panels), side):
+        heights = []
+        for number, panel in enumerate(figure.panels[start : start + side]):
+            x = number * (width + 20)
+            drawn, height = _panel(panel, figure.columns, leaders, x, y, width)
+            parts += drawn
+            heights.append(height)
+            widest = max(widest, x + width)
+        y += max(heights) + 14
+    return picture(widest, y, parts, f"Logs of the replicas of {name}", "logs")
+
+
+def _width(column: Column) -> float:
+    return _FOLD if column.count > 1 else _CELL
+
+
+def _panel(
+    panel: Panel, columns: Sequence[Column], leaders: Mapping[int, int], x: float, y: float, width: float
+) -> tuple[list[Markup], float]:
+    top = y
+    parts = [
+        text(x, y + 15, fit(panel.name, width - 70, 13), "panelname"),
+        text(x + width - 46, y + 15, f"{panel.s:.1f} s", "paneltime", text_anchor="end"),
+        text(x, y + 31, fit(panel.text, width, 11), "paneltext"),
+    ]
+    y += 40
+    at = x + _LEFT
+    for column in columns:
+        wide = _width(column)
+        shown = (
+            f"{column.offset}" if column.count == 1 else f"{column.offset}–{column.offset + column.count - 1}"
+        )
+        size = "offset" if len(shown) < 8 else "offset small"
+        parts.append(text(at + wide / 2, y + 9, shown, size, text_anchor="middle"))
+        at += wide
+    y += 14
+    for replica in panel.replicas:
+        drawn, height = _replica(replica, columns, leaders, x, y)
+        parts += drawn
+        y += height + 5
+    return parts, y - top
+
+
+def _replica(
+    replica: ReplicaState, columns: Sequence[Column], leaders: Mapping[int, int], x: float, y: float
+) -> tuple[list[Markup], float]:
+    name = f"broker{replica.broker}"
+    parts = [text(x + _LEFT - 8, y + 14, name, "label", text_anchor="end")]
+    below = "no answer" if replica.silent else ""
+    if replica.high_watermark is not None and not replica.silent:
+        below = f"HW {replica.high_watermark}"
+        if replica.leo is not None:
+            below += f" · LEO {replica.leo}"
+    parts.append(text(x + _LEFT - 8, y + 26, below, "sublabel", text_anchor="end"))
+    there = {record.offset: record for record in replica.records}
+    gone = {record.offset: record for record in replica.gone}
+    at = x + _LEFT
+    watermark_x: float | None = None
+    shown_gone = False
+    for column in columns:
+        wide = _width(column)
+        record = there.get(column.offset)
+        if (
+            replica.high_watermark is not None
+            and watermark_x is None
+            and column.offset >= replica.high_watermark
+        ):
+            watermark_x = at
+        if record is not None:
+            above = replica.high_watermark is not None and record.offset >= replica.high_watermark
+            parts.append(_cell(record, column, leaders, at, y, wide, name, above=above))
+        if column.offset in gone:
+            shown_gone = True
+            parts.append(_ghost(gone[column.offset], column, at, y + _ROW + 1, wide, name))
+        at += wide
+    if replica.high_watermark is not None:
+        edge = watermark_x if watermark_x is not None else at
+        parts.append(tag("path", d=f"M{edge:.1f},{y - 3:.1f} v{_ROW + 6:.0f}", class_="hwline"))
+    drawn = [tag("g", joined(parts), class_="silentreplica")] if replica.silent else parts
+    return drawn, _ROW + (_GHOST if shown_gone else 0)
+
+
+def _cell(
+    record: Record,
+    column: Column,
+    leaders: Mapping[int, int],
+    x: float,
+    y: float,
+    wide: float,
+    name: str,
+    *,
+    above: bool,
+) -> Markup:
+    leader = leaders.get(record.epoch) if record.epoch is not None else None
+    parts = [block(x + 1.5, y + 0.5, wide - 3, _ROW - 1, leader, "cell")]
+    if above:
+        parts.append(tag("rect", x=x + 1.5, y=y + 0.5, width=wide - 3, height=_ROW - 1, class_="above"))
+    if record.acknowledged:
+        parts.append(tag("rect", x=x + 3, y=y + 2, width=wide - 6, height=_ROW - 4, rx=6, class_="acked"))
+    words = record.text if column.count == 1 else f"×{record.count}"
+    shown = fit(words, wide - 6, 9.5) or words[:4]
+    middle = x + wide / 2
+    epoch = Markup("") if record.epoch is None else tag("tspan", f"e{record.epoch}", x=middle, dy="10")
+    parts.append(tag("text", shown, epoch, x=middle, y=y + 14, class_="celltext", text_anchor="middle"))
+    return titled(joined(parts), _words(record, column, name, "uncommitted" if above else ""))
+
+
+def _ghost(record: Record, column: Column, x: float, y: float, wide: float, name: str) -> Markup:
+    words = record.text if column.count == 1 else f"×{record.count}"
+    shown = fit(words, wide - 12, 10) or words[:3]
+    parts = [
+        tag("rect", x=x + 1.5, y=y, width=wide - 3, height=_GHOST - 4, class_="ghostcell", rx=3),
+        text(
+            x + wide / 2,
+            y + 11,
+            shown,
+            "ghosttext lost" if record.lost else "ghosttext",
+            text_anchor="middle",
+        ),
+        tag("line", x1=x + 4, x2=x + wide - 4, y1=y + 7.5, y2=y + 7.5, class_="strike"),
+    ]
+    return titled(joined(parts), _words(record, column, name, "truncated"))
+
+
+def _words(record: Record, column: Column, name: str, state: str) -> str:
+    last = column.offset + column.count - 1
+    offsets = f"offset {column.offset}" if column.count == 1 else f"offsets {column.offset} to {last}"
+    facts = [
+        f"{name}, {offsets}",
+        "" if record.epoch is None else f"epoch {record.epoch}",
+        f"message {record.message}" if record.message and column.count == 1 else "",
+        "acknowledged" if record.acknowledged else "",
+        "lost" if record.lost else "",
+        state,
+    ]
+    return ", ".join(one for one in facts if one)

@@ -1,0 +1,135 @@
+"""Fills the template of a run's page."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from report.model.model import Claim, FindingGroup, ReportModel
+from report.page.ladder import ladder
+from report.page.logs import logs_picture
+from report.page.matrix import link_matrix
+from report.page.svg import LEADERS, PATTERNS
+from report.page.timeline import controller_timeline, node_name, partition_timeline
+
+_FOLDER = Path(__file__).parent
+ICONS = {
+    "as declared": "✓",
+    "violated": "✗",
+    "unknown": "?",
+    "invalid": "⊘",
+    "crashed": "!",
+}
+"""A sign for each verdict, so that colour alone never tells it."""
+STATUS_ICONS = {"confirmed": "✓", "refuted": "≠", "not reproduced": "○", "unknown": "?"}
+
+
+def page(model: ReportModel) -> str:
+    """The page as one self-contained HTML file."""
+    style, script = _asset("page.css"), _asset("page.js")
+    pictures = [
+        (
+            story,
+            partition_timeline(story, model.faults, model.marks, model.from_s, model.to_s),
+            logs_picture(story.logs, story.leaders, story.name) if story.logs else None,
+        )
+        for story in model.partitions
+    ]
+    controllers = None
+    if model.controllers and (model.controller_splits or model.run.mode != "zookeeper"):
+        controllers = controller_timeline(
+            model.controllers, model.controller_splits, model.faults, model.marks, model.from_s, model.to_s
+        )
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            model=model,
+            run=model.run,
+            verdict=model.verdict,
+            icon=ICONS.get(model.verdict.verdict, "?"),
+            status_icons=STATUS_ICONS,
+            pictures=pictures,
+            controllers=controllers,
+            matrices=[(fault, link_matrix(fault)) for fault in model.faults],
+            ladders={story.message: ladder(story) for story in model.stories},
+            stories={story.message: story for story in model.stories},
+            leaders=_legend(model),
+            where=_where,
+            anchor=_anchor,
+            total=_total(model.groups),
+            patterns=PATTERNS,
+            style=Markup(style),
+            script=Markup(script),
+            style_hash=_hash(style),
+            script_hash=_hash(script),
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["size"] = _size
+    environment.filters["words"] = lambda text: str(text).replace("_", " ")
+    return environment
+
+
+@cache
+def _asset(name: str) -> str:
+    return (_FOLDER / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _size(size_bytes: int) -> str:
+    for unit, factor in (("MB", 1_000_000), ("kB", 1000)):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:.1f} {unit}"
+    return f"{size_bytes} B"
+
+
+def _legend(model: ReportModel) -> list[tuple[int, str]]:
+    """Number of the hue and names of each node that led; controllers have the hues of brokers."""
+    found = {leader for story in model.partitions for leader in story.leaders.values()}
+    for lane in model.controllers:
+        found |= {one.leader for one in lane.beliefs if one.leader is not None and one.leader > 10}
+    names: dict[int, list[str]] = {}
+    for leader in sorted(found):
+        number = leader - 10 if leader > 10 else leader
+        names.setdefault((number - 1) % LEADERS + 1, []).append(node_name(leader))
+    return [(hue, ", ".join(named)) for hue, named in sorted(names.items())]
+
+
+def _where(claim: Claim) -> dict[str, Any]:
+    """Where the evidence of a claim is on the page: a link, and words for it."""
+    begin, end = claim.from_s, claim.to_s
+    if begin is None and end is None:
+        return {}
+    if begin is None:
+        return {"href": f"#t={end}", "text": f"at {end:.1f} s"}
+    if end is None:
+        return {"href": f"#t={begin}-", "text": f"from {begin:.1f} s on"}
+    return {"href": f"#t={begin}-{end}", "text": f"{begin:.1f} s to {end:.1f} s"}
+
+
+def _anchor(message: str) -> str:
+    return f"message={message}"
+
+
+def _total(groups: tuple[FindingGroup, ...]) -> int:
+    return sum(group.count for group in groups)

@@ -1,0 +1,357 @@
+"""Who believed what: sends, beliefs and offsets on one time axis, faults shaded through all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+
+from report.model.model import Belief, Fault, Lane, Mark, Offsets, PartitionStory, SendBin, Split
+from report.page.svg import block, fit, joined, picture, tag, text, titled
+
+WIDTH, LEFT, RIGHT = 1180.0, 124.0, 92.0
+_LANE, _GAP, _SENDS, _OFFSETS = 27.0, 5.0, 46.0, 62.0
+_NOBODY = -1
+
+
+@dataclass
+class _Canvas:
+    """Rows are added from top to bottom; faults and marks are drawn through all rows at the end."""
+
+    from_s: float
+    to_s: float
+    y: float = 0.0
+    front: list[Markup] = field(default_factory=list)
+
+    def x(self, s: float) -> float:
+        share = (min(max(s, self.from_s), self.to_s) - self.from_s) / max(self.to_s - self.from_s, 1e-6)
+        return LEFT + share * (WIDTH - LEFT - RIGHT)
+
+    def add(self, *parts: Markup) -> None:
+        self.front.extend(parts)
+
+
+def partition_timeline(
+    story: PartitionStory, faults: Sequence[Fault], marks: Sequence[Mark], from_s: float, to_s: float
+) -> Markup:
+    """The picture of one topic partition."""
+    canvas = _Canvas(from_s, to_s)
+    _head(canvas, faults, marks)
+    _sends(canvas, story.sends)
+    _heading(canvas, f"who leads {story.name}, by each node")
+    for lane in story.lanes:
+        _lane(canvas, lane, story.replicas, lambda number: f"broker{number}")
+    _splits(canvas, story.splits, lambda number: f"broker{number}")
+    if story.offsets:
+        _heading(canvas, "high watermark and log end offset")
+        highest = max((one.leo or 0 for steps in story.offsets.values() for one in steps), default=0)
+        silent = {
+            lane.source: [(one.from_s, one.to_s) for one in lane.beliefs if one.error] for lane in story.lanes
+        }
+        for broker, steps in story.offsets.items():
+            _offsets(canvas, broker, steps, highest, silent.get(f"broker{broker}", []))
+    return _finish(canvas, faults, marks, f"Timeline of {story.name}")
+
+
+def controller_timeline(
+    lanes: Sequence[Lane],
+    splits: Sequence[Split],
+    faults: Sequence[Fault],
+    marks: Sequence[Mark],
+    from_s: float,
+    to_s: float,
+) -> Markup:
+    """The picture of whom each node takes for the controller."""
+    canvas = _Canvas(from_s, to_s)
+    _head(canvas, faults, marks)
+    for lane in lanes:
+        _lane(canvas, lane, (), node_name)
+    _splits(canvas, splits, node_name)
+    return _finish(canvas, faults, marks, "Timeline of the controller")
+
+
+def node_name(number: int) -> str:
+    """The host of a controller's node id: dedicated KRaft controllers have ids from 11 on."""
+    return f"controller{number - 10}" if number > 10 else f"broker{number}"
+
+
+def _head(canvas: _Canvas, faults: Sequence[Fault], marks: Sequence[Mark]) -> None:
+    """Names of faults and marks, and the axis."""
+    for fault in faults:
+        x = canvas.x(fault.from_s)
+        end = canvas.x(
+            fault.to_s if fault.to_s is not None else (canvas.to_s if fault.lasting else fault.from_s)
+        )
+        canvas.y += 17
+        bar = tag("rect", x=x, y=canvas.y - 12, width=max(end - x, 3.0), height=14.0, class_="faultbar", rx=2)
+        name = f"⚡ {fault.name}"
+        room = WIDTH - x - 8
+        shown = fit(name, max(room, 60))
+        at = x + 5
+        if room < 7 * len(name) and x - LEFT > room:
+            shown, at = fit(name, x - LEFT), x - 5
+            label = text(at, canvas.y - 1, shown, "faultname", text_anchor="end")
+        else:
+            label = text(at, canvas.y - 1, shown, "faultname")
+        until = "" if fault.to_s is None else f" to {fault.to_s:.2f} s"
+        canvas.add(titled(bar + label, f"{fault.name}: from {fault.from_s:.2f} s{until}"))
+    canvas.y += 8
+    ends: list[float] = []
+    placed: list[tuple[int, Mark, float]] = []
+    for mark in marks:
+        x = canvas.x(mark.s)
+        width = 7.0 * len(mark.name) + 14
+        start = min(x, WIDTH - width)
+        row = next((n for n, end in enumerate(ends) if end <= start), len(ends))
+        if row == len(ends):
+            ends.append(0.0)
+        ends[row] = start + width
+        placed.append((row, mark, start))
+    for row, mark, start in placed:
+        y = canvas.y + 13 + 15 * row
+        x = canvas.x(mark.s)
+        name = text(start + 4, y, mark.name, "markname")
+        stem = tag("line", x1=x, x2=x, y1=y - 9, y2=canvas.y + 15 * len(ends) + 4, class_="mark")
+        canvas.add(titled(stem + name, f"{mark.s:.2f} s: {mark.text}"))
+    canvas.y += 15 * len(ends) + 6
+    span = canvas.to_s - canvas.from_s
+    step = next((one for one in (1, 2, 5, 10, 20, 30, 60, 120, 300, 600) if span / one <= 16), 3600)
+    second = int(canvas.from_s // step + 1) * step
+    canvas.y += 14
+    while second < canvas.to_s:
+        x = canvas.x(second)
+        canvas.add(text(x, canvas.y - 3, f"{second} s", "tick", text_anchor="middle"))
+        canvas.add(tag("line", x1=x, x2=x, y1=canvas.y, y2=canvas.y + 4, class_="axis"))
+        second += step
+    canvas.add(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=canvas.y, y2=canvas.y, class_="axis"))
+    canvas.y += 8
+
+
+def _heading(canvas: _Canvas, words: str) -> None:
+    canvas.y += 17
+    canvas.add(text(LEFT, canvas.y - 4, words, "rowhead"))
+
+
+def _sends(canvas: _Canvas, sends: Mapping[str, Sequence[SendBin]]) -> None:
+    if not sends:
+        return
+    _heading(canvas, "messages sent, by what the client was told; a ring marks those that were lost")
+    most = max(one.ok + one.info + one.fail for bins in sends.values() for one in bins)
+    for az, bins in sends.items():
+        base = canvas.y + _SENDS - 6
+        canvas.add(text(LEFT - 8, base - 14, f"{az} sends", "label", text_anchor="end"))
+        canvas.add(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=base, y2=base, class_="base"))
+        total = sum(one.ok + one.info + one.fail for one in bins)
+        lost = sum(one.lost for one in bins)
+        canvas.add(text(WIDTH - RIGHT + 6, base - 16, f"{total} sent", "value"))
+        if lost:
+            canvas.add(text(WIDTH - RIGHT + 6, base - 2, f"{lost} lost", "value lostvalue"))
+        for one in bins:
+            x = canvas.x(one.s)
+            width = max(canvas.x(one.s + one.width_s) - x - 0.8, 1.2)
+            y = base
+            parts = []
+            for count, kind in ((one.ok, "ok"), (one.info, "info"), (one.fail, "fail")):
+                if count:
+                    height = max(3.0, (_SENDS - 16) * count / most)
+                    y -= height
+                    parts.append(tag("rect", x=x, y=y, width=width, height=height, class_=f"send {kind}"))
+            if one.lost:
+                parts.append(tag("circle", cx=x + width / 2, cy=y - 4, r=2.6, class_="lostring"))
+            words = f"{one.s:.2f} s: {one.ok} acknowledged, {one.info} unknown, {one.fail} failed"
+            canvas.add(titled(joined(parts), words + (f"; {one.lost} lost" if one.lost else "")))
+        canvas.y += _SENDS
+
+
+def _lane(canvas: _Canvas, lane: Lane, replicas: Sequence[int], name: Callable[[int], str]) -> None:
+    y = canvas.y
+    canvas.add(text(LEFT - 8, y + 18, lane.source, "label", text_anchor="end"))
+    for belief in lane.beliefs:
+        if belief.to_s <= canvas.from_s or belief.from_s >= canvas.to_s:
+            continue
+        canvas.add(_belief(canvas, lane.source, belief, replicas, name, y))
+    canvas.y += _LANE + _GAP
+
+
+def _belief(
+    canvas: _Canvas,
+    source: str,
+    belief: Belief,
+    replicas: Sequence[int],
+    name: Callable[[int], str],
+    y: float,
+) -> Markup:
+    x, end = canvas.x(belief.from_s), canvas.x(belief.to_s)
+    width = end - x
+    times = f"{belief.from_s:.2f} s to {belief.to_s:.2f} s"
+    if belief.error or belief.leader is None:
+        words = belief.error or "has said nothing yet"
+        box = tag("rect", x=x, y=y, width=width, height=_LANE, class_="silentlane")
+        shown = fit("no answer" if belief.error else "", width - 6)
+        return titled(box + text(x + 5, y + 18, shown, "silenttext"), f"{source}, {times}: {words}")
+    epoch = "" if belief.epoch is None else f"epoch {belief.epoch}"
+    if belief.leader == _NOBODY:
+        box = tag("rect", x=x, y=y, width=width, height=_LANE, class_="nobody")
+        label = text(x + 5, y + 18, fit(f"none · {epoch}", width - 6), "silenttext")
+        return titled(box + label, f"{source}, {times}: no leader, {epoch}")
+    leader = name(belief.leader)
+    own = leader == source
+    parts = [block(x, y, width, _LANE, belief.leader if belief.leader < 10 else belief.leader - 10)]
+    frame = "band own" if own else "band"
+    parts.append(
+        tag("rect", x=x + 0.75, y=y + 0.75, width=max(width - 1.5, 0.5), height=_LANE - 1.5, class_=frame)
+    )
+    dots = 15.0 * len(replicas) + 6
+    choices = [
+        f"itself · {epoch}" if own else f"{leader} · {epoch}",
+        epoch,
+        "" if belief.epoch is None else f"e{belief.epoch}",
+    ]
+    shown = next((one for one in choices if len(one) * 6.6 + 10 <= width), "")
+    with_dots = bool(replicas) and len(shown) * 6.6 + 14 + dots <= width and bool(shown)
+    if shown:
+        parts.append(
+            tag("rect", x=x + 3, y=y + 5, width=len(shown) * 6.6 + 6, height=17, rx=3, class_="plate")
+        )
+        parts.append(text(x + 6, y + 18, shown, "bandtext own" if own else "bandtext"))
+    if with_dots:
+        start = x + len(shown) * 6.6 + 20
+        for number, replica in enumerate(sorted(replicas)):
+            inside = replica in belief.isr
+            cx = start + 15 * number
+            parts.append(
+                tag("circle", cx=cx, cy=y + _LANE / 2, r=6.2, class_="dot in" if inside else "dot out")
+            )
+            parts.append(
+                text(
+                    cx,
+                    y + _LANE / 2 + 3.2,
+                    str(replica),
+                    "dottext" if inside else "dottext out",
+                    text_anchor="middle",
+                )
+            )
+    isr = f", ISR {list(belief.isr)}" if belief.isr else ""
+    return titled(joined(parts), f"{source}, {times}: leader {leader}, {epoch}{isr}")
+
+
+def _splits(canvas: _Canvas, splits: Sequence[Split], name: Callable[[int], str]) -> None:
+    for one in splits:
+        x, end = canvas.x(one.from_s), canvas.x(one.to_s)
+        y = canvas.y + 3
+        path = f"M{x:.1f},{y:.1f} v7 H{end:.1f} v-7"
+        head = f"disagreement for {one.to_s - one.from_s:.1f} s"
+        rows = [
+            f"{', '.join(_itself(source, leader, name) for source in sources)} "
+            f"{'say' if len(sources) > 1 else 'says'} {'none' if leader < 0 else name(leader)}"
+            for leader, sources in one.says.items()
+        ]
+        rows[0] = f"{head}: {rows[0]}"
+        start = max(4.0, min(x, *(WIDTH - 7.2 * len(row) for row in rows)))
+        lines = [
+            text(start, y + 21 + 15 * number, fit(row, WIDTH - start, 11), "splittext")
+            for number, row in enumerate(rows)
+        ]
+        canvas.add(titled(tag("path", d=path, class_="split") + joined(lines), "; ".join(rows)))
+        canvas.y += 15 + 15 * len(rows)
+
+
+def _itself(source: str, leader: int, name: Callable[[int], str]) -> str:
+    return f"{source} itself" if leader >= 0 and name(leader) == source else source
+
+
+def _offsets(
+    canvas: _Canvas,
+    broker: int,
+    steps: Sequence[Offsets],
+    highest: int,
+    silent: Sequence[tuple[float, float]],
+) -> None:
+    """Step lines of one replica, interrupted where its broker did not answer."""
+    top, base = canvas.y + 6, canvas.y + _OFFSETS - 8
+    room = base - top
+
+    def height(offset: int | None) -> float:
+        return base - room * (offset or 0) / max(highest, 1)
+
+    canvas.add(text(LEFT - 8, base - room / 2 + 4, f"broker{broker}", "label", text_anchor="end"))
+    canvas.add(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=base, y2=base, class_="base"))
+    inside = [one for one in steps if one.s < canvas.to_s]
+    if not inside:
+        canvas.y += _OFFSETS
+        return
+    ends = [*(canvas.x(one.s) for one in inside[1:]), canvas.x(canvas.to_s)]
+    area: list[str] = []
+    leo_line: list[str] = []
+    watermark: list[str] = []
+    broken = True
+    for one, end in zip(inside, ends, strict=True):
+        x = canvas.x(one.s)
+        until = min((canvas.x(at) for at, _ in silent if at > one.s and canvas.x(at) < end), default=end)
+        leo, high = height(one.leo), height(one.high_watermark)
+        go = "M" if broken else "L"
+        leo_line.append(f"{go}{x:.1f},{leo:.1f} H{until:.1f}")
+        if one.high_watermark is not None:
+            watermark.append(f"{go}{x:.1f},{high:.1f} H{until:.1f}")
+            if one.leo is not None and one.leo > one.high_watermark and until > x:
+                area.append(f"M{x:.1f},{leo:.1f} H{until:.1f} V{high:.1f} H{x:.1f} z")
+        broken = until < end
+    canvas.add(tag("path", d=" ".join(area) or "M0,0", class_="uncommitted"))
+    canvas.add(tag("path", d=" ".join(leo_line), class_="leo"))
+    canvas.add(tag("path", d=" ".join(watermark) or "M0,0", class_="watermark"))
+    last = inside[-1]
+    y_leo, y_high = height(last.leo), height(last.high_watermark)
+    if last.high_watermark == last.leo:
+        canvas.add(text(WIDTH - RIGHT + 6, y_high + 4, f"HW = LEO {last.leo}", "value"))
+    else:
+        canvas.add(text(WIDTH - RIGHT + 6, min(y_leo + 4, base - 12), f"LEO {last.leo}", "value"))
+        if last.high_watermark is not None:
+            canvas.add(
+                text(WIDTH - RIGHT + 6, max(y_high + 4, y_leo + 16), f"HW {last.high_watermark}", "value")
+            )
+    _flat(canvas, inside)
+    canvas.y += _OFFSETS
+
+
+def _flat(canvas: _Canvas, steps: Sequence[Offsets]) -> None:
+    """Name the longest time in which the high watermark stood still although the log grew."""
+    best: tuple[float, int, int] | None = None
+    start = 0
+    for number, one in enumerate(steps):
+        if one.high_watermark != steps[start].high_watermark:
+            start = number
+        grown = (one.leo or 0) - (steps[start].leo or 0)
+        lasted = one.s - steps[start].s
+        if grown >= 3 and one.high_watermark is not None and (best is None or lasted > best[0]):
+            best = (lasted, start, number)
+    if best is None or best[0] < 1.5:
+        return
+    lasted, start, number = best
+    x = canvas.x(steps[start].s)
+    still, grown_to = steps[start].high_watermark, steps[number].leo
+    words = f"HW stands still at {still} for {lasted:.1f} s while the LEO grows to {grown_to}"
+    at = min(x + 4, WIDTH - RIGHT - len(words) * 6.0)
+    canvas.add(text(at, canvas.y + 13, words, "flat"))
+
+
+def _finish(canvas: _Canvas, faults: Sequence[Fault], marks: Sequence[Mark], label: str) -> Markup:
+    height = canvas.y + 4
+    back = []
+    for fault in faults:
+        if not fault.lasting:
+            continue
+        x = canvas.x(fault.from_s)
+        end = canvas.x(fault.to_s if fault.to_s is not None else canvas.to_s)
+        back.append(tag("rect", x=x, y=6, width=max(end - x, 1.0), height=height - 6, class_="fault"))
+    lines = [
+        tag("line", x1=canvas.x(mark.s), x2=canvas.x(mark.s), y1=30, y2=height, class_="mark")
+        for mark in marks
+    ]
+    cursor = tag("line", x1=0, x2=0, y1=0, y2=height, class_="cursor", visibility="hidden")
+    chosen = tag("rect", x=0, y=0, width=0, height=height, class_="chosen", visibility="hidden")
+    svg = picture(WIDTH, height, [*back, *lines, *canvas.front, chosen, cursor], label, "timeline")
+    scale = (
+        f'data-from="{canvas.from_s}" data-to="{canvas.to_s}" data-left="{LEFT}" data-right="{WIDTH - RIGHT}"'
+    )
+    return Markup(str(svg).replace("<svg ", f"<svg {scale} ", 1))

@@ -1,0 +1,60 @@
+"""A stored run as a judged run folder, made without Spark: what a page is made from."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from checkers.claims.citations import cite
+from checkers.claims.evaluate import queries_of, texts_of
+from checkers.claims.moments import read_moments
+from checkers.tables.output import FATES
+from checkers.tables.source import open_source
+from checkers.verdict import VERDICTS, Judgement
+from tests.runs.store import STORED
+from tests.runs.stored import derive, judge_tables, read_stored, write_tables
+
+
+def judged_run(name: str, folder: Path, *, verdict: str = "as declared", **manifest: object) -> Path:
+    """Write the stored run of a scenario as a run folder; its findings count as expected."""
+    stored = read_stored(name)
+    history = write_tables(stored.tables, folder / "history")
+    found = derive(history)
+    findings = found.findings.set_column(
+        found.findings.column_names.index("expected"),
+        "expected",
+        pa.array([True] * found.findings.num_rows, pa.bool_()),
+    )
+    pq.write_table(found.life, folder / "life.parquet")
+    pq.write_table(findings, folder / "findings.parquet")
+    with zipfile.ZipFile(STORED / f"{name}.zip") as file:
+        known = json.loads(file.read("run.json"))
+    (folder / "run.json").write_text(json.dumps({**known, **manifest}))
+    (folder / "claims.json").write_text(json.dumps(stored.declared))
+    claims = judge_tables(stored.tables, stored.declared)
+    moments = read_moments(open_source(history), texts_of(stored.declared))
+    declared: Mapping[str, Mapping[str, Any]] = {one["name"]: one for one in stored.declared["claims"]}
+    cited = tuple(
+        replace(one, evidence=cite(queries_of([declared[one.name]]).values(), moments)) for one in claims
+    )
+    fates = Counter(found.life["fate"].to_pylist())
+    judgement = Judgement(
+        verdict=verdict,
+        exit_code=VERDICTS[verdict],
+        scenario=name,
+        messages=found.life.num_rows,
+        claims=cited,
+        fates={fate: fates[fate] for fate in FATES if fates[fate]},
+        findings_by_class=dict(Counter(findings["class"].to_pylist())),
+        run=str(folder),
+    )
+    (folder / "judgement.json").write_text(json.dumps(judgement.as_json()))
+    return folder

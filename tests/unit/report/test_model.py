@@ -1,0 +1,232 @@
+"""What a report shows agrees with the run: every number is that of a query over its tables."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from harness.errors import BadDataError
+from harness.history.schema import TABLES
+from report.model.beliefs import believed_at
+from report.model.gather import report_model
+from report.model.model import SCHEMA, ReportModel
+
+Judged = Callable[[str], Path]
+RUNS = ("leader-az-isolated", "kraft-zombie-controller", "no-fault", "hw-truncation-diverges", "power-cut")
+NS = 1_000_000_000
+
+
+def ask(folder: Path, query: str) -> list[tuple[object, ...]]:
+    with duckdb.connect() as database:
+        for table in ("life", "findings"):
+            database.execute(f"CREATE VIEW {table} AS FROM read_parquet('{folder}/{table}.parquet')")
+        for file in (folder / "history").glob("*.parquet"):
+            database.execute(f"CREATE VIEW {file.stem} AS FROM read_parquet('{file}')")
+        return database.execute(query).fetchall()
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_numbers_are_those_of_queries(judged: Judged, name: str) -> None:
+    folder = judged(name)
+    model = report_model(folder)
+    assert model.verdict.fates == dict(ask(folder, "SELECT fate, count(*) FROM life GROUP BY fate"))
+    counts = {(one.name, one.cause or None): one.count for one in model.groups}
+    found = ask(folder, "SELECT class, cause, count(*) FROM findings GROUP BY class, cause")
+    assert counts == {(name, cause): count for name, cause, count in found}
+    for story in model.partitions:
+        here = f"topic = '{story.topic}' AND partition = {story.partition}"
+        sent = {az: sum(one.ok + one.info + one.fail for one in bins) for az, bins in story.sends.items()}
+        assert sent == dict(ask(folder, f"SELECT az, count(*) FROM life WHERE {here} GROUP BY az"))
+        lost = sum(one.lost for bins in story.sends.values() for one in bins)
+        fates = "('lost', 'lost_after_read', 'overwritten', 'diverged')"
+        where = f"{here} AND fate IN {fates} AND outcome = 'ok'"
+        assert [(lost,)] == ask(folder, f"SELECT count(*) FROM life WHERE {where}")
+        assert [(story.findings,)] == ask(folder, f"SELECT count(*) FROM findings WHERE {here}")
+    for one in model.availability:
+        role = "AND role = 'stream'" if ask(folder, "FROM life WHERE role = 'stream'") else ""
+        ((count, p50),) = ask(
+            folder,
+            f"SELECT count(*), quantile_cont((done_ns - sent_ns) / 1e6, 0.5) FROM life "
+            f"WHERE az = '{one.az}' AND outcome = 'ok' {role}",
+        )
+        assert (one.acknowledged, one.p50_ms) == (count, pytest.approx(p50, abs=0.06))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_longest_gap_is_a_time_without_any_acknowledgement(judged: Judged, name: str) -> None:
+    folder = judged(name)
+    model = report_model(folder)
+    zero_ns = _zero_ns(folder)
+    role = "AND role = 'stream'" if ask(folder, "FROM life WHERE role = 'stream'") else ""
+    for one in model.availability:
+        begin, end = (zero_ns + int((s + d) * NS) for s, d in ((one.gap_from_s, 0.02), (one.gap_to_s, -0.02)))
+        acked = f"az = '{one.az}' AND outcome = 'ok' AND done_ns > {begin} AND done_ns < {end} {role}"
+        assert ask(folder, f"SELECT count(*) FROM life WHERE {acked}") == [(0,)]
+
+
+def _zero_ns(folder: Path) -> int:
+    tables = ("views", "faults", "processes", "marks", "log_events", "groups", "transactions")
+    union = " UNION ALL ".join(f"SELECT min(ns) AS ns FROM {name}" for name in tables)
+    ((first,),) = ask(folder, f"SELECT min(ns) FROM ({union})")
+    return int(str(first))
+
+
+def test_old_leader_is_seen_to_believe_in_itself(judged: Judged) -> None:
+    model = report_model(judged("leader-az-isolated"))
+    story = model.partitions[0]
+    split = next(mark.s for mark in model.marks if mark.name == "split")
+    leaders = {
+        lane.source: belief.leader
+        for lane in story.lanes
+        if (belief := believed_at(lane, split)) is not None and not belief.error
+    }
+    assert leaders["broker1"] == 1
+    assert {leaders[name] for name in ("broker2", "broker3", "zookeeper2", "zookeeper3")} == {2}
+    (disagreement,) = [one for one in story.splits if one.from_s <= split <= one.to_s]
+    assert disagreement.says[1] == ("broker1",)
+    assert any("broker1 went on believing that it led t/0" in one for one in model.verdict.sentences)
+
+
+def test_active_controller_that_was_cut_off_is_named(judged: Judged) -> None:
+    model = report_model(judged("kraft-zombie-controller"))
+    said = [one for one in model.verdict.sentences if "active controller" in one]
+    assert said
+    assert said[0].startswith("controller2 went on believing that it was the active controller for ")
+    assert model.controller_splits
+
+
+def test_run_without_fault_has_no_disagreement_and_no_loss(judged: Judged) -> None:
+    model = report_model(judged("no-fault"))
+    assert "No fault was injected." in model.verdict.sentences
+    assert any(one.startswith("No acknowledged message was lost") for one in model.verdict.sentences)
+    assert not model.groups
+    assert not any(story.splits for story in model.partitions)
+    assert model.partitions[0].logs is not None
+    assert model.partitions[0].logs.first_difference is None
+
+
+def test_truncation_is_seen_in_the_logs(judged: Judged) -> None:
+    logs = report_model(judged("leader-az-isolated")).partitions[0].logs
+    assert logs is not None
+    assert logs.first_difference == 2
+    first, last = logs.panels[0], logs.panels[-1]
+    assert not any(one.gone for one in first.replicas)
+    held = [{(r.offset, r.message, r.epoch) for r in one.records} for one in last.replicas]
+    assert held[0] == held[1] == held[2]
+    gone = {one.broker: one.gone for one in last.replicas}
+    assert [record.text for record in gone[1]][:3] == ["c", "d", "e"]
+    assert all(record.acknowledged and record.lost for record in gone[1])
+    assert not gone[2]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_last_panel_is_the_final_log(judged: Judged, name: str) -> None:
+    """Folded stretches included: what the columns of a replica stand for is what its final log holds."""
+    folder = judged(name)
+    for story in report_model(folder).partitions:
+        if story.logs is None:
+            continue
+        for replica in story.logs.panels[-1].replicas:
+            here = f"topic = '{story.topic}' AND partition = {story.partition} AND broker = {replica.broker}"
+            ((count,),) = ask(
+                folder, f"SELECT count(*) FROM copies WHERE {here} AND coalesce(NOT control, true)"
+            )
+            assert sum(record.count for record in replica.records) == count
+
+
+def test_high_watermark_that_stands_still_is_told(judged: Judged, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(judged("leader-az-isolated"), folder)
+    assert report_model(folder).partitions[0].offsets == {}
+    (failover, split), *_ = ask(
+        folder,
+        "SELECT max(ns) FILTER (WHERE name = 'failover'), max(ns) FILTER (WHERE name = 'split') FROM marks",
+    )
+    steps = [(int(str(failover)) - 4 * NS, 2, 2), (int(str(failover)) - NS, 2, 12), (int(str(split)), 2, 40)]
+    rows = [
+        {"ns": ns, "topic": "t", "partition": 0, "broker": 1, "high_watermark": high, "leo": leo}
+        for ns, high, leo in steps
+    ]
+    table = pa.Table.from_pylist(rows, schema=TABLES["watermarks"].arrow())
+    pq.write_table(table, folder / "history" / "watermarks.parquet")
+    model = report_model(folder)
+    assert [(one.high_watermark, one.leo) for one in model.partitions[0].offsets[1]] == [
+        (2, 2),
+        (2, 12),
+        (2, 40),
+    ]
+    told = next(one for one in model.verdict.sentences if one.startswith("broker1 went on believing"))
+    assert "its log grew to offset 40 while its high watermark stood still at 2" in told
+
+
+def test_message_has_its_story(judged: Judged) -> None:
+    model = report_model(judged("leader-az-isolated"))
+    story = next(one for one in model.stories if one.label == "c")
+    kinds = [event.kind for event in story.events]
+    assert kinds.index("send") < kinds.index("ack") < kinds.index("gone")
+    elected = next(event for event in story.events if event.kind == "elected" and event.source == "broker2")
+    assert story.events[kinds.index("ack")].s < elected.s < story.events[kinds.index("gone")].s
+    assert story.cause.startswith("old leader truncated on rejoin")
+    listed = {one.message for group in model.groups for one in group.shown if one.story}
+    assert listed == {one.message for one in model.stories}
+
+
+def test_every_claim_says_where_it_looks(judged: Judged) -> None:
+    model = report_model(judged("leader-az-isolated"))
+    failover = next(one for one in model.claims if one.name == "failover-in-time")
+    cut = next(mark.s for mark in model.marks if mark.name == "cut")
+    assert failover.from_s == pytest.approx(cut, abs=0.001)
+    assert failover.partitions == ("t/0",)
+
+
+def test_verdict_is_the_stored_one(judged: Judged, tmp_path: Path) -> None:
+    """Whatever the tables say: a report judges nothing."""
+    folder = tmp_path / "run"
+    shutil.copytree(judged("leader-az-isolated"), folder)
+    file = folder / "judgement.json"
+    stored = json.loads(file.read_text())
+    file.write_text(json.dumps({**stored, "verdict": "violated", "reasons": ["because we say so"]}))
+    model = report_model(folder)
+    assert (model.verdict.verdict, model.verdict.reasons) == ("violated", ("because we say so",))
+
+
+def test_run_that_crashed_early_has_a_report(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(
+        json.dumps({"status": "crashed", "scenario": "x", "problem": "no Java"})
+    )
+    (tmp_path / "judgement.json").write_text(json.dumps({"verdict": "crashed", "reasons": ["no Java"]}))
+    model = report_model(tmp_path)
+    assert model.verdict.verdict == "crashed"
+    assert model.verdict.sentences[0] == "no Java."
+    assert model.partitions == ()
+
+
+def test_folder_that_holds_no_run(tmp_path: Path) -> None:
+    with pytest.raises(BadDataError, match="is not a judged run folder"):
+        report_model(tmp_path)
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(BadDataError, match=r"run\.json cannot be read"):
+        report_model(tmp_path)
+
+
+def test_damaged_table_is_named(judged: Judged, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(judged("no-fault"), folder)
+    (folder / "history" / "views.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(BadDataError, match=r"views\.parquet cannot be read as Parquet"):
+        report_model(folder)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_model_is_plain_json_with_a_version(judged: Judged, name: str) -> None:
+    model: ReportModel = report_model(judged(name))
+    plain = json.loads(json.dumps(model.as_json()))
+    assert plain["schema"] == SCHEMA
+    assert plain["run"]["scenario"] == name

@@ -1,0 +1,194 @@
+"""The page: one file without references, everything escaped, readable without scripts and without colours."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from markupsafe import Markup
+
+from report.model.gather import report_model
+from report.page.render import ICONS, page
+from report.page.svg import tag
+from report.page.write import write_page
+
+Judged = Callable[[str], Path]
+RUNS = ("leader-az-isolated", "kraft-zombie-controller", "no-fault", "hw-truncation-diverges", "power-cut")
+_VOID = {"meta", "link", "br", "input"}
+
+
+class Elements(HTMLParser):
+    """All elements of a page, and whether they are nested correctly."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str]]] = []
+        self.open: list[str] = []
+        self.wrong: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, {key: value or "" for key, value in attrs}))
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, {key: value or "" for key, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_page_is_whole_and_refers_to_nothing(judged: Judged, name: str) -> None:
+    html = page(report_model(judged(name)))
+    assert len(html.encode()) <= 1_000_000
+    elements = Elements(html)
+    assert (elements.open, elements.wrong) == ([], [])
+    for element, attributes in elements.found:
+        for key in ("src", "href", "data", "action", "srcset"):
+            assert attributes.get(key, "#").startswith(("#", "data:,")), (element, attributes)
+        assert "style" not in attributes, (element, attributes)
+        assert not any(key.startswith("on") for key in attributes), (element, attributes)
+    assert "@import" not in html
+    urls = set(re.findall(r"url\(([^)]*)\)", html))
+    assert all(url.startswith("#") for url in urls)
+    assert {url[1:] for url in urls} <= {attributes.get("id", "") for _, attributes in elements.found}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_links_lead_somewhere(judged: Judged, name: str) -> None:
+    elements = Elements(page(report_model(judged(name))))
+    ids = [attributes["id"] for _, attributes in elements.found if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    targets = {attributes["href"][1:] for tag, attributes in elements.found if tag == "a"}
+    assert {target for target in targets if not target.startswith("t=")} <= set(ids)
+
+
+def test_policy_names_the_only_script_and_style(judged: Judged) -> None:
+    html = page(report_model(judged("no-fault")))
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
+    assert policy is not None
+    assert policy[1].startswith("default-src 'none';")
+    for kind in ("script", "style"):
+        (inside,) = re.findall(rf"<{kind}>(.*?)</{kind}>", html, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy[1]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_pictures_are_well_formed_and_named(judged: Judged, name: str) -> None:
+    html = page(report_model(judged(name)))
+    pictures = re.findall(r'<svg [^>]*class="picture.*?</svg>', html, re.DOTALL)
+    assert pictures
+    for one in pictures:
+        root = ElementTree.fromstring(one)
+        title = root.find("{http://www.w3.org/2000/svg}title")
+        assert title is not None
+        assert title.text
+
+
+def test_text_of_the_run_is_escaped(judged: Judged, tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script>\"'&"
+    folder = tmp_path / "run"
+    shutil.copytree(judged("leader-az-isolated"), folder)
+    for table, column in (("marks", "text"), ("marks", "name"), ("faults", "name")):
+        file = folder / "history" / f"{table}.parquet"
+        rows = pq.read_table(file)
+        number = rows.column_names.index(column)
+        pq.write_table(rows.set_column(number, column, pa.array([evil] * rows.num_rows)), file)
+    life = pq.read_table(folder / "life.parquet")
+    for column in ("label", "cause", "az", "host"):
+        number = life.column_names.index(column)
+        life = life.set_column(number, column, pa.array([evil] * life.num_rows))
+    pq.write_table(life, folder / "life.parquet")
+    stored = json.loads((folder / "judgement.json").read_text())
+    for claim in stored["claims"]:
+        claim.update(says=evil, observed=evil, quote=evil, section=evil)
+    (folder / "judgement.json").write_text(json.dumps({**stored, "verdict": evil, "reasons": [evil]}))
+    manifest = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**manifest, "title": evil, "problem": evil, "kafka": evil}))
+    html = page(report_model(folder))
+    assert "<script>alert" not in html
+    elements = Elements(html)
+    assert (elements.open, elements.wrong) == ([], [])
+    assert [tag for tag, _ in elements.found].count("script") == 1
+
+
+def test_every_verdict_has_a_sign_and_a_word(judged: Judged, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(judged("no-fault"), folder)
+    stored = json.loads((folder / "judgement.json").read_text())
+    for verdict, icon in ICONS.items():
+        (folder / "judgement.json").write_text(json.dumps({**stored, "verdict": verdict}))
+        html = page(report_model(folder))
+        assert f"<h1>{verdict}</h1>" in html
+        assert f'<span class="icon" aria-hidden="true">{icon}</span>' in html
+
+
+def test_leaders_differ_by_texture_too(judged: Judged) -> None:
+    html = page(report_model(judged("leader-az-isolated")))
+    hues = re.findall(r'<rect class="h([2-6])[^>]*/>(<rect[^>]*>)?', html)
+    assert hues
+    assert all(f"url(#t{hue})" in (beside or "") for hue, beside in hues)
+
+
+def test_what_the_page_says_is_there_without_scripts(judged: Judged) -> None:
+    folder = judged("leader-az-isolated")
+    model = report_model(folder)
+    html = re.sub(r"<script>.*?</script>", "", page(model), flags=re.DOTALL)
+    plain = html.replace("&#39;", "'").replace("&#34;", '"')
+    for sentence in model.verdict.sentences:
+        assert sentence in plain
+    for claim in model.claims:
+        assert f'id="claim={claim.name}"' in html
+    assert html.count('class="story"') == len(model.stories)
+
+
+def test_invalid_run_shows_first_what_did_not_take_effect(judged: Judged, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(judged("leader-az-isolated"), folder)
+    file = folder / "history" / "faults.parquet"
+    rows = pq.read_table(file).to_pylist()
+    broken = [row for row in rows if row["moment"] == "injecting"][:1]
+    reason = "The fault 'isolate az1' had no effect: broker1 -> broker2 still answers"
+    failed = {**broken[0], "moment": "failed", "evidence": json.dumps({"reason": reason})}
+    pq.write_table(pa.Table.from_pylist([*broken, failed], schema=pq.read_schema(file)), file)
+    stored = json.loads((folder / "judgement.json").read_text())
+    (folder / "judgement.json").write_text(json.dumps({**stored, "verdict": "invalid"}))
+    html = page(report_model(folder))
+    assert html.index('id="bite"') < html.index('id="belief"')
+    assert "still answers" in html
+    assert "✗ not as wanted" in html
+    assert "“isolate az1” did not take effect" in html
+
+
+def test_history_without_watermarks_has_no_picture_of_them(judged: Judged) -> None:
+    html = page(report_model(judged("leader-az-isolated")))
+    assert "high watermark and log end offset" not in html
+
+
+def test_page_is_written_beside_the_run_and_replaced(judged: Judged, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(judged("no-fault"), folder)
+    file = write_page(folder)
+    assert file == folder / "report.html"
+    first = file.read_text(encoding="utf-8")
+    assert write_page(folder).read_text(encoding="utf-8") == first
+    assert sorted(path.name for path in folder.iterdir() if path.name.startswith(".")) == []
+
+
+def test_attributes_and_content_of_elements_are_escaped() -> None:
+    made = tag("a", "<b>", Markup("<i/>"), href='"><script>', class_="x", stroke_width=1.25, hidden=None)
+    assert made == ('<a href="&quot;&gt;&lt;script&gt;" class="x" stroke-width="1.2">&lt;b&gt;<i/></a>')
