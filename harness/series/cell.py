@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from harness.cluster.settings import NO_SETTINGS
 from harness.console import Progress
 from harness.errors import EXIT_AS_DECLARED, EXIT_INTERRUPTED, AckedError
 from harness.kafka.versions import kafka_version
@@ -31,7 +30,7 @@ def main(argv: list[str]) -> int:
     folder = RunFolder.open(Path(path))
     try:
         scenario = find(name)
-        settings = settings_of(json.loads(given[0])) if given else NO_SETTINGS
+        settings = settings_of(json.loads(given[0]) if given else {})
         options = RunOptions(kafka_version(version, force=True), mode, lab, settings=settings)
         if lab == "embedded":
             return run_inside(lambda: _run(scenario, options, folder))
