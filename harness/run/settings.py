@@ -141,7 +141,7 @@ def _of_mode(settings: Settings, mode: str) -> tuple[Settings, tuple[str, ...]]:
         setting for key, setting in settings.broker.items() if key.startswith(elsewhere) and not is_owned(key)
     ]
     kept = {key: setting for key, setting in settings.broker.items() if setting not in foreign}
-    said = tuple(f"{setting} has no effect in mode {mode}" for setting in foreign)
+    said = tuple(f"{setting} has no effect in mode {mode}." for setting in foreign)
     return replace(settings, broker=kept), said
 
 
