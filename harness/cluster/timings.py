@@ -89,7 +89,11 @@ class Timings:
     @property
     def recovery_s(self) -> float:
         """How much longer than on the base settings a healed cluster takes at most to work together again."""
-        return max(0.0, 3 * (self.request_s - 3.0)) + max(0.0, 1.5 * (self.session_s - 4.0))
+        return (
+            max(0.0, 3.0 * (self.request_s - 3.0))
+            + max(0.0, 1.5 * (self.session_s - 4.0))
+            + max(0.0, 2.0 * (self.fetch_wait_s - 0.5))
+        )
 
     @property
     def converge_s(self) -> float:

@@ -20,7 +20,7 @@ from harness.cluster.client_settings import (
     check_client,
 )
 from harness.cluster.compression import compress
-from harness.cluster.owned import refuse_owned
+from harness.cluster.owned import is_owned, refuse_owned
 from harness.cluster.settings import Setting, Settings, own_topics, values
 from harness.cluster.setup import Setup
 from harness.cluster.timings import Timings, effective_times, require_possible
@@ -35,6 +35,9 @@ from harness.scenario import Scenario
 from workloads.protocol.results import Configuration
 
 _PROTOCOL = "inter.broker.protocol.version"
+_ZOOKEEPER_ONLY = ("zookeeper.",)
+_KRAFT_ONLY = ("controller.quorum.", "broker.session.timeout.ms", "broker.heartbeat.interval.ms")
+"""Beginnings of broker properties that exist in one metadata mode only: one file can serve both."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +63,7 @@ def apply(
     ``scenario`` has the brokers of the layout already (`harness.run.placement.place`).
     """
     setup = scenario.setup
+    settings, foreign = _of_mode(settings, mode)
     settings, compressed = compress(settings, effective_times(setup.broker_config, mode))
     unneeded = refuse_owned(settings.broker, topology, mode, setup)
     for key, setting in settings.broker.items():
@@ -100,6 +104,7 @@ def apply(
         ),
     )
     said = (
+        *foreign,
         *compressed,
         *kept,
         *clients.producer.ignored,
@@ -127,6 +132,17 @@ def apply(
         said=said,
         given=settings,
     )
+
+
+def _of_mode(settings: Settings, mode: str) -> tuple[Settings, tuple[str, ...]]:
+    """The settings without broker properties of other metadata modes, and a sentence for each of these."""
+    elsewhere = _KRAFT_ONLY if mode == "zookeeper" else _ZOOKEEPER_ONLY
+    foreign = [
+        setting for key, setting in settings.broker.items() if key.startswith(elsewhere) and not is_owned(key)
+    ]
+    kept = {key: setting for key, setting in settings.broker.items() if setting not in foreign}
+    said = tuple(f"{setting} has no effect in mode {mode}." for setting in foreign)
+    return replace(settings, broker=kept), said
 
 
 def all_of_topics(settings: Settings) -> Iterator[Setting]:

@@ -107,7 +107,7 @@ def test_what_is_written_for_brokers_is_what_was_meant(tmp_path: Path) -> None:
     [
         ({1: "a", 2: "b", 3: "c"}, 2, 3, ((1, 2, 3), (2, 3, 1))),
         ({1: "a", 2: "b", 3: "a", 4: "b", 5: "a", 6: "b"}, 1, 4, ((1, 2, 3, 4),)),
-        ({1: "a", 2: "a", 3: "a", 4: "b"}, 2, 2, ((1, 4), (4, 2))),
+        ({1: "a", 2: "a", 3: "a", 4: "b"}, 4, 2, ((1, 4), (4, 2), (2, 4), (3, 4))),
     ],
 )
 def test_replicas_are_spread_over_racks(

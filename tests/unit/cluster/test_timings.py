@@ -43,6 +43,12 @@ def test_production_settings_get_the_time_that_they_need(mode: str, session_s: f
     assert found.patience_s > found.session_end_s
 
 
+def test_followers_know_a_high_watermark_after_a_fetch_wait() -> None:
+    """A parked fetch keeps the news of it for `replica.fetch.wait.max.ms`."""
+    patient = Timings.of({"replica.fetch.wait.max.ms": "20000"}, "zookeeper")
+    assert patient.recovery_s > 20
+
+
 def test_shorter_settings_shorten_no_deadline() -> None:
     short = Timings(**{field.name: getattr(BASE, field.name) / 4 for field in fields(Timings)})
     for deadline in ("session_end_s", "shrink_s", "change_s", "converge_s", "recovery_s"):

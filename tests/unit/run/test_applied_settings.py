@@ -178,6 +178,17 @@ def test_properties_of_other_versions_are_refused() -> None:
         applied("canary", "broker.inter.broker.protocol.version=2.5", kafka="2.7.1@2.6")
 
 
+def test_one_file_serves_both_metadata_modes() -> None:
+    """Properties of the other mode are left out: some versions do not know them."""
+    both = ("broker.zookeeper.session.timeout.ms=18000", "broker.broker.session.timeout.ms=9000")
+    with_zookeeper = applied("leader-az-isolated", *both)
+    assert with_zookeeper.scenario.setup.broker_config == {"zookeeper.session.timeout.ms": "18000"}
+    assert with_zookeeper.said == ("--set: broker.session.timeout.ms=9000 has no effect in mode zookeeper.",)
+    with_kraft = applied("leader-az-isolated", *both, kafka="3.9.1", mode="kraft")
+    assert with_kraft.scenario.setup.broker_config == {"broker.session.timeout.ms": "9000"}
+    assert (with_zookeeper.timings.session_s, with_kraft.timings.session_s) == (18, 9)
+
+
 PRODUCTION = (
     "broker.zookeeper.session.timeout.ms=18000",
     "broker.replica.lag.time.max.ms=30000",
