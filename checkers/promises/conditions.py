@@ -392,9 +392,9 @@ def _elr(case: Case) -> Answer:
 
 def _elr_enabled(case: Case) -> bool | None:
     """Whether the feature was on: as recorded, or as the views prove it, for only then an ISR is empty."""
-    told = case.facts.configs.get(("cluster", "features", "eligible.leader.replicas.version"))
-    if told is not None:
-        return told != "0"
+    levels = {key: value for (scope, _, key), value in case.facts.configs.items() if scope == "cluster"}
+    if levels:  # a feature at level 0 may be left out
+        return levels.get("eligible.leader.replicas.version", "0") != "0"
     states = case.facts.states.get(case.where, ())
     if any(not state.isr for state in states):
         return True
@@ -436,10 +436,10 @@ def _above_high_watermark(case: Case) -> Answer:
     detail, offset = case.finding["detail"], case.finding["offset"]
     if detail not in (*_AT_THE_END, *_ENDS) or offset is None:
         return Answer(False, "both replicas have a record there")
-    marks = [r.high_watermark for r in case.facts.replicas.get(case.where, ()) if r.leader]
-    if not marks or marks[0] is None:
+    mark = case.facts.high_watermark(*case.where)
+    if mark is None:
         return unknown("the leader's high watermark at the end is not recorded")
-    return Answer(offset >= marks[0], f"the high watermark is {marks[0]}")
+    return Answer(offset >= mark, f"the high watermark is {mark}")
 
 
 def _in_sync_disagree(case: Case) -> Answer:

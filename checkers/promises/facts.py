@@ -68,8 +68,6 @@ class Facts:
     """`zookeeper`, `kraft` or `kraft-combined`."""
     configs: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     """Effective values by scope (`broker` or `topic`), name and key."""
-    as_asked: bool = False
-    """The configuration could not be read back (before Kafka 0.11): ``configs`` holds what was asked for."""
     writers: Mapping[int, Row] = field(default_factory=dict)
     faults: tuple[FaultSpan, ...] = ()
     linked: Mapping[int, frozenset[str]] = field(default_factory=dict)
@@ -97,8 +95,9 @@ class Facts:
         found = self.configs.get(("topic", topic, key))
         if found is not None:
             return found
-        # A topic may override what the brokers say. Where nothing can be read back, every override is known.
-        if self.as_asked or topic.startswith("__"):
+        # A topic may override what the brokers say. Before 0.11 only overrides of topics were recorded.
+        version = self.version()
+        if topic.startswith("__") or (version is not None and version < (0, 11)):
             return self.broker_config(broker_key or key)
         return None
 
@@ -132,6 +131,11 @@ class Facts:
         states = self.states.get((topic, partition), ())
         return states[bisect_right(states, ns, key=lambda state: state.ns) :]
 
+    def high_watermark(self, topic: str, partition: int) -> int | None:
+        """The high watermark of the partition's leader at the end; None if it is not known."""
+        replicas = self.replicas.get((topic, partition), ())
+        return next((replica.high_watermark for replica in replicas if replica.leader), None)
+
     def ends_of_processes(self, ns: int) -> tuple[int, ...]:
         """When brokers' processes ended, from a time on."""
         times = sorted(span.from_ns for spans in self.down.values() for span in spans)
@@ -147,13 +151,11 @@ def facts_of(
 ) -> Facts:
     """The facts that the small tables of a history hold."""
     views = sorted(evidence.rows("views"), key=lambda row: int(row["ns"]))
-    configs = _configs(evidence)
     processes = sorted(evidence.rows("processes"), key=lambda row: int(row["ns"]))
     return Facts(
         kafka=kafka if kafka is None or re.fullmatch(r"[\d.]+(@.*)?", kafka) else None,
         mode=mode,
-        configs=configs,
-        as_asked=bool(configs) and evidence.tables["configs"]["value"].null_count == len(configs),
+        configs=_configs(evidence),
         writers=evidence.writers,
         faults=evidence.faults,
         linked=_linked(evidence.rows("faults")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from checkers.partition.messages import Ints
 from checkers.promises.bugs import KNOWN
 from checkers.promises.conditions import Answer, Case, ask
 from checkers.promises.facts import Facts
-from checkers.promises.table import ROWS, Row
+from checkers.promises.table import ROWS, STRAY, Row
 
 Promise = Literal["broken", "not promised", "unknown"]
 
@@ -20,8 +20,11 @@ COLUMNS = ("promise", "promise_row", "promise_reason", "known_bug")
 """Columns of `findings` that hold a judgement."""
 _KEY = ("class", "topic", "partition", "writer", "acked_by", "cause", "detail")
 """Columns whose values, with the time of the acknowledgement, decide most findings."""
-_SINGLE = ("diverged", "aborted_read", "corrupt", "not_converged", "out_of_order", "duplicated")
-"""Classes whose findings are judged one by one, because single messages or brokers matter."""
+_LARGEST = 2**62
+_BY_REPLICAS = ("diverged", "corrupt", "not_converged", *STRAY)
+"""Classes for which the brokers of the finding matter, and whether its offset is committed."""
+_BY_MESSAGE = ("aborted_read", "out_of_order", "duplicated")
+"""Classes for which the message matters, where it was looked up."""
 
 
 class Judged(NamedTuple):
@@ -102,19 +105,44 @@ def with_promises(findings: pa.Table, facts: Facts) -> pa.Table:
 
 def _groups(findings: pa.Table, facts: Facts) -> Ints:
     """A number for each finding; findings with the same number have the same judgement."""
-    rows = findings.num_rows
     acked = findings["acked_ns"].fill_null(-1).to_numpy()
     edges = np.array(facts.edges, dtype=np.int64)
     codes: Ints = np.searchsorted(edges, acked, side="right").astype(np.int64) * 2 + (acked < 0)
     columns = [_codes(findings[name]) for name in _KEY]
     columns.append(_codes(findings["offset"].is_null()))
-    single = pa.compute.is_in(findings["class"], pa.array(_SINGLE)).to_numpy(zero_copy_only=False)
-    columns.append(np.where(single, np.arange(1, rows + 1), 0))
+    columns.append(_particulars(findings, facts))
     for column in columns:
-        pairs = codes * (int(column.max()) + 1) + column
-        _, inverse = np.unique(pairs, return_inverse=True)
-        codes = inverse.reshape(-1).astype(np.int64)
+        size = int(column.max()) + 1
+        if size == 1:
+            continue
+        if int(codes.max()) >= _LARGEST // size:
+            codes = np.unique(codes, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        codes = codes * size + column
     return codes
+
+
+def _particulars(findings: pa.Table, facts: Facts) -> Ints:
+    """A number for what matters to some classes only; 0 for the others."""
+    found = np.zeros(findings.num_rows, dtype=np.int64)
+    wanted = pa.compute.is_in(findings["class"], pa.array((*_BY_REPLICAS, *_BY_MESSAGE)))
+    places = np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
+    if not len(places):
+        return found
+    names = ("class", "topic", "partition", "offset", "brokers", "writer", "seq")
+    some = findings.select(names).take(pa.array(places))
+    known: dict[Hashable, int] = {}
+    for place, row in zip(
+        places.tolist(), zip(*(some[name].to_pylist() for name in names), strict=True), strict=True
+    ):
+        name, topic, partition, offset, brokers, writer, seq = row
+        key: Hashable
+        if name in _BY_MESSAGE:
+            key = facts.messages.get((writer, seq))
+        else:
+            mark = facts.high_watermark(topic, partition)
+            key = (tuple(brokers or ()), mark is not None and offset is not None and offset >= mark)
+        found[place] = known.setdefault(key, len(known) + 1)
+    return found
 
 
 def _codes(column: pa.ChunkedArray) -> Ints:

@@ -364,10 +364,10 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             ),
             Table(
                 "configs",
-                "Effective configuration of each broker and topic, read back from the cluster.",
+                "Effective configuration of brokers and topics, and the cluster's features, as read back.",
                 (
-                    _need("scope", "text", "`broker` or `topic`"),
-                    _need("name", "text", "`broker1`, or the topic name"),
+                    _need("scope", "text", "`broker`, `topic` or `cluster`"),
+                    _need("name", "text", "`broker1`, the topic name, or `features`"),
                     _need("key", "text", "configuration key"),
                     Column("value", "text", "effective value"),
                     Column("asked", "text", "value that was set; null: none, the default applies"),

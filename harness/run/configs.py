@@ -11,6 +11,7 @@ from harness.history.journal import Journal
 from harness.kafka.model import Address, Topic, broker_name
 from harness.kafka.wire.admin import describe_configs
 from harness.kafka.wire.dialect import Dialect
+from harness.kafka.wire.metadata import finalized_features
 from harness.lab.model import Topology
 from harness.waiting import wait_until
 
@@ -71,6 +72,18 @@ def record_topic_configs(
         effective = _when_known(leader.broker_address, topic, dialect)
         _write(journal, "topic", topic.name, effective, topic.config)
         _compare(f"topic {topic.name}", effective, topic.config)
+
+
+def record_features(topology: Topology, asked: Mapping[str, str], journal: Journal, dialect: Dialect) -> None:
+    """Record the cluster's finalized features and compare them with the levels that were asked for."""
+    if dialect.describe_quorum is None:
+        return
+    levels = finalized_features(topology.role("broker")[0].broker_address, timeout_s=ANSWER_WITHIN_S)
+    effective: dict[str, str | None] = {name: str(level) for name, level in levels.items()}
+    # A feature at level 0 is not finalized, so the broker leaves it out.
+    effective |= {name: "0" for name, level in asked.items() if level == "0" and name not in effective}
+    _write(journal, "cluster", "features", effective, asked)
+    _compare("the cluster", effective, asked)
 
 
 def _when_known(leader: Address, topic: Topic, dialect: Dialect) -> dict[str, str | None]:

@@ -36,7 +36,7 @@ from harness.lab.embedded.lab import EmbeddedLab
 from harness.lab.layout import THREE_AZS, Layout
 from harness.lab.model import Lab
 from harness.observer.broker_log import read_logs
-from harness.run.configs import record_broker_configs, record_topic_configs
+from harness.run.configs import record_broker_configs, record_features, record_topic_configs
 from harness.run.folder import CLAIMS, RunFolder, write_json
 from harness.run.placement import place
 from harness.run.settings import Applied, apply, check_took_effect, explained_refusal
@@ -199,6 +199,7 @@ class _Run:
             logs = cluster.server_log
             record_broker_configs(lab.topology, cluster.asked_config, journal, self.dialect, logs)
             record_topic_configs(lab.topology, self.topics, journal, self.dialect, logs)
+            record_features(lab.topology, self.setup.format_features, journal, self.dialect)
             nemesis = stack.enter_context(Nemesis(lab, journal, expect_end=processes.expect_end, disks=disks))
             nemesis.warm_up()
             stage = Stage(

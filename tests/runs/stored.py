@@ -46,6 +46,9 @@ class StoredRun:
     name: str
     tables: Tables
     declared: Mapping[str, Any]
+    kafka: str
+    """Kafka's version."""
+    mode: str
 
     @property
     def preconditions(self) -> frozenset[str]:
@@ -73,7 +76,8 @@ def read_stored(name: str) -> StoredRun:
             if member.endswith(".parquet"):
                 table = Path(member).stem
                 tables[table] = _complete(pq.read_table(io.BytesIO(file.read(member))), table)
-    return StoredRun(name, tables, find(name).declared(manifest["kafka"]))
+    version = manifest["kafka"]
+    return StoredRun(name, tables, find(name).declared(version), version, manifest["mode"])
 
 
 def _complete(rows: pa.Table, name: str) -> pa.Table:

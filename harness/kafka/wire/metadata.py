@@ -68,6 +68,13 @@ def api_versions(target: Target, timeout_s: float | None = None) -> dict[int, tu
     return {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
 
 
+def finalized_features(target: Target, timeout_s: float | None = None) -> dict[str, int]:
+    """Level of each feature that the cluster has finalized (Kafka 2.8 and later); empty with ZooKeeper."""
+    request = ApiVersionsRequest(client_software_name="acked", client_software_version="1")
+    answer = exchange(target, request, ApiVersionsResponse, 3, timeout_s)
+    return {entry.name: entry.max_version_level for entry in answer.finalized_features or ()}
+
+
 def describe_topic_partitions(
     target: Target, topics: Iterable[str], timeout_s: float | None = None
 ) -> dict[TopicPartition, EligibleReplicas]:

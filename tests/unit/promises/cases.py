@@ -549,6 +549,13 @@ BUGS: dict[str, Callable[[], Expected]] = {
         {"detail": "another record stands there"},
         "KIP-279 (KAFKA-6361)",
     ),
+    "not KIP-279 after one election": lambda: Expected(
+        _failover(Run(kafka="1.1.1", mode="zookeeper").writer(1)),
+        "diverged",
+        "broken",
+        "identical-replicas",
+        {"detail": "another record stands there"},
+    ),
     "KIP-279 is fixed": lambda: Expected(
         _failover(Run(kafka="2.0.1", mode="zookeeper").writer(1)).state(40, 1, 2, 1, 2, 3),
         "diverged",
@@ -595,6 +602,13 @@ BUGS: dict[str, Callable[[], Expected]] = {
         {"offset": None},
         "librdkafka: implicit acknowledgement",
     ),
+    "not an implicit acknowledgement: another client": lambda: Expected(
+        _crash(Run().writer(-1, client="java", retries=5, idempotent=True).safe()),
+        "lost",
+        "broken",
+        "crash-of-some",
+        {"offset": None},
+    ),
     "not an implicit acknowledgement": lambda: Expected(
         _crash(_librdkafka(idempotent=True)), "lost", "broken", "crash-of-some"
     ),
@@ -605,6 +619,13 @@ BUGS: dict[str, Callable[[], Expected]] = {
         "isr-rejoins",
         {"brokers": [2], "cause": "ISR change never answered"},
         "KAFKA-12686, KAFKA-12751",
+    ),
+    "an ISR that stays incomplete for another reason": lambda: Expected(
+        _not_converged(Run(kafka="2.7.1", mode="zookeeper").fault("cut", 11, 30)),
+        "not_converged",
+        "broken",
+        "isr-rejoins",
+        {"brokers": [2]},
     ),
     "an ISR change that was never answered, where that is fixed": lambda: Expected(
         _not_converged(Run(kafka="2.8.1", mode="zookeeper").fault("cut", 11, 30)),

@@ -6,19 +6,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
 from checkers.promises.bugs import KNOWN
-from checkers.promises.conditions import CONDITIONS
+from checkers.promises.conditions import CONDITIONS, Answer, Condition
 from checkers.promises.document import document
-from checkers.promises.facts import Facts
-from checkers.promises.judging import judge
+from checkers.promises.facts import Facts, Message
+from checkers.promises.judging import COLUMNS, Judged, judge, with_promises
 from checkers.promises.table import BY_NAME, ROWS, STATEMENTS, Row
-from checkers.tables.output import FINDINGS
+from checkers.tables.output import FINDING, FINDINGS
 from tests.unit.promises.cases import BUGS, CASES
-from tests.unit.promises.runs import finding
+from tests.unit.promises.runs import S, finding
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "promises.md"
 EVERY = CASES | BUGS
@@ -55,8 +56,12 @@ def _findings() -> list[tuple[Mapping[str, Any], Facts]]:
     return [(finding(case.finding, **case.more), case.run.facts()) for case in cases]
 
 
+def _judged(rows: tuple[Row, ...]) -> list[Judged]:
+    return [judge(row, facts, rows) for row, facts in _findings()]
+
+
 def _outcomes(rows: tuple[Row, ...]) -> list[tuple[str, str | None]]:
-    return [judge(row, facts, rows)[:2] for row, facts in _findings()]
+    return [judged[:2] for judged in _judged(rows)]
 
 
 def _mutants() -> list[tuple[str, tuple[Row, ...]]]:
@@ -82,6 +87,44 @@ def test_a_changed_table_is_seen(rows: tuple[Row, ...], right: list[tuple[str, s
     assert _outcomes(rows) != right
 
 
+@pytest.mark.parametrize("name", CONDITIONS)
+@pytest.mark.parametrize("holds", [True, False, None])
+def test_a_changed_condition_is_seen(
+    name: str, holds: bool | None, right: list[tuple[str, str | None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A condition that always gives the same answer: some run is judged differently."""
+    fixed = replace(CONDITIONS[name], asked=lambda case: Answer(holds, "fixed"))
+    monkeypatch.setitem(cast("dict[str, Condition]", CONDITIONS), name, fixed)
+    bugs = [row[3] for row in _judged(ROWS)]
+    assert _outcomes(ROWS) != right or bugs != [case().bug for case in EVERY.values()]
+
+
 def test_the_page_is_current() -> None:
     remedy = "run `python -m checkers.promises.document > docs/promises.md`"
     assert PAGE.read_text(encoding="utf-8") == document(), remedy
+
+
+def _variations(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Findings that differ from one in a column that may matter."""
+    changes: list[dict[str, Any]] = [
+        {},
+        {"acked_ns": None},
+        {"acked_by": 2},
+        {"acked_by": None},
+        {"writer": 2},
+    ]
+    changes += [{"seq": 1}, {"offset": 7}, {"offset": None}, {"brokers": [2]}, {"brokers": [1, 2]}]
+    changes += [{"cause": "ISR change never answered"}, {"detail": "its log ends earlier"}, {"topic": "u"}]
+    changes += [{"acked_ns": seconds * S} for seconds in (4, 11, 14, 17, 33, 50)]
+    return [dict(row) | change for change in changes]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_findings_are_judged_together_as_they_are_one_by_one(name: str) -> None:
+    case = EVERY[name]()
+    facts = replace(
+        case.run.facts(), messages={**case.run.messages, (1, 1): Message(outcome="fail", sessions=2)}
+    )
+    rows = [row for row in _variations(finding(case.finding, **case.more)) for _ in range(2)]
+    together = with_promises(pa.Table.from_pylist(rows, schema=FINDING), facts).select(COLUMNS).to_pylist()
+    assert [tuple(row.values()) for row in together] == [tuple(judge(row, facts)) for row in rows]

@@ -150,3 +150,73 @@ def test_the_other_outcome_is_shown_when_it_occurred() -> None:
     shown = _shown({**_JUDGEMENT, "claims": [{**claim, "occurred": "It hangs."}]})
     assert "instead:  It hangs, because a lock is held" in shown
     assert "(000, precondition)" in shown
+
+
+def test_promises_are_shown_by_row_broken_ones_first() -> None:
+    rows = [
+        {
+            "promise": "broken",
+            "row": "partition",
+            "class": "lost",
+            "known_bug": None,
+            "why": "it is kept",
+            "count": 1,
+        },
+        {
+            "promise": "broken",
+            "row": "order",
+            "class": "moved",
+            "known_bug": "KAFKA-1",
+            "why": "order",
+            "count": 2,
+        },
+        {
+            "promise": "unknown",
+            "row": None,
+            "class": "undetermined",
+            "known_bug": None,
+            "why": "unread",
+            "count": 1,
+        },
+        {
+            "promise": "not promised",
+            "row": "acks-0",
+            "class": "lost",
+            "known_bug": None,
+            "why": "acks=0",
+            "count": 3,
+        },
+        {
+            "promise": "not promised",
+            "row": "acks-0",
+            "class": "moved",
+            "known_bug": None,
+            "why": "acks=0",
+            "count": 4,
+        },
+    ]
+    text = _shown(_JUDGEMENT | {"promises": rows})
+    assert "Promises of Kafka: 3 break a promise, 1 of unknown promise, 7 not promised" in text
+    assert "1: it is kept (row partition)" in text
+    assert "2: order (row order; known bug KAFKA-1)" in text
+    assert "not known    1: unread\n" in text
+    assert "7: acks=0 (row acks-0)" in text
+
+
+def test_more_rows_of_promises_than_fit_are_counted() -> None:
+    rows = [
+        {
+            "promise": "broken",
+            "row": f"row-{n}",
+            "class": "lost",
+            "known_bug": None,
+            "why": str(n),
+            "count": 2,
+        }
+        for n in range(6)
+    ]
+    assert "and 4 more, of other rows" in _shown(_JUDGEMENT | {"promises": rows})
+
+
+def test_without_findings_nothing_is_said_about_promises() -> None:
+    assert "Promises" not in _shown(_JUDGEMENT)
