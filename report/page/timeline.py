@@ -277,7 +277,7 @@ def _offsets(
 
     canvas.add(text(LEFT - 8, base - room / 2 + 4, f"broker{broker}", "label", text_anchor="end"))
     canvas.add(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=base, y2=base, class_="base"))
-    inside = [one for one in steps if one.s < canvas.to_s]
+    inside = _drawable(canvas, [one for one in steps if one.s < canvas.to_s])
     if not inside:
         canvas.y += _OFFSETS
         return
@@ -312,6 +312,14 @@ def _offsets(
             )
     _flat(canvas, inside)
     canvas.y += _OFFSETS
+
+
+def _drawable(canvas: _Canvas, steps: Sequence[Offsets]) -> Sequence[Offsets]:
+    """Of very many steps, one for each half pixel."""
+    if len(steps) < 1500:
+        return steps
+    kept = {int(canvas.x(one.s) * 2): one for one in steps}
+    return list(kept.values())
 
 
 def _flat(canvas: _Canvas, steps: Sequence[Offsets]) -> None:
