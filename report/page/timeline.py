@@ -208,15 +208,16 @@ def _belief(
         epoch,
         "" if belief.epoch is None else f"e{belief.epoch}",
     ]
-    shown = next((one for one in choices if len(one) * 6.6 + 10 <= width), "")
-    with_dots = bool(replicas) and len(shown) * 6.6 + 14 + dots <= width and bool(shown)
+    letter = 7.4 if own else 6.6
+    shown = next((one for one in choices if len(one) * letter + 10 <= width), "")
+    with_dots = bool(replicas) and len(shown) * letter + 14 + dots <= width and bool(shown)
     if shown:
         parts.append(
-            tag("rect", x=x + 3, y=y + 5, width=len(shown) * 6.6 + 6, height=17, rx=3, class_="plate")
+            tag("rect", x=x + 3, y=y + 5, width=len(shown) * letter + 6, height=17, rx=3, class_="plate")
         )
         parts.append(text(x + 6, y + 18, shown, "bandtext own" if own else "bandtext"))
     if with_dots:
-        start = x + len(shown) * 6.6 + 20
+        start = x + len(shown) * letter + 20
         for number, replica in enumerate(sorted(replicas)):
             inside = replica in belief.isr
             cx = start + 15 * number
