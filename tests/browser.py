@@ -1,11 +1,16 @@
-"""The system's Chromium, driven by Playwright: which one it is, and why it cannot be used here."""
+"""The system's Chromium, driven by Playwright: which one it is, and why it cannot be used here.
+
+`python -m tests.browser RUN/report.html docs/images/page.png` makes the picture in docs/page.md.
+"""
 
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 PACKAGE = "chromium"
@@ -47,3 +52,18 @@ def chromium() -> Iterator[Any]:
             yield browser
         finally:
             browser.close()
+
+
+def picture(page: Path, target: Path) -> None:
+    """A picture of a page from its begin to the end of the first timeline."""
+    with chromium() as browser:
+        opened = browser.new_page(viewport={"width": 1240, "height": 1000})
+        opened.set_default_timeout(120_000)
+        opened.goto(page.resolve().as_uri())
+        end = opened.locator("svg.timeline").first.bounding_box()
+        clip = {"x": 0, "y": 0, "width": 1240, "height": end["y"] + end["height"] + 12}
+        opened.screenshot(path=target, full_page=True, clip=clip)
+
+
+if __name__ == "__main__":
+    picture(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -16,6 +16,7 @@ from harness.cli import (
     bisect,
     catalogue,
     clean,
+    compare,
     compose,
     doctor,
     export,
@@ -23,6 +24,7 @@ from harness.cli import (
     matrix,
     report,
     running,
+    runs,
     sql,
     story,
     summary,
@@ -57,6 +59,8 @@ app.command("list")(catalogue.list_scenarios)
 app.command("run")(running.run)
 app.command("check")(judging.check)
 app.command("report")(report.report)
+app.command("compare")(compare.compare)
+app.add_typer(runs.app, name="runs")
 app.command("doctor")(doctor.doctor)
 app.command("versions")(versions.versions)
 app.command("matrix")(matrix.matrix)

@@ -15,8 +15,6 @@ WORTH_A_SENTENCE_S = 1.0
 def sentences(
     *,
     verdict: str,
-    problem: str,
-    reasons: Sequence[str],
     faults: Sequence[Fault],
     zombies: Iterable[tuple[str, Zombie]],
     fates: Mapping[str, int],
@@ -25,14 +23,18 @@ def sentences(
     claims: Sequence[Claim],
     partitions: Sequence[PartitionStory],
 ) -> tuple[str, ...]:
-    """What happened, in the order in which a reader asks: problem, faults, beliefs, losses, gaps, claims."""
-    found = [problem] if problem and verdict in ("invalid", "crashed") else []
+    """What happened, in the order in which a reader asks: faults, beliefs, losses, gaps, claims.
+
+    Of a run that is no proof of anything, claims are left out.
+    """
+    void = verdict in ("invalid", "crashed")
+    found = [f"The run is {verdict}, so it says nothing about Kafka."] if void else []
     found += _of_faults(faults)
     found += _of_zombies(list(zombies), partitions)
-    found += _of_losses(fates, groups, verdict)
+    found += _of_losses(fates, groups)
     found += _of_gaps(availability)
-    found += _of_claims(claims)
-    return tuple(one if one.endswith(".") else f"{one}." for one in found)
+    found += [] if void else _of_claims(claims)
+    return tuple(found)
 
 
 _SAID: Mapping[str, tuple[str, str]] = {
@@ -49,12 +51,13 @@ _SAID: Mapping[str, tuple[str, str]] = {
 def _of_faults(faults: Sequence[Fault]) -> list[str]:
     if not faults:
         return ["No fault was injected."]
-    failed = [one for one in faults if not one.injected]
-    told = [one for one in faults if one.injected and one.kind != "operator"] or list(faults)
-    said = [_of_fault(one) for one in (*failed, *(one for one in told if one.injected))[:3]]
-    left = len(faults) - len(said)
-    if left:
-        said[-1] += f" {_count(left, 'more action')} of the scenario followed or went along."
+    doubtful = [one for one in faults if not one.proven]
+    told = [one for one in faults if one.proven and one.kind != "operator"]
+    chosen = [*doubtful, *told][:3] or list(faults)[:1]
+    said = [_of_fault(one) for one in chosen]
+    left = len([*doubtful, *told]) - len(chosen)
+    if left > 0:
+        said.append(f"{_count(left, 'further fault')} followed.")
     return said
 
 
@@ -64,6 +67,9 @@ def _of_fault(fault: Fault) -> str:
     prefix = next((one for one in _SAID if fault.name.startswith(one)), "")
     what, more = _SAID.get(prefix, ("", ""))
     names = fault.name.removeprefix(prefix).split(" (")[0]
+    if not fault.proven:
+        begun = f"“{fault.name}” was injected at {fault.from_s:.1f} s"
+        return f"{begun}, and did not last until it was healed; its proof says why."
     if fault.to_s is None:
         if not what:
             return f"“{fault.name}” happened at {fault.from_s:.1f} s."
@@ -117,7 +123,7 @@ def _flat(story: PartitionStory, zombie: Zombie) -> str:
     )
 
 
-def _of_losses(fates: Mapping[str, int], groups: Sequence[FindingGroup], verdict: str) -> list[str]:
+def _of_losses(fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> list[str]:
     total = sum(fates.values())
     if not total:
         return []

@@ -55,6 +55,7 @@ def _fault(number: int, found: Mapping[str, Row], seconds: Seconds) -> Fault:
         to_s=seconds(ended["ns"]) if ended else None,
         lasting=lasting,
         injected=injected,
+        proven=injected and "failed" not in found,
         hosts=tuple(str(host) for host in hosts),
         links=links,
         proofs=tuple(_proofs(found)),
@@ -64,7 +65,8 @@ def _fault(number: int, found: Mapping[str, Row], seconds: Seconds) -> Fault:
 def _proofs(found: Mapping[str, Row]) -> Iterable[Proof]:
     if "failed" in found:
         reason = _object(found["failed"]["evidence"]).get("reason")
-        yield Proof("the fault", "takes effect", str(reason or "it failed"), False)
+        wanted = "lasts until it is healed" if "injected" in found else "takes effect"
+        yield Proof("the fault itself", wanted, str(reason or "it failed"), False)
     if "injected" in found:
         for key, value in _object(found["injected"]["evidence"]).items():
             if key in _WORDS and value not in (None, {}, []):

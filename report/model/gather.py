@@ -91,7 +91,6 @@ class _Gathering:
         azs = availability(self.life, self.zero_ns, fault_in_force(self.faults))
         verdict = str(self.judgement.get("verdict") or "not judged")
         reasons = tuple(self.judgement.get("reasons") or ())
-        problem = str(self.manifest.get("problem") or "")
         fates = dict(self.judgement.get("fates") or {})
         return ReportModel(
             run=self._run(from_s, to_s),
@@ -100,8 +99,6 @@ class _Gathering:
                 reasons=reasons,
                 sentences=sentences(
                     verdict=verdict,
-                    problem=problem,
-                    reasons=reasons,
                     faults=self.faults,
                     zombies=self._zombies(drawn, controllers),
                     fates=fates,
@@ -214,7 +211,7 @@ class _Gathering:
             logs = log_figure(
                 sightings=sightings,
                 copies=self.tables.table("copies", ["broker", "offset", "epoch", "writer", "seq"], place),
-                meta=meta_of(own) if own.num_rows < 50_000 else meta_of(own.slice(0, 50_000)),
+                meta=meta_of(own),
                 marks=self.marks,
                 lanes=found,
                 offsets=offsets,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,8 +19,10 @@ COLUMNS = 26
 ROWS = 20_000
 """Of a partition with more records on its replicas, only the part around what is remarkable is drawn."""
 
-Meta = Mapping[tuple[int, int], tuple[str, bool, bool]]
+Known = Mapping[tuple[int, int], tuple[str, bool, bool]]
 """By writer and seq: label, whether it was acknowledged, whether it is lost."""
+Meta = Callable[[pa.Table], Known]
+"""What is known of the messages that the rows of a table name."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,10 @@ def log_figure(
 
     ``sightings`` and ``copies`` are those of the partition alone.
     """
-    final = _records(copies, meta, seconds, at_end=end_s)
-    seen = _records(_unremarkable_left_out(sightings, copies), meta, seconds)
+    sightings, copies = _remarkable(sightings, copies)
+    known = meta(sightings if sightings.num_rows else copies)
+    final = _records(copies, known, seconds, at_end=end_s)
+    seen = _records(sightings, known, seconds)
     if not seen and not final:
         return None
     brokers = sorted({one.broker for one in (*seen, *final)})
@@ -62,18 +66,24 @@ def log_figure(
     return LogFigure(columns, tuple(_by_column(panel, columns) for panel in panels), difference)
 
 
-def _unremarkable_left_out(sightings: pa.Table, copies: pa.Table) -> pa.Table:
-    """Of a long log, what lies around the first truncated record, or the end."""
-    if sightings.num_rows <= ROWS:
-        return sightings
-    offset = sightings["offset"].to_numpy()
-    gone = ~np.asarray(sightings["gone_ns"].is_null())
-    first = int(offset[gone].min()) if gone.any() else int(offset.max()) - 50
-    near = (offset >= first - 20) & (offset < first + 400)
-    return sightings.filter(pa.array(near))
+def _remarkable(sightings: pa.Table, copies: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Of long logs, what lies around the first truncated record, or the end."""
+    if max(sightings.num_rows, copies.num_rows) <= ROWS:
+        return sightings, copies
+    basis = sightings if sightings.num_rows else copies
+    offset = basis["offset"].to_numpy()
+    first = int(offset.max()) - 50
+    if sightings.num_rows and sightings["gone_ns"].null_count < sightings.num_rows:
+        first = int(offset[~np.asarray(sightings["gone_ns"].is_null())].min())
+
+    def near(table: pa.Table) -> pa.Table:
+        at = table["offset"].to_numpy()
+        return table.filter(pa.array((at >= first - 20) & (at < first + 400)))
+
+    return near(sightings), near(copies)
 
 
-def _records(table: pa.Table, meta: Meta, seconds: Seconds, at_end: float | None = None) -> list[_Seen]:
+def _records(table: pa.Table, meta: Known, seconds: Seconds, at_end: float | None = None) -> list[_Seen]:
     found = []
     for row in table.slice(0, ROWS).to_pylist():
         key = (row["writer"], row["seq"])

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from report.model.logs import Meta
+from report.model.logs import Known, Meta
 from report.model.model import Availability, Fault, SendBin
 
 LOST = ("lost", "lost_after_read", "overwritten", "diverged")
@@ -107,12 +107,19 @@ def availability(
 
 
 def meta_of(life: pa.Table) -> Meta:
-    """Label, acknowledged, lost of each message of a partition."""
-    names = ("writer", "seq", "label", "outcome", "fate")
-    return {
-        (row["writer"], row["seq"]): (row["label"] or "", row["outcome"] == "ok", row["fate"] in LOST)
-        for row in life.select(list(names)).to_pylist()
-    }
+    """Label, acknowledged, lost of messages of a partition."""
+
+    def known(records: pa.Table) -> Known:
+        named = life
+        if life.num_rows > 5000:
+            named = life.filter(pc.is_in(life["seq"], pc.unique(records["seq"].cast(life["seq"].type))))
+        names = ["writer", "seq", "label", "outcome", "fate"]
+        return {
+            (row["writer"], row["seq"]): (row["label"] or "", row["outcome"] == "ok", row["fate"] in LOST)
+            for row in named.select(names).to_pylist()
+        }
+
+    return known
 
 
 def fault_in_force(faults: Sequence[Fault]) -> Callable[[float, float], str]:

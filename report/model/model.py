@@ -79,6 +79,8 @@ class Fault:
     lasting: bool
     """It has a duration: it was healed, or it stays until the run ends."""
     injected: bool
+    proven: bool
+    """It took effect, and lasted until it was healed."""
     hosts: tuple[str, ...]
     links: tuple[str, ...]
     proofs: tuple[Proof, ...] = ()

@@ -3,19 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from report.model.model import Column, LogFigure, Panel, Record, ReplicaState
 from report.page.svg import block, fit, joined, picture, tag, text, titled
 
-_CELL, _FOLD, _LEFT, _ROW, _GHOST = 38.0, 56.0, 96.0, 30.0, 19.0
+_ROW, _GHOST = 30.0, 19.0
 _MOST = 1180.0
+
+
+@dataclass(frozen=True)
+class _Room:
+    """Widths that the figure's longest texts need."""
+
+    cell: float
+    fold: float
+    left: float
+
+    @classmethod
+    def of(cls, figure: LogFigure) -> _Room:
+        records = [r for panel in figure.panels for one in panel.replicas for r in (*one.records, *one.gone)]
+        longest = max((len(record.text) for record in records), default=1)
+        digits = max((len(str(column.offset + column.count)) for column in figure.columns), default=1)
+        marks = max((len(str(one.leo or 0)) for panel in figure.panels for one in panel.replicas), default=1)
+        return cls(
+            cell=min(64.0, max(38.0, 7.0 * longest + 12, 6.5 * digits + 8)),
+            fold=max(56.0, 9.5 * digits + 14),
+            left=max(96.0, 62 + 12.0 * marks),
+        )
+
+    def width(self, column: Column) -> float:
+        return self.fold if column.count > 1 else self.cell
 
 
 def logs_picture(figure: LogFigure, leaders: Mapping[int, int], name: str) -> Markup:
     """The picture of one topic partition; panels stand side by side as far as there is room."""
-    width = _LEFT + sum(_width(column) for column in figure.columns) + 46
+    room = _Room.of(figure)
+    width = room.left + sum(room.width(column) for column in figure.columns) + 46
     side = max(1, int(_MOST // (width + 20)))
     parts: list[Markup] = []
     y, widest = 0.0, 0.0
@@ -23,7 +49,7 @@ def logs_picture(figure: LogFigure, leaders: Mapping[int, int], name: str) -> Ma
         heights = []
         for number, panel in enumerate(figure.panels[start : start + side]):
             x = number * (width + 20)
-            drawn, height = _panel(panel, figure.columns, leaders, x, y, width)
+            drawn, height = _panel(panel, figure.columns, leaders, room, x, y, width)
             parts += drawn
             heights.append(height)
             widest = max(widest, x + width)
@@ -31,12 +57,14 @@ def logs_picture(figure: LogFigure, leaders: Mapping[int, int], name: str) -> Ma
     return picture(widest, y, parts, f"Logs of the replicas of {name}", "logs")
 
 
-def _width(column: Column) -> float:
-    return _FOLD if column.count > 1 else _CELL
-
-
 def _panel(
-    panel: Panel, columns: Sequence[Column], leaders: Mapping[int, int], x: float, y: float, width: float
+    panel: Panel,
+    columns: Sequence[Column],
+    leaders: Mapping[int, int],
+    room: _Room,
+    x: float,
+    y: float,
+    width: float,
 ) -> tuple[list[Markup], float]:
     top = y
     parts = [
@@ -45,9 +73,9 @@ def _panel(
         text(x, y + 31, fit(panel.text, width, 11), "paneltext"),
     ]
     y += 40
-    at = x + _LEFT
+    at = x + room.left
     for column in columns:
-        wide = _width(column)
+        wide = room.width(column)
         shown = (
             f"{column.offset}" if column.count == 1 else f"{column.offset}–{column.offset + column.count - 1}"
         )
@@ -56,30 +84,35 @@ def _panel(
         at += wide
     y += 14
     for replica in panel.replicas:
-        drawn, height = _replica(replica, columns, leaders, x, y)
+        drawn, height = _replica(replica, columns, leaders, room, x, y)
         parts += drawn
         y += height + 5
     return parts, y - top
 
 
 def _replica(
-    replica: ReplicaState, columns: Sequence[Column], leaders: Mapping[int, int], x: float, y: float
+    replica: ReplicaState,
+    columns: Sequence[Column],
+    leaders: Mapping[int, int],
+    room: _Room,
+    x: float,
+    y: float,
 ) -> tuple[list[Markup], float]:
     name = f"broker{replica.broker}"
-    parts = [text(x + _LEFT - 8, y + 14, name, "label", text_anchor="end")]
+    parts = [text(x + room.left - 8, y + 14, name, "label", text_anchor="end")]
     below = "no answer" if replica.silent else ""
     if replica.high_watermark is not None and not replica.silent:
         below = f"HW {replica.high_watermark}"
         if replica.leo is not None:
             below += f" · LEO {replica.leo}"
-    parts.append(text(x + _LEFT - 8, y + 26, below, "sublabel", text_anchor="end"))
+    parts.append(text(x + room.left - 8, y + 26, below, "sublabel", text_anchor="end"))
     there = {record.offset: record for record in replica.records}
     gone = {record.offset: record for record in replica.gone}
-    at = x + _LEFT
+    at = x + room.left
     watermark_x: float | None = None
     shown_gone = False
     for column in columns:
-        wide = _width(column)
+        wide = room.width(column)
         record = there.get(column.offset)
         if (
             replica.high_watermark is not None

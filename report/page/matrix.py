@@ -31,10 +31,10 @@ def link_matrix(fault: Fault) -> Markup:
                 parts.append(tag("rect", class_="self", **box))
                 continue
             cut = (host, other) in pairs
-            state = "link cutlink" if cut and fault.injected else "link unproven" if cut else "link"
-            sign = ("✗" if fault.injected else "?") if cut else ""
+            state = "link cutlink" if cut and fault.proven else "link unproven" if cut else "link"
+            sign = ("✗" if fault.proven else "?") if cut else ""
             words = f"{host} → {other}: " + (
-                "named by the fault, " + ("proven dead" if fault.injected else "not proven dead")
+                "named by the fault, " + ("proven dead" if fault.proven else "not proven dead all the time")
                 if cut
                 else "not named by the fault"
             )

@@ -208,15 +208,16 @@ def _belief(
         epoch,
         "" if belief.epoch is None else f"e{belief.epoch}",
     ]
-    shown = next((one for one in choices if len(one) * 6.6 + 10 <= width), "")
-    with_dots = bool(replicas) and len(shown) * 6.6 + 14 + dots <= width and bool(shown)
+    letter = 7.4 if own else 6.6
+    shown = next((one for one in choices if len(one) * letter + 10 <= width), "")
+    with_dots = bool(replicas) and len(shown) * letter + 14 + dots <= width and bool(shown)
     if shown:
         parts.append(
-            tag("rect", x=x + 3, y=y + 5, width=len(shown) * 6.6 + 6, height=17, rx=3, class_="plate")
+            tag("rect", x=x + 3, y=y + 5, width=len(shown) * letter + 6, height=17, rx=3, class_="plate")
         )
         parts.append(text(x + 6, y + 18, shown, "bandtext own" if own else "bandtext"))
     if with_dots:
-        start = x + len(shown) * 6.6 + 20
+        start = x + len(shown) * letter + 20
         for number, replica in enumerate(sorted(replicas)):
             inside = replica in belief.isr
             cx = start + 15 * number
@@ -277,7 +278,7 @@ def _offsets(
 
     canvas.add(text(LEFT - 8, base - room / 2 + 4, f"broker{broker}", "label", text_anchor="end"))
     canvas.add(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=base, y2=base, class_="base"))
-    inside = [one for one in steps if one.s < canvas.to_s]
+    inside = _drawable(canvas, [one for one in steps if one.s < canvas.to_s])
     if not inside:
         canvas.y += _OFFSETS
         return
@@ -312,6 +313,14 @@ def _offsets(
             )
     _flat(canvas, inside)
     canvas.y += _OFFSETS
+
+
+def _drawable(canvas: _Canvas, steps: Sequence[Offsets]) -> Sequence[Offsets]:
+    """Of very many steps, one for each half pixel."""
+    if len(steps) < 1500:
+        return steps
+    kept = {int(canvas.x(one.s) * 2): one for one in steps}
+    return list(kept.values())
 
 
 def _flat(canvas: _Canvas, steps: Sequence[Offsets]) -> None:

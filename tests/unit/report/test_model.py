@@ -204,7 +204,8 @@ def test_run_that_crashed_early_has_a_report(tmp_path: Path) -> None:
     (tmp_path / "judgement.json").write_text(json.dumps({"verdict": "crashed", "reasons": ["no Java"]}))
     model = report_model(tmp_path)
     assert model.verdict.verdict == "crashed"
-    assert model.verdict.sentences[0] == "no Java."
+    assert model.verdict.sentences[0] == "The run is crashed, so it says nothing about Kafka."
+    assert model.verdict.reasons == ("no Java",)
     assert model.partitions == ()
 
 

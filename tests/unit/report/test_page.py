@@ -156,22 +156,30 @@ def test_what_the_page_says_is_there_without_scripts(judged: Judged) -> None:
     assert html.count('class="story"') == len(model.stories)
 
 
-def test_invalid_run_shows_first_what_did_not_take_effect(judged: Judged, tmp_path: Path) -> None:
+@pytest.mark.parametrize("moments", [("injecting",), ("injecting", "injected")])
+def test_invalid_run_shows_first_what_the_fault_lacked(
+    judged: Judged, tmp_path: Path, moments: tuple[str, ...]
+) -> None:
     folder = tmp_path / "run"
     shutil.copytree(judged("leader-az-isolated"), folder)
     file = folder / "history" / "faults.parquet"
-    rows = pq.read_table(file).to_pylist()
-    broken = [row for row in rows if row["moment"] == "injecting"][:1]
+    rows = [row for row in pq.read_table(file).to_pylist() if row["fault"] == 1]
+    kept = [row for row in rows if row["moment"] in moments]
     reason = "The fault 'isolate az1' had no effect: broker1 -> broker2 still answers"
-    failed = {**broken[0], "moment": "failed", "evidence": json.dumps({"reason": reason})}
-    pq.write_table(pa.Table.from_pylist([*broken, failed], schema=pq.read_schema(file)), file)
+    failed = {**kept[-1], "ns": kept[-1]["ns"] + 10**9, "moment": "failed"}
+    failed["evidence"] = json.dumps({"reason": reason})
+    pq.write_table(pa.Table.from_pylist([*kept, failed], schema=pq.read_schema(file)), file)
     stored = json.loads((folder / "judgement.json").read_text())
     (folder / "judgement.json").write_text(json.dumps({**stored, "verdict": "invalid"}))
-    html = page(report_model(folder))
+    model = report_model(folder)
+    assert not model.faults[0].proven
+    assert model.faults[0].injected == ("injected" in moments)
+    assert not any("claims came out" in one for one in model.verdict.sentences)
+    html = page(model)
     assert html.index('id="bite"') < html.index('id="belief"')
     assert "still answers" in html
     assert "✗ not as wanted" in html
-    assert "“isolate az1” did not take effect" in html
+    assert '<article class="fault-proof not-held">' in html
 
 
 def test_history_without_watermarks_has_no_picture_of_them(judged: Judged) -> None:

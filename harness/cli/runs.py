@@ -1,0 +1,101 @@
+"""`acked runs`: the runs that are stored, and removing old ones."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from harness.cli.options import RUNS, Runs
+from harness.errors import UsageError
+
+_WIDTH_IN_A_FILE = 180
+_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+app = typer.Typer(help="List the stored runs, or remove old ones.", invoke_without_command=True)
+
+
+@app.callback()
+def list_runs(
+    context: typer.Context,
+    runs: Runs = RUNS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the runs as a JSON array.")] = False,
+) -> None:
+    """List the stored runs, newest first; `acked runs prune` removes old ones.
+
+    `acked report RUN --open` shows one, `acked compare RUN RUN` compares two.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from harness.series.stored import stored_runs
+
+    found = stored_runs(runs)
+    if as_json:
+        typer.echo(json.dumps([asdict(run) for run in found], indent=2, default=str))
+        return
+    if not found:
+        typer.echo(f"There is no run in {runs}.")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("run", "kafka", "mode", "verdict"):
+        table.add_column(heading, no_wrap=heading == "run")
+    for heading in ("lost", "size"):
+        table.add_column(heading, justify="right")
+    for run in found:
+        verdict = run.verdict or f"({run.status or 'not over'})"
+        lost = str(run.lost) if run.lost else ""
+        place = f"{run.folder.parent.name}/{run.folder.name}"
+        table.add_row(place, run.kafka, run.mode, verdict, lost, size_text(run.size_bytes))
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH_IN_A_FILE)
+    console.print(table)
+    total = sum(run.size_bytes for run in found)
+    console.print(f"{len(found)} runs, {size_text(total)}, in {runs}", soft_wrap=True, markup=False)
+
+
+@app.command("prune")
+def prune(
+    runs: Runs = RUNS,
+    keep: Annotated[int, typer.Option(min=0, help="Newest runs of each scenario that stay.")] = 3,
+    keep_failed: Annotated[
+        bool, typer.Option("--keep-failed", help="Runs that are not as declared stay too.")
+    ] = False,
+    max_size: Annotated[
+        str, typer.Option(help="Remove the oldest runs until this is left: 500M, 20G. Newest runs stay.")
+    ] = "",
+    dry_run: Annotated[bool, typer.Option(help="List what would be removed, and remove nothing.")] = False,
+) -> None:
+    """Remove old runs. A run that may still be in progress is never removed."""
+    from harness.series.stored import remove, stored_runs, to_remove
+
+    limit = size_of(max_size) if max_size else None
+    found = stored_runs(runs)
+    doomed = to_remove(found, keep=keep, keep_failed=keep_failed, max_bytes=limit)
+    for run in doomed:
+        typer.echo(f"{'would remove' if dry_run else 'remove'} {run.folder} ({size_text(run.size_bytes)})")
+        if not dry_run:
+            remove(run)
+    freed = size_text(sum(run.size_bytes for run in doomed))
+    verb = "would be removed" if dry_run else "removed"
+    typer.echo(f"{len(doomed)} of {len(found)} runs {verb}, {freed}")
+
+
+def size_of(text: str) -> int:
+    """A size like `20G` in bytes. Raises UsageError."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)B?", text.strip())
+    if found is None:
+        raise UsageError(f"--max-size {text}: give a size like 500M or 20G.")
+    return int(float(found[1]) * _UNITS[found[2]])
+
+
+def size_text(size_bytes: int) -> str:
+    """A size for people."""
+    for unit in ("T", "G", "M", "k"):
+        if size_bytes >= _UNITS[unit]:
+            return f"{size_bytes / _UNITS[unit]:.1f} {unit}B"
+    return f"{size_bytes} B"

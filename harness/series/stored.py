@@ -1,0 +1,134 @@
+"""The runs that a folder keeps: listing them, and removing old ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+
+QUIET_S = 600.0
+"""A run that is not over and was written to within this time may still be running: no run takes longer."""
+_UNFINISHED = ("", "running")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRun:
+    """A run folder, as far as its manifest and judgement tell."""
+
+    folder: Path
+    scenario: str
+    kafka: str
+    mode: str
+    status: str
+    """`run.json`'s, or empty."""
+    verdict: str
+    """The judgement's; empty if the run has not been judged."""
+    lost: int
+    size_bytes: int
+    written_s: float
+    """Seconds since the epoch at which anything in the folder was last written."""
+    page: bool
+
+    def busy(self, now_s: float) -> bool:
+        """Whether somebody may still write to it."""
+        unfinished = self.status in _UNFINISHED or not self.verdict
+        return unfinished and now_s - self.written_s < QUIET_S
+
+
+def stored_runs(runs: Path) -> list[StoredRun]:
+    """The runs below ``runs``, newest first. Raises UsageError if there is no such folder."""
+    if not runs.is_dir():
+        raise UsageError(f"There is no folder {runs}; name the one that holds the runs with --runs.")
+    found = []
+    for scenario in sorted(path for path in runs.iterdir() if path.is_dir()):
+        for folder in scenario.iterdir():
+            if folder.is_symlink() or not folder.is_dir():
+                continue
+            if (folder / "run.json").is_file() or (folder / "journal").is_dir():
+                found.append(_read(folder))
+    return sorted(found, key=lambda run: (run.folder.name, run.scenario), reverse=True)
+
+
+def _read(folder: Path) -> StoredRun:
+    manifest, judgement = _json(folder / "run.json"), _json(folder / "judgement.json")
+    fates = judgement.get("fates") or {}
+    size, written = 0, 0.0
+    for path in (folder, *folder.rglob("*")):
+        with suppress(OSError):  # a run that is in progress removes files
+            known = path.lstat()
+            written = max(written, known.st_mtime)
+            size += known.st_blocks * 512  # segments and indexes are sparse
+    return StoredRun(
+        folder=folder,
+        scenario=str(manifest.get("scenario") or folder.parent.name),
+        kafka=str(manifest.get("kafka") or ""),
+        mode=str(manifest.get("mode") or ""),
+        status=str(manifest.get("status") or ""),
+        verdict=str(judgement.get("verdict") or ""),
+        lost=sum(int(fates.get(name, 0)) for name in ("lost", "lost_after_read", "overwritten", "diverged")),
+        size_bytes=size,
+        written_s=written,
+        page=(folder / "report.html").is_file(),
+    )
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def to_remove(
+    found: Sequence[StoredRun],
+    *,
+    keep: int,
+    keep_failed: bool,
+    max_bytes: int | None = None,
+    now_s: float | None = None,
+) -> list[StoredRun]:
+    """The runs to remove, oldest first: all but the newest ``keep`` of each scenario.
+
+    With ``keep_failed``, a run that is not `as declared` stays. If what is left is larger than ``max_bytes``,
+    the oldest of it goes too, except each scenario's newest run. A run that may be in progress always stays.
+    """
+    now = time.time() if now_s is None else now_s
+    seen: dict[Path, int] = {}
+    removed, left = [], []
+    for run in sorted(found, key=lambda run: run.folder.name, reverse=True):
+        number = seen[run.folder.parent] = seen.get(run.folder.parent, 0) + 1
+        stays = run.busy(now) or (keep_failed and run.verdict != "as declared")
+        if number > keep and not stays:
+            removed.append(run)
+        else:
+            left.append((run, stays or number == 1))
+    size = sum(run.size_bytes for run, _ in left)
+    for run, stays in reversed(left):
+        if max_bytes is not None and size > max_bytes and not stays:
+            removed.append(run)
+            size -= run.size_bytes
+    return sorted(removed, key=lambda run: run.folder.name)
+
+
+def remove(run: StoredRun) -> None:
+    """Remove a run folder, and a link `latest` that points to it. Raises UsageError."""
+    latest = run.folder.parent / "latest"
+    try:
+        shutil.rmtree(run.folder)
+        if latest.is_symlink() and not latest.exists():
+            latest.unlink()
+            others = sorted(path for path in run.folder.parent.iterdir() if path.is_dir())
+            if others:
+                latest.symlink_to(others[-1].name)
+        if not any(run.folder.parent.iterdir()):
+            run.folder.parent.rmdir()
+    except OSError as error:
+        raise UsageError(f"{run.folder} cannot be removed ({error.strerror}).") from error

@@ -1,0 +1,44 @@
+"""A comparison of two runs in the terminal: what differs as tables, what is equal as one grey line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from report.model.compare import Comparison, Difference
+
+_TITLES = (
+    ("facts", "Runs"),
+    ("claims", "Claims with another result"),
+    ("observed", "Claims with the same result, of which something else was observed"),
+    ("fates", "Fates of messages"),
+    ("findings", "Findings"),
+    ("failovers", "From the first fault to a new leader"),
+    ("steps", "Steps of the scenario"),
+    ("settings", "Settings in effect"),
+)
+
+
+def show_comparison(found: Comparison, console: Console) -> None:
+    """Print a comparison for a person."""
+    console.print(f"[bold]A[/] {escape(found.one)}", soft_wrap=True)
+    console.print(f"[bold]B[/] {escape(found.other)}", soft_wrap=True)
+    for name, title in _TITLES:
+        rows: Sequence[Difference] = getattr(found, name)
+        if rows:
+            console.print(f"\n[bold]{title}[/]")
+            console.print(_table(rows))
+    equal = ", ".join(f"{count} {name}" for name, count in found.same.items() if count)
+    console.print(f"\n[dim]Equal: {equal or 'nothing'}[/]")
+
+
+def _table(rows: Sequence[Difference]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in ("", "A", "B"):
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(escape(row.what), escape(row.one) or "[dim]–[/]", escape(row.other) or "[dim]–[/]")
+    return table

@@ -1,0 +1,162 @@
+"""Two runs of a scenario beside each other, aligned by their marks and not by their clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from report.model.model import Claim, ReportModel
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that the two runs have different values of; an absent value is empty."""
+
+    what: str
+    one: str
+    other: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What two runs have in common, and what not."""
+
+    one: str
+    other: str
+    facts: tuple[Difference, ...]
+    claims: tuple[Difference, ...]
+    """Claims with another result."""
+    observed: tuple[Difference, ...]
+    """Claims with the same result, of which something else was observed."""
+    fates: tuple[Difference, ...]
+    findings: tuple[Difference, ...]
+    steps: tuple[Difference, ...]
+    """Seconds from one mark to the next that both runs have, if they differ by more than half a second."""
+    failovers: tuple[Difference, ...]
+    """By partition: seconds from the first fault to the first election after it."""
+    settings: tuple[Difference, ...]
+    same: Mapping[str, int]
+    """How many claims, fates, steps and settings are equal."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The comparison as plain values."""
+        return asdict(self)
+
+
+def compare(one: ReportModel, other: ReportModel) -> Comparison:
+    """What differs between two runs."""
+    facts = [
+        ("scenario", one.run.scenario, other.run.scenario),
+        ("Kafka", one.run.kafka, other.run.kafka),
+        ("mode", one.run.mode, other.run.mode),
+        ("lab", one.run.lab, other.run.lab),
+        ("verdict", one.verdict.verdict, other.verdict.verdict),
+        ("messages", str(one.verdict.messages), str(other.verdict.messages)),
+    ]
+    claims = [{claim.name: claim for claim in model.claims} for model in (one, other)]
+    results = [{name: _result(claim) for name, claim in of.items()} for of in claims]
+    changed = _differences(*results)
+    same_result = [name for name in results[0] if results[0][name] == results[1].get(name)]
+    observed = _differences(*({name: of[name].observed for name in same_result} for of in claims))
+    fates = [{name: str(count) for name, count in model.verdict.fates.items()} for model in (one, other)]
+    findings = [_by_class(model) for model in (one, other)]
+    settings = [{f"{s.scope}: {s.key}": s.value for s in model.settings} for model in (one, other)]
+    steps, same_steps = _steps(one, other)
+    changed_settings = _differences(*settings)
+    return Comparison(
+        one=one.run.folder,
+        other=other.run.folder,
+        facts=tuple(Difference(*fact) for fact in facts if fact[1] != fact[2]),
+        claims=changed,
+        observed=observed,
+        fates=_differences(*fates),
+        findings=_differences(*findings),
+        steps=steps,
+        failovers=tuple(_failovers(one, other)),
+        settings=changed_settings,
+        same={
+            "claims": len(same_result),
+            "fates": sum(fates[0][name] == fates[1].get(name) for name in fates[0]),
+            "steps": same_steps,
+            "settings": sum(settings[0][name] == settings[1].get(name) for name in settings[0]),
+        },
+    )
+
+
+def _result(claim: Claim) -> str:
+    return claim.status if claim.as_declared else f"{claim.status}, not as declared"
+
+
+def _differences(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[Difference, ...]:
+    names = dict.fromkeys([*one, *other])
+    return tuple(
+        Difference(name, one.get(name, ""), other.get(name, ""))
+        for name in names
+        if one.get(name) != other.get(name)
+    )
+
+
+def _by_class(model: ReportModel) -> dict[str, str]:
+    counts: dict[str, int] = {}
+    for group in model.groups:
+        name = f"{group.name}{'' if group.expected else ', unexpected'}"
+        counts[name] = counts.get(name, 0) + group.count
+    return {name: str(count) for name, count in counts.items()}
+
+
+def _steps(one: ReportModel, other: ReportModel) -> tuple[tuple[Difference, ...], int]:
+    """How long it took from each mark to the next one that both runs set, and how many took as long."""
+    times = [{mark.name: mark.s for mark in model.marks} for model in (one, other)]
+    common = [name for name in times[0] if name in times[1]]
+    found, same = [], 0
+    for begin, end in zip(common, common[1:], strict=False):
+        took = [of[end] - of[begin] for of in times]
+        if abs(took[0] - took[1]) > 0.5:
+            found.append(Difference(f"{begin} to {end}", f"{took[0]:.1f} s", f"{took[1]:.1f} s"))
+        else:
+            same += 1
+    missing = [
+        Difference(f"mark {name}", "set" if name in times[0] else "", "set" if name in times[1] else "")
+        for name in dict.fromkeys([*times[0], *times[1]])
+        if (name in times[0]) != (name in times[1])
+    ]
+    return (*found, *missing), same
+
+
+def _failovers(one: ReportModel, other: ReportModel) -> Iterable[Difference]:
+    names = [{story.name for story in model.partitions} for model in (one, other)]
+    for name in sorted(names[0] & names[1]):
+        took = [failover_s(model, name) for model in (one, other)]
+        if took != [None, None]:
+            shown = ["none" if seconds is None else f"{seconds:.1f} s" for seconds in took]
+            yield Difference(name, *shown)
+
+
+def failover_s(model: ReportModel, name: str) -> float | None:
+    """Seconds from the first fault to the first statement of a new leader in a later epoch; None without."""
+    begins = [fault.from_s for fault in model.faults if fault.injected and fault.kind != "operator"]
+    story = next((one for one in model.partitions if one.name == name), None)
+    if not begins or story is None:
+        return None
+    begin = min(begins)
+    before = [
+        (belief.epoch, belief.leader)
+        for lane in story.lanes
+        for belief in lane.beliefs
+        if belief.epoch is not None and belief.from_s <= begin and not belief.error
+    ]
+    if not before:
+        return None
+    epoch, leader = max(before, key=lambda state: state[0])
+    later = [
+        belief.from_s
+        for lane in story.lanes
+        for belief in lane.beliefs
+        if belief.epoch is not None
+        and belief.epoch > epoch
+        and belief.leader not in (None, -1, leader)
+        and not belief.error
+        and belief.from_s > begin
+    ]
+    return round(min(later) - begin, 1) if later else None

@@ -1,0 +1,99 @@
+"""Two runs beside each other: only what differs is listed, aligned by marks."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from report.comparison import show_comparison
+from report.model.compare import Comparison, Difference, compare, failover_s
+from report.model.gather import report_model
+from tests.runs.judged import judged_run
+
+Judged = Callable[[str], Path]
+
+
+@pytest.fixture
+def twins(judged: Judged, tmp_path: Path) -> tuple[Path, Path]:
+    one = judged("leader-az-isolated")
+    other = tmp_path / "other"
+    shutil.copytree(one, other)
+    return one, other
+
+
+def compared(folders: tuple[Path, Path]) -> Comparison:
+    return compare(*(report_model(folder) for folder in folders))
+
+
+def change(folder: Path, file: str, **values: object) -> None:
+    stored = json.loads((folder / file).read_text())
+    (folder / file).write_text(json.dumps({**stored, **values}))
+
+
+def test_run_and_itself_are_equal(twins: tuple[Path, Path]) -> None:
+    found = compared(twins)
+    for name in ("facts", "claims", "observed", "fates", "findings", "steps", "settings"):
+        assert getattr(found, name) == (), name
+    model = report_model(twins[0])
+    assert found.same["claims"] == len(model.claims)
+    assert found.same["steps"] == len(model.marks) - 1
+    assert all(one.one == one.other for one in found.failovers)
+
+
+def test_version_claim_and_fate_that_differ(twins: tuple[Path, Path]) -> None:
+    other = twins[1]
+    change(other, "run.json", kafka="3.9.1")
+    claims = json.loads((other / "judgement.json").read_text())["claims"]
+    claims[0]["status"], claims[0]["as_declared"] = "refuted", False
+    claims[1]["observed"] = "something else"
+    change(other, "judgement.json", claims=claims[:-1], fates={"kept": 5, "moved": 1})
+    found = compared(twins)
+    assert Difference("Kafka", "2.7.1", "3.9.1") in found.facts
+    assert found.claims[0] == Difference(claims[0]["name"], "confirmed", "refuted, not as declared")
+    assert found.claims[-1] == Difference(claims[-1]["name"], found.claims[-1].one, "")
+    assert [one.what for one in found.observed] == [claims[1]["name"]]
+    assert {one.what for one in found.fates} >= {"kept", "lost", "moved"}
+
+
+def test_clock_of_a_run_does_not_matter_but_its_steps_do(twins: tuple[Path, Path]) -> None:
+    file = twins[1] / "history" / "marks.parquet"
+    marks = pq.read_table(file)
+    names = marks["name"].to_pylist()
+    late = names.index("split")
+    shifted = [ns + (2 * 10**9 if number >= late else 0) for number, ns in enumerate(marks["ns"].to_pylist())]
+    number = marks.column_names.index("ns")
+    pq.write_table(marks.set_column(number, "ns", pa.array(shifted, pa.int64())), file)
+    steps = compared(twins).steps
+    assert [one.what for one in steps] == [f"{names[late - 1]} to split"]
+    took = [float(text.removesuffix(" s")) for text in (steps[0].one, steps[0].other)]
+    assert took[1] - took[0] == pytest.approx(2.0, abs=0.11)
+
+
+def test_time_to_a_new_leader(judged: Judged) -> None:
+    lossy, clean = report_model(judged("leader-az-isolated")), report_model(judged("no-fault"))
+    took = failover_s(lossy, "t/0")
+    cut = next(fault.from_s for fault in lossy.faults)
+    elected = min(b.from_s for lane in lossy.partitions[0].lanes for b in lane.beliefs if b.epoch == 1)
+    assert took == pytest.approx(elected - cut, abs=0.06)
+    assert failover_s(clean, "t/0") is None
+    assert failover_s(lossy, "no such partition/0") is None
+
+
+def test_comparison_in_the_terminal(judged: Judged, tmp_path: Path) -> None:
+    other = judged_run("leader-az-isolated-acks-all", tmp_path / "other")
+    found = compare(report_model(judged("leader-az-isolated")), report_model(other))
+    out = io.StringIO()
+    show_comparison(found, Console(file=out, width=160, highlight=False))
+    text = out.getvalue()
+    assert "leader-az-isolated-acks-all" in text
+    assert "Claims with another result" in text
+    assert text.rstrip().splitlines()[-1].startswith("Equal: ")
+    assert json.loads(json.dumps(found.as_json()))["facts"][0]["what"] == "scenario"

@@ -1,0 +1,124 @@
+"""Stored runs: what is listed, what goes when old ones are removed, and what never goes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.cli.runs import size_of, size_text
+from harness.errors import UsageError
+from harness.series.stored import QUIET_S, StoredRun, remove, stored_runs, to_remove
+
+NOW = 1_000_000.0
+
+
+def make(
+    runs: Path, scenario: str, stamp: str, *, verdict: str = "as declared", status: str = "complete"
+) -> Path:
+    folder = runs / scenario / stamp
+    (folder / "journal").mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps({"scenario": scenario, "kafka": "2.7.1", "status": status}))
+    if verdict:
+        (folder / "judgement.json").write_text(
+            json.dumps({"verdict": verdict, "fates": {"lost": 2, "kept": 5}})
+        )
+    latest = folder.parent / "latest"
+    latest.unlink(missing_ok=True)
+    latest.symlink_to(stamp)
+    for path in (*folder.rglob("*"), folder):
+        os.utime(path, (NOW - 10 * QUIET_S, NOW - 10 * QUIET_S))
+    return folder
+
+
+def names(found: list[StoredRun]) -> list[str]:
+    return [f"{run.folder.parent.name}/{run.folder.name}" for run in found]
+
+
+def doomed(
+    runs: Path, *, keep: int = 1, keep_failed: bool = False, max_bytes: int | None = None
+) -> list[str]:
+    found = stored_runs(runs)
+    return names(to_remove(found, keep=keep, keep_failed=keep_failed, max_bytes=max_bytes, now_s=NOW))
+
+
+def test_runs_are_listed_once_and_newest_first(tmp_path: Path) -> None:
+    make(tmp_path, "a", "2026-01-01")
+    make(tmp_path, "a", "2026-01-03")
+    make(tmp_path, "b", "2026-01-02", verdict="violated")
+    (tmp_path / "all" / "2026-01-04").mkdir(parents=True)
+    (tmp_path / "all" / "2026-01-04" / "runs.jsonl").write_text("")
+    found = stored_runs(tmp_path)
+    assert names(found) == ["a/2026-01-03", "b/2026-01-02", "a/2026-01-01"]
+    assert (found[1].verdict, found[1].lost, found[1].kafka) == ("violated", 2, "2.7.1")
+
+
+def test_newest_of_each_scenario_stay(tmp_path: Path) -> None:
+    for stamp in ("1", "2", "3"):
+        make(tmp_path, "a", stamp)
+    make(tmp_path, "b", "1")
+    assert doomed(tmp_path) == ["a/1", "a/2"]
+    assert doomed(tmp_path, keep=2) == ["a/1"]
+    assert doomed(tmp_path, keep=0) == ["b/1", "a/1", "a/2", "a/3"]
+
+
+def test_failed_runs_stay_if_that_is_asked_for(tmp_path: Path) -> None:
+    make(tmp_path, "a", "1", verdict="violated")
+    make(tmp_path, "a", "2", verdict="invalid")
+    make(tmp_path, "a", "3")
+    make(tmp_path, "a", "4")
+    assert doomed(tmp_path, keep_failed=True) == ["a/3"]
+    assert doomed(tmp_path) == ["a/1", "a/2", "a/3"]
+
+
+@pytest.mark.parametrize(("verdict", "status"), [("", "running"), ("", "complete"), ("", "")])
+def test_run_that_may_be_in_progress_is_never_removed(tmp_path: Path, verdict: str, status: str) -> None:
+    folder = make(tmp_path, "a", "1", verdict=verdict, status=status)
+    make(tmp_path, "a", "2")
+    assert doomed(tmp_path) == ["a/1"]
+    os.utime(folder / "journal", (NOW - QUIET_S / 2, NOW - QUIET_S / 2))
+    assert doomed(tmp_path) == []
+    assert doomed(tmp_path, keep=0, max_bytes=0) == ["a/2"]
+
+
+def test_size_removes_the_oldest_but_no_scenario_altogether(tmp_path: Path) -> None:
+    for stamp in ("1", "2", "3"):
+        (make(tmp_path, "a", stamp) / "data").write_bytes(b"x" * 1_000_000)
+    (make(tmp_path, "b", "0") / "data").write_bytes(b"x" * 1_000_000)
+    assert doomed(tmp_path, keep=9, max_bytes=10**9) == []
+    assert doomed(tmp_path, keep=9, max_bytes=3_500_000) == ["a/1"]
+    assert doomed(tmp_path, keep=9, max_bytes=0) == ["a/1", "a/2"]
+
+
+def test_link_to_the_latest_follows(tmp_path: Path) -> None:
+    make(tmp_path, "a", "1")
+    make(tmp_path, "a", "2")
+    newest = stored_runs(tmp_path)[0]
+    remove(newest)
+    assert (tmp_path / "a" / "latest").resolve().name == "1"
+    remove(stored_runs(tmp_path)[0])
+    assert not (tmp_path / "a").exists()
+
+
+def test_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="There is no folder"):
+        stored_runs(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("500", 500), ("20G", 20 * 10**9), ("1.5MB", 1_500_000), ("3 k", 3000)]
+)
+def test_sizes_are_read(text: str, size: int) -> None:
+    assert size_of(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "G", "-1", "5X", "1,5G"])
+def test_sizes_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--max-size"):
+        size_of(text)
+
+
+def test_sizes_are_shown() -> None:
+    assert [size_text(size) for size in (12, 1_500, 2_000_000_000)] == ["12 B", "1.5 kB", "2.0 GB"]
