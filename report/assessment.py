@@ -11,7 +11,7 @@ from typing import Any
 from rich.table import Table
 
 Document = Mapping[str, Any]
-_STYLES = {"lost": "red", "unknown": "yellow", "kept": "green"}
+_STYLES = {"broken": "bold red", "lost": "red", "unknown": "yellow"}
 _NOTICEABLE_S = 1.0
 LEGEND = (
     "times in seconds; * lasted until the fault was healed; – none; leader and controller: whether the fault "
@@ -49,6 +49,7 @@ def _cells(document: Document) -> tuple[tuple[str, ...], list[tuple[tuple[str, .
         "controller",
         "leader",
         f"lost ({' / '.join(producers)})",
+        "promise",
         "dup.",
         "out of order",
         f"no write ({names})",
@@ -65,13 +66,14 @@ def _row(
 ) -> tuple[tuple[str, ...], str]:
     start = (line["says"], line["roles"].replace("quorum leader", "quorum"))
     if line["status"] != "measured":
-        return (*start, "", line["status"], *[""] * 6, line["reason"]), "yellow"
+        return (*start, "", line["status"], *[""] * 7, line["reason"]), "yellow"
     settings = line["settings"]
     described = settings[producers[0]]
     cells = (
         *start,
         line["led"],
         " / ".join(_lost(settings.get(name)) for name in producers),
+        " / ".join("–" if name not in settings else _promise(settings[name]) for name in producers),
         " / ".join(_count(settings.get(name), "duplicated") for name in producers),
         " / ".join(_count(settings.get(name), "out_of_order") for name in producers),
         " / ".join(_gap(described["writes"].get(az)) for az in azs),
@@ -80,7 +82,8 @@ def _row(
         "never" if line["recovery_s"] is None else f"{line['recovery_s']:.1f}",
         "; ".join(line["operator"]) or "–",
     )
-    return cells, _STYLES[described["outcome"]] if described["outcome"] != "kept" else ""
+    styled = "broken" if described["promise"] == "broken" else described["outcome"]
+    return cells, _STYLES.get(styled, "")
 
 
 def _lost(setting: Mapping[str, Any] | None) -> str:
@@ -90,6 +93,10 @@ def _lost(setting: Mapping[str, Any] | None) -> str:
         return "?"
     read = f" ({setting['lost_after_read']} read)" if setting["lost_after_read"] else ""
     return f"{setting['lost']}{read}"
+
+
+def _promise(setting: Mapping[str, Any]) -> str:
+    return f"{setting['promise']}{' (known bug)' if setting['known_bugs'] else ''}"
 
 
 def _count(setting: Mapping[str, Any] | None, name: str) -> str:

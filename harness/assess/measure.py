@@ -75,6 +75,11 @@ GROUP BY l.run, led.led, setting""",
 FROM findings f JOIN {_LED} led ON f.run = led.run AND f.topic = led.topic AND f.partition = led.partition
 JOIN writers w ON f.run = w.run AND f.writer = w.writer
 WHERE f.class = 'out_of_order' GROUP BY f.run, led.led, setting""",
+        "promises": f"""SELECT f.run, led.led, {_SETTING.format("w.name")} AS setting, f.promise,
+    f.promise_row, f.known_bug, f.class, count(*) AS findings
+FROM findings f JOIN {_LED} led ON f.run = led.run AND f.topic = led.topic AND f.partition = led.partition
+LEFT JOIN writers w ON f.run = w.run AND f.writer = w.writer
+GROUP BY f.run, led.led, setting, f.promise, f.promise_row, f.known_bug, f.class""",
         "findings": """SELECT run, class, count(*) AS findings FROM findings
 WHERE class NOT IN ('lost', 'lost_after_read', 'overwritten', 'duplicated', 'out_of_order')
 GROUP BY run, class""",

@@ -39,6 +39,13 @@ class Setting:
     """Messages whose fate the final logs do not show."""
     writes: Mapping[str, Gap] = field(default_factory=dict)
     """By AZ."""
+    promise: str = "kept"
+    """`broken` or `unknown` if any finding of its messages is judged so; else `kept`, even if messages were
+    lost that Kafka does not promise to keep."""
+    rows: tuple[str, ...] = ()
+    """Rows of the promise table that decided its findings (docs/promises.md)."""
+    known_bugs: tuple[str, ...] = ()
+    """Known bugs of Kafka that explain a broken promise."""
 
     @property
     def outcome(self) -> str:
@@ -147,7 +154,7 @@ def _line(case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> Li
         status="measured",
         runs=runs,
         settings={
-            name: _setting(name, rows("messages"), rows("order"), rows("writes"))
+            name: _setting(name, rows("messages"), rows("order"), rows("writes"), rows("promises"))
             for name in sorted({str(row["setting"]) for row in rows("messages")}, reverse=True)
         },
         reads=_gaps(rows("reads"), "read_gap_s"),
@@ -159,13 +166,27 @@ def _line(case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> Li
     )
 
 
-def _setting(name: str, messages: Sequence[Row], order: Sequence[Row], writes: Sequence[Row]) -> Setting:
+def _setting(
+    name: str,
+    messages: Sequence[Row],
+    order: Sequence[Row],
+    writes: Sequence[Row],
+    promises: Sequence[Row],
+) -> Setting:
+    """``promises`` has the findings of all settings, and those of records that name no producer."""
     mine = [row for row in messages if row["setting"] == name]
+    judged = [row for row in promises if row["setting"] in (name, None)]
+    promise = next(
+        (one for one in ("broken", "unknown") if any(row["promise"] == one for row in judged)), "kept"
+    )
     counts = {count: max(int(row[count]) for row in mine) for count in COUNTS}
     return Setting(
         **counts,
         out_of_order=max((int(row["out_of_order"]) for row in order if row["setting"] == name), default=0),
         writes=_gaps([row for row in writes if row["setting"] == name], "write_gap_s"),
+        promise=promise,
+        rows=tuple(sorted({str(row["promise_row"]) for row in judged if row["promise_row"]})),
+        known_bugs=tuple(sorted({str(row["known_bug"]) for row in judged if row["known_bug"]})),
     )
 
 
@@ -206,12 +227,22 @@ def _sentence(fault: str, found: Sequence[Line], az_names: Mapping[str, str]) ->
         f"with {name} it loses {lost[name] or 'none'}" for name in others if lost[name] != lost[first]
     ]
     text = f"{fault} {_interruption(found, first, az_names)}, and {'; '.join((loss, *compared))}."
+    broken = [name for name in (first, *others) if any(_breaks(line, name) for line in found)]
+    if broken:
+        text += f" This breaks a promise of Kafka (with {_and(broken)})."
+    elif lost[first]:
+        decided = all(line.settings[first].promise == "kept" for line in found)
+        text += f" {'Kafka promises nothing else' if decided else 'Whether that breaks a promise is open'}."
     actions = tuple(dict.fromkeys(action for line in found for action in line.operator))
     if actions:
         text += f" An operator has to {_and(actions)}."
     if any(line.recovery_s is None for line in found):
         text += " The cluster does not recover" + (" even then." if actions else " by itself.")
     return text
+
+
+def _breaks(line: Line, setting: str) -> bool:
+    return setting in line.settings and line.settings[setting].promise == "broken"
 
 
 def _interruption(found: Sequence[Line], setting: str, az_names: Mapping[str, str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,16 +31,6 @@ if TYPE_CHECKING:
     from harness.assess.series import Assessment
     from harness.series.summary import RunSummary
 
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def duration(text: str | float) -> float:
-    """Seconds, from `90s`, `20m` or `1h`. Raises UsageError."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", str(text).strip())
-    if match is None or float(match[1]) <= 0:
-        raise UsageError(f"--budget {text}: give a time above 0 with its unit, for example 90s, 20m or 1h.")
-    return float(match[1]) * _UNITS[match[2]]
-
 
 def assess(
     cluster: Annotated[
@@ -51,9 +40,8 @@ def assess(
         str | None, typer.Option(help="Run the faults whose names match one of these globs (a,b).")
     ] = None,
     budget: Annotated[
-        float | None,
+        str | None,
         typer.Option(
-            parser=duration,
             metavar="<time>",
             help="Run the most telling faults first, as many as fit into this time (90s, 20m, 1h).",
         ),
@@ -103,6 +91,7 @@ def assess(
         timings,
         unfit,
     )
+    from harness.series.night import parse_duration
 
     if queries:
         for name, text in QUERIES.items():
@@ -116,6 +105,7 @@ def assess(
         "consumer": consumer_config,
     }
     settings = given_settings(sets, files, compress_time)
+    budget_s = None if budget is None else parse_duration("--budget", budget)
     if resume is not None:
         if cluster or faults or budget or kafka or mode or repeat != 1 or settings:
             raise UsageError("--resume continues an assessment as it was planned; leave the others out.")
@@ -136,9 +126,11 @@ def assess(
         at_once = parallel or side_by_side(topology)
         chosen = fitting
         times = timings(target.settings, target.mode)
-        if budget is not None:
+        if budget_s is not None:
             chosen = list(
-                faults_of.within_budget(fitting, lambda case: seconds(case, topology, times), budget, at_once)
+                faults_of.within_budget(
+                    fitting, lambda case: seconds(case, topology, times), budget_s, at_once
+                )
             )
         plan = Plan(
             cases=tuple(case.name for case in chosen),

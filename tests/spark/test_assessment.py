@@ -72,10 +72,8 @@ def history() -> History:
                 epoch=0 if ns == 1 else 1,
                 isr=[1, 2, 3],
             )
-    for second in (2, 6, 17):
-        made.add(
-            "reads", topic="t", partition=0, reader=9, ns=second * S, offset=second, writer=1, seq=second
-        )
+    for offset, second in enumerate((2, 6, 17)):
+        made.read(offset, offset + 1, second * S, reader=9)
     return made
 
 
@@ -108,6 +106,13 @@ def test_messages_are_counted_by_setting_and_place_of_the_leader(found: Measures
 
 def test_messages_in_the_wrong_order(found: Measures) -> None:
     assert rows(found, "order") == [{"led": "inside", "setting": "acks=1", "out_of_order": 1}]
+
+
+def test_findings_and_promises(found: Measures) -> None:
+    """What promises the history decides is for the judgement; each finding is counted once."""
+    counted = [(row["led"], row["setting"], row["class"], row["findings"]) for row in rows(found, "promises")]
+    assert counted == [("inside", "acks=1", "lost", 1), ("inside", "acks=1", "out_of_order", 1)]
+    assert {row["promise"] for row in found["promises"]} <= {"broken", "not promised", "unknown"}
 
 
 def test_gaps_of_writes(found: Measures) -> None:

@@ -28,6 +28,17 @@ def measures(
             {**key, "setting": "acks=1", **counts, "lost": lost_at_one},
         ],
         "order": [{**key, "setting": "acks=1", "out_of_order": 8}],
+        "promises": [
+            {
+                **key,
+                "setting": "acks=1",
+                "promise": "not promised",
+                "promise_row": "acks-1",
+                "known_bug": None,
+                "class": "lost",
+                "findings": lost_at_one,
+            }
+        ],
         "findings": [{"run": run, "class": "diverged", "findings": 1}],
         "writes": [
             {**key, "az": az, "setting": setting, "write_gap_s": gap, "lasted_until_heal": until_heal}
@@ -105,8 +116,27 @@ def test_a_loss_and_an_operator_in_words() -> None:
     found = measures(lost=7, lost_at_one=7)
     found["operator"] = [{"run": "a/1", "action": "start broker1"}]
     (text,) = consequences(table(found), NAMES)
-    assert "loses 7 acknowledged messages." in text
-    assert text.endswith("An operator has to start broker1.")
+    assert text.endswith(
+        "loses 7 acknowledged messages. Kafka promises nothing else. An operator has to start broker1."
+    )
+
+
+def test_promises() -> None:
+    """One broken promise among many findings breaks it; a finding without a producer counts for all."""
+    found = measures(lost=1)
+    (line,) = table(found)
+    assert [setting.promise for setting in line.settings.values()] == ["kept", "kept"]
+    assert line.settings["acks=1"].rows == ("acks-1",)
+    row = {"run": "a/1", "led": "inside", "promise_row": "acks-all", "class": "lost", "findings": 1}
+    found["promises"].append({**row, "setting": "acks=all", "promise": "broken", "known_bug": "KAFKA-1"})
+    (line,) = table(found)
+    described, unsafe = line.settings["acks=all"], line.settings["acks=1"]
+    assert (described.promise, unsafe.promise) == ("broken", "kept")
+    assert described.known_bugs == ("KAFKA-1",)
+    assert "This breaks a promise of Kafka (with acks=all)." in consequences([line], NAMES)[0]
+    found["promises"] = [{**row, "setting": None, "promise": "unknown", "known_bug": None}]
+    (line,) = table(found)
+    assert [setting.promise for setting in line.settings.values()] == ["unknown", "unknown"]
 
 
 def test_a_cluster_that_does_not_recover() -> None:
