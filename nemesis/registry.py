@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -23,6 +24,7 @@ class FaultRegistry:
     run: str
     expect_end: Callable[[str], None]
     injections: list[Injection] = field(default_factory=list)
+    _starting: threading.RLock = field(default_factory=threading.RLock)
 
     @property
     def lab(self) -> Lab:
@@ -68,8 +70,12 @@ class FaultRegistry:
             raise failed
 
     def process_started(self, host: str) -> None:
-        """Apply the cuts in force to a process that was started, and heal the faults that had ended it."""
+        """Apply the cuts in force to a process that was started, and heal the faults that had ended it.
+
+        Hosts that a fault had ended together may be started by several threads.
+        """
         self.context.reapply(host)
-        for injection in self.injections:
-            if injection.fault.ends_processes:
-                injection.heal()
+        with self._starting:
+            for injection in self.injections:
+                if injection.fault.ends_processes:
+                    injection.heal()

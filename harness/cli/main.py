@@ -13,6 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from harness.cli import (
+    assess,
     bisect,
     catalogue,
     clean,
@@ -57,6 +58,7 @@ app = typer.Typer(
 )
 app.command("list")(catalogue.list_scenarios)
 app.command("run")(running.run)
+app.command("assess")(assess.assess)
 app.command("check")(judging.check)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)

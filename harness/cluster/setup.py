@@ -32,5 +32,7 @@ class Setup:
     """The user's own topics, beside those of the scenario."""
     controller_config: Mapping[str, str] = field(default_factory=dict)
     """What dedicated KRaft controllers get beside the properties that they always read."""
+    for_layout: bool = False
+    """It names hosts of the layout that it runs on. Other set-ups are written for three AZs."""
     read_back: bool = True
     """At the end, a consumer reads every topic from start to end (rows of `reads`)."""

@@ -27,7 +27,7 @@ from harness.run.clients import NO_CLIENTS, UserClients, choose
 from harness.run.producer import Producer
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
-from workloads.client.client import Client, Stream
+from workloads.client.client import BackgroundConsumer, Client, Stream
 from workloads.protocol.results import ReadResult
 from workloads.protocol.spec import ConsumerSpec, ProducerSpec, StreamLoad, Via
 
@@ -127,13 +127,15 @@ class Stage:
         """A producer with all the user's settings, for a client that shows its configuration."""
         return self.stream_spec("settings", _SMALL_BATCHES_RATE)
 
-    def stream_spec(self, name: str, rate: float) -> ProducerSpec:
-        """The producer of a background stream."""
+    def stream_spec(
+        self, name: str, rate: float, fixed: Mapping[str, str | int | float | bool] | None = None
+    ) -> ProducerSpec:
+        """The producer of a background stream; ``fixed`` settings win over the user's."""
         small_batches = _SMALL_BATCHES if rate <= _SMALL_BATCHES_RATE else {}
-        choice = choose(self.user.producer, {})
+        choice = choose(self.user.producer, fixed or {})
         fields: dict[str, Any] = {
             "acks": -1,
-            "idempotent": self.dialect.produce >= 3,  # producer ids came with message format 2
+            "idempotent": self.dialect.idempotence,
             "retries": 1_000_000,
             # When a message times out, librdkafka starts a new producer epoch and sends the others again:
             # duplicates. And a broker accepts any first sequence number of a producer that it does not
@@ -155,6 +157,30 @@ class Stage:
             },
             **fields,
         )
+
+    def start_stream(
+        self,
+        az: str,
+        name: str,
+        load: StreamLoad,
+        fixed: Mapping[str, str | int | float | bool] | None = None,
+    ) -> Stream:
+        """Start one background stream in an AZ; ``fixed`` settings, by Java's names, win over the user's."""
+        self.streams[name] = self.clients[az].start_stream(self.stream_spec(name, load.rate, fixed), load)
+        return self.streams[name]
+
+    def start_reader(self, az: str, partitions: Sequence[TopicPartition]) -> BackgroundConsumer:
+        """Start a consumer in one AZ that reads these partitions from their leaders until it is stopped."""
+        consumer = ConsumerSpec(
+            reader=next(self._numbers),
+            name=f"{az}-reader",
+            brokers=self._all_brokers(),
+            partitions=tuple(partitions),
+            group=f"{az}-reader",
+            self_assigned=True,
+            config=self.user.consumer.librdkafka("consumer"),
+        )
+        return self.clients[az].start_consumer(consumer)
 
     def stop_streams(self, flush_s: float = 5.0) -> None:
         """Stop the background streams; messages without an answer by then have an unknown outcome."""

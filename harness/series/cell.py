@@ -32,12 +32,17 @@ def main(argv: list[str]) -> int:
         scenario = find(name)
         settings = settings_of(json.loads(given[0]) if given else {})
         options = RunOptions(kafka_version(version, force=True), mode, lab, settings=settings)
-        if lab == "embedded":
-            return run_inside(lambda: _run(scenario, options, folder))
-        return _run(scenario, options, folder)
+        return run_in_lab(scenario, options, folder)
     except AckedError as error:
         folder.update(status="crashed", problem=error.message)
         return error.exit_code
+
+
+def run_in_lab(scenario: Scenario, options: RunOptions, folder: RunFolder) -> int:
+    """Run a scenario in this process, without judging it; returns the exit code."""
+    if options.lab == "embedded":
+        return run_inside(lambda: _run(scenario, options, folder))
+    return _run(scenario, options, folder)
 
 
 def _run(scenario: Scenario, options: RunOptions, folder: RunFolder) -> int:

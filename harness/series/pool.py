@@ -69,14 +69,14 @@ class RunProcesses:
         self._lock = threading.Lock()
         self._forks: ForkServer | None = None
 
-    def begin(self, arguments: list[str], log: Path) -> ForkedProcess:
-        """Start a run whose output goes to ``log``. Raises KeyboardInterrupt like `check`."""
+    def begin(self, module: str, arguments: Sequence[str], log: Path) -> ForkedProcess:
+        """Start a module as a run whose output goes to ``log``. Raises KeyboardInterrupt like `check`."""
         with self._lock:
             self.check()
             assert self._forks is not None
             with Path(os.devnull).open("rb") as nothing, log.open("ab") as output:
                 streams = nothing.fileno(), output.fileno(), output.fileno()
-                child = self._forks.start("harness.series.cell", arguments, streams)
+                child = self._forks.start(module, arguments, streams)
             self._children.add(child)
             return child
 
@@ -110,6 +110,18 @@ class RunProcesses:
             self._forks.close()
 
 
+@dataclass(frozen=True)
+class Program:
+    """The module that a run's process runs, and what follows the arguments that every such module gets."""
+
+    module: str
+    more: tuple[str, ...] = ()
+
+
+SCENARIO = Program("harness.series.cell")
+"""Runs a scenario of the catalogue."""
+
+
 def run_cells(
     cells: Sequence[Cell],
     runs: Path,
@@ -118,6 +130,7 @@ def run_cells(
     lab: str = "embedded",
     may_start: Callable[[Cell], bool] = lambda cell: True,
     settings: Mapping[str, object] | None = None,
+    program: Program = SCENARIO,
 ) -> Generator[RunSummary]:
     """Run cells side by side and judge each as it ends, in one Spark session that starts meanwhile.
 
@@ -130,7 +143,7 @@ def run_cells(
 
     def run_when_there_is_room(cell: Cell) -> CellRun | None:
         room.acquire()
-        return run_cell(cell, runs, lab, processes, settings) if may_start(cell) else None
+        return run_cell(cell, runs, lab, processes, settings, program) if may_start(cell) else None
 
     with RunProcesses() as processes, ThreadPoolExecutor(parallel, thread_name_prefix="cell") as pool:
         waiting = [pool.submit(run_when_there_is_room, cell) for cell in cells]
@@ -155,6 +168,7 @@ def run_cell(
     lab: str = "embedded",
     processes: RunProcesses | None = None,
     settings: Mapping[str, object] | None = None,
+    program: Program = SCENARIO,
 ) -> CellRun:
     """Run a cell in a process of its own and wait for it; its output goes to `run.log`.
 
@@ -163,14 +177,14 @@ def run_cell(
     """
     if processes is None:
         with RunProcesses() as alone:
-            return run_cell(cell, runs, lab, alone, settings)
+            return run_cell(cell, runs, lab, alone, settings, program)
     processes.check()
     folder = RunFolder.create(runs, cell.scenario)
     folder.update(scenario=cell.scenario, kafka=cell.version, mode=cell.mode, lab=lab, status="running")
     began = time.monotonic()
     log = folder.path.absolute() / LOG
     arguments = [cell.scenario, cell.version, cell.mode, lab, str(folder.path.absolute())]
-    child = processes.begin([*arguments, json.dumps(settings)], log)
+    child = processes.begin(program.module, [*arguments, json.dumps(settings), *program.more], log)
     try:
         child.wait(LIMIT_S)
     except TimeoutError:

@@ -52,6 +52,12 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
         *("harness.kafka", "harness.lab", "checkers", *HARNESS_BASE),
     ),
     "harness/series/rejudge.py": ("harness.series", "harness.run", "checkers", "report", *HARNESS_BASE),
+    "harness/assess": (
+        *("harness.assess", "harness.cluster", "harness.doctor", "harness.history.schema"),
+        *("harness.kafka", "harness.lab"),
+        *("harness.run", "harness.scenario", "harness.series", "nemesis", "workloads", "checkers"),
+        *HARNESS_BASE,
+    ),
     "harness/cli": ROOMS[:6],
     "nemesis": ("nemesis", "harness"),
     "nemesis/proof": ("nemesis", "harness.lab.model", *HARNESS_BASE),

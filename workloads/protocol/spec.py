@@ -133,6 +133,11 @@ class ConsumerSpec:
     group: str = ""
     commit: bool = True
     """A group member commits its offsets after each poll that returned records."""
+    self_assigned: bool = False
+    """With a group: assign the partitions without joining the group, from the start on and without commits.
+
+    librdkafka demands that a group is named. Its consumer goes on while a broker is silent; kafka-python's,
+    which reads without a group, may wait for that broker's answer."""
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
     check_crcs: bool = True
     pinned: bool = False

@@ -27,6 +27,11 @@ class Dialect:
     own_log_by_fetch: bool = True
     """FETCH with replica id -3 reads any replica's own log; if not, its files must be read."""
 
+    @property
+    def idempotence(self) -> bool:
+        """Producers can be idempotent: producer ids came with message format 2."""
+        return self.magic >= 2
+
 
 _SINCE: tuple[tuple[tuple[int, int], Dialect], ...]
 _4_0 = Dialect(describe_quorum=0, describe_topic_partitions=0)

@@ -30,7 +30,16 @@ class GroupMember:
         self._thread = threading.Thread(target=self._run, name=f"consumer-{spec.reader}", daemon=True)
 
     def start(self) -> None:
-        """Join the group and read until `stop`."""
+        """Join the group, or assign the partitions, and read until `stop`."""
+        if self._spec.self_assigned:
+            self._consumer.assign(
+                [
+                    confluent_kafka.TopicPartition(*part, confluent_kafka.OFFSET_BEGINNING)
+                    for part in self._spec.partitions
+                ]
+            )
+            self._thread.start()
+            return
         topics = sorted({partition.topic for partition in self._spec.partitions})
         self._consumer.subscribe(topics, on_assign=self._on_assign, on_revoke=self._on_revoke)
         self._thread.start()
@@ -75,7 +84,7 @@ class GroupMember:
             )
         if rows:
             self._journal.write_many("reads", rows)
-            if self._spec.commit:
+            if self._spec.commit and not self._spec.self_assigned:
                 self._consumer.commit(asynchronous=True)
 
     def _note(self, error: KafkaError) -> None:

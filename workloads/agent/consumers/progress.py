@@ -64,7 +64,7 @@ class Progress:
             "writer": identity.writer if identity else None,
             "seq": identity.seq if identity else None,
             "poll": self.poll,
-            "group": self._spec.group or None,
+            "group": None if self._spec.self_assigned else self._spec.group or None,
             "isolation": self._spec.isolation_level,
         }
 

@@ -1,0 +1,8 @@
+"""`acked assess`: a battery of faults against one described cluster, and a table of what each would cost.
+
+`battery` says which faults there are, with the roles inside and outside of each; `body` is the scenario that
+every one of them runs; `cell` is the process of one run; `measure` queries a stored run for the numbers of
+the table; `table` adds runs up and says in words what follows from the numbers; `series` runs it all.
+
+Runs in the process of `acked assess`, `cell` and `body` in a process of each run.
+"""

@@ -1,0 +1,408 @@
+"""Which faults are injected into a cluster, and where its roles are meanwhile.
+
+Every fault comes in several placements: with the controller and the leader of the metadata quorum inside what
+the fault hits, and outside. (Leaders of partitions are inside and outside in the same run: see
+`harness.assess.body`.) Placements that differ only in the names of AZs or hosts of the same shape are
+equivalent, and the first of them is run.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from harness.errors import UsageError
+from harness.lab.model import Host, Topology
+
+Mechanism = Literal[
+    "isolate",
+    "power-all",
+    "kill-az",
+    "cut",
+    "no-quorum",
+    "power-az",
+    "kill",
+    "pause",
+    "disk-full",
+    "one-way",
+    "rolling-restart",
+    "flap",
+    "rate",
+    "delay",
+    "kill-roles",
+]
+ORDER: tuple[Mechanism, ...] = (
+    "isolate",
+    "power-all",
+    "kill-az",
+    "cut",
+    "no-quorum",
+    "power-az",
+    "kill",
+    "pause",
+    "disk-full",
+    "one-way",
+    "rolling-restart",
+    "flap",
+    "rate",
+    "kill-roles",
+    "delay",
+)
+"""The most telling first: what an operator fears most, and what has lost messages most often."""
+
+RATE_KBIT = 128.0
+"""What a slow node may send. The load of an assessment needs several times as much from a leader."""
+DELAY_MS = 200.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One fault and one placement of the roles: one run."""
+
+    name: str
+    """For `--faults` and the run's folder: `isolate-az1.roles-az1`."""
+    says: str
+    subject: str
+    """The fault as the subject of a sentence, the same for all placements: `Isolating az1`."""
+    mechanism: Mechanism
+    targets: tuple[str, ...]
+    """AZs (`az1`) or hosts, as the mechanism takes them."""
+    controller: str
+    """Host of the active controller; where controllers are hosts of their own, one of those."""
+    quorum_leader: str
+    """ZooKeeper node that leads; empty in KRaft, where it is the controller."""
+    inside: tuple[str, ...]
+    """Brokers that the fault hits: partitions that they lead are led inside the fault."""
+    controller_inside: bool
+    quorum_leader_inside: bool
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Part that an AZ or a host plays in the fault, by name; what it does not name plays none."""
+
+    @property
+    def roles(self) -> str:
+        """Where the roles are: `inside`, `outside`, or both in words where they differ."""
+        controller, quorum = (
+            "inside" if inside else "outside"
+            for inside in (self.controller_inside, self.quorum_leader_inside)
+        )
+        if not self.quorum_leader or controller == quorum:
+            return controller
+        return f"{controller}, quorum leader {quorum}"
+
+
+def battery(topology: Topology, mode: str) -> tuple[Case, ...]:
+    """All cases of a cluster, each equivalent placement once, the most telling first."""
+    cluster = _Cluster(topology, mode)
+    seen: set[object] = set()
+    found: list[Case] = []
+    for mechanism in ORDER:
+        for case in _RECIPES[mechanism](cluster, mechanism):
+            key = cluster.shape(case)
+            if key not in seen:
+                seen.add(key)
+                found.append(case)
+    return _in_turns(found)
+
+
+def select(cases: Sequence[Case], globs: Sequence[str]) -> tuple[Case, ...]:
+    """The cases whose names match one of the globs. Raises UsageError for a glob that matches none."""
+    for glob in globs:
+        if not any(fnmatch.fnmatchcase(case.name, glob) for case in cases):
+            raise UsageError(
+                f"--faults {glob!r} matches no fault of this cluster; `acked assess --list` shows them all."
+            )
+    return tuple(case for case in cases if any(fnmatch.fnmatchcase(case.name, glob) for glob in globs))
+
+
+def within_budget(
+    cases: Sequence[Case], seconds: Callable[[Case], float], budget_s: float, parallel: int
+) -> tuple[Case, ...]:
+    """The cases from the first on that fit into a time, ``parallel`` of them side by side; at least one."""
+    kept: list[Case] = []
+    spent = 0.0
+    for case in cases:
+        spent += seconds(case) / parallel
+        if kept and spent > budget_s:
+            break
+        kept.append(case)
+    return tuple(kept)
+
+
+def _in_turns(cases: Iterable[Case]) -> tuple[Case, ...]:
+    """First one case of every kind of fault, then the second one of each, and so on."""
+    turns: Counter[tuple[str, str]] = Counter()
+    ranked: list[tuple[int, int, Case]] = []
+    for case in cases:
+        kind = (case.mechanism, _role_of(case))
+        first_turn = 2 if case.mechanism == "isolate" else 1
+        ranked.append((turns[kind] // first_turn, ORDER.index(case.mechanism), case))
+        turns[kind] += 1
+    return tuple(case for *_, case in sorted(ranked, key=lambda entry: entry[:2]))
+
+
+def _role_of(case: Case) -> str:
+    return (
+        case.targets[0].rstrip("0123456789") if case.mechanism in ("kill", "pause", "rate", "delay") else ""
+    )
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """Where controller and quorum leader are; ``where`` names the place in the case's name."""
+
+    where: str
+    controller: str
+    quorum_leader: str
+
+
+class _Cluster:
+    def __init__(self, topology: Topology, mode: str) -> None:
+        self.topology, self.mode = topology, mode
+        self.azs = topology.azs
+        self.brokers = topology.role("broker")
+        self.quorum_role = {"zookeeper": "zookeeper", "kraft": "controller"}.get(mode, "broker")
+        self.quorum = topology.role(self.quorum_role)
+        self.controllers = self.brokers if mode == "zookeeper" else self.quorum
+
+    def hosts(self, az: str, *roles: str) -> tuple[Host, ...]:
+        return tuple(host for host in self.topology.hosts if host.az == az and host.role in roles)
+
+    def processes(self, az: str) -> tuple[Host, ...]:
+        """Nodes of the cluster in an AZ, those of the metadata quorum first."""
+        return (*self.hosts(az, "zookeeper", "controller"), *self.hosts(az, "broker"))
+
+    def kinds(self) -> dict[str, tuple[Host, ...]]:
+        """Hosts by the kind of node that they are."""
+        return {"broker": self.brokers, self.quorum_role: self.quorum}
+
+    def name(self, az: str) -> str:
+        return self.topology.az_name(az)
+
+    def placements(self) -> Iterator[_Roles]:
+        """The roles in each AZ that can have them; what an AZ cannot have is in the first one that can."""
+        for az in self.azs:
+            controller = next((host for host in self.controllers if host.az == az), None)
+            quorum = next((host for host in self.quorum if host.az == az), None)
+            if controller or (quorum and self.mode == "zookeeper"):
+                yield self.roles(self.name(az), controller or self.controllers[0], quorum or self.quorum[0])
+
+    def roles(self, where: str, controller: Host, quorum_leader: Host) -> _Roles:
+        return _Roles(where, controller.name, quorum_leader.name if self.mode == "zookeeper" else "")
+
+    def inside_and_outside(self, azs: Sequence[str]) -> Iterator[_Roles]:
+        """The first placement inside these AZs, and the first one outside."""
+        names = {self.name(az) for az in azs}
+        for inside in (True, False):
+            found = (roles for roles in self.placements() if (roles.where in names) is inside)
+            yield from itertools.islice(found, 1)
+
+    def case(
+        self,
+        mechanism: Mechanism,
+        label: str,
+        says: tuple[str, str],
+        roles: _Roles,
+        targets: Sequence[str],
+        parts: Mapping[str, str],
+    ) -> Case:
+        def hit(host: str) -> bool:
+            return bool(host) and (host in parts or self.topology.host(host).az in parts)
+
+        return Case(
+            name=f"{mechanism}{'-' if label else ''}{label}.roles-{roles.where}",
+            says=says[0],
+            subject=says[1],
+            mechanism=mechanism,
+            targets=tuple(targets),
+            controller=roles.controller,
+            quorum_leader=roles.quorum_leader,
+            inside=tuple(broker.name for broker in self.brokers if hit(broker.name)),
+            controller_inside=hit(roles.controller),
+            quorum_leader_inside=hit(roles.quorum_leader),
+            parts=parts,
+        )
+
+    def shape(self, case: Case) -> object:
+        """What two equivalent cases have in common: everything except names."""
+
+        def of_host(host: Host) -> tuple[str, str, bool, bool]:
+            part = case.parts.get(host.name, "")
+            return host.role, part, host.name == case.controller, host.name == case.quorum_leader
+
+        azs = (
+            (case.parts.get(az, ""), *sorted(of_host(host) for host in self.topology.hosts if host.az == az))
+            for az in self.azs
+        )
+        return case.mechanism, tuple(sorted(azs, key=repr))
+
+
+_Recipe = Callable[[_Cluster, Mechanism], Iterator[Case]]
+
+
+def _isolate(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+    for az in cluster.azs if len(cluster.azs) > 1 else ():
+        name = cluster.name(az)
+        for roles in _nearest_first(cluster, (az,)):
+            says = f"{name} isolated", f"Isolating {name}"
+            yield cluster.case(mechanism, name, says, roles, (az,), {az: "target"})
+
+
+def _kill_az(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+    for az in cluster.azs if len(cluster.azs) > 1 else ():
+        hosts = [host.name for host in cluster.processes(az)]
+        if hosts:
+            name = cluster.name(az)
+            for roles in cluster.inside_and_outside((az,)):
+                says = f"{name} killed", f"Killing {name}"
+                yield cluster.case(mechanism, name, says, roles, hosts, {az: "target"})
+
+
+def _power_az(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+    for az in cluster.azs if len(cluster.azs) > 1 else ():
+        if cluster.hosts(az, "broker"):
+            name, hosts = cluster.name(az), [host.name for host in cluster.processes(az)]
+            for roles in cluster.inside_and_outside((az,)):
+                says = f"{name} loses power", f"A power cut in {name}"
+                yield cluster.case(mechanism, name, says, roles, hosts, {az: "target"})
+
+
+def _power_all(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+    hosts = [host.name for az in cluster.azs for host in cluster.processes(az)]
+    roles = next(cluster.placements())
+    parts = dict.fromkeys(cluster.azs, "target")
+    says = "all AZs lose power", "A power cut in all AZs"
+    yield cluster.case(mechanism, "", says, roles, hosts, parts)
+
+
+def _pairs(text: str, subject: str, *, brokers_only: bool = False) -> _Recipe:
+    def recipe(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+        azs = [az for az in cluster.azs if cluster.hosts(az, "broker") or not brokers_only]
+        for one, other in itertools.combinations(azs, 2):
+            names = cluster.name(one), cluster.name(other)
+            for roles in cluster.inside_and_outside((one, other)):
+                parts = {one: "end", other: "end"}
+                says = text.format(*names), subject.format(*names)
+                yield cluster.case(mechanism, "-".join(names), says, roles, (one, other), parts)
+
+    return recipe
+
+
+def _one_way(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+    for one, other in itertools.permutations(cluster.azs, 2):
+        names = cluster.name(one), cluster.name(other)
+        both = cluster.hosts(one, "broker") and cluster.hosts(other, "broker")
+        for roles in _nearest_first(cluster, (one, other))[: 3 if both else 1]:
+            parts = {one: "source", other: "destination"}
+            says = f"{names[0]} → {names[1]} cut (one way)", f"Cutting {names[0]} → {names[1]} (one way)"
+            yield cluster.case(mechanism, "-".join(names), says, roles, (one, other), parts)
+
+
+def _rolling(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+    with_brokers = [az for az in cluster.azs if cluster.hosts(az, "broker")]
+    for one, other in itertools.combinations(with_brokers, 2):
+        names = cluster.name(one), cluster.name(other)
+        text = f"rolling restart while {names[0]} and {names[1]} are cut"
+        says = text, f"A {text}"
+        roles = next(cluster.inside_and_outside((one, other)))
+        parts = {one: "end", other: "end"}
+        yield cluster.case(mechanism, "-".join(names), says, roles, (one, other), parts)
+    if len(with_brokers) == 1:
+        yield cluster.case(
+            mechanism, "", ("rolling restart", "A rolling restart"), next(cluster.placements()), (), {}
+        )
+
+
+def _of_nodes(text: str, subject: str, *, brokers_only: bool = False) -> _Recipe:
+    """The first node of each kind, with its role and without it."""
+
+    def recipe(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+        kinds = {"broker": cluster.brokers} if brokers_only else cluster.kinds()
+        for nodes in kinds.values():
+            node = nodes[0]
+            for roles in _here_and_elsewhere(cluster, node):
+                says = f"{node.name}{_duty(node, roles)} {text}", subject.format(node.name)
+                yield cluster.case(mechanism, node.name, says, roles, (node.name,), {node.name: "target"})
+
+    return recipe
+
+
+def _duty(node: Host, roles: _Roles) -> str:
+    if node.role == "zookeeper":
+        return " (leader)" if node.name == roles.quorum_leader else " (follower)"
+    if node.role == "controller":
+        return " (active)" if node.name == roles.controller else " (standby)"
+    return " (controller)" if node.name == roles.controller else ""
+
+
+def _here_and_elsewhere(cluster: _Cluster, node: Host) -> Iterator[_Roles]:
+    """The node with the role that it can have, and without it; other roles are in another AZ if possible."""
+
+    def elsewhere(hosts: Sequence[Host]) -> Host | None:
+        return min(
+            (host for host in hosts if host != node), key=lambda host: host.az == node.az, default=None
+        )
+
+    controller, quorum_leader = elsewhere(cluster.controllers), elsewhere(cluster.quorum)
+    if node.role == "zookeeper":
+        controller = controller or cluster.controllers[0]
+        yield cluster.roles("here", controller, node)
+        if quorum_leader:
+            yield cluster.roles("elsewhere", controller, quorum_leader)
+        return
+    quorum_leader = quorum_leader or cluster.quorum[0]
+    if node in cluster.controllers:
+        yield cluster.roles("here", node, quorum_leader)
+    if controller:
+        yield cluster.roles("elsewhere", controller, quorum_leader)
+
+
+def _no_quorum(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+    roles = next(cluster.placements())
+    leader = roles.quorum_leader or roles.controller
+    nodes = sorted(cluster.quorum, key=lambda host: (host.name != leader, host.node_id))
+    lost = [host.name for host in nodes[: (len(nodes) + 1) // 2]]
+    text = f"({len(lost)} of {len(nodes)} nodes killed)"
+    says = f"metadata quorum lost {text}", f"Losing the metadata quorum {text}"
+    yield cluster.case(mechanism, "", says, roles, lost, dict.fromkeys(lost, "target"))
+
+
+def _kill_roles(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+    for roles in itertools.islice(cluster.placements(), 1 if cluster.mode == "zookeeper" else 0):
+        hosts = (roles.quorum_leader, roles.controller)
+        says = (
+            "controller and ZooKeeper leader killed at once",
+            "Killing the controller and the ZooKeeper leader at once",
+        )
+        yield cluster.case(mechanism, "", says, roles, hosts, dict.fromkeys(hosts, "target"))
+
+
+def _nearest_first(cluster: _Cluster, azs: Sequence[str]) -> list[_Roles]:
+    """All placements, those inside the AZs first, in the order of the AZs."""
+    names = [cluster.name(az) for az in azs]
+    return sorted(
+        cluster.placements(),
+        key=lambda roles: names.index(roles.where) if roles.where in names else len(names),
+    )
+
+
+_RECIPES: Mapping[Mechanism, _Recipe] = {
+    "isolate": _isolate,
+    "power-all": _power_all,
+    "kill-az": _kill_az,
+    "cut": _pairs("{} and {} cut from each other", "Cutting {} and {} from each other"),
+    "no-quorum": _no_quorum,
+    "power-az": _power_az,
+    "kill": _of_nodes("killed", "Killing {}"),
+    "pause": _of_nodes("paused", "Pausing {}"),
+    "disk-full": _of_nodes("has a full disk", "A full disk of {}", brokers_only=True),
+    "one-way": _one_way,
+    "rolling-restart": _rolling,
+    "flap": _pairs("link between {} and {} flaps", "A flapping link between {} and {}", brokers_only=True),
+    "rate": _of_nodes(f"slow ({RATE_KBIT:g} kbit/s)", f"Slowing {{}} to {RATE_KBIT:g} kbit/s"),
+    "delay": _of_nodes(f"slow (+{DELAY_MS:g} ms)", f"Delaying {{}} by {DELAY_MS:g} ms"),
+    "kill-roles": _kill_roles,
+}

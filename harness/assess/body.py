@@ -1,0 +1,246 @@
+"""What every run of an assessment does: clients in every AZ, a fault, the heal, and the recovery.
+
+In every AZ, a producer of each setting writes to all partitions at a steady rate and a consumer reads them,
+from before the fault until after the recovery. What is measured later is told by marks:
+
+| mark | text |
+|---|---|
+| `led-inside`, `led-outside` | a partition, `assessed/0`, by where its first leader is |
+| `reader-az1` | the number of the AZ's consumer |
+| `begin`, `injected` | the fault is about to be injected; it is in force |
+| `heal`, `healed` | it is about to be healed; it is over |
+| `operator` | what an operator had to do |
+| `recovered` | every partition has a leader and a full ISR; absent if that did not happen in time |
+| `drained` | the producers have stopped |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from harness.assess.battery import DELAY_MS, RATE_KBIT, Case
+from harness.assess.described import RATE_PER_PARTITION, ProducerSetting, hold_s, led_inside, recovery_s
+from harness.errors import InvalidRunError, WaitTimeoutError
+from harness.kafka.model import TopicPartition, broker_name
+from harness.run.stage import Stage
+from harness.waiting import wait_until
+from nemesis.fault import Injection
+from workloads.client.client import BackgroundConsumer
+from workloads.protocol.spec import StreamLoad
+
+_WARM_S = 30.0
+_STEADY_S = 2.0
+_DRAIN_S = 10.0
+_FLAP_PERIOD_S = 2.0
+
+
+def run_case(stage: Stage, case: Case, producers: Sequence[ProducerSetting]) -> None:
+    """Run one case. Raises InvalidRunError if it proves nothing."""
+    readers = _start_clients(stage, case, producers)
+    since = stage.mark("begin", f"{case.says} in a moment")
+    _stand(stage, since, _STEADY_S)
+    with _fault(stage, case):
+        injected = stage.mark("injected", case.says)
+        if case.mechanism != "rolling-restart":
+            _stand(stage, injected, hold_s(stage.timings))
+        stage.mark("heal", "the fault is healed")
+    healed = stage.mark("healed", "the fault is over")
+    _recover(stage)
+    _stand(stage, healed, _STEADY_S)
+    stage.stop_streams(_DRAIN_S)
+    stage.mark("drained", "the producers have stopped")
+    for reader in readers:
+        reader.stop()
+
+
+def _start_clients(
+    stage: Stage, case: Case, producers: Sequence[ProducerSetting]
+) -> list[BackgroundConsumer]:
+    """Start producers and consumers in every AZ, and wait until all of them work."""
+    (topic,) = stage.setup.topics
+    for key, replicas in zip(topic.topic_partitions, topic.assignment, strict=True):
+        inside = led_inside(case, replicas[0])
+        stage.journal.mark("led-inside" if inside else "led-outside", str(key))
+    numbers = tuple(range(topic.partitions))
+    load = StreamLoad(topic=topic.name, partitions=numbers, rate=RATE_PER_PARTITION * len(numbers))
+    readers = []
+    azs = [az for az in stage.lab.topology.azs if az in stage.clients]
+    for az in azs:
+        for one in producers:
+            stage.start_stream(az, f"{az}-{one.name}", load, one.fixed)
+        readers.append(stage.start_reader(az, topic.topic_partitions))
+        stage.journal.mark(f"reader-{az}", str(readers[-1].consumer.reader))
+    enough = 2 * len(numbers)
+    wait_until(
+        lambda: (
+            min(stream.counts().ok for stream in stage.streams.values()),
+            min(reader.progress().count for reader in readers),
+        ),
+        accept=lambda counts: min(counts) >= enough,
+        within_s=_WARM_S,
+        poll_s=0.2,
+        awaiting="every producer and every consumer to work",
+        abort=stage.cluster.check_alive,
+    )
+    wait_until(
+        lambda: _unhealthy(stage),
+        accept=lambda found: not found,
+        within_s=_WARM_S,
+        awaiting="every partition to have a full ISR before the fault",
+        abort=stage.cluster.check_alive,
+    )
+    return readers
+
+
+@contextmanager
+def _fault(stage: Stage, case: Case) -> Iterator[None]:
+    """Inject the fault of a case; heal it at the end."""
+    if case.mechanism in _PROCESSES:
+        _PROCESSES[case.mechanism](stage, case)
+        yield
+        _start_together(stage, case.targets)
+        return
+    if case.mechanism == "rolling-restart":
+        brokers = [broker_name(number) for number in stage.setup.brokers]
+        if not case.targets:
+            stage.nemesis.rolling_restart(*brokers, restart=stage.cluster.start)
+            yield
+            return
+        with stage.nemesis.cut(_link(case, "<->")):
+            stage.nemesis.rolling_restart(*brokers, restart=stage.cluster.start)
+            yield
+        return
+    with _LASTING[case.mechanism](stage, case):
+        yield
+
+
+def _link(case: Case, arrow: str) -> str:
+    return f"{case.targets[0]} {arrow} {case.targets[1]}"
+
+
+def _cut_power(stage: Stage, case: Case) -> None:
+    """Brokers lose what they had not flushed; nodes of the quorum flush everything, and are killed."""
+    topology = stage.lab.topology
+    brokers = [name for name in case.targets if topology.host(name).role == "broker"]
+    others = [name for name in case.targets if name not in brokers]
+    if others:
+        stage.nemesis.kill(*others)
+    stage.nemesis.storage.power_cut(*brokers)
+
+
+def _fill(stage: Stage, case: Case) -> Injection:
+    (host,) = case.targets
+    stage.processes.expect_end(host)  # Kafka stops when its only log directory fails
+    return stage.nemesis.storage.fill_disk(host)
+
+
+_PROCESSES: dict[str, Callable[[Stage, Case], object]] = {
+    "kill": lambda stage, case: stage.nemesis.kill(*case.targets),
+    "kill-az": lambda stage, case: stage.nemesis.kill(*case.targets),
+    "kill-roles": lambda stage, case: stage.nemesis.kill(*case.targets),
+    "no-quorum": lambda stage, case: stage.nemesis.kill(*case.targets),
+    "power-az": _cut_power,
+    "power-all": _cut_power,
+}
+"""Faults that end processes, which are started again at the end."""
+
+_LASTING: dict[str, Callable[[Stage, Case], Injection]] = {
+    "isolate": lambda stage, case: stage.nemesis.isolate(case.targets[0]),
+    "cut": lambda stage, case: stage.nemesis.cut(_link(case, "<->")),
+    "one-way": lambda stage, case: stage.nemesis.cut(_link(case, "->")),
+    "flap": lambda stage, case: stage.nemesis.flapping(_link(case, "<->"), period_s=_FLAP_PERIOD_S),
+    "pause": lambda stage, case: stage.nemesis.pause(*case.targets),
+    "rate": lambda stage, case: stage.nemesis.degrade.throttle(case.targets[0], rate_kbit=RATE_KBIT),
+    "delay": lambda stage, case: stage.nemesis.degrade.delay(case.targets[0], delay_ms=DELAY_MS),
+    "disk-full": _fill,
+}
+
+
+def _start_together(stage: Stage, hosts: Sequence[str]) -> None:
+    """Start ended processes again: nodes of the quorum one after the other, then all brokers at once."""
+    topology = stage.lab.topology
+    brokers = [name for name in hosts if topology.host(name).role == "broker"]
+    for name in hosts:
+        if name not in brokers:
+            stage.cluster.start(name)
+    if brokers:
+        with ThreadPoolExecutor(len(brokers)) as pool:
+            for started in [pool.submit(stage.cluster.start, name) for name in brokers]:
+                started.result()
+
+
+def _recover(stage: Stage) -> None:
+    """Wait until every partition has a leader and a full ISR; do what an operator would, if need be."""
+    dead = [name for name in _cluster_hosts(stage) if not stage.lab.alive(name)]
+    for name in dead:
+        stage.mark("operator", f"start {name}")
+        stage.cluster.start(name)
+    for action in (None, _act):
+        if action is not None and not action(stage):
+            return
+        try:
+            wait_until(
+                lambda: _unhealthy(stage),
+                accept=lambda found: not found,
+                within_s=recovery_s(stage.timings),
+                poll_s=max(0.1, stage.cluster.poll_s),
+                awaiting="every partition to have a leader and a full ISR",
+                abort=stage.cluster.check_alive,
+            )
+        except WaitTimeoutError as error:
+            stage.progress.say(error.message)
+        else:
+            stage.mark("recovered", "every partition has a leader and a full ISR")
+            return
+
+
+def _act(stage: Stage) -> bool:
+    """What an operator does about partitions that do not recover; false if there is nothing to do."""
+    acted = False
+    restarted: set[int] = set()
+    for key in _unhealthy(stage):
+        state = stage.state(*key)
+        if state is None:
+            continue
+        try:
+            if state.leader < 0:
+                stage.mark("operator", f"elect an unclean leader of {key}")
+                stage.nemesis.operator(stage.cluster, stage.dialect).elect(*key, kind="unclean")
+            elif state.leader not in restarted:
+                leader = broker_name(state.leader)
+                restarted.add(state.leader)
+                stage.mark("operator", f"restart {leader}")
+                stage.nemesis.stop(leader)
+                stage.cluster.start(leader)
+        except InvalidRunError as error:
+            stage.progress.say(error.message)
+        acted = True
+    return acted
+
+
+def _unhealthy(stage: Stage) -> list[TopicPartition]:
+    """Partitions without a leader or without a full ISR, or about which the metadata store says nothing."""
+    found = []
+    for topic in stage.setup.topics:
+        for key, replicas in zip(topic.topic_partitions, topic.assignment, strict=True):
+            state = stage.cluster.partition(*key)
+            if state is None or state.leader < 0 or set(state.isr) != set(replicas):
+                found.append(key)
+    return found
+
+
+def _cluster_hosts(stage: Stage) -> list[str]:
+    return [host.name for host in stage.lab.topology.hosts if host.role != "client"]
+
+
+def _stand(stage: Stage, since: int, for_s: float) -> None:
+    """Let a situation stand until so many seconds have passed since a mark."""
+    wait_until(
+        lambda: stage.since(since) >= for_s,
+        within_s=for_s + 5,
+        poll_s=0.2,
+        awaiting=f"the situation to have stood for {for_s:g} s",
+        abort=stage.cluster.check_alive,
+    )

@@ -1,0 +1,120 @@
+"""What follows from a description and its settings: the topic, the producers, and how long a fault lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from harness.assess.battery import Case
+from harness.cluster.client_settings import Value, check_client
+from harness.cluster.settings import Settings, TopicShape, rack_aware, values
+from harness.cluster.setup import Setup
+from harness.cluster.timings import Timings
+from harness.errors import UsageError
+from harness.kafka.model import Topic, broker_id
+from harness.lab.model import Topology
+from harness.run.clients import choose
+
+TOPIC = "assessed"
+"""Name of the topic where the description has none."""
+RATE_PER_PARTITION = 5.0
+"""Messages per second of each producer to each partition: gaps are measured to about 1/5 s."""
+_LEAST_IN_SYNC = "min.insync.replicas"
+_MARGIN_S = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProducerSetting:
+    """A producer's settings. Every AZ has one producer of each."""
+
+    name: str
+    fixed: Mapping[str, Value] = field(default_factory=dict)
+    """By Java's names; they win over the described ones."""
+
+
+def producers(settings: Settings) -> tuple[ProducerSetting, ...]:
+    """The described producer, and the same one with acks=1 for comparison, or with acks=all if it has 1."""
+    choice = choose(check_client("producer", settings.producer), {})
+    acks = choice.fields.get("acks", -1)
+    described = ProducerSetting(name="acks=all" if acks == -1 else f"acks={acks}")
+    if acks == -1:
+        fixed: dict[str, Value] = {"acks": 1, "enable.idempotence": False}
+        return described, ProducerSetting(name="acks=1", fixed=fixed)
+    return described, ProducerSetting(name="acks=all", fixed={"acks": -1})
+
+
+def hold_s(timings: Timings) -> float:
+    """How long a fault lasts: until sessions have ended and followers that lag have left the ISR.
+
+    ZooKeeper ends a session up to a half later, and brokers look for followers that lag every half of the
+    time that they may.
+    """
+    return 1.5 * max(timings.session_s, timings.lag_s) + _MARGIN_S
+
+
+def recovery_s(timings: Timings) -> float:
+    """How long the cluster may take to recover by itself before an operator acts."""
+    return max(timings.converge_s, 2 * hold_s(timings))
+
+
+def for_runs(settings: Settings) -> Settings:
+    """The settings without the shapes of topics, which `setup` follows, and topics that are not assessed."""
+    name = topic_name(settings)
+    topics = {name: settings.topics[name]} if name in settings.topics else {}
+    return replace(settings, shapes={}, topics=topics)
+
+
+def topic_name(settings: Settings) -> str:
+    """The topic to assess: the first one that is described."""
+    return next(iter((*settings.shapes, *settings.topics)), TOPIC)
+
+
+def setup(case: Case, topology: Topology, settings: Settings) -> Setup:
+    """The set-up of a case: the roles, and a topic with partitions led inside and outside of the fault.
+
+    Raises UsageError for a topic that the brokers cannot hold.
+    """
+    name = topic_name(settings)
+    shape = settings.shapes.get(name, TopicShape())
+    placed = shape.assignment or _replicas(shape, name, leaders(case, topology), topology)
+    described = {**values(settings.broker), **values(settings.topic), **values(settings.topics.get(name, {}))}
+    config = {} if _LEAST_IN_SYNC in described else {_LEAST_IN_SYNC: "2" if len(placed[0]) > 2 else "1"}
+    powerless = case.mechanism in ("power-az", "power-all", "disk-full")
+    return Setup(
+        topics=(Topic(name, placed[0], partitions=len(placed), placed=placed, config=config),),
+        controller=case.controller,
+        zookeeper_leader=case.quorum_leader or "zookeeper2",
+        brokers=tuple(host.node_id for host in topology.role("broker")),
+        volatile_disks=case.inside if powerless else (),
+        stream_rate=0.0,
+        for_layout=True,
+        read_back=False,
+    )
+
+
+def leaders(case: Case, topology: Topology) -> tuple[int, ...]:
+    """Brokers that lead a partition: in every AZ one that the fault hits and one that it does not."""
+    found: dict[tuple[str, bool], int] = {}
+    for host in topology.role("broker"):
+        found.setdefault((host.az, host.name in case.inside), host.node_id)
+    return tuple(sorted(found.values()))
+
+
+def led_inside(case: Case, leader: int) -> bool:
+    """Whether the fault hits the broker."""
+    return leader in {broker_id(name) for name in case.inside}
+
+
+def _replicas(
+    shape: TopicShape, name: str, leaders: tuple[int, ...], topology: Topology
+) -> tuple[tuple[int, ...], ...]:
+    """For each leader the replicas that Kafka assigns to a partition of which that broker is the first."""
+    racks = {host.node_id: host.az for host in topology.role("broker")}
+    factor = shape.replication_factor or min(3, len(racks))
+    if factor > len(racks):
+        raise UsageError(
+            f"{shape.place}: topic {name!r}: replication-factor = {factor}, but the cluster has {len(racks)} "
+            f"brokers; use that many at most."
+        )
+    found = {replicas[0]: replicas for replicas in rack_aware(racks, len(racks), factor)}
+    return tuple(found[leader] for leader in leaders)

@@ -1,0 +1,263 @@
+"""Running a battery: the plan, the runs side by side, and the document that they come to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.assess.battery import Case, battery
+from harness.assess.cell import scenario
+from harness.assess.described import for_runs, hold_s, producers
+from harness.assess.measure import QUERIES, measure, name_of
+from harness.assess.table import Ended, consequences, lines
+from harness.cluster.cluster_file import ClusterFile, read_cluster_file
+from harness.cluster.compression import compress
+from harness.cluster.settings import NO_SETTINGS, Settings, values
+from harness.cluster.timings import Timings, effective_times
+from harness.doctor import available_gib, diagnose
+from harness.errors import BadDataError, UsageError
+from harness.kafka.versions import KafkaVersion, kafka_version
+from harness.lab.layout import THREE_AZS, Layout
+from harness.lab.model import Topology
+from harness.run.placement import SPARK_GIB, memory_gib
+from harness.run.session import prepare
+from harness.series.capacity import Machine
+from harness.series.folder import SeriesFolder
+from harness.series.plan import MODES, Cell, remaining
+from harness.series.pool import Program, run_cells
+from harness.series.summary import RunSummary
+
+PLAN = "plan.json"
+CLUSTER = "cluster.toml"
+DOCUMENT = "assessment.json"
+PROGRAM = "harness.assess.cell"
+DEFAULT_VERSION = "2.7.1"
+
+_HOSTS_OF_THREE_AZS = 9
+_AROUND_S = 24.0
+"""A run without its fault: boot, clients, recovery, final logs; measured on an idle machine."""
+_START_S = 5.0
+_PER_HOST_S = 1.2
+"""What each further host adds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """The cluster to assess."""
+
+    version: KafkaVersion
+    mode: str
+    topology: Topology
+    file: ClusterFile | None
+    settings: Settings
+    """Those of the options over those of the file."""
+
+
+def describe(cluster: Path | None, kafka: str, mode: str, settings: Settings) -> Target:
+    """Read the description; options take precedence over the file. Raises UsageError."""
+    file = None if cluster is None else read_cluster_file(cluster)
+    version = kafka_version(kafka or (file.kafka if file else "") or DEFAULT_VERSION)
+    mode = mode or (file.mode if file else "") or next(one for one in MODES if one in version.modes)
+    if mode not in MODES:
+        raise UsageError(f"There is no mode {mode!r}; use {', '.join(MODES)}.")
+    version.require_mode(mode)
+    topology = (file.layout if file else THREE_AZS).topology(mode)
+    settings = settings.over(file.settings) if file else settings
+    return Target(version=version, mode=mode, topology=topology, file=file, settings=settings)
+
+
+def check(target: Target, case: Case, lab: str, say: Callable[[str], None]) -> None:
+    """Check what can be checked before anything starts. Raises UsageError, UnfitError."""
+    example = scenario(case, target.topology, target.mode, target.settings)
+    file = target.file and replace(target.file, settings=NO_SETTINGS)
+    prepare(
+        example,
+        lab=lab,
+        kafka=target.version.label,
+        mode=target.mode,
+        cluster=file,
+        settings=for_runs(target.settings),
+        force=True,
+        say=say,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What an assessment runs; stored in its folder, so that it can be resumed."""
+
+    cases: tuple[str, ...]
+    """Names of the cases, in the order in which they are run."""
+    version: str
+    mode: str
+    lab: str
+    settings: Mapping[str, Any]
+    """What the user has set, as `Settings.as_json` gives it."""
+    repeat: int = 1
+    cluster: bool = False
+    """The folder holds a cluster file; otherwise the cluster has three AZs."""
+    left_out: tuple[str, ...] = ()
+    """Names of the cases that the budget leaves out."""
+    unfit: Mapping[str, str] = field(default_factory=dict)
+    """Names of the cases that this machine cannot run, and why."""
+
+    def cells(self) -> list[Cell]:
+        """All runs, in rounds."""
+        return [Cell(name, self.version, self.mode) for name in self.cases] * self.repeat
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """An assessment in its folder."""
+
+    series: SeriesFolder
+    plan: Plan
+
+    @classmethod
+    def create(cls, runs: Path, plan: Plan, cluster: Path | None) -> Assessment:
+        """Make the folder `<runs>/assess/<UTC time>`. Raises UsageError where it cannot be made."""
+        series = SeriesFolder.create(runs, "assess")
+        if cluster is not None:
+            series.keep(CLUSTER, cluster.read_text(encoding="utf-8"))
+        series.keep(PLAN, json.dumps(asdict(plan), indent=2))
+        return cls(series, plan)
+
+    @classmethod
+    def resume(cls, path: Path) -> Assessment:
+        """An assessment that was interrupted. Raises BadDataError where the folder holds none."""
+        try:
+            plan = msgspec.convert(json.loads((path / PLAN).read_text(encoding="utf-8")), Plan)
+        except (OSError, ValueError) as error:
+            raise BadDataError(
+                f"{path} holds no assessment to resume ({error}); name a folder like runs/assess/<time>."
+            ) from None
+        return cls(SeriesFolder(path), plan)
+
+    @property
+    def cluster_file(self) -> Path | None:
+        """The cluster file, if it has one."""
+        return self.series.path / CLUSTER if self.plan.cluster else None
+
+    def layout(self) -> Layout:
+        """The cluster's layout."""
+        return read_cluster_file(self.cluster_file).layout if self.cluster_file else THREE_AZS
+
+    def topology(self) -> Topology:
+        """The cluster's hosts."""
+        return self.layout().topology(self.plan.mode)
+
+    def cases(self) -> dict[str, Case]:
+        """All cases of the cluster by name."""
+        return {case.name: case for case in battery(self.topology(), self.plan.mode)}
+
+    def left(self) -> list[Cell]:
+        """The runs that have not ended yet."""
+        return remaining(self.plan.cells(), [run.cell for run in self.series.runs])
+
+    def run(self, parallel: int, ended: Callable[[RunSummary], None]) -> bool:
+        """Run and judge what is left, and record each run. Returns whether Ctrl-C ended it early."""
+        file = self.cluster_file
+        program = Program(PROGRAM, () if file is None else (str(file.absolute()),))
+        runs = self.series.path / "runs"
+        cells = run_cells(
+            self.left(),
+            runs,
+            parallel=parallel,
+            lab=self.plan.lab,
+            settings=self.plan.settings,
+            program=program,
+        )
+        try:
+            with closing(cells) as summaries:
+                for summary in summaries:
+                    self.series.add(summary)
+                    ended(summary)
+        except KeyboardInterrupt:
+            return True
+        return False
+
+    def timings(self) -> Timings:
+        """Times that follow from the settings."""
+        return timings(self.settings(), self.plan.mode)
+
+    def settings(self) -> Settings:
+        """What the user has set."""
+        return Settings.from_json(self.plan.settings)
+
+    def document(self) -> dict[str, Any]:
+        """What `assessment.json` holds; measures the runs."""
+        from checkers.spark.session import start_session
+
+        judged = [Path(run.folder) for run in self.series.runs if run.judged]
+        measures = measure(start_session(), judged) if judged else {name: [] for name in QUERIES}
+        all_cases = self.cases()
+        planned = [all_cases[name] for name in (*self.plan.cases, *self.plan.unfit, *self.plan.left_out)]
+        table = lines(planned, _ended(self.series.runs), measures, self.plan.unfit)
+        topology = self.topology()
+        return {
+            "kafka": self.plan.version,
+            "mode": self.plan.mode,
+            "azs": {az: topology.az_name(az) for az in topology.azs},
+            "clients": sorted({host.az for host in topology.role("client")}),
+            "producers": [one.name for one in producers(self.settings())],
+            "hold_s": hold_s(self.timings()),
+            "lines": [{**asdict(line), "settings": _settings(line.settings)} for line in table],
+            "consequences": consequences(table, topology.az_names),
+            "queries": dict(QUERIES),
+            "runs": str(self.series.path / "runs"),
+        }
+
+    def keep(self, document: Mapping[str, Any], text: str) -> None:
+        """Write `assessment.json` and `assessment.md`."""
+        self.series.keep(DOCUMENT, json.dumps(document, indent=2))
+        self.series.keep("assessment.md", text)
+
+
+def timings(settings: Settings, mode: str) -> Timings:
+    """Times that follow from the settings that the user has set."""
+    compressed, _ = compress(settings, effective_times({}, mode))
+    return Timings.of(values(compressed.broker), mode)
+
+
+def seconds(case: Case, topology: Topology, timings: Timings) -> float:
+    """How long a run of a case takes, about, if the machine is not busy."""
+    around = _AROUND_S + _PER_HOST_S * max(0, len(topology.hosts) - _HOSTS_OF_THREE_AZS)
+    if case.mechanism == "rolling-restart":
+        return around + _START_S * len(topology.role("broker"))
+    return around + hold_s(timings)
+
+
+def side_by_side(topology: Topology) -> int:
+    """How many such clusters this machine can run at once: processes count, not clusters."""
+    machine = Machine(Machine.here().cores, available_gib())
+    per_cluster = memory_gib(topology) - SPARK_GIB
+    by_memory = int((machine.available_gib - SPARK_GIB) / per_cluster)
+    by_cores = int(machine.by_cores * _HOSTS_OF_THREE_AZS / len(topology.hosts) + 0.5)
+    return max(1, min(by_memory, by_cores))
+
+
+def unfit(cases: Sequence[Case]) -> dict[str, str]:
+    """Cases that this machine cannot run, by name, and why."""
+    delayed = [case.name for case in cases if case.mechanism == "delay"]
+    if not delayed:
+        return {}
+    (check,) = diagnose(["netem"])
+    return {} if check.ok else dict.fromkeys(delayed, "this kernel has no netem, which delays packets")
+
+
+def _ended(runs: Sequence[RunSummary]) -> Iterator[Ended]:
+    for run in runs:
+        status = "measured" if run.judged else run.verdict
+        reason = "" if run.judged else next(iter(run.reasons), "")
+        with suppress(OSError):
+            yield Ended(case=run.scenario, run=name_of(Path(run.folder)), status=status, reason=reason)
+
+
+def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: {**asdict(one), "outcome": one.outcome} for name, one in settings.items()}

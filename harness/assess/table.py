@@ -1,0 +1,264 @@
+"""The table of an assessment and what follows from it in words: data only, no cluster and no queries.
+
+A line is one case and one place of the partitions' leaders. Of repeated runs a line holds the worst.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from harness.assess.battery import Case
+from harness.assess.measure import Measures, Row
+
+COUNTS = ("acknowledged", "lost", "lost_after_read", "duplicated", "undetermined")
+STATUSES = ("measured", "invalid", "crashed", "unfit", "not run")
+NOTICEABLE_S = 1.0
+"""Shorter times without a write are those of a busy machine."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The longest time without an acknowledged write, or without a read, in any one partition."""
+
+    seconds: float
+    until_heal: bool
+    """It lasted as long as the fault: the AZ would have waited longer for a longer one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What one producer setting was told, and what became of it."""
+
+    acknowledged: int = 0
+    lost: int = 0
+    lost_after_read: int = 0
+    duplicated: int = 0
+    out_of_order: int = 0
+    undetermined: int = 0
+    """Messages whose fate the final logs do not show."""
+    writes: Mapping[str, Gap] = field(default_factory=dict)
+    """By AZ."""
+    promise: str = "kept"
+    """`broken` or `unknown` if any finding of its messages is judged so; else `kept`, even if messages were
+    lost that Kafka does not promise to keep."""
+    rows: tuple[str, ...] = ()
+    """Rows of the promise table that decided its findings (docs/promises.md)."""
+    known_bugs: tuple[str, ...] = ()
+    """Known bugs of Kafka that explain a broken promise."""
+
+    @property
+    def outcome(self) -> str:
+        """`lost`, `kept`, or `unknown` where something could not be read."""
+        if self.lost:
+            return "lost"
+        return "unknown" if self.undetermined or not self.acknowledged else "kept"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A line of the table."""
+
+    case: str
+    says: str
+    subject: str
+    mechanism: str
+    roles: str
+    led: str
+    """Where the leaders are: `inside` or `outside`."""
+    status: str
+    reason: str = ""
+    """Why it was not measured."""
+    runs: tuple[str, ...] = ()
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    reads: Mapping[str, Gap] = field(default_factory=dict)
+    failover_s: float | None = None
+    """From the fault until the last of the partitions that got another leader had it; None: none did."""
+    fault_s: float | None = None
+    recovery_s: float | None = None
+    """From the heal until all partitions of the run had a leader and a full ISR; None: they never did."""
+    operator: tuple[str, ...] = ()
+    """What an operator had to do."""
+    findings: Mapping[str, int] = field(default_factory=dict)
+    """Further findings of the run by class."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How one run of a case ended. ``run`` is its name in the measures."""
+
+    case: str
+    run: str
+    status: str
+    reason: str = ""
+
+
+def lines(
+    cases: Sequence[Case], ended: Iterable[Ended], measures: Measures, unfit: Mapping[str, str] | None = None
+) -> list[Line]:
+    """The table: two lines a case, one where the fault hits no broker or every broker.
+
+    ``unfit`` has the reason of every case that this machine cannot run.
+    """
+    by_case: dict[str, list[Ended]] = {}
+    for run in ended:
+        by_case.setdefault(run.case, []).append(run)
+    found = []
+    for case in cases:
+        runs = by_case.get(case.name, [])
+        bad = [run for run in runs if run.status != "measured"]
+        if case.name in (unfit or {}):
+            found.append(_unmeasured(case, "unfit", (unfit or {})[case.name]))
+        elif not runs:
+            found.append(_unmeasured(case, "not run", ""))
+        elif bad:
+            found.append(_unmeasured(case, bad[0].status, bad[0].reason, runs))
+        else:
+            names = tuple(run.run for run in runs)
+            found += [_line(case, led, names, measures) for led in _leds(names, measures)]
+    return found
+
+
+def _unmeasured(case: Case, status: str, reason: str, runs: Sequence[Ended] = ()) -> Line:
+    return Line(
+        case=case.name,
+        says=case.says,
+        subject=case.subject,
+        mechanism=case.mechanism,
+        roles=case.roles,
+        led="",
+        status=status,
+        reason=reason,
+        runs=tuple(run.run for run in runs),
+    )
+
+
+def _leds(runs: Sequence[str], measures: Measures) -> list[str]:
+    return sorted({str(row["led"]) for row in measures["messages"] if row["run"] in runs})
+
+
+def _line(case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> Line:
+    def rows(query: str, *, all_leds: bool = False) -> list[Row]:
+        return [row for row in measures[query] if row["run"] in runs and (all_leds or row["led"] == led)]
+
+    recovery = rows("recovery", all_leds=True)
+    recovered = [row["recovery_s"] for row in recovery]
+    failovers = [row["failover_s"] for row in rows("failover") if row["failover_s"] is not None]
+    return Line(
+        case=case.name,
+        says=case.says,
+        subject=case.subject,
+        mechanism=case.mechanism,
+        roles=case.roles,
+        led=led,
+        status="measured",
+        runs=runs,
+        settings={
+            name: _setting(name, rows("messages"), rows("order"), rows("writes"), rows("promises"))
+            for name in sorted({str(row["setting"]) for row in rows("messages")}, reverse=True)
+        },
+        reads=_gaps(rows("reads"), "read_gap_s"),
+        failover_s=max(failovers, default=None),
+        fault_s=max((row["fault_s"] for row in recovery), default=None),
+        recovery_s=None if not recovered or None in recovered else max(recovered),
+        operator=tuple(dict.fromkeys(str(row["action"]) for row in rows("operator", all_leds=True))),
+        findings=_worst_counts(rows("findings", all_leds=True)),
+    )
+
+
+def _setting(
+    name: str,
+    messages: Sequence[Row],
+    order: Sequence[Row],
+    writes: Sequence[Row],
+    promises: Sequence[Row],
+) -> Setting:
+    """``promises`` has the findings of all settings, and those of records that name no producer."""
+    mine = [row for row in messages if row["setting"] == name]
+    judged = [row for row in promises if row["setting"] in (name, None)]
+    promise = next(
+        (one for one in ("broken", "unknown") if any(row["promise"] == one for row in judged)), "kept"
+    )
+    counts = {count: max(int(row[count]) for row in mine) for count in COUNTS}
+    return Setting(
+        **counts,
+        out_of_order=max((int(row["out_of_order"]) for row in order if row["setting"] == name), default=0),
+        writes=_gaps([row for row in writes if row["setting"] == name], "write_gap_s"),
+        promise=promise,
+        rows=tuple(sorted({str(row["promise_row"]) for row in judged if row["promise_row"]})),
+        known_bugs=tuple(sorted({str(row["known_bug"]) for row in judged if row["known_bug"]})),
+    )
+
+
+def _gaps(rows: Sequence[Row], column: str) -> dict[str, Gap]:
+    found: dict[str, Gap] = {}
+    for row in rows:
+        gap = Gap(float(row[column]), bool(row["lasted_until_heal"]))
+        az = str(row["az"])
+        if az not in found or gap.seconds > found[az].seconds:
+            found[az] = gap
+    return dict(sorted(found.items()))
+
+
+def _worst_counts(rows: Sequence[Row]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for row in rows:
+        found[str(row["class"])] = max(found.get(str(row["class"]), 0), int(row["findings"]))
+    return found
+
+
+def consequences(table: Sequence[Line], az_names: Mapping[str, str]) -> list[str]:
+    """What follows from the numbers: a sentence or two for each fault, over all placements of the roles."""
+    by_fault: dict[str, list[Line]] = {}
+    for line in table:
+        if line.status == "measured":
+            by_fault.setdefault(line.subject, []).append(line)
+    return [_sentence(fault, found, az_names) for fault, found in by_fault.items()]
+
+
+def _sentence(fault: str, found: Sequence[Line], az_names: Mapping[str, str]) -> str:
+    first, *others = found[0].settings
+    lost = {name: sum(line.settings[name].lost for line in found) for name in (first, *others)}
+    outcomes = {line.settings[first].outcome for line in found}
+    loss = f"loses {lost[first]} acknowledged messages" if lost[first] else "loses no acknowledged message"
+    if "unknown" in outcomes and not lost[first]:
+        loss = "leaves open whether acknowledged messages are lost"
+    compared = [
+        f"with {name} it loses {lost[name] or 'none'}" for name in others if lost[name] != lost[first]
+    ]
+    text = f"{fault} {_interruption(found, first, az_names)}, and {'; '.join((loss, *compared))}."
+    broken = [name for name in (first, *others) if any(_breaks(line, name) for line in found)]
+    if broken:
+        text += f" This breaks a promise of Kafka (with {_and(broken)})."
+    elif lost[first]:
+        decided = all(line.settings[first].promise == "kept" for line in found)
+        text += f" {'Kafka promises nothing else' if decided else 'Whether that breaks a promise is open'}."
+    actions = tuple(dict.fromkeys(action for line in found for action in line.operator))
+    if actions:
+        text += f" An operator has to {_and(actions)}."
+    if any(line.recovery_s is None for line in found):
+        text += " The cluster does not recover" + (" even then." if actions else " by itself.")
+    return text
+
+
+def _breaks(line: Line, setting: str) -> bool:
+    return setting in line.settings and line.settings[setting].promise == "broken"
+
+
+def _interruption(found: Sequence[Line], setting: str, az_names: Mapping[str, str]) -> str:
+    gaps = [entry for line in found for entry in line.settings[setting].writes.items()]
+    azs = {az for az, _ in gaps}
+    stuck = {az for az, gap in gaps if gap.until_heal and gap.seconds >= NOTICEABLE_S}
+    longest_s = max((gap.seconds for az, gap in gaps if az not in stuck), default=0.0)
+    brief = f"for at most {longest_s:.0f} s" if longest_s >= NOTICEABLE_S else ""
+    if not stuck:
+        return f"stops writes {brief}" if brief else "does not stop writes"
+    if stuck == azs:
+        return "stops all writes to some partition until it is over"
+    names = _and(az_names.get(az, az) for az in sorted(stuck))
+    return f"stops writes from {names} until it is over" + (f" and from elsewhere {brief}" if brief else "")
+
+
+def _and(parts: Iterable[str]) -> str:
+    *rest, last = parts
+    return f"{', '.join(rest)} and {last}" if rest else last

@@ -1,0 +1,200 @@
+"""`acked assess`: what each fault would cost a described cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from harness.cli.options import (
+    LAB,
+    RUNS,
+    BrokerConfig,
+    CompressTime,
+    ConsumerConfig,
+    Lab,
+    Parallel,
+    ProducerConfig,
+    Repeat,
+    Runs,
+    Sets,
+    TopicConfig,
+    given_settings,
+)
+from harness.console import Progress
+from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, StoppedError, UsageError
+
+if TYPE_CHECKING:
+    from harness.assess.series import Assessment
+    from harness.series.summary import RunSummary
+
+
+def assess(
+    cluster: Annotated[
+        Path | None, typer.Argument(help="Cluster file (TOML). Default: three AZs with one broker each.")
+    ] = None,
+    faults: Annotated[
+        str | None, typer.Option(help="Run the faults whose names match one of these globs (a,b).")
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<time>",
+            help="Run the most telling faults first, as many as fit into this time (90s, 20m, 1h).",
+        ),
+    ] = None,
+    list_only: Annotated[bool, typer.Option("--list", help="Show the faults, and run none.")] = False,
+    queries: Annotated[bool, typer.Option("--queries", help="Show the SQL of every number.")] = False,
+    kafka: Annotated[str | None, typer.Option(help="Kafka version. Default: the file's, else 2.7.1.")] = None,
+    mode: Annotated[
+        str | None, typer.Option(help="zookeeper, kraft or kraft-combined. Default: the file's.")
+    ] = None,
+    sets: Sets = None,
+    broker_config: BrokerConfig = None,
+    topic_config: TopicConfig = None,
+    producer_config: ProducerConfig = None,
+    consumer_config: ConsumerConfig = None,
+    compress_time: CompressTime = 1.0,
+    repeat: Repeat = 1,
+    parallel: Parallel = 0,
+    resume: Annotated[
+        Path | None, typer.Option(help="Continue an interrupted assessment: its folder, runs/assess/<time>.")
+    ] = None,
+    lab: Lab = LAB,
+    runs: Runs = RUNS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the assessment as JSON.")] = False,
+) -> None:
+    """Find out what each fault would cost a cluster.
+
+    Injects a battery of faults into the described cluster, one run each, with
+    the controller inside and outside of the fault. The table says fault by
+    fault what was lost, duplicated and out of order, how long each AZ could
+    neither write nor read, and what an operator had to do.
+
+    The folder runs/assess/<time> keeps it as `assessment.json` and
+    `assessment.md`, with the runs.
+
+    Exit code: 0 if every fault was measured, 2 if a run was invalid or crashed.
+    """
+    from harness.assess import battery as faults_of
+    from harness.assess.measure import QUERIES
+    from harness.assess.series import (
+        Assessment,
+        Plan,
+        check,
+        describe,
+        seconds,
+        side_by_side,
+        timings,
+        unfit,
+    )
+    from harness.series.night import parse_duration
+
+    if queries:
+        for name, text in QUERIES.items():
+            typer.echo(f"-- {name}\n{text};\n")
+        return
+    progress = Progress(quiet=as_json)
+    files = {
+        "broker": broker_config,
+        "topic": topic_config,
+        "producer": producer_config,
+        "consumer": consumer_config,
+    }
+    settings = given_settings(sets, files, compress_time)
+    budget_s = None if budget is None else parse_duration("--budget", budget)
+    if resume is not None:
+        if cluster or faults or budget or kafka or mode or repeat != 1 or settings:
+            raise UsageError("--resume continues an assessment as it was planned; leave the others out.")
+        work = Assessment.resume(resume)
+    else:
+        target = describe(cluster, kafka or "", mode or "", settings)
+        topology = target.topology
+        cases = faults_of.battery(topology, target.mode)
+        if faults is not None:
+            cases = faults_of.select(cases, [glob.strip() for glob in faults.split(",")])
+        if list_only:
+            for case in cases:
+                typer.echo(f"{case.name:45}  {case.says}; controller {case.roles}")
+            return
+        check(target, cases[0], lab, progress.say)
+        misfits = unfit(cases)
+        fitting = [case for case in cases if case.name not in misfits]
+        at_once = parallel or side_by_side(topology)
+        chosen = fitting
+        times = timings(target.settings, target.mode)
+        if budget_s is not None:
+            chosen = list(
+                faults_of.within_budget(
+                    fitting, lambda case: seconds(case, topology, times), budget_s, at_once
+                )
+            )
+        plan = Plan(
+            cases=tuple(case.name for case in chosen),
+            version=target.version.label,
+            mode=target.mode,
+            lab=lab,
+            settings=target.settings.as_json(),
+            repeat=repeat,
+            cluster=cluster is not None,
+            left_out=tuple(case.name for case in fitting if case not in chosen),
+            unfit=misfits,
+        )
+        work = Assessment.create(runs, plan, cluster)
+    raise typer.Exit(_carry_out(work, parallel, progress, as_json=as_json))
+
+
+def _carry_out(work: Assessment, parallel: int, progress: Progress, *, as_json: bool) -> int:
+    from harness.assess.series import seconds, side_by_side
+    from report import assessment as report
+    from report.series import number_of_runs, wide_console
+
+    topology, cases = work.topology(), work.cases()
+    at_once = parallel or side_by_side(topology)
+    left = work.left()
+    expected = {name: seconds(case, topology, work.timings()) for name, case in cases.items()}
+    about = sum(expected[cell.scenario] for cell in left) / at_once
+    progress.say(
+        f"{number_of_runs(len(left))}, {at_once} side by side, about {about / 60:.0f} min; "
+        f"{work.series.path} keeps them"
+    )
+    taken: list[tuple[float, float]] = []
+
+    def ended(run: RunSummary) -> None:
+        taken.append((run.seconds, expected[run.scenario]))
+        pace = sum(real for real, _ in taken) / sum(planned for _, planned in taken)
+        ahead = sum(expected[cell.scenario] for cell in work.left()) * pace / at_once
+        outcome = run.verdict if not run.judged else f"{run.lost} lost" if run.lost else "nothing lost"
+        progress.say(
+            f"{len(work.series.runs)} of {len(work.plan.cells())}: {cases[run.scenario].says}: {outcome} "
+            f"({run.seconds:.0f} s); about {ahead / 60:.1f} min left"
+        )
+
+    stopped = work.run(at_once, ended)
+    if not work.series.runs:
+        raise StoppedError(
+            "interrupted before the first run had ended; everything that was started has been ended."
+        )
+    progress.say("measuring the runs")
+    document = work.document()
+    work.keep(document, report.markdown(document))
+    if as_json:
+        typer.echo(json.dumps(document, indent=2))
+    else:
+        console = wide_console()
+        console.print(report.table(document))
+        console.print(report.LEGEND, style="dim")
+        console.print()
+        for sentence in document["consequences"]:
+            console.print(f"• {sentence}", soft_wrap=True, markup=False)
+        Console(stderr=True, highlight=False).print(f"kept in {work.series.path}", style="dim")
+    if stopped:
+        raise StoppedError(
+            f"interrupted after {len(work.series.runs)} of {len(work.plan.cells())} runs; everything that "
+            f"was started has been ended. To continue, use --resume {work.series.path}."
+        )
+    bad = [line for line in document["lines"] if line["status"] in ("invalid", "crashed")]
+    return EXIT_UNKNOWN if bad else EXIT_AS_DECLARED

@@ -1,0 +1,39 @@
+"""A real assessment of a fault that costs writes and messages of acks=1, and of one that costs nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.conftest import acked
+
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
+
+
+def test_two_faults(tmp_path: Path) -> None:
+    """What `acked sql` answers to a stored query is what the table says."""
+    faults = "isolate-az1.roles-az1,kill-zookeeper1.roles-elsewhere,delay-broker1.*"
+    done = acked("assess", "--faults", faults, "--runs", tmp_path, "--json")
+    assert done.status == 0, done.stderr
+    document = json.loads(done.stdout)
+    lines = {(line["case"], line["led"]): line for line in document["lines"]}
+    isolated = lines["isolate-az1.roles-az1", "inside"]
+    described, unsafe = isolated["settings"]["acks=all"], isolated["settings"]["acks=1"]
+    assert (described["outcome"], unsafe["outcome"]) == ("kept", "lost")
+    assert described["writes"]["az1"]["until_heal"]
+    assert described["writes"]["az2"]["seconds"] > 1
+    assert isolated["failover_s"] is not None and isolated["recovery_s"] is not None
+    killed = lines["kill-zookeeper1.roles-elsewhere", "outside"]
+    assert all(setting["outcome"] == "kept" for setting in killed["settings"].values())
+    assert {line["status"] for line in document["lines"]} <= {"measured", "unfit"}
+    (folder,) = (tmp_path / "assess").iterdir()
+    assert json.loads((folder / "assessment.json").read_text()) == document
+    asked = acked("sql", document["queries"]["messages"], folder / "runs", "--json")
+    lost = [
+        row["lost"]
+        for row in json.loads(asked.stdout)
+        if row["run"] == isolated["runs"][0] and (row["led"], row["setting"]) == ("inside", "acks=1")
+    ]
+    assert lost == [unsafe["lost"]]

@@ -1,0 +1,158 @@
+"""The queries of an assessment on a history that is written by hand: two partitions, three AZs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.judge import judge
+from harness.assess.measure import QUERIES, Measures, measure
+from harness.run.folder import RunFolder
+from tests.histories import History
+
+pytestmark = pytest.mark.spark
+
+S = 1_000_000_000
+BEGIN, INJECTED, HEAL, RECOVERED, END = 1, 3, 13, 15, 18
+"""Seconds of the marks."""
+
+
+def history() -> History:
+    """Partition 0 is led inside the fault, partition 1 outside.
+
+    A producer with acks=all writes to both every half second. In partition 0 nothing is acknowledged from 4 s
+    to 11.5 s; in partition 1 nothing from 5 s to 14 s, so that the gap lasts until the heal. A producer with
+    acks=1 writes to partition 0: its second message is lost, its third one stands before the first one.
+    """
+    made = History()
+    for second, name, text in (
+        (0.5, "led-inside", "t/0"),
+        (0.5, "led-outside", "t/1"),
+        (0.5, "reader-az2", "9"),
+        (BEGIN, "begin", ""),
+        (INJECTED, "injected", ""),
+        (HEAL, "heal", ""),
+        (13.5, "operator", "start broker1"),
+        (RECOVERED, "recovered", ""),
+        (END, "drained", ""),
+    ):
+        made.add("marks", ns=int(second * S), name=name, text=text)
+    made.add("writers", writer=1, name="az1-acks=all", az="az1", acks=-1, role="stream")
+    made.add("writers", writer=2, name="az2-acks=1", az="az2", acks=1, role="stream")
+    logs: dict[int, list[dict[str, Any]]] = {0: [], 1: []}
+    seq = 0
+    for partition, quiet in ((0, (4.0, 11.5)), (1, (5.0, 14.0))):
+        for half in range(2 * BEGIN, 2 * END + 1):
+            if not quiet[0] < half / 2 < quiet[1]:
+                seq += 1
+                offset = len(logs[partition])
+                made.send(
+                    seq, offset=offset, partition=partition, sent_ns=half * S // 2 - 1, done_ns=half * S // 2
+                )
+                logs[partition].append({"offset": offset, "writer": 1, "seq": seq})
+    end = len(logs[0])
+    for number, offset in ((1, end + 1), (2, end + 7), (3, end)):
+        made.send(number, offset=offset, writer=2, sent_ns=2 * S + number, done_ns=2 * S + number + 1)
+    logs[0] += [{"offset": end, "writer": 2, "seq": 3}, {"offset": end + 1, "writer": 2, "seq": 1}]
+    for partition, records in logs.items():
+        made.logs(records, partition=partition)
+        for broker in (1, 2, 3):
+            made.replica(broker, partition=partition, leader=broker == 2, in_sync=True)
+        for ns, leader in ((1, partition + 1), (9 * S, 2)):
+            made.add(
+                "views",
+                ns=ns,
+                source="zookeeper1",
+                subject="partition",
+                topic="t",
+                partition=partition,
+                leader=leader,
+                epoch=0 if ns == 1 else 1,
+                isr=[1, 2, 3],
+            )
+    for offset, second in enumerate((2, 6, 17)):
+        made.read(offset, offset + 1, second * S, reader=9)
+    return made
+
+
+@pytest.fixture(scope="module")
+def found(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Measures:
+    folder = tmp_path_factory.mktemp("assessed") / "case" / "one"
+    history().write(folder / "history")
+    RunFolder(folder).update(scenario="case", status="complete")
+    judge(spark, folder)
+    return measure(spark, [folder])
+
+
+def rows(found: Measures, query: str) -> list[dict[str, Any]]:
+    return sorted(({k: v for k, v in row.items() if k != "run"} for row in found[query]), key=repr)
+
+
+def test_every_query_names_its_run(found: Measures) -> None:
+    assert set(found) == set(QUERIES)
+    assert {row["run"] for query in found.values() for row in query} == {"case/one"}
+
+
+def test_messages_are_counted_by_setting_and_place_of_the_leader(found: Measures) -> None:
+    counts = {"lost_after_read": 0, "duplicated": 0, "undetermined": 0}
+    assert rows(found, "messages") == [
+        {"led": "inside", "setting": "acks=1", "acknowledged": 3, "lost": 1, **counts},
+        {"led": "inside", "setting": "acks=all", "acknowledged": 21, "lost": 0, **counts},
+        {"led": "outside", "setting": "acks=all", "acknowledged": 18, "lost": 0, **counts},
+    ]
+
+
+def test_messages_in_the_wrong_order(found: Measures) -> None:
+    assert rows(found, "order") == [{"led": "inside", "setting": "acks=1", "out_of_order": 1}]
+
+
+def test_findings_and_promises(found: Measures) -> None:
+    """What promises the history decides is for the judgement; each finding is counted once."""
+    counted = [(row["led"], row["setting"], row["class"], row["findings"]) for row in rows(found, "promises")]
+    assert counted == [("inside", "acks=1", "lost", 1), ("inside", "acks=1", "out_of_order", 1)]
+    assert {row["promise"] for row in found["promises"]} <= {"broken", "not promised", "unknown"}
+
+
+def test_gaps_of_writes(found: Measures) -> None:
+    """acks=1 was acknowledged at 2 s for the last time: its gap lasts to the end, beyond the heal."""
+    assert rows(found, "writes") == [
+        {"led": "inside", "az": "az1", "setting": "acks=all", "write_gap_s": 7.5, "lasted_until_heal": False},
+        {"led": "inside", "az": "az2", "setting": "acks=1", "write_gap_s": 16.0, "lasted_until_heal": True},
+        {"led": "outside", "az": "az1", "setting": "acks=all", "write_gap_s": 9.0, "lasted_until_heal": True},
+    ]
+
+
+def test_gaps_of_reads(found: Measures) -> None:
+    assert rows(found, "reads") == [
+        {"led": "inside", "az": "az2", "read_gap_s": 11.0, "lasted_until_heal": True}
+    ]
+
+
+def test_failover_is_from_the_fault_to_another_leader(found: Measures) -> None:
+    """Partition 0 moved from broker 1 to broker 2; partition 1 stayed on broker 2."""
+    assert [
+        row | {"failover_s": row["failover_s"] and float(row["failover_s"])}
+        for row in rows(found, "failover")
+    ] == [
+        {"led": "inside", "moved": 1, "partitions": 1, "failover_s": 6.0},
+        {"led": "outside", "moved": 0, "partitions": 1, "failover_s": None},
+    ]
+
+
+def test_recovery_and_what_the_operator_did(found: Measures) -> None:
+    (recovery,) = rows(found, "recovery")
+    assert (float(recovery["fault_s"]), float(recovery["recovery_s"])) == (10.0, 2.0)
+    assert rows(found, "operator") == [{"action": "start broker1"}]
+
+
+def test_a_run_that_never_recovered_has_no_recovery_time(spark: Any, tmp_path: Path) -> None:
+    made = history()
+    made.rows["marks"] = [row for row in made.rows["marks"] if row["name"] != "recovered"]
+    folder = tmp_path / "case" / "two"
+    made.write(folder / "history")
+    RunFolder(folder).update(scenario="case", status="complete")
+    judge(spark, folder)
+    (row,) = measure(spark, [folder])["recovery"]
+    assert row["recovery_s"] is None

@@ -1,0 +1,114 @@
+"""The topic, the producers and the duration that follow from a description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from harness.assess.battery import battery
+from harness.assess.described import TOPIC, for_runs, hold_s, leaders, led_inside, producers, setup
+from harness.assess.series import seconds, timings
+from harness.cluster.settings import NO_SETTINGS, Setting, Settings, TopicShape
+from harness.cluster.timings import Timings
+from harness.errors import UsageError
+from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
+
+TWO = Layout(tuple(AvailabilityZone(name=name, brokers=3) for name in ("north", "south"))).topology(
+    "zookeeper"
+)
+THREE = THREE_AZS.topology("zookeeper")
+CASES = {case.name: case for case in battery(THREE, "zookeeper")}
+TWO_CASES = {case.name: case for case in battery(TWO, "zookeeper")}
+ISOLATED = CASES["isolate-az1.roles-az1"]
+
+
+def table(**values: str) -> Mapping[str, Setting]:
+    keys = {name.replace("_", "."): value for name, value in values.items()}
+    return {key: Setting(key=key, value=value, place="test") for key, value in keys.items()}
+
+
+def test_every_az_leads_partitions_on_either_side_of_the_fault() -> None:
+    assert leaders(ISOLATED, THREE) == (1, 2, 3)
+    assert [led_inside(ISOLATED, leader) for leader in (1, 2, 3)] == [True, False, False]
+    killed = TWO_CASES["kill-broker1.roles-here"]
+    assert leaders(killed, TWO) == (1, 2, 3)  # broker 1, broker 3 of the same AZ, and one of the other AZ
+    assert [led_inside(killed, leader) for leader in (1, 2, 3)] == [True, False, False]
+
+
+def test_the_topic_without_a_description() -> None:
+    made = setup(ISOLATED, THREE, NO_SETTINGS)
+    (topic,) = made.topics
+    assert (topic.name, topic.assignment) == (TOPIC, ((1, 2, 3), (2, 3, 1), (3, 1, 2)))
+    assert topic.config == {"min.insync.replicas": "2"}
+    assert made.for_layout and made.brokers == (1, 2, 3)
+
+
+def test_replicas_are_spread_over_the_azs() -> None:
+    """Three replicas in two AZs of three brokers: never all in one."""
+    (topic,) = setup(TWO_CASES["isolate-north.roles-north"], TWO, NO_SETTINGS).topics
+    racks = {host.node_id: host.az for host in TWO.role("broker")}
+    assert [replicas[0] for replicas in topic.assignment] == [1, 2]
+    assert all(len({racks[replica] for replica in replicas}) == 2 for replicas in topic.assignment)
+
+
+def test_a_described_topic() -> None:
+    """Its replicas and properties are the user's; only the places of its leaders are not."""
+    settings = Settings(
+        topics={"orders": table(min_insync_replicas="4")},
+        shapes={"orders": TopicShape(replication_factor=6, place="test")},
+    )
+    (topic,) = setup(TWO_CASES["isolate-north.roles-north"], TWO, settings).topics
+    assert topic.name == "orders"
+    assert topic.config == {}  # the run applies what the user has set
+    assert {len(replicas) for replicas in topic.assignment} == {6}
+    run = for_runs(settings)
+    assert (run.shapes, set(run.topics)) == ({}, {"orders"})
+
+
+def test_an_assignment_of_the_users_own_stays() -> None:
+    settings = Settings(shapes={"orders": TopicShape(assignment=((3, 1, 2),), place="test")})
+    (topic,) = setup(ISOLATED, THREE, settings).topics
+    assert topic.assignment == ((3, 1, 2),)
+
+
+def test_more_replicas_than_brokers() -> None:
+    settings = Settings(shapes={"orders": TopicShape(replication_factor=6, place="cluster.toml:9")})
+    with pytest.raises(UsageError, match="cluster.toml:9: topic 'orders': replication-factor = 6, but"):
+        setup(ISOLATED, THREE, settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [Settings(topic=table(min_insync_replicas="1")), Settings(broker=table(min_insync_replicas="3"))],
+)
+def test_a_described_minimum_of_replicas_in_sync_counts(settings: Settings) -> None:
+    assert setup(ISOLATED, THREE, settings).topics[0].config == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({}, ["acks=all", "acks=1"]),
+        ({"acks": "all"}, ["acks=all", "acks=1"]),
+        ({"acks": "1"}, ["acks=1", "acks=all"]),
+        ({"acks": "0"}, ["acks=0", "acks=all"]),
+    ],
+)
+def test_the_described_producer_comes_first_and_one_for_comparison(
+    given: Mapping[str, str], names: list[str]
+) -> None:
+    settings = Settings(producer=table(**given))
+    assert [one.name for one in producers(settings)] == names
+    assert producers(settings)[0].fixed == {}
+
+
+def test_a_fault_lasts_longer_than_sessions_and_lags() -> None:
+    base = hold_s(Timings())
+    assert base > 1.5 * Timings().lag_s
+    assert hold_s(Timings(session_s=18.0)) - base == pytest.approx(18.0)
+    slow = timings(Settings(broker=table(zookeeper_session_timeout_ms="18000")), "zookeeper")
+    assert seconds(ISOLATED, THREE, slow) - seconds(ISOLATED, THREE, Timings()) == pytest.approx(18.0)
+    short = replace(Settings(broker=table(zookeeper_session_timeout_ms="18000")), compress_time=2.0)
+    assert timings(short, "zookeeper").session_s == pytest.approx(9.0)

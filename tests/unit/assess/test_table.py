@@ -1,0 +1,148 @@
+"""The table of an assessment and its consequences in words, from measures that are written by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.assess.battery import Case, battery
+from harness.assess.table import Ended, Line, consequences, lines
+from harness.lab.layout import THREE_AZS
+
+CASES = {case.name: case for case in battery(THREE_AZS.topology("zookeeper"), "zookeeper")}
+ISOLATED = CASES["isolate-az1.roles-az1"]
+NAMES = {"az1": "north", "az2": "south", "az3": "west"}
+Rows = dict[str, list[dict[str, Any]]]
+
+
+def measures(
+    run: str = "a/1", *, lost: int = 0, lost_at_one: int = 120, recovery: float | None = 2.5
+) -> Rows:
+    """One partition led inside: az1 cannot write until the heal, the others wait for 10 s."""
+    counts = {"lost_after_read": 0, "duplicated": 0, "undetermined": 0, "acknowledged": 500}
+    key = {"run": run, "led": "inside"}
+    return {
+        "messages": [
+            {**key, "setting": "acks=all", **counts, "lost": lost},
+            {**key, "setting": "acks=1", **counts, "lost": lost_at_one},
+        ],
+        "order": [{**key, "setting": "acks=1", "out_of_order": 8}],
+        "promises": [
+            {
+                **key,
+                "setting": "acks=1",
+                "promise": "not promised",
+                "promise_row": "acks-1",
+                "known_bug": None,
+                "class": "lost",
+                "findings": lost_at_one,
+            }
+        ],
+        "findings": [{"run": run, "class": "diverged", "findings": 1}],
+        "writes": [
+            {**key, "az": az, "setting": setting, "write_gap_s": gap, "lasted_until_heal": until_heal}
+            for setting in ("acks=all", "acks=1")
+            for az, gap, until_heal in (("az2", 10.2, False), ("az1", 15.7, True), ("az3", 9.9, False))
+        ],
+        "reads": [{**key, "az": "az1", "read_gap_s": 14.0, "lasted_until_heal": True}],
+        "failover": [{**key, "moved": 1, "partitions": 1, "failover_s": 8.8}],
+        "recovery": [{"run": run, "fault_s": 13.0, "recovery_s": recovery}],
+        "operator": [],
+    }
+
+
+def both(one: Rows, other: Rows) -> Rows:
+    return {name: one[name] + other[name] for name in one}
+
+
+def ended(run: str = "a/1", status: str = "measured", reason: str = "", case: Case = ISOLATED) -> Ended:
+    return Ended(case=case.name, run=run, status=status, reason=reason)
+
+
+def table(found: Rows, *runs: Ended) -> list[Line]:
+    return lines([ISOLATED], runs or [ended()], found)
+
+
+def test_a_line_has_the_numbers_of_its_run() -> None:
+    (line,) = table(measures())
+    assert (line.led, line.roles, line.failover_s, line.recovery_s) == ("inside", "inside", 8.8, 2.5)
+    assert list(line.settings) == ["acks=all", "acks=1"]
+    assert (line.settings["acks=all"].outcome, line.settings["acks=1"].outcome) == ("kept", "lost")
+    assert (line.settings["acks=1"].lost, line.settings["acks=1"].out_of_order) == (120, 8)
+    assert list(line.settings["acks=all"].writes) == ["az1", "az2", "az3"]
+    assert line.settings["acks=all"].writes["az1"].until_heal
+    assert line.findings == {"diverged": 1}
+
+
+def test_of_repeated_runs_the_worst_counts() -> None:
+    """A loss in one of two runs is a loss, and one run that never recovered did not."""
+    found = both(measures("a/1"), measures("a/2", lost=3, recovery=None))
+    (line,) = table(found, ended("a/1"), ended("a/2"))
+    assert (line.settings["acks=all"].outcome, line.settings["acks=all"].lost) == ("lost", 3)
+    assert line.recovery_s is None
+    assert line.runs == ("a/1", "a/2")
+
+
+@pytest.mark.parametrize("status", ["invalid", "crashed"])
+def test_a_case_with_an_invalid_run_is_not_kept(status: str) -> None:
+    """Though its other run lost nothing."""
+    (line,) = table(measures("a/1"), ended("a/1"), ended("a/2", status, "the fault had no effect"))
+    assert (line.status, line.reason, dict(line.settings)) == (status, "the fault had no effect", {})
+
+
+def test_cases_that_were_not_run() -> None:
+    """One that the machine cannot run, and one for which there was no time."""
+    delayed = CASES["delay-broker1.roles-here"]
+    found = lines([delayed, ISOLATED], [], {}, {delayed.name: "no netem"})
+    assert [(line.status, line.reason) for line in found] == [("unfit", "no netem"), ("not run", "")]
+
+
+def test_messages_that_were_not_read_are_not_kept() -> None:
+    found = measures()
+    found["messages"][0]["undetermined"] = 1
+    (line,) = table(found)
+    assert line.settings["acks=all"].outcome == "unknown"
+
+
+def test_the_consequences_in_words() -> None:
+    assert consequences(table(measures()), NAMES) == [
+        "Isolating az1 stops writes from north until it is over and from elsewhere for at most 10 s, and "
+        "loses no acknowledged message; with acks=1 it loses 120."
+    ]
+
+
+def test_a_loss_and_an_operator_in_words() -> None:
+    found = measures(lost=7, lost_at_one=7)
+    found["operator"] = [{"run": "a/1", "action": "start broker1"}]
+    (text,) = consequences(table(found), NAMES)
+    assert text.endswith(
+        "loses 7 acknowledged messages. Kafka promises nothing else. An operator has to start broker1."
+    )
+
+
+def test_promises() -> None:
+    """One broken promise among many findings breaks it; a finding without a producer counts for all."""
+    found = measures(lost=1)
+    (line,) = table(found)
+    assert [setting.promise for setting in line.settings.values()] == ["kept", "kept"]
+    assert line.settings["acks=1"].rows == ("acks-1",)
+    row = {"run": "a/1", "led": "inside", "promise_row": "acks-all", "class": "lost", "findings": 1}
+    found["promises"].append({**row, "setting": "acks=all", "promise": "broken", "known_bug": "KAFKA-1"})
+    (line,) = table(found)
+    described, unsafe = line.settings["acks=all"], line.settings["acks=1"]
+    assert (described.promise, unsafe.promise) == ("broken", "kept")
+    assert described.known_bugs == ("KAFKA-1",)
+    assert "This breaks a promise of Kafka (with acks=all)." in consequences([line], NAMES)[0]
+    found["promises"] = [{**row, "setting": None, "promise": "unknown", "known_bug": None}]
+    (line,) = table(found)
+    assert [setting.promise for setting in line.settings.values()] == ["unknown", "unknown"]
+
+
+def test_a_cluster_that_does_not_recover() -> None:
+    (text,) = consequences(table(measures(recovery=None)), NAMES)
+    assert text.endswith("The cluster does not recover by itself.")
+
+
+def test_nothing_is_said_of_what_was_not_measured() -> None:
+    assert consequences(table({}, ended(status="invalid")), NAMES) == []
