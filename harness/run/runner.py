@@ -39,7 +39,7 @@ from harness.observer.broker_log import read_logs
 from harness.run.configs import record_broker_configs, record_features, record_topic_configs
 from harness.run.folder import CLAIMS, RunFolder, write_json
 from harness.run.placement import place
-from harness.run.settings import Applied, apply, check_took_effect, explained_refusal
+from harness.run.settings import Applied, apply, check_took_effect, explained_refusal, producer_origins
 from harness.run.stage import Stage
 from harness.run.watch import Watch
 from harness.scenario import Scenario
@@ -241,12 +241,15 @@ class _Run:
             raise InvalidRunError(refusal, detail=error.detail) from error
 
     def _check_clients(self, stage: Stage) -> None:
-        """Let a client say with which configuration a producer of the user's settings works."""
+        """Note how the background streams are configured; a client confirms it for settings of the user."""
         producer = self.applied.clients.producer
+        spec = stage.stream_spec("settings", self.rate, writer=0)
+        config = spec.librdkafka_config()
+        streams = producer_origins(config, producer, self.applied.given.producer)
+        self.folder.update(settings={**self.applied.manifest, "streams": streams})
         if producer.given:
             client = next(iter(stage.clients.values()))
-            spec = stage.producer_of_user()
-            check_took_effect(producer, client.configuration(spec), spec.librdkafka_config())
+            check_took_effect(producer, client.configuration(spec), config)
 
     def _body(self, stage: Stage) -> None:
         if self.rate > 0:

@@ -66,20 +66,7 @@ def apply(
     settings, foreign = _of_mode(settings, mode)
     settings, compressed = compress(settings, effective_times(setup.broker_config, mode))
     unneeded = refuse_owned(settings.broker, topology, mode, setup)
-    for key, setting in settings.broker.items():
-        if key in version.unsupported_keys:
-            raise UsageError(f"{setting}: Kafka {version.version} has no such broker property; remove it.")
-        if key == _PROTOCOL and version.protocol not in ("", setting.value):
-            raise UsageError(
-                f"{setting}: the version asked for is {version.label}; ask for "
-                f"{version.version}@{setting.value}, or remove the property."
-            )
-    for setting in (*settings.broker.values(), *all_of_topics(settings)):
-        if setting.key == "compression.type" and setting.value.lower() in UNREADABLE:
-            raise UsageError(
-                f"{setting}: the harness reads every replica's log itself, and cannot decompress "
-                f"{setting.value}; use producer, uncompressed or gzip."
-            )
+    _refuse_impossible(settings, version)
     users = {key: setting for key, setting in settings.broker.items() if key not in unneeded}
     clients = UserClients(
         producer=check_client("producer", settings.producer),
@@ -132,6 +119,24 @@ def apply(
         said=said,
         given=settings,
     )
+
+
+def _refuse_impossible(settings: Settings, version: KafkaVersion) -> None:
+    """Raise UsageError for properties that the version lacks, or that make logs unreadable here."""
+    for key, setting in settings.broker.items():
+        if key in version.unsupported_keys:
+            raise UsageError(f"{setting}: Kafka {version.version} has no such broker property; remove it.")
+        if key == _PROTOCOL and version.protocol not in ("", setting.value):
+            raise UsageError(
+                f"{setting}: the version asked for is {version.label}; ask for "
+                f"{version.version}@{setting.value}, or remove the property."
+            )
+    for setting in (*settings.broker.values(), *all_of_topics(settings)):
+        if setting.key == "compression.type" and setting.value.lower() in UNREADABLE:
+            raise UsageError(
+                f"{setting}: the harness reads every replica's log itself, and cannot decompress "
+                f"{setting.value}; use producer, uncompressed or gzip."
+            )
 
 
 def _of_mode(settings: Settings, mode: str) -> tuple[Settings, tuple[str, ...]]:
@@ -202,6 +207,20 @@ def _topic_origins(topic: Topic, setup: Setup, settings: Settings) -> dict[str, 
         found[key] = {"value": value, "origin": "user" if setting else "scenario"}
         found[key] |= {"place": setting.place} if setting else {}
     return found
+
+
+def producer_origins(
+    config: Mapping[str, Value], client: ClientSettings, settings: Mapping[str, Setting]
+) -> dict[str, dict[str, object]]:
+    """Value and origin of every property of a background stream's producer, by librdkafka's names."""
+    users = {PRODUCER[key].librdkafka: settings[key] for key in client.given}
+    return {
+        name: {"value": value, "origin": "user", "place": users[name].place}
+        if name in users
+        else {"value": value, "origin": "default"}
+        for name, value in config.items()
+        if name not in ("bootstrap.servers", "client.id")
+    }
 
 
 def _given(client: ClientSettings, settings: Mapping[str, Setting]) -> dict[str, dict[str, object]]:

@@ -119,18 +119,21 @@ class Stage:
             loads[own.name] = StreamLoad(topic=own.name, partitions=tuple(range(own.partitions)), rate=rate)
         for name, load in loads.items():
             for az, client in self.clients.items():
-                self.streams[f"{az}-{name}"] = client.start_stream(
-                    self.stream_spec(f"{az}-{name}", rate), load
-                )
-
-    def producer_of_user(self) -> ProducerSpec:
-        """A producer with all the user's settings, for a client that shows its configuration."""
-        return self.stream_spec("settings", _SMALL_BATCHES_RATE)
+                spec = self.stream_spec(f"{az}-{name}", rate)
+                self.streams[f"{az}-{name}"] = client.start_stream(spec, load)
 
     def stream_spec(
-        self, name: str, rate: float, fixed: Mapping[str, str | int | float | bool] | None = None
+        self,
+        name: str,
+        rate: float,
+        fixed: Mapping[str, str | int | float | bool] | None = None,
+        *,
+        writer: int | None = None,
     ) -> ProducerSpec:
-        """The producer of a background stream; ``fixed`` settings win over the user's."""
+        """The producer of a background stream; ``fixed`` settings win over the user's.
+
+        ``writer`` is its number in the history; None: the next one.
+        """
         small_batches = _SMALL_BATCHES if rate <= _SMALL_BATCHES_RATE else {}
         choice = choose(self.user.producer, fixed or {})
         fields: dict[str, Any] = {
@@ -145,7 +148,7 @@ class Stage:
             **choice.fields,
         }
         return ProducerSpec(
-            writer=next(self._numbers),
+            writer=next(self._numbers) if writer is None else writer,
             name=name,
             brokers=self._all_brokers(),
             via="librdkafka",

@@ -46,6 +46,8 @@ def test_every_table_takes_effect(tmp_path: Path) -> None:
         "instead_of": "4",
     }
     assert settings["broker"]["replica.lag.time.max.ms"]["place"] == f"{file}:9"
+    assert settings["streams"]["linger.ms"] == {"value": 5, "origin": "user", "place": f"{file}:18"}
+    assert settings["streams"]["acks"] == {"value": -1, "origin": "default"}
     configs = {
         (row["name"], row["key"]): (row["value"], row["asked"])
         for row in pq.read_table(run / "history" / "configs.parquet").to_pylist()

@@ -15,7 +15,7 @@ from harness.kafka.versions import kafka_version
 from harness.lab.layout import three_azs
 from harness.run.catalogue import all_scenarios, find
 from harness.run.clients import choose
-from harness.run.settings import Applied, apply, check_took_effect, explained_refusal
+from harness.run.settings import Applied, apply, check_took_effect, explained_refusal, producer_origins
 from workloads.protocol.results import Configuration
 
 
@@ -267,6 +267,16 @@ def test_settings_that_exclude_idempotence_switch_it_off() -> None:
     acks_1 = check_client("producer", _producer(acks="1").producer)
     assert choose(acks_1, {}).fields == {"acks": 1, "idempotent": False}
     assert choose(acks_1, {"enable.idempotence": True}).fields == {"idempotent": True}
+
+
+def test_origins_of_a_streams_producer() -> None:
+    """By librdkafka's names, without what identifies it."""
+    given = _producer(delivery_timeout_ms="9000").producer
+    config = {"client.id": "x", "bootstrap.servers": "y", "message.timeout.ms": 9000, "acks": -1}
+    assert producer_origins(config, check_client("producer", given), given) == {
+        "message.timeout.ms": {"value": 9000, "origin": "user", "place": "--set"},
+        "acks": {"value": -1, "origin": "default"},
+    }
 
 
 def test_a_producer_that_works_with_other_settings_makes_the_run_invalid() -> None:
