@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="A judged run folder, for example runs/<scenario>/latest.")],
+    run: Annotated[
+        Path,
+        typer.Argument(help="A judged run folder (runs/<scenario>/latest) or a series (runs/all/<time>)."),
+    ],
     output: Annotated[
         Path | None, typer.Option(help="File to write. Default: report.html in the run folder.")
     ] = None,
@@ -26,8 +29,11 @@ def report(
 ) -> None:
     """Write the page of a judged run: what happened, who believed what, the logs, the claims, the findings.
 
-    The page is one HTML file that needs no network. Nothing is judged again.
+    The page is one HTML file that needs no network. Nothing is judged again. Of a series, write its index.
     """
+    if (run / "runs.jsonl").is_file():
+        _index(run, output, open_page=open_page)
+        return
     if as_json:
         from report.model.gather import report_model
 
@@ -42,11 +48,25 @@ def report(
         raise UsageError(
             f"The page cannot be written to {where} ({error.strerror}); name a file with --output."
         ) from error
+    _show(file, open_page=open_page)
+
+
+def _show(file: Path, *, open_page: bool) -> None:
     typer.echo(f"Page: {file}")
     if open_page:
         import webbrowser
 
         webbrowser.open(file.as_uri())
+
+
+def _index(series: Path, output: Path | None, *, open_page: bool) -> None:
+    from harness.cli.series import index
+    from harness.series.folder import SeriesFolder
+
+    folder = SeriesFolder(series)
+    file = output or series / "index.html"
+    file.write_text(index(folder, series.resolve().parent.parent), encoding="utf-8")
+    _show(file.resolve(), open_page=open_page)
 
 
 def add_page(folder: Path, say: Callable[[str], None]) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.cluster.settings import NO_SETTINGS, Settings
@@ -163,9 +164,31 @@ def write_documents(series: Series) -> None:
     night, runs, missing = series.night, series.folder.runs, not_run(series)
     if night.junit is not None:
         night.junit.write_text(junit(runs, missing), encoding="utf-8")
+    if runs:
+        series.folder.keep("index.html", index(series.folder, series.runs, len(missing), night.earlier))
     if night.summary is not None:
         text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=night.earlier)
         night.summary.write_text(text, encoding="utf-8")
+
+
+def index(folder: SeriesFolder, runs: Path, missing: int = 0, earlier: Sequence[RunSummary] = ()) -> str:
+    """The index page of a series, with links to the pages that its runs have."""
+    from report.page.index import index_page
+
+    def link(run: str) -> str:
+        page = Path(run) / "report.html"
+        if not run or not page.is_file():
+            return ""
+        return os.path.relpath(page.resolve(), folder.path.resolve())
+
+    known = sorted([*earlier_runs(runs), *earlier], key=lambda run: run.ended)
+    return index_page(
+        [asdict(run) for run in folder.runs],
+        title=f"{folder.path.parent.name} {folder.path.name}",
+        earlier=[asdict(run) for run in known],
+        missing=missing,
+        link=link,
+    )
 
 
 def interrupted(folder: SeriesFolder, planned: int) -> StoppedError:

@@ -32,7 +32,7 @@ STATUS_ICONS = {"confirmed": "✓", "refuted": "≠", "not reproduced": "○", "
 
 def page(model: ReportModel) -> str:
     """The page as one self-contained HTML file."""
-    style, script = _asset("page.css"), _asset("page.js")
+    style, script = asset("page.css"), asset("page.js")
     pictures = [
         (
             story,
@@ -47,7 +47,7 @@ def page(model: ReportModel) -> str:
             model.controllers, model.controller_splits, model.faults, model.marks, model.from_s, model.to_s
         )
     return (
-        _environment()
+        environment()
         .get_template("page.html.j2")
         .render(
             model=model,
@@ -67,14 +67,15 @@ def page(model: ReportModel) -> str:
             patterns=PATTERNS,
             style=Markup(style),
             script=Markup(script),
-            style_hash=_hash(style),
-            script_hash=_hash(script),
+            style_hash=digest(style),
+            script_hash=digest(script),
         )
     )
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """The templates, which escape everything that they are given."""
     environment = Environment(
         loader=FileSystemLoader(_FOLDER),
         autoescape=True,
@@ -88,11 +89,13 @@ def _environment() -> Environment:
 
 
 @cache
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file of this folder as text."""
     return (_FOLDER / name).read_text(encoding="utf-8")
 
 
-def _hash(text: str) -> str:
+def digest(text: str) -> str:
+    """The digest by which a page's policy allows a style or a script."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 

@@ -1,0 +1,137 @@
+"""The index page of a series: scenarios by Kafka version and mode, with links to the pages of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from report.page.render import ICONS, asset, digest, environment
+
+NIGHTS = 14
+"""Earlier runs of a cell that its strip shows."""
+
+Summary = Mapping[str, Any]
+"""A run of a series: a line of `runs.jsonl`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """The runs of one scenario on one Kafka version in one mode."""
+
+    verdicts: Sequence[tuple[str, str, int]]
+    """Verdict, its sign, and how many runs had it; several for a cell that flickers."""
+    lost: str
+    seconds: str
+    runs: Sequence[tuple[str, str, str]]
+    """Sign, verdict and link of each run; the link is empty where the run has no page."""
+    strip: Sequence[tuple[str, str, str]]
+    """Sign, verdict and day of earlier runs, oldest first."""
+
+
+def index_page(
+    runs: Sequence[Summary],
+    *,
+    title: str,
+    earlier: Sequence[Summary] = (),
+    missing: int = 0,
+    link: Callable[[str], str] = lambda folder: "",
+) -> str:
+    """The index of some runs as one self-contained HTML file.
+
+    ``earlier`` are runs of other series, oldest first; ``missing`` runs were planned and not made. ``link``
+    turns a run folder into the address of its page, or into nothing.
+    """
+    columns = sorted(
+        {(run["version"], run["mode"]) for run in runs}, key=lambda one: (one[1], _order(one[0]))
+    )
+    by_cell: dict[tuple[str, str, str], list[Summary]] = {}
+    before: dict[tuple[str, str, str], list[Summary]] = {}
+    for run in runs:
+        by_cell.setdefault(_cell(run), []).append(run)
+    ended = {run.get("ended") for run in runs}
+    for run in earlier:
+        if run.get("ended") not in ended:
+            before.setdefault(_cell(run), []).append(run)
+    scenarios = sorted({run["scenario"] for run in runs})
+    sparse = len(by_cell) * 2 < len(columns) * len(scenarios)
+
+    def row(scenario: str) -> list[tuple[str, Entry | None]]:
+        cells: list[tuple[str, Entry | None]] = []
+        for version, mode in columns:
+            key = (scenario, version, mode)
+            if key in by_cell:
+                entry = _entry(by_cell[key], before.get(key, []), link)
+                cells.append((f"{version} {mode}" if sparse else "", entry))
+            elif not sparse:
+                cells.append(("", None))
+        return cells
+
+    rows = [(scenario, row(scenario)) for scenario in scenarios]
+    rows.sort(key=lambda one: min((_worst(entry) for _, entry in one[1] if entry), default=9))
+    counts: dict[str, int] = {}
+    for run in runs:
+        counts[run["verdict"]] = counts.get(run["verdict"], 0) + 1
+    style = asset("page.css")
+    return (
+        environment()
+        .get_template("index.html.j2")
+        .render(
+            title=title,
+            columns=[] if sparse else columns,
+            rows=rows,
+            counts=[(name, ICONS.get(name, "?"), counts[name]) for name in _SEVERITY if name in counts],
+            worst=next((name for name in _SEVERITY if name in counts), "unknown"),
+            icons=ICONS,
+            runs=len(runs),
+            missing=missing,
+            ended=max((str(run.get("ended") or "") for run in runs), default=""),
+            style=Markup(style),
+            style_hash=digest(style),
+        )
+    )
+
+
+_SEVERITY = ("crashed", "invalid", "violated", "unknown", "as declared")
+
+
+def _cell(run: Summary) -> tuple[str, str, str]:
+    return run["scenario"], run["version"], run["mode"]
+
+
+def _order(version: str) -> list[int]:
+    return [int(part) for part in version.replace("@", ".").split(".") if part.isdigit()]
+
+
+def _worst(entry: Entry) -> int:
+    return min(_SEVERITY.index(name) if name in _SEVERITY else 0 for name, _, _ in entry.verdicts)
+
+
+def _entry(runs: Sequence[Summary], before: Sequence[Summary], link: Callable[[str], str]) -> Entry:
+    counts: dict[str, int] = {}
+    for run in runs:
+        counts[run["verdict"]] = counts.get(run["verdict"], 0) + 1
+    lost = sorted(int(run.get("lost") or 0) for run in runs)
+    seconds = sorted(float(run.get("seconds") or 0) for run in runs)
+    return Entry(
+        verdicts=[
+            (name, ICONS.get(name, "?"), counts[name])
+            for name in sorted(counts, key=lambda name: _SEVERITY.index(name) if name in _SEVERITY else 0)
+        ],
+        lost=_span([str(lost[0]), str(lost[-1])]),
+        seconds=_span([f"{seconds[0]:.0f}", f"{seconds[-1]:.0f}"]),
+        runs=[
+            (ICONS.get(run["verdict"], "?"), run["verdict"], link(str(run.get("folder") or "")))
+            for run in runs
+        ],
+        strip=[
+            (ICONS.get(run["verdict"], "?"), run["verdict"], str(run.get("ended") or "")[:10])
+            for run in before[-NIGHTS:]
+        ],
+    )
+
+
+def _span(ends: Sequence[str]) -> str:
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]}–{ends[1]}"

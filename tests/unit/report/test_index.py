@@ -1,0 +1,94 @@
+"""The index of a series: a cell for each scenario, version and mode; disagreement is never averaged away."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from report.page.index import index_page
+from tests.unit.report.test_page import Elements
+
+
+def run(scenario: str = "a", verdict: str = "as declared", **values: Any) -> dict[str, Any]:
+    known = {
+        "version": "2.7.1",
+        "mode": "zookeeper",
+        "lost": 0,
+        "seconds": 20.0,
+        "folder": f"runs/{scenario}/1",
+    }
+    return {**known, "ended": "2026-01-05T01:00:00+00:00", **values, "scenario": scenario, "verdict": verdict}
+
+
+def cells(html: str) -> list[str]:
+    return re.findall(r"<td.*?</td>", html, re.DOTALL)
+
+
+def words(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
+
+
+def test_worst_scenario_comes_first_and_names_the_page() -> None:
+    html = index_page([run("a"), run("b", "violated", lost=3), run("c", "unknown")], title="all 1")
+    assert re.findall(r'<th scope="row">(\w+)</th>', html) == ["b", "c", "a"]
+    assert "<h1>violated</h1>" in html
+    assert "✗ 1 violated" in words(html)
+    assert "✓ 1 as declared" in words(html)
+
+
+def test_cell_whose_runs_disagree_shows_both() -> None:
+    html = index_page(
+        [run(lost=2, seconds=18), run(lost=9, seconds=31), run(verdict="violated", lost=4)], title="all 1"
+    )
+    (cell,) = cells(html)
+    assert 'class="flicker"' in cell
+    assert words(cell).startswith("✗ violated ×1 ✓ as declared ×2")
+    assert "2–9 lost · 18–31 s" in words(cell)
+    assert 'class="flicker"' not in index_page([run(), run()], title="all 1")
+
+
+def test_columns_are_versions_in_their_order_and_empty_cells_stay_empty() -> None:
+    runs = [run(version="3.10.0"), run("b", version="3.9.1"), run("b")]
+    html = index_page(runs, title="matrix 1")
+    head = re.findall(r"<th>(\d[\d.]*)<br>", html)
+    assert head == ["2.7.1", "3.9.1", "3.10.0"]
+    assert sum('class="none"' in cell for cell in cells(html)) == 3
+
+
+def test_series_in_which_each_scenario_has_its_own_version_has_no_empty_cells() -> None:
+    runs = [run("a"), run("b", version="3.9.1"), run("c", version="3.6.2", mode="kraft")]
+    html = index_page(runs, title="all 1")
+    assert [words(cell).split(" ✓")[0] for cell in cells(html)] == [
+        "2.7.1 zookeeper",
+        "3.9.1 zookeeper",
+        "3.6.2 kraft",
+    ]
+
+
+def test_only_runs_with_a_page_have_a_link() -> None:
+    links = {"runs/a/1": "../../a/1/report.html"}
+    html = index_page([run("a"), run("b")], title="all 1", link=lambda folder: links.get(folder, ""))
+    assert [at["href"] for tag, at in Elements(html).found if tag == "a"] == ["../../a/1/report.html"]
+
+
+def test_strip_shows_earlier_nights_alone() -> None:
+    now = run()
+    earlier = [
+        run(verdict="violated", ended="2026-01-03T01:00:00+00:00"),
+        run(ended="2026-01-04T01:00:00+00:00"),
+        run("b", "crashed", ended="2026-01-04T02:00:00+00:00"),
+        now,
+    ]
+    html = index_page([now], title="all 1", earlier=earlier)
+    strip = re.findall(r'title="([\d-]+: [a-z ]+)">', html)
+    assert strip == ["2026-01-03: violated", "2026-01-04: as declared"]
+
+
+def test_index_is_whole_escaped_and_refers_to_nothing() -> None:
+    evil = '<script>"x"</script>'
+    html = index_page([run(evil, evil, version=evil, mode=evil)], title=evil, missing=2)
+    elements = Elements(html)
+    assert (elements.open, elements.wrong) == ([], [])
+    assert "<script" not in html
+    assert "2 planned and not run" in html
+    assert "default-src 'none'" in html
