@@ -19,7 +19,14 @@ from report.model.gather import report_model
 from report.model.model import SCHEMA, ReportModel
 
 Judged = Callable[[str], Path]
-RUNS = ("leader-az-isolated", "kraft-zombie-controller", "no-fault", "hw-truncation-diverges", "power-cut")
+RUNS = (
+    "leader-az-isolated",
+    "no-fault",
+    *(
+        pytest.param(name, marks=pytest.mark.long)
+        for name in ("kraft-zombie-controller", "hw-truncation-diverges", "power-cut")
+    ),
+)
 NS = 1_000_000_000
 
 
