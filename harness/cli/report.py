@@ -74,7 +74,7 @@ def add_page(folder: Path, say: Callable[[str], None]) -> None:
     from report.page.write import write_page
 
     try:
-        write_page(folder)
+        say(f"page: {write_page(folder)}")
     except AckedError as error:
         say(f"there is no page of this run: {error.message}")
     except Exception as error:  # noqa: BLE001 - the judgement stands, whatever is wrong with its picture

@@ -7,7 +7,7 @@ from typing import Any
 
 from report.model.beliefs import Seconds, Zombie
 from report.model.messages import LOST
-from report.model.model import Availability, Claim, Fault, FindingGroup, PartitionStory
+from report.model.model import Availability, Claim, Fault, FindingGroup, PartitionStory, Promise
 
 WORTH_A_SENTENCE_S = 1.0
 
@@ -19,6 +19,7 @@ def sentences(
     zombies: Iterable[tuple[str, Zombie]],
     fates: Mapping[str, int],
     groups: Sequence[FindingGroup],
+    promises: Sequence[Promise],
     availability: Sequence[Availability],
     claims: Sequence[Claim],
     partitions: Sequence[PartitionStory],
@@ -32,6 +33,7 @@ def sentences(
     found += _of_faults(faults)
     found += _of_zombies(list(zombies), partitions)
     found += _of_losses(fates, groups)
+    found += _of_promises(promises)
     found += _of_gaps(availability)
     found += [] if void else _of_claims(claims)
     return tuple(found)
@@ -140,6 +142,34 @@ def _of_losses(fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> list
     causes = list(dict.fromkeys(one.cause.split(":")[0] for one in of if one.cause))
     cause = f" Cause: {'; '.join(causes[:3])}." if causes else ""
     return [f"{_count(lost, 'acknowledged message')} {verb} lost{told}.{cause}"]
+
+
+def promises_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Promise, ...]:
+    """What the judgement says of promises, findings of all classes together."""
+    counts: dict[tuple[str, str, str, str], int] = {}
+    for row in rows:
+        name, bug, why = (str(row.get(key) or "") for key in ("row", "known_bug", "why"))
+        key = (str(row["promise"]), name, bug, why)
+        counts[key] = counts.get(key, 0) + int(row["count"])
+    return tuple(
+        Promise(promise=promise, row=row, known_bug=bug, why=why, count=count)
+        for (promise, row, bug, why), count in counts.items()
+    )
+
+
+def _of_promises(promises: Sequence[Promise]) -> list[str]:
+    broken = [one for one in promises if one.promise == "broken"]
+    if broken:
+        number = sum(one.count for one in broken)
+        bugs = list(dict.fromkeys(one.known_bug for one in broken if one.known_bug))
+        known = f" (known bug {', '.join(bugs)})" if bugs else ""
+        verb = "breaks" if number == 1 else "break"
+        return [f"{_count(number, 'finding')} {verb} a promise of Kafka{known}: {broken[0].why.rstrip('.')}."]
+    free = [one for one in promises if one.promise == "not promised"]
+    if not free:
+        return []
+    largest = max(free, key=lambda one: one.count)
+    return [f"Kafka does not promise to prevent this: {largest.why.rstrip('.')}."]
 
 
 def _of_gaps(found: Sequence[Availability]) -> list[str]:

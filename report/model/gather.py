@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from report.model.beliefs import Seconds, Zombie, lanes, leaders_by_epoch, splits, zombies
-from report.model.facts import claim_of, sentences
+from report.model.facts import claim_of, promises_of, sentences
 from report.model.faults import faults as faults_of
 from report.model.logs import log_figure
 from report.model.messages import COLUMNS, availability, fault_in_force, meta_of, send_bins
@@ -35,7 +35,7 @@ _WITH_TIME = ("views", "faults", "processes", "marks", "log_events", "groups", "
 _BEFORE_S, _AFTER_S = 1.0, 1.5
 _FINDING_COLUMNS = (
     *("class", "topic", "partition", "offset", "epoch", "writer", "seq", "label", "acked_ns", "acked_by"),
-    *("acked_during", "last_broker", "cause", "detail", "expected"),
+    *("acked_during", "last_broker", "cause", "detail", "expected", "promise"),
 )
 
 
@@ -89,6 +89,7 @@ class _Gathering:
         groups = finding_groups(self.findings, self.seconds, (story.message for story in told))
         claims = tuple(claim_of(one, self.seconds) for one in self.judgement.get("claims") or ())
         azs = availability(self.life, self.zero_ns, fault_in_force(self.faults))
+        promises = promises_of(self.judgement.get("promises") or ())
         verdict = str(self.judgement.get("verdict") or "not judged")
         reasons = tuple(self.judgement.get("reasons") or ())
         fates = dict(self.judgement.get("fates") or {})
@@ -103,6 +104,7 @@ class _Gathering:
                     zombies=self._zombies(drawn, controllers),
                     fates=fates,
                     groups=groups,
+                    promises=promises,
                     availability=azs,
                     claims=claims,
                     partitions=drawn,
@@ -120,6 +122,7 @@ class _Gathering:
             controller_splits=disagreed,
             claims=claims,
             availability=azs,
+            promises=promises,
             groups=groups,
             stories=told,
             settings=self._settings(),

@@ -292,6 +292,19 @@ class Story:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Promise:
+    """Findings by what Kafka promises, as judging has stored it."""
+
+    promise: str
+    """`broken`, `unknown` or `not promised`."""
+    row: str
+    """Row of the promise table; empty if none applies."""
+    known_bug: str
+    why: str
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """One finding, as a line of a table."""
 
@@ -306,6 +319,8 @@ class Finding:
     during: str
     last_broker: int | None
     detail: str
+    promise: str
+    """`broken`, `unknown` or `not promised`; empty in runs that were judged without the promise table."""
     story: bool
     """Its message's story is part of the model."""
 
@@ -318,6 +333,8 @@ class FindingGroup:
     cause: str
     expected: bool
     count: int
+    promises: Mapping[str, int]
+    """How many are broken, not promised, unknown."""
     shown: tuple[Finding, ...]
 
 
@@ -357,6 +374,8 @@ class ReportModel:
     controller_splits: tuple[Split, ...] = ()
     claims: tuple[Claim, ...] = ()
     availability: tuple[Availability, ...] = ()
+    promises: tuple[Promise, ...] = ()
+    """Broken ones first."""
     groups: tuple[FindingGroup, ...] = ()
     stories: tuple[Story, ...] = ()
     settings: tuple[Setting, ...] = ()

@@ -36,10 +36,16 @@ def finding_groups(table: pa.Table, seconds: Seconds, told: Iterable[str]) -> tu
                 cause=row["cause"] or "",
                 expected=bool(row["expected"]),
                 count=row["count_all"],
+                promises=_promises(_members(table, row)),
                 shown=shown,
             )
         )
     return tuple(sorted(groups, key=lambda one: (one.expected, -one.count, one.name, one.cause)))
+
+
+def _promises(members: pa.Table) -> dict[str, int]:
+    counts = pc.value_counts(members["promise"].drop_null()).to_pylist()
+    return {row["values"]: row["counts"] for row in counts}
 
 
 def _members(table: pa.Table, group: Row) -> pa.Table:
@@ -63,6 +69,7 @@ def _finding(row: Mapping[str, Any], seconds: Seconds, told: set[str]) -> Findin
         during=row["acked_during"] or "",
         last_broker=row["last_broker"],
         detail=row["detail"] or "",
+        promise=row["promise"] or "",
         story=message in told,
     )
 

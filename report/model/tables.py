@@ -85,7 +85,7 @@ class RunTables:
         columns = {}
         for name in wanted:
             if name not in found.column_names:
-                columns[name] = pa.nulls(found.num_rows, types[name] if types else pa.null())
+                columns[name] = pa.nulls(found.num_rows, types[name] if types else pa.string())
             else:
                 columns[name] = found[name] if types is None else found[name].cast(types[name])
         return pa.table(columns)

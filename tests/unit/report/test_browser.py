@@ -48,7 +48,13 @@ def lossy(judged: Judged, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_page(judged("leader-az-isolated"), tmp_path_factory.mktemp("pages") / "lossy.html")
 
 
-@pytest.mark.parametrize("name", ["leader-az-isolated", "no-fault", "kraft-zombie-controller"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "leader-az-isolated",
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("no-fault", "kraft-zombie-controller")),
+    ],
+)
 def test_page_opens_without_request_or_complaint(
     browser: Any, judged: Judged, tmp_path: Path, name: str
 ) -> None:
@@ -61,7 +67,7 @@ def test_page_opens_without_request_or_complaint(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280, 2560])
+@pytest.mark.parametrize("width", [360, pytest.param(1280, marks=pytest.mark.long), 2560])
 def test_page_is_never_wider_than_the_window(browser: Any, lossy: Path, width: int, scheme: str) -> None:
     """Pictures scroll in boxes of their own."""
     options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}

@@ -19,7 +19,14 @@ from report.model.gather import report_model
 from report.model.model import SCHEMA, ReportModel
 
 Judged = Callable[[str], Path]
-RUNS = ("leader-az-isolated", "kraft-zombie-controller", "no-fault", "hw-truncation-diverges", "power-cut")
+RUNS = (
+    "leader-az-isolated",
+    "no-fault",
+    *(
+        pytest.param(name, marks=pytest.mark.long)
+        for name in ("kraft-zombie-controller", "hw-truncation-diverges", "power-cut")
+    ),
+)
 NS = 1_000_000_000
 
 
@@ -38,6 +45,7 @@ def test_numbers_are_those_of_queries(judged: Judged, name: str) -> None:
     model = report_model(folder)
     assert model.verdict.fates == dict(ask(folder, "SELECT fate, count(*) FROM life GROUP BY fate"))
     counts = {(one.name, one.cause or None): one.count for one in model.groups}
+    assert all(sum(one.promises.values()) == (one.count if _told(folder) else 0) for one in model.groups)
     found = ask(folder, "SELECT class, cause, count(*) FROM findings GROUP BY class, cause")
     assert counts == {(name, cause): count for name, cause, count in found}
     for story in model.partitions:
@@ -184,6 +192,40 @@ def test_every_claim_says_where_it_looks(judged: Judged) -> None:
     cut = next(mark.s for mark in model.marks if mark.name == "cut")
     assert failover.from_s == pytest.approx(cut, abs=0.001)
     assert failover.partitions == ("t/0",)
+
+
+@pytest.mark.parametrize(
+    ("promises", "said"),
+    [
+        (
+            [("broken", 2, "K-1"), ("not promised", 9, None)],
+            "2 findings break a promise of Kafka (known bug K-1): why broken.",
+        ),
+        ([("broken", 1, None)], "1 finding breaks a promise of Kafka: why broken."),
+        ([("not promised", 9, None)], "Kafka does not promise to prevent this: why not promised."),
+        ([("unknown", 9, None)], None),
+    ],
+)
+def test_what_kafka_promises_is_told_as_judged(
+    judged: Judged, tmp_path: Path, promises: list[tuple[str, int, str | None]], said: str | None
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(judged("leader-az-isolated"), folder)
+    rows = [
+        {"promise": one, "row": "r", "class": "lost", "known_bug": bug, "why": f"why {one}", "count": count}
+        for one, count, bug in promises
+    ]
+    stored = json.loads((folder / "judgement.json").read_text())
+    (folder / "judgement.json").write_text(json.dumps({**stored, "promises": rows}))
+    model = report_model(folder)
+    assert [(one.promise, one.count) for one in model.promises] == [
+        (one, count) for one, count, _ in promises
+    ]
+    assert [one for one in model.verdict.sentences if "promise" in one] == ([said] if said else [])
+
+
+def _told(folder: Path) -> bool:
+    return bool(ask(folder, "FROM findings WHERE promise IS NOT NULL"))
 
 
 def test_verdict_is_the_stored_one(judged: Judged, tmp_path: Path) -> None:

@@ -23,7 +23,14 @@ from report.page.svg import tag
 from report.page.write import write_page
 
 Judged = Callable[[str], Path]
-RUNS = ("leader-az-isolated", "kraft-zombie-controller", "no-fault", "hw-truncation-diverges", "power-cut")
+RUNS = (
+    "leader-az-isolated",
+    "no-fault",
+    *(
+        pytest.param(name, marks=pytest.mark.long)
+        for name in ("kraft-zombie-controller", "hw-truncation-diverges", "power-cut")
+    ),
+)
 _VOID = {"meta", "link", "br", "input"}
 
 

@@ -1,0 +1,72 @@
+"""`acked report`, `acked compare` and `acked runs` from the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from harness.cli.main import app
+from harness.cli.report import add_page
+from harness.errors import BadDataError, UsageError
+
+Judged = Callable[[str], Path]
+
+
+def acked(*arguments: object) -> str:
+    done = CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_report_is_written_or_printed(judged: Judged, tmp_path: Path) -> None:
+    folder = judged("no-fault")
+    target = tmp_path / "page.html"
+    assert acked("report", folder, "--output", target).endswith("page.html\n")
+    assert target.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert json.loads(acked("report", folder, "--json"))["run"]["scenario"] == "no-fault"
+
+
+def test_report_of_no_run_is_refused(judged: Judged, tmp_path: Path) -> None:
+    with pytest.raises(BadDataError, match="is not a judged run folder"):
+        acked("report", tmp_path)
+    with pytest.raises(UsageError, match="name a file with --output"):
+        acked("report", judged("no-fault"), "--output", tmp_path / "nowhere" / "page.html")
+
+
+def test_series_has_an_index(tmp_path: Path) -> None:
+    series = tmp_path / "runs" / "all" / "2026-01-05T00-00-00"
+    series.mkdir(parents=True)
+    run = {"scenario": "a", "version": "2.7.1", "mode": "zookeeper", "verdict": "violated", "lost": 1}
+    (series / "runs.jsonl").write_text(json.dumps(run) + "\n")
+    assert acked("report", series).endswith("index.html\n")
+    assert "<h1>violated</h1>" in (series / "index.html").read_text(encoding="utf-8")
+
+
+def test_page_that_cannot_be_made_costs_nothing_but_a_sentence(tmp_path: Path) -> None:
+    said: list[str] = []
+    add_page(tmp_path, said.append)
+    assert len(said) == 1
+    assert said[0].startswith("there is no page of this run: ")
+    (tmp_path / "run.json").write_text(json.dumps({"status": "complete", "durations": "none"}))
+    add_page(tmp_path, said.append)
+    assert "please report it" in said[1]
+
+
+def test_runs_are_compared_and_pruned(judged: Judged, tmp_path: Path) -> None:
+    folder = judged("no-fault")
+    assert json.loads(acked("compare", folder, folder, "--json"))["claims"] == []
+    for stamp in ("2026-01-01", "2026-01-02"):
+        shutil.copytree(folder, tmp_path / "no-fault" / stamp)
+    assert [run["verdict"] for run in json.loads(acked("runs", "--runs", tmp_path, "--json"))] == [
+        "as declared"
+    ] * 2
+    assert "2 runs" in acked("runs", "--runs", tmp_path)
+    assert "would remove" in acked("runs", "prune", "--runs", tmp_path, "--keep", 1, "--dry-run")
+    assert (tmp_path / "no-fault" / "2026-01-01").exists()
+    acked("runs", "prune", "--runs", tmp_path, "--keep", 1)
+    assert [path.name for path in (tmp_path / "no-fault").iterdir()] == ["2026-01-02"]
