@@ -160,8 +160,16 @@ class Assessment:
         """The runs that have not ended yet."""
         return remaining(self.plan.cells(), [run.cell for run in self.series.runs])
 
-    def run(self, parallel: int, ended: Callable[[RunSummary], None]) -> bool:
-        """Run and judge what is left, and record each run. Returns whether Ctrl-C ended it early."""
+    def run(
+        self,
+        parallel: int,
+        ended: Callable[[RunSummary], None],
+        may_start: Callable[[Cell], bool] = lambda cell: True,
+    ) -> bool:
+        """Run and judge what is left, and record each run. Returns whether Ctrl-C ended it early.
+
+        ``may_start`` is asked just before a run would start.
+        """
         file = self.cluster_file
         program = Program(PROGRAM, () if file is None else (str(file.absolute()),))
         runs = self.series.path / "runs"
@@ -170,6 +178,7 @@ class Assessment:
             runs,
             parallel=parallel,
             lab=self.plan.lab,
+            may_start=may_start,
             settings=self.plan.settings,
             program=program,
         )
