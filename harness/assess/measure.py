@@ -121,8 +121,6 @@ GROUP BY f.run, led.led""",
 
 def measure(session: SparkSession, runs: Sequence[Path]) -> Measures:
     """The measures of judged runs. Raises BadDataError for a damaged run."""
-    if not runs:
-        return {name: [] for name in QUERIES}
     with settings_for_small_data(session):
         _register(session, runs)
         return {name: [row.asDict() for row in session.sql(text).collect()] for name, text in QUERIES.items()}

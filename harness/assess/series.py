@@ -14,7 +14,7 @@ import msgspec
 from harness.assess.battery import Case, battery
 from harness.assess.cell import scenario
 from harness.assess.described import for_runs, hold_s, producers
-from harness.assess.measure import QUERIES, measure, name_of
+from harness.assess.measure import QUERIES, Measures, measure, name_of
 from harness.assess.table import Ended, consequences, lines
 from harness.cluster.cluster_file import ClusterFile, read_cluster_file
 from harness.cluster.compression import compress
@@ -201,10 +201,12 @@ class Assessment:
 
     def document(self) -> dict[str, Any]:
         """What `assessment.json` holds; measures the runs."""
-        from checkers.spark.session import start_session
-
         judged = [Path(run.folder) for run in self.series.runs if run.judged]
-        measures = measure(start_session(), judged) if judged else {name: [] for name in QUERIES}
+        measures: Measures = {name: [] for name in QUERIES}
+        if judged:
+            from checkers.spark.session import start_session
+
+            measures = measure(start_session(), judged)
         all_cases = self.cases()
         planned = [all_cases[name] for name in (*self.plan.cases, *self.plan.unfit, *self.plan.left_out)]
         table = lines(planned, _ended(self.series.runs), measures, self.plan.unfit)

@@ -27,7 +27,7 @@ from harness.cli.options import (
     given_settings,
 )
 from harness.console import Progress
-from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, StoppedError, UsageError
+from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, StoppedError, UsageError
 
 if TYPE_CHECKING:
     from harness.assess.series import Assessment
@@ -80,7 +80,8 @@ def assess(
     The folder runs/assess/<time> keeps it as `assessment.json` and
     `assessment.md`, with the runs.
 
-    Exit code: 0 if every fault was measured, 2 if a run was invalid or crashed.
+    Exit code: 1 if a promise of Kafka was broken with the described producer,
+    2 if a run was invalid or crashed, else 0.
     """
     from harness.assess import battery as faults_of
     from harness.assess.measure import QUERIES
@@ -199,8 +200,8 @@ def _carry_out(
         elapsed_s = time.monotonic() - progress.started
         return budget_s is None or elapsed_s + pace.seconds(cell.scenario) <= budget_s or not pace.runs
 
-    stopped = work.run(at_once, ended, may_start)
-    if not work.series.runs:
+    stopped = bool(left) and work.run(at_once, ended, may_start)
+    if stopped and not work.series.runs:
         raise StoppedError(
             "interrupted before the first run had ended; everything that was started has been ended."
         )
@@ -222,5 +223,8 @@ def _carry_out(
             f"interrupted after {len(work.series.runs)} of {len(work.plan.cells())} runs; everything that "
             f"was started has been ended. To continue, use --resume {work.series.path}."
         )
+    described = [line["settings"][document["producers"][0]] for line in document["lines"] if line["settings"]]
+    if any(setting["promise"] == "broken" for setting in described):
+        return EXIT_VIOLATED
     bad = [line for line in document["lines"] if line["status"] in ("invalid", "crashed")]
     return EXIT_UNKNOWN if bad else EXIT_AS_DECLARED
