@@ -24,7 +24,8 @@ def history() -> History:
 
     A producer with acks=all writes to both every half second. In partition 0 nothing is acknowledged from 4 s
     to 11.5 s; in partition 1 nothing from 5 s to 14 s, so that the gap lasts until the heal. A producer with
-    acks=1 writes to partition 0: its second message is lost, its third one stands before the first one.
+    acks=1 writes to partition 0: its second message is lost, its third one stands before the first one,
+    and its fourth one is refused.
     Another one wrote two messages before the fault, which are in the wrong order as well, and none since.
     """
     made = History()
@@ -56,6 +57,7 @@ def history() -> History:
     end = len(logs[0])
     for number, offset in ((1, end + 1), (2, end + 7), (3, end)):
         made.send(number, offset=offset, writer=2, sent_ns=2 * S + number, done_ns=2 * S + number + 1)
+    made.send(4, "fail", None, writer=2, sent_ns=9 * S, done_ns=10 * S)
     logs[0] += [{"offset": end, "writer": 2, "seq": 3}, {"offset": end + 1, "writer": 2, "seq": 1}]
     made.add("writers", writer=3, name="az3-acks=1", az="az3", acks=1, role="stream")
     end = len(logs[1])
