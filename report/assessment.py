@@ -5,60 +5,65 @@ Works on the document that `assessment.json` holds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
 Document = Mapping[str, Any]
 _STYLES = {"broken": "bold red", "lost": "red", "unknown": "yellow"}
 _NOTICEABLE_S = 1.0
-LEGEND = (
-    "times in seconds; * lasted until the fault was healed; – none; leader and controller: whether the fault "
-    "hits them"
+HEADINGS = (
+    *("fault", "controller", "leader", "lost", "promise", "twice", "order", "no write", "no read"),
+    *("failover", "full ISR", "operator"),
 )
+_WIDE = 240
+
+
+def console() -> Console:
+    """A console on stdout; where that is no terminal, wide enough for the table."""
+    found = Console(highlight=False)
+    return found if found.is_terminal else Console(highlight=False, width=_WIDE)
+
+
+def legend(document: Document) -> str:
+    """What the table's cells mean."""
+    producers, azs = document["producers"], " / ".join(_azs(document).values())
+    return (
+        f"controller, leader: whether the fault hits them. lost to order: {' / '.join(producers)}. "
+        f"no write, no read: seconds in {azs} with {producers[0]}; * until the fault was healed. "
+        "failover, full ISR: seconds. –: none."
+    )
 
 
 def table(document: Document) -> Table:
-    """A row for each line."""
+    """A row for each line; the fault is named in its first one."""
     shown = Table(box=None, pad_edge=False, header_style="bold")
-    headings, rows = _cells(document)
-    for heading in headings:
-        shown.add_column(heading, no_wrap=heading != "operator")
-    for row, style in rows:
-        shown.add_row(*row, style=style)
+    for heading in HEADINGS:
+        shown.add_column(heading, no_wrap=heading not in ("fault", "operator"))
+    before: tuple[str, ...] = ()
+    for row, style in _rows(document):
+        shown.add_row(*(("", "") if row[:2] == before else row[:2]), *row[2:], style=style)
+        before = row[:2]
     return shown
 
 
 def markdown(document: Document) -> str:
     """The table, its legend, and the consequences."""
-    headings, rows = _cells(document)
-    lines = [headings, *(row for row, _ in rows)]
-    head, *body = (f"| {' | '.join(line)} |" for line in lines)
+    head, *body = (f"| {' | '.join(line)} |" for line in (HEADINGS, *(row for row, _ in _rows(document))))
     words = "\n".join(f"* {sentence}" for sentence in document["consequences"])
-    return "\n".join((head, "|" + "---|" * len(headings), *body, "", LEGEND, "", words)) + "\n"
+    return "\n".join((head, "|" + "---|" * len(HEADINGS), *body, "", legend(document), "", words)) + "\n"
 
 
-def _cells(document: Document) -> tuple[tuple[str, ...], list[tuple[tuple[str, ...], str]]]:
-    azs: Mapping[str, str] = document["azs"]
-    with_clients = [az for az in azs if az in document["clients"]]
-    names = "/".join(azs[az] for az in with_clients)
-    producers: Sequence[str] = document["producers"]
-    headings = (
-        "fault",
-        "controller",
-        "leader",
-        f"lost ({' / '.join(producers)})",
-        "promise",
-        "dup.",
-        "out of order",
-        f"no write ({names})",
-        f"no read ({names})",
-        "failover",
-        "full ISR",
-        "operator",
-    )
-    return headings, [_row(line, producers, with_clients) for line in document["lines"]]
+def _azs(document: Document) -> Mapping[str, str]:
+    """Names of the AZs that have clients."""
+    return {az: name for az, name in document["azs"].items() if az in document["clients"]}
+
+
+def _rows(document: Document) -> Iterator[tuple[tuple[str, ...], str]]:
+    for line in document["lines"]:
+        yield _row(line, document["producers"], list(_azs(document)))
 
 
 def _row(
@@ -108,4 +113,4 @@ def _gap(gap: Mapping[str, Any] | None) -> str:
         return "–"
     if gap["seconds"] < _NOTICEABLE_S:
         return "<1"
-    return f"{gap['seconds']:.1f}{'*' if gap['until_heal'] else ''}"
+    return f"{gap['seconds']:.0f}{'*' if gap['until_heal'] else ''}"

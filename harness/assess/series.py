@@ -14,7 +14,7 @@ import msgspec
 from harness.assess.battery import Case, battery
 from harness.assess.cell import scenario
 from harness.assess.described import for_runs, hold_s, producers
-from harness.assess.measure import QUERIES, measure, name_of
+from harness.assess.measure import QUERIES, Measures, measure, name_of
 from harness.assess.table import Ended, consequences, lines
 from harness.cluster.cluster_file import ClusterFile, read_cluster_file
 from harness.cluster.compression import compress
@@ -160,8 +160,16 @@ class Assessment:
         """The runs that have not ended yet."""
         return remaining(self.plan.cells(), [run.cell for run in self.series.runs])
 
-    def run(self, parallel: int, ended: Callable[[RunSummary], None]) -> bool:
-        """Run and judge what is left, and record each run. Returns whether Ctrl-C ended it early."""
+    def run(
+        self,
+        parallel: int,
+        ended: Callable[[RunSummary], None],
+        may_start: Callable[[Cell], bool] = lambda cell: True,
+    ) -> bool:
+        """Run and judge what is left, and record each run. Returns whether Ctrl-C ended it early.
+
+        ``may_start`` is asked just before a run would start.
+        """
         file = self.cluster_file
         program = Program(PROGRAM, () if file is None else (str(file.absolute()),))
         runs = self.series.path / "runs"
@@ -170,6 +178,7 @@ class Assessment:
             runs,
             parallel=parallel,
             lab=self.plan.lab,
+            may_start=may_start,
             settings=self.plan.settings,
             program=program,
         )
@@ -192,10 +201,12 @@ class Assessment:
 
     def document(self) -> dict[str, Any]:
         """What `assessment.json` holds; measures the runs."""
-        from checkers.spark.session import start_session
-
         judged = [Path(run.folder) for run in self.series.runs if run.judged]
-        measures = measure(start_session(), judged) if judged else {name: [] for name in QUERIES}
+        measures: Measures = {name: [] for name in QUERIES}
+        if judged:
+            from checkers.spark.session import start_session
+
+            measures = measure(start_session(), judged)
         all_cases = self.cases()
         planned = [all_cases[name] for name in (*self.plan.cases, *self.plan.unfit, *self.plan.left_out)]
         table = lines(planned, _ended(self.series.runs), measures, self.plan.unfit)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,10 +27,11 @@ from harness.cli.options import (
     given_settings,
 )
 from harness.console import Progress
-from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, StoppedError, UsageError
+from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, StoppedError, UsageError
 
 if TYPE_CHECKING:
     from harness.assess.series import Assessment
+    from harness.series.plan import Cell
     from harness.series.summary import RunSummary
 
 
@@ -77,7 +80,8 @@ def assess(
     The folder runs/assess/<time> keeps it as `assessment.json` and
     `assessment.md`, with the runs.
 
-    Exit code: 0 if every fault was measured, 2 if a run was invalid or crashed.
+    Exit code: 1 if a promise of Kafka was broken with the described producer,
+    2 if a run was invalid or crashed, else 0.
     """
     from harness.assess import battery as faults_of
     from harness.assess.measure import QUERIES
@@ -144,13 +148,33 @@ def assess(
             unfit=misfits,
         )
         work = Assessment.create(runs, plan, cluster)
-    raise typer.Exit(_carry_out(work, parallel, progress, as_json=as_json))
+    raise typer.Exit(_carry_out(work, parallel, progress, budget_s=budget_s, as_json=as_json))
 
 
-def _carry_out(work: Assessment, parallel: int, progress: Progress, *, as_json: bool) -> int:
+class _Pace:
+    """How long runs take on this machine now, in comparison with what was expected."""
+
+    def __init__(self, expected: Mapping[str, float]) -> None:
+        self._expected = expected
+        self._planned_s = self._real_s = 0.0
+        self.runs = 0
+
+    def add(self, run: RunSummary) -> None:
+        self.runs += 1
+        self._real_s += run.seconds
+        self._planned_s += self._expected[run.scenario]
+
+    def seconds(self, case: str) -> float:
+        pace = self._real_s / self._planned_s if self._planned_s else 1.0
+        return self._expected[case] * pace
+
+
+def _carry_out(
+    work: Assessment, parallel: int, progress: Progress, *, budget_s: float | None, as_json: bool
+) -> int:
     from harness.assess.series import seconds, side_by_side
     from report import assessment as report
-    from report.series import number_of_runs, wide_console
+    from report.series import number_of_runs
 
     topology, cases = work.topology(), work.cases()
     at_once = parallel or side_by_side(topology)
@@ -161,20 +185,23 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, as_json: 
         f"{number_of_runs(len(left))}, {at_once} side by side, about {about / 60:.0f} min; "
         f"{work.series.path} keeps them"
     )
-    taken: list[tuple[float, float]] = []
+    pace = _Pace(expected)
 
     def ended(run: RunSummary) -> None:
-        taken.append((run.seconds, expected[run.scenario]))
-        pace = sum(real for real, _ in taken) / sum(planned for _, planned in taken)
-        ahead = sum(expected[cell.scenario] for cell in work.left()) * pace / at_once
+        pace.add(run)
+        ahead_s = sum(pace.seconds(cell.scenario) for cell in work.left()) / at_once
         outcome = run.verdict if not run.judged else f"{run.lost} lost" if run.lost else "nothing lost"
         progress.say(
             f"{len(work.series.runs)} of {len(work.plan.cells())}: {cases[run.scenario].says}: {outcome} "
-            f"({run.seconds:.0f} s); about {ahead / 60:.1f} min left"
+            f"({run.seconds:.0f} s); about {ahead_s / 60:.1f} min left"
         )
 
-    stopped = work.run(at_once, ended)
-    if not work.series.runs:
+    def may_start(cell: Cell) -> bool:
+        elapsed_s = time.monotonic() - progress.started
+        return budget_s is None or elapsed_s + pace.seconds(cell.scenario) <= budget_s or not pace.runs
+
+    stopped = bool(left) and work.run(at_once, ended, may_start)
+    if stopped and not work.series.runs:
         raise StoppedError(
             "interrupted before the first run had ended; everything that was started has been ended."
         )
@@ -184,9 +211,9 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, as_json: 
     if as_json:
         typer.echo(json.dumps(document, indent=2))
     else:
-        console = wide_console()
+        console = report.console()
         console.print(report.table(document))
-        console.print(report.LEGEND, style="dim")
+        console.print(report.legend(document), style="dim", soft_wrap=True)
         console.print()
         for sentence in document["consequences"]:
             console.print(f"• {sentence}", soft_wrap=True, markup=False)
@@ -196,5 +223,8 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, as_json: 
             f"interrupted after {len(work.series.runs)} of {len(work.plan.cells())} runs; everything that "
             f"was started has been ended. To continue, use --resume {work.series.path}."
         )
+    described = [line["settings"][document["producers"][0]] for line in document["lines"] if line["settings"]]
+    if any(setting["promise"] == "broken" for setting in described):
+        return EXIT_VIOLATED
     bad = [line for line in document["lines"] if line["status"] in ("invalid", "crashed")]
     return EXIT_UNKNOWN if bad else EXIT_AS_DECLARED

@@ -24,7 +24,9 @@ def history() -> History:
 
     A producer with acks=all writes to both every half second. In partition 0 nothing is acknowledged from 4 s
     to 11.5 s; in partition 1 nothing from 5 s to 14 s, so that the gap lasts until the heal. A producer with
-    acks=1 writes to partition 0: its second message is lost, its third one stands before the first one.
+    acks=1 writes to partition 0: its second message is lost, its third one stands before the first one,
+    and its fourth one is refused.
+    Another one wrote two messages before the fault, which are in the wrong order as well, and none since.
     """
     made = History()
     for second, name, text in (
@@ -55,7 +57,15 @@ def history() -> History:
     end = len(logs[0])
     for number, offset in ((1, end + 1), (2, end + 7), (3, end)):
         made.send(number, offset=offset, writer=2, sent_ns=2 * S + number, done_ns=2 * S + number + 1)
+    made.send(4, "fail", None, writer=2, sent_ns=9 * S, done_ns=10 * S)
     logs[0] += [{"offset": end, "writer": 2, "seq": 3}, {"offset": end + 1, "writer": 2, "seq": 1}]
+    made.add("writers", writer=3, name="az3-acks=1", az="az3", acks=1, role="stream")
+    end = len(logs[1])
+    for number, offset in ((1, end + 1), (2, end)):
+        made.send(
+            number, offset=offset, writer=3, partition=1, sent_ns=S // 2 + number, done_ns=S // 2 + number
+        )
+        logs[1].append({"offset": end + number - 1, "writer": 3, "seq": 3 - number})
     for partition, records in logs.items():
         made.logs(records, partition=partition)
         for broker in (1, 2, 3):
@@ -100,6 +110,7 @@ def test_messages_are_counted_by_setting_and_place_of_the_leader(found: Measures
     assert rows(found, "messages") == [
         {"led": "inside", "setting": "acks=1", "acknowledged": 3, "lost": 1, **counts},
         {"led": "inside", "setting": "acks=all", "acknowledged": 21, "lost": 0, **counts},
+        {"led": "outside", "setting": "acks=1", "acknowledged": 2, "lost": 0, **counts},
         {"led": "outside", "setting": "acks=all", "acknowledged": 18, "lost": 0, **counts},
     ]
 
@@ -121,6 +132,7 @@ def test_gaps_of_writes(found: Measures) -> None:
         {"led": "inside", "az": "az1", "setting": "acks=all", "write_gap_s": 7.5, "lasted_until_heal": False},
         {"led": "inside", "az": "az2", "setting": "acks=1", "write_gap_s": 16.0, "lasted_until_heal": True},
         {"led": "outside", "az": "az1", "setting": "acks=all", "write_gap_s": 9.0, "lasted_until_heal": True},
+        {"led": "outside", "az": "az3", "setting": "acks=1", "write_gap_s": 17.0, "lasted_until_heal": True},
     ]
 
 

@@ -82,6 +82,11 @@ def test_of_repeated_runs_the_worst_counts() -> None:
     assert (line.settings["acks=all"].outcome, line.settings["acks=all"].lost) == ("lost", 3)
     assert line.recovery_s is None
     assert line.runs == ("a/1", "a/2")
+    worse = measures("a/2")
+    worse["writes"][0]["write_gap_s"] = 12.5
+    for one, other in (("a/1", "a/2"), ("a/2", "a/1")):
+        (line,) = table(both(measures("a/1"), worse), ended(one), ended(other))
+        assert line.settings["acks=all"].writes["az2"].seconds == 12.5
 
 
 @pytest.mark.parametrize("status", ["invalid", "crashed"])

@@ -23,6 +23,12 @@ def test_three_azs_change_nothing() -> None:
     assert place(SETUP, THREE_AZS, "zookeeper", "x") is SETUP
 
 
+def test_a_set_up_that_was_made_for_the_layout_stays() -> None:
+    """No AZ of this one needs a broker, as a tie-breaker has none."""
+    setup = Setup(topics=(), brokers=(1, 2), for_layout=True)
+    assert place(setup, _layout(a=1, b=1, c=0), "zookeeper", "x") is setup
+
+
 def test_further_brokers_start_as_well() -> None:
     assert place(SETUP, _layout(a=2, b=2, c=2), "zookeeper", "x").brokers == (1, 2, 3, 4, 5, 6)
     assert place(SETUP, _layout(a=1, b=1, c=1, d=1, e=1), "kraft", "x").brokers == (1, 2, 3, 4, 5)
