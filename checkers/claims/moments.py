@@ -120,12 +120,14 @@ def read_moments(source: Source, texts: Iterable[str]) -> Moments:
     heard = _newest(read_small(source, "views"), "source", "ns")
     for host, ns in tailed.items():
         heard[host] = max(ns, heard.get(host, ns))
+    replicas = read_small(source, "replicas")
     logs = _newest(read_small(source, "log_events"), "host", "ns")
-    # Logs are read whole when the run is over: a host that was seen later had logged nothing else by then.
-    logs = {host: max(ns, heard.get(host, ns)) for host, ns in logs.items()}
+    # Logs are read whole when the run is over: a host that was seen later, for instance when its replicas were
+    # read at the end, had logged nothing else by then.
+    read = {f"broker{broker}": ns for broker, ns in _newest(replicas, "broker", "ns").items()}
+    logs = {host: max(ns, heard.get(host, ns), read.get(host, ns)) for host, ns in logs.items()}
     if heard:
         heard[STORE] = max(heard.values())
-    replicas = read_small(source, "replicas")
     final = _newest(replicas.filter(replicas["complete"]), "topic", "ns")
     if final:
         final[ANY_TOPIC] = max(final.values())
