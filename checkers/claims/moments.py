@@ -122,8 +122,8 @@ def read_moments(source: Source, texts: Iterable[str]) -> Moments:
         heard[host] = max(ns, heard.get(host, ns))
     replicas = read_small(source, "replicas")
     logs = _newest(read_small(source, "log_events"), "host", "ns")
-    # Logs are read whole when the run is over: a host that was seen later, for instance when its replicas were
-    # read at the end, had logged nothing else by then.
+    # Logs are read whole when the run is over: a host that was seen later, for instance when its replicas
+    # were read at the end, had logged nothing else by then.
     read = {f"broker{broker}": ns for broker, ns in _newest(replicas, "broker", "ns").items()}
     logs = {host: max(ns, heard.get(host, ns), read.get(host, ns)) for host, ns in logs.items()}
     if heard:
