@@ -80,7 +80,8 @@ def _quorum_lost(stage: Stage) -> None:
         writer.send(TOPIC, f"during{number}")
     address = stage.lab.topology.host("broker1").broker_address
     try:
-        answer = create_topics(address, [Topic(LATE, (1, 2, 3))], wait_ms=2000, timeout_s=UNANSWERED_S)
+        # A controller drops the request if it has not carried it out within `wait_ms` of receiving it.
+        answer = create_topics(address, [Topic(LATE, (1, 2, 3))], wait_ms=30_000, timeout_s=UNANSWERED_S)
         stage.mark("answered", f"broker1 answered 'create {LATE}' with error {answer[LATE].error}")
     except NoAnswerError:
         stage.mark("unanswered", f"broker1 gave no answer to 'create {LATE}' in {UNANSWERED_S:g} s")
