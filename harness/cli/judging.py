@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from harness.cli.report import add_page
+from harness.cli.pages import add_page
 from harness.errors import EXIT_AS_DECLARED, EXIT_VIOLATED, UsageError
 
 if TYPE_CHECKING:

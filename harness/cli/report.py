@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from harness.errors import AckedError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from harness.errors import UsageError
 
 
 def report(
@@ -67,15 +64,3 @@ def _index(series: Path, output: Path | None, *, open_page: bool) -> None:
     file = output or series / "index.html"
     file.write_text(index(folder, series.resolve().parent.parent), encoding="utf-8")
     _show(file.resolve(), open_page=open_page)
-
-
-def add_page(folder: Path, say: Callable[[str], None]) -> None:
-    """Write the page beside a judgement. A page that fails is reported, and changes nothing else."""
-    from report.page.write import write_page
-
-    try:
-        say(f"page: {write_page(folder)}")
-    except AckedError as error:
-        say(f"there is no page of this run: {error.message}")
-    except Exception as error:  # noqa: BLE001 - the judgement stands, whatever is wrong with its picture
-        say(f"there is no page of this run ({type(error).__name__}: {error}); please report it")

@@ -34,7 +34,7 @@ from harness.cli.options import (
     TopicConfig,
     given_settings,
 )
-from harness.cli.report import add_page
+from harness.cli.pages import add_page
 from harness.cluster.settings import Settings
 from harness.console import Progress
 from harness.errors import UsageError
@@ -193,7 +193,9 @@ def _run_one(
             terminal.show(outcome.judgement.as_json())
             terminal.show_durations(outcome.durations)
         if outcome.judgement is not None:
-            add_page(folder.path, progress.say)
+            page = add_page(folder.path, progress.say)
+            if page is not None:
+                progress.say(f"page: {page}")
         return outcome.exit_code
 
     if lab != "embedded":
@@ -254,8 +256,6 @@ def _run_many(
 
         def ended(run: RunSummary) -> None:
             redraw()
-            if run.verdict != "as declared":  # a page of each would cost a long series half a minute
-                add_page(Path(run.folder), progress.say)
             if not console.is_terminal:
                 progress.say(report.ended(run))
 

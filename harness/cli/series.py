@@ -7,8 +7,12 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
+import typer
+
+from harness.cli.pages import add_page
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.console import Progress
 from harness.errors import StoppedError, UsageError
@@ -149,6 +153,8 @@ def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
                 ended(summary)
                 if night.keep_failed and summary.verdict == "as declared":
                     remove_folder(summary)
+                else:
+                    add_page(Path(summary.folder), partial(typer.echo, err=True))
     except KeyboardInterrupt:
         return True
     return False

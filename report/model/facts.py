@@ -10,6 +10,8 @@ from report.model.messages import LOST
 from report.model.model import Availability, Claim, Fault, FindingGroup, PartitionStory, Promise
 
 WORTH_A_SENTENCE_S = 1.0
+SHORT_S = 0.3
+"""A fault that lasts no longer happens at one moment."""
 
 
 def sentences(
@@ -77,7 +79,10 @@ def _of_fault(fault: Fault) -> str:
             return f"“{fault.name}” happened at {fault.from_s:.1f} s."
         return f"{names} {_plural(what, names)} at {fault.from_s:.1f} s."
     times = f"from {fault.from_s:.1f} s to {fault.to_s:.1f} s"
-    if not what or prefix in ("kill ", "stop "):
+    if prefix in ("kill ", "stop "):
+        back = f" and started again at {fault.to_s:.1f} s" if fault.to_s - fault.from_s > SHORT_S else ""
+        return f"{names} {_plural(what, names)} at {fault.from_s:.1f} s{back}."
+    if not what:
         return f"“{fault.name}” was in force {times}."
     return f"{names} {_plural(what, names)} {f'{more} ' if more else ''}{times}."
 

@@ -273,3 +273,15 @@ def test_model_is_plain_json_with_a_version(judged: Judged, name: str) -> None:
     plain = json.loads(json.dumps(model.as_json()))
     assert plain["schema"] == SCHEMA
     assert plain["run"]["scenario"] == name
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("power-cut", "broker1, broker2, broker3 were killed at "),
+        ("leader-az-isolated", "az1 was cut off from everything else from "),
+        ("leader-paused", "broker1 hung from "),
+    ],
+)
+def test_fault_is_told_in_words(judged: Judged, name: str, said: str) -> None:
+    assert report_model(judged(name)).verdict.sentences[0].startswith(said)

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.cli.main import app
-from harness.cli.report import add_page
+from harness.cli.pages import add_page
 from harness.errors import BadDataError, UsageError
 
 Judged = Callable[[str], Path]
@@ -49,7 +49,7 @@ def test_series_has_an_index(tmp_path: Path) -> None:
 
 def test_page_that_cannot_be_made_costs_nothing_but_a_sentence(tmp_path: Path) -> None:
     said: list[str] = []
-    add_page(tmp_path, said.append)
+    assert add_page(tmp_path, said.append) is None
     assert len(said) == 1
     assert said[0].startswith("there is no page of this run: ")
     (tmp_path / "run.json").write_text(json.dumps({"status": "complete", "durations": "none"}))
