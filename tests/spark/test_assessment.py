@@ -26,7 +26,7 @@ def history() -> History:
     to 11.5 s; in partition 1 nothing from 5 s to 14 s, so that the gap lasts until the heal. A producer with
     acks=1 writes to partition 0: its second message is lost, its third one stands before the first one,
     and its fourth one is refused.
-    Another one wrote two messages before the fault, which are in the wrong order as well, and none since.
+    Another one sent two messages before the fault, which are in the wrong order as well, and none since.
     A producer with acks=all in az2 writes to partition 1 every second, but for 12.5 s to 17 s, which is due
     to the heal. A message that is acknowledged after the end, and a reader that no mark names, do not count.
     """
@@ -64,9 +64,7 @@ def history() -> History:
     made.add("writers", writer=3, name="az3-acks=1", az="az3", acks=1, role="stream")
     end = len(logs[1])
     for number, offset in ((1, end + 1), (2, end)):
-        made.send(
-            number, offset=offset, writer=3, partition=1, sent_ns=S // 2 + number, done_ns=S // 2 + number
-        )
+        made.send(number, offset=offset, writer=3, partition=1, sent_ns=S // 2 + number, done_ns=S + number)
         logs[1].append({"offset": end + number - 1, "writer": 3, "seq": 3 - number})
     made.add("writers", writer=4, name="az2-acks=all", az="az2", acks=-1, role="stream")
     for number, half in enumerate((*range(3, 26, 2), 34, 36), start=1):
