@@ -2,8 +2,8 @@
 
 `acked sql` answers every query of `QUERIES` in the same way, over one run or many: they name the columns
 `run`, and `led`, which is `inside` where the fault hit the first leader of a partition. Times are seconds.
-Messages that were acknowledged before the fault may be lost by it; if they are in the log twice or in the
-wrong order, that is not due to the fault, and they are not counted.
+Messages that were sent before the fault may be lost by it; if they are in the log twice or in the wrong
+order, that is not due to the fault, and they are not counted.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ QUERIES: Mapping[str, str] = MappingProxyType(
         "messages": f"""SELECT l.run, led.led, {_SETTING.format("writer_name")} AS setting,
     count_if(outcome = 'ok') AS acknowledged, count_if({_LOST}) AS lost,
     count_if(fate = 'lost_after_read') AS lost_after_read,
-    count_if(fate = 'duplicated' AND coalesce(done_ns, begin_ns) >= begin_ns) AS duplicated,
+    count_if(fate = 'duplicated' AND sent_ns >= begin_ns) AS duplicated,
     count_if(fate = 'undetermined') AS undetermined
 FROM life l JOIN {_LED} led ON l.run = led.run AND l.topic = led.topic AND l.partition = led.partition
 JOIN {_SPAN} s ON l.run = s.run GROUP BY l.run, led.led, setting""",
@@ -77,12 +77,14 @@ JOIN {_SPAN} s ON l.run = s.run GROUP BY l.run, led.led, setting""",
     sum(coalesce(f.count, 1)) AS out_of_order
 FROM findings f JOIN {_LED} led ON f.run = led.run AND f.topic = led.topic AND f.partition = led.partition
 JOIN writers w ON f.run = w.run AND f.writer = w.writer JOIN {_SPAN} s ON f.run = s.run
-WHERE f.class = 'out_of_order' AND f.acked_ns >= s.begin_ns GROUP BY f.run, led.led, setting""",
+JOIN life l ON f.run = l.run AND f.writer = l.writer AND f.seq = l.seq
+WHERE f.class = 'out_of_order' AND l.sent_ns >= s.begin_ns GROUP BY f.run, led.led, setting""",
         "promises": f"""SELECT f.run, led.led, {_SETTING.format("w.name")} AS setting, f.promise,
     f.promise_row, f.known_bug, f.class, count(*) AS findings
 FROM findings f JOIN {_LED} led ON f.run = led.run AND f.topic = led.topic AND f.partition = led.partition
 JOIN {_SPAN} s ON f.run = s.run LEFT JOIN writers w ON f.run = w.run AND f.writer = w.writer
-WHERE NOT (f.class IN ('out_of_order', 'duplicated') AND coalesce(f.acked_ns, s.begin_ns) < s.begin_ns)
+LEFT JOIN life l ON f.run = l.run AND f.writer = l.writer AND f.seq = l.seq
+WHERE f.class NOT IN ('out_of_order', 'duplicated') OR coalesce(l.sent_ns, s.begin_ns) >= s.begin_ns
 GROUP BY f.run, led.led, setting, f.promise, f.promise_row, f.known_bug, f.class""",
         "findings": """SELECT run, class, count(*) AS findings FROM findings
 WHERE class NOT IN ('lost', 'lost_after_read', 'overwritten', 'duplicated', 'out_of_order')
