@@ -225,10 +225,10 @@ def _explain(
             rows=(ruling.row(), *cut_row),
         )
     if winner is not None:
-        alone = loss.acked_by if loss.acked_by >= 0 else loss.holder
+        old = loss.acked_by if loss.acked_by >= 0 else loss.holder
         return _Cause(
-            text=f"old leader truncated on rejoin: broker{alone} acknowledged it "
-            f"alone, then broker{winner.broker} was elected in epoch {winner.epoch}{done}",
+            text=f"old leader truncated on rejoin: broker{old} acknowledged it, then "
+            f"broker{winner.broker} was elected in epoch {winner.epoch}{done}",
             rows=(winner.row(), *cut_row),
         )
     if cut is not None:

@@ -73,7 +73,7 @@ def twice(outcome: str, idempotent: bool = False, **more: Any) -> History:
 
 CASES: dict[str, tuple[History, str]] = {
     "nothing is known": (lost(), NO_EVIDENCE),
-    "rejoin": (rejoined(), "old leader truncated on rejoin: broker1 acknowledged it alone, then broker2"),
+    "rejoin": (rejoined(), "old leader truncated on rejoin: broker1 acknowledged it, then broker2"),
     "rejoin, led already": (
         usurped(None),
         "old leader truncated on rejoin: broker1 acknowledged it while broker2 led in epoch 1",
