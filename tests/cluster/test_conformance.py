@@ -20,7 +20,7 @@ from harness import doctor
 WORKER = Path(__file__).with_name("conformance_worker.py")
 ROOT = WORKER.parents[2]
 MARKS = {"embedded": pytest.mark.cluster, "compose": pytest.mark.compose}
-SLOW = {("compose", "loss")}
+SLOW = {("compose", "loss"), ("compose", "slight_loss")}
 """Cases that take more than a minute: `make test-all` only."""
 WITHIN_S = 500
 """Ten times what a lab takes on an idle machine: the tests share theirs."""

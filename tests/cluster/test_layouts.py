@@ -27,7 +27,7 @@ LABS = [
 @pytest.mark.parametrize(
     ("name", "mode"),
     [
-        ("two-data-centres", "zookeeper"),
+        pytest.param("two-data-centres", "zookeeper", marks=pytest.mark.long),
         ("five-azs", "kraft"),
         pytest.param("two-data-centres", "kraft", marks=pytest.mark.long),
         pytest.param("five-azs", "zookeeper", marks=pytest.mark.long),

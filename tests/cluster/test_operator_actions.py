@@ -10,7 +10,7 @@ from harness.history.tables import read_table
 from tests.cluster.conftest import acked
 
 LABS = [
-    pytest.param("embedded", marks=pytest.mark.cluster),
+    pytest.param("embedded", marks=[pytest.mark.cluster, pytest.mark.long]),
     pytest.param("compose", marks=[pytest.mark.compose, pytest.mark.long]),
 ]
 

@@ -76,6 +76,7 @@ def _judged(folder: Path) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     return {tuple(row[name] for name in PLACE): tuple(row[name] for name in ANSWER) for row in rows}
 
 
+@pytest.mark.long
 def test_both_plans_judge_alike(spark: Any, tmp_path: Path) -> None:
     others = {name: history for name, (_, history, _) in list(CASES.items())[:12]}
     folder = together(RUNS | others, tmp_path / "runs")
