@@ -144,9 +144,27 @@ def _of_losses(fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> list
         f"; the scenario does not expect {surprising} of them" if surprising else ", as the scenario expects"
     )
     verb = "is" if lost == 1 else "are"
-    causes = list(dict.fromkeys(one.cause.split(":")[0] for one in of if one.cause))
-    cause = f" Cause: {'; '.join(causes[:3])}." if causes else ""
-    return [f"{_count(lost, 'acknowledged message')} {verb} lost{told}.{cause}"]
+    return [f"{_count(lost, 'acknowledged message')} {verb} lost{told}.{causes_in_words(of)}"]
+
+
+def causes_in_words(groups: Sequence[FindingGroup]) -> str:
+    """The causes by their names, with counts where there are several, and the most frequent one in full."""
+    counts: dict[str, int] = {}
+    for one in groups:
+        if one.cause:
+            name = one.cause.split(":")[0]
+            counts[name] = counts.get(name, 0) + one.count
+    if not counts:
+        return ""
+    names = sorted(counts, key=lambda name: -counts[name])
+    listed = [f"{name} ({counts[name]})" for name in names[:3]] if len(names) > 1 else names
+    _, _, detail = max((one for one in groups if one.cause), key=lambda one: one.count).cause.partition(": ")
+    example = f" In the largest group, {detail}." if detail and len(groups) > 1 else f" {_capital(detail)}."
+    return f" Cause: {', '.join(listed)}.{example if detail else ''}"
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 def promises_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Promise, ...]:

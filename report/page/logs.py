@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from report.model.model import Column, LogFigure, Panel, Record, ReplicaState
-from report.page.svg import block, fit, joined, picture, tag, text, titled
+from report.page.svg import block, fit, joined, picture, tag, text, titled, wrapped
 
 _ROW, _GHOST = 30.0, 19.0
+_LINE, _CAPTION_LINES = 14.0, 4
 _MOST = 1180.0
 
 
@@ -47,14 +48,26 @@ def logs_picture(figure: LogFigure, leaders: Mapping[int, int], name: str) -> Ma
     y, widest = 0.0, 0.0
     for start in range(0, len(figure.panels), side):
         heights = []
-        for number, panel in enumerate(figure.panels[start : start + side]):
+        row = figure.panels[start : start + side]
+        captions = [wrapped(panel.text, width, 11, most=_CAPTION_LINES) for panel in row]
+        below = y + _LINE * max(len(lines) for lines in captions)
+        for number, (panel, caption) in enumerate(zip(row, captions, strict=True)):
             x = number * (width + 20)
-            drawn, height = _panel(panel, figure.columns, leaders, room, x, y, width)
+            parts += _heading(panel, caption, x, y, width)
+            drawn, height = _panel(panel, figure.columns, leaders, room, x, below)
             parts += drawn
             heights.append(height)
             widest = max(widest, x + width)
-        y += max(heights) + 14
+        y = below + max(heights) + 14
     return picture(widest, y, parts, f"Logs of the replicas of {name}", "logs")
+
+
+def _heading(panel: Panel, caption: Sequence[str], x: float, y: float, width: float) -> list[Markup]:
+    return [
+        text(x, y + 15, fit(panel.name, width - 70, 13), "panelname"),
+        text(x + width - 46, y + 15, f"{panel.s:.1f} s", "paneltime", text_anchor="end"),
+        *(text(x, y + 31 + _LINE * number, line, "paneltext") for number, line in enumerate(caption)),
+    ]
 
 
 def _panel(
@@ -64,15 +77,11 @@ def _panel(
     room: _Room,
     x: float,
     y: float,
-    width: float,
 ) -> tuple[list[Markup], float]:
+    """The replicas of one panel, below its heading; ``y`` leaves room for the caption's lines."""
+    parts: list[Markup] = []
     top = y
-    parts = [
-        text(x, y + 15, fit(panel.name, width - 70, 13), "panelname"),
-        text(x + width - 46, y + 15, f"{panel.s:.1f} s", "paneltime", text_anchor="end"),
-        text(x, y + 31, fit(panel.text, width, 11), "paneltext"),
-    ]
-    y += 40
+    y += 26
     at = x + room.left
     for column in columns:
         wide = room.width(column)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import textwrap
 from collections.abc import Iterable
 
 from markupsafe import Markup
@@ -72,6 +73,14 @@ def block(x: float, y: float, width: float, height: float, hue: int | None, clas
     box = {"x": x, "y": y, "width": max(width, 0.5), "height": height}
     plain = tag("rect", class_=f"h{number} {class_}".strip(), **box)
     return plain if number in ("1", "x") else plain + tag("rect", fill=f"url(#t{number})", **box)
+
+
+def wrapped(content: str, width: float, size: float = 11, *, most: int = 3) -> list[str]:
+    """The text in lines of a width in pixels; if it needs more than ``most``, the last one is cut."""
+    lines = textwrap.wrap(content, max(8, int(width / (size * 0.58)))) or [""]
+    if len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], fit(" ".join(lines[most - 1 :]), width, size)]
 
 
 def fit(content: str, width: float, size: float = 11) -> str:
