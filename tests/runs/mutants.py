@@ -446,10 +446,17 @@ def none_answered(recorded: Recorded) -> Recorded | None:
 
 @mutant
 def answered_late(recorded: Recorded) -> Recorded | None:
-    """Every answer after the fault takes a minute longer."""
+    """Every answer to an acks=all write after the fault takes a minute longer."""
     late = 60 * S
+    waiting = {row["writer"] for row in recorded.rows("writers") if row["acks"] == -1}
     return recorded.having(
-        sends=_sends(recorded, lambda row: row | {"done_ns": row["done_ns"] and row["done_ns"] + late})
+        sends=_sends(
+            recorded,
+            lambda row: (
+                row
+                | {"done_ns": row["done_ns"] and row["done_ns"] + (late if row["writer"] in waiting else 0)}
+            ),
+        )
     )
 
 
