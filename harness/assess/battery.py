@@ -109,13 +109,21 @@ def battery(topology: Topology, mode: str) -> tuple[Case, ...]:
 
 
 def select(cases: Sequence[Case], globs: Sequence[str]) -> tuple[Case, ...]:
-    """The cases whose names match one of the globs. Raises UsageError for a glob that matches none."""
+    """The cases whose names, with or without `.roles-...`, match one of the globs.
+
+    Raises UsageError for a glob that matches none.
+    """
     for glob in globs:
-        if not any(fnmatch.fnmatchcase(case.name, glob) for case in cases):
+        if not any(_matches(case, glob) for case in cases):
             raise UsageError(
-                f"--faults {glob!r} matches no fault of this cluster; `acked assess --list` shows them all."
+                f"--faults {glob!r} matches no fault that is run on this cluster; of AZs and hosts that are "
+                f"alike, the first one stands for all, and `acked assess --list` shows the names."
             )
-    return tuple(case for case in cases if any(fnmatch.fnmatchcase(case.name, glob) for glob in globs))
+    return tuple(case for case in cases if any(_matches(case, glob) for glob in globs))
+
+
+def _matches(case: Case, glob: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, glob) for name in (case.name, case.name.split(".roles-")[0]))
 
 
 def within_budget(

@@ -218,13 +218,20 @@ def consequences(table: Sequence[Line], az_names: Mapping[str, str]) -> list[str
 
 def _sentence(fault: str, found: Sequence[Line], az_names: Mapping[str, str]) -> str:
     first, *others = found[0].settings
-    lost = {name: sum(line.settings[name].lost for line in found) for name in (first, *others)}
+    lost = {name: _most_lost(found, name) for name in (first, *others)}
+    up_to = "up to " if len({line.case for line in found}) > 1 else ""
     outcomes = {line.settings[first].outcome for line in found}
-    loss = f"loses {lost[first]} acknowledged messages" if lost[first] else "loses no acknowledged message"
+    loss = (
+        f"loses {up_to}{lost[first]} acknowledged messages"
+        if lost[first]
+        else "loses no acknowledged message"
+    )
     if "unknown" in outcomes and not lost[first]:
         loss = "leaves open whether acknowledged messages are lost"
     compared = [
-        f"with {name} it loses {lost[name] or 'none'}" for name in others if lost[name] != lost[first]
+        f"with {name} it loses {f'{up_to}{lost[name]}' if lost[name] else 'none'}"
+        for name in others
+        if lost[name] != lost[first]
     ]
     text = f"{fault} {_interruption(found, first, az_names)}, and {'; '.join((loss, *compared))}."
     broken = [name for name in (first, *others) if any(_breaks(line, name) for line in found)]
@@ -239,6 +246,14 @@ def _sentence(fault: str, found: Sequence[Line], az_names: Mapping[str, str]) ->
     if any(line.recovery_s is None for line in found):
         text += " The cluster does not recover" + (" even then." if actions else " by itself.")
     return text
+
+
+def _most_lost(found: Sequence[Line], setting: str) -> int:
+    """Messages lost in the worst of the cases; the lines of one case are partitions of the same run."""
+    counts: dict[str, int] = {}
+    for line in found:
+        counts[line.case] = counts.get(line.case, 0) + line.settings[setting].lost
+    return max(counts.values(), default=0)
 
 
 def _breaks(line: Line, setting: str) -> bool:

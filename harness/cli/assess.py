@@ -190,7 +190,13 @@ def _carry_out(
     def ended(run: RunSummary) -> None:
         pace.add(run)
         ahead_s = sum(pace.seconds(cell.scenario) for cell in work.left()) / at_once
-        outcome = run.verdict if not run.judged else f"{run.lost} lost" if run.lost else "nothing lost"
+        outcome = (
+            run.verdict
+            if not run.judged
+            else f"{run.lost} lost by all producers"
+            if run.lost
+            else "nothing lost"
+        )
         progress.say(
             f"{len(work.series.runs)} of {len(work.plan.cells())}: {cases[run.scenario].says}: {outcome} "
             f"({run.seconds:.0f} s); about {ahead_s / 60:.1f} min left"
