@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -115,6 +116,13 @@ def test_the_consequences_in_words() -> None:
         "Isolating az1 stops writes from north until it is over and from elsewhere for at most 10 s, and "
         "loses no acknowledged message; with acks=1 it loses 120."
     ]
+
+
+def test_the_worst_of_several_cases_in_words() -> None:
+    """Placements of the roles are runs of their own: their losses are compared, not added."""
+    one, other = table(measures()), table(measures(lost_at_one=7))
+    (text,) = consequences([*one, *(replace(line, case="elsewhere") for line in other)], NAMES)
+    assert text.endswith("loses no acknowledged message; with acks=1 it loses up to 120.")
 
 
 def test_a_loss_and_an_operator_in_words() -> None:

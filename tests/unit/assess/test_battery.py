@@ -105,6 +105,7 @@ def test_a_lost_quorum_is_a_majority_with_the_leader() -> None:
 def test_selection_by_glob() -> None:
     found = select(cases(), ["isolate-*", "power-all*"])
     assert Counter(case.mechanism for case in found) == {"isolate": 2, "power-all": 1}
+    assert {case.mechanism for case in select(cases(), ["isolate-az1"])} == {"isolate"}, "without .roles-..."
     with pytest.raises(UsageError, match="'nonsense' matches no fault"):
         select(cases(), ["isolate-*", "nonsense"])
 
