@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
-from report.series import Cell, Run
+from report.series import Cell, Run, cell_name
 
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ELEMENTS = {"violated": "failure", "unfit": "skipped"}
@@ -46,8 +46,7 @@ def junit(runs: Sequence[Run], not_run: Iterable[Cell] = ()) -> str:
 
 
 def _case(suite: ElementTree.Element, cell: Cell) -> ElementTree.Element:
-    name = f"{cell.scenario} on {cell.version} {cell.mode}"
-    return ElementTree.SubElement(suite, "testcase", classname=f"acked.{cell.mode}", name=name)
+    return ElementTree.SubElement(suite, "testcase", classname=f"acked.{cell.mode}", name=cell_name(cell))
 
 
 def _clean(text: str) -> str:

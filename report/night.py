@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from report.series import Cell, Run
+from report.series import Cell, Run, cell_name, number_of_runs, span
 
 LIMIT_BYTES = 1 << 20
 """GitHub shows no summary that is larger."""
@@ -56,7 +56,7 @@ def summary_markdown(
         lines = [_flaky(cell, how) for cell, how in flaky.items()]
         parts.append(_section("Flaky: more than one outcome in this series", lines))
     if not_run:
-        names = Counter(_name(cell) for cell in not_run)
+        names = Counter(cell_name(cell) for cell in not_run)
         lines = [f"- {name}" + (f" ({count} runs)" if count > 1 else "") for name, count in names.items()]
         parts.append(_section("Not run", lines))
     parts.append(_table(_by_cell(runs), _by_cell(earlier)))
@@ -68,8 +68,9 @@ def _headline(runs: Sequence[Run], not_run: Sequence[Cell], flaky: int) -> str:
     found = ", ".join(f"{counts[verdict]} {verdict}" for verdict in SIGNS if counts[verdict])
     also = [f"{len(not_run)} not run"] if not_run else []
     also += [f"{flaky} flaky"] if flaky else []
-    number = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
-    return f"## acked: {number}" + (f": {'; '.join((found, *also))}" if runs else "; nothing was run")
+    return f"## acked: {number_of_runs(len(runs))}" + (
+        f": {'; '.join((found, *also))}" if runs else "; nothing was run"
+    )
 
 
 def _section(title: str, lines: Sequence[str]) -> str:
@@ -78,13 +79,13 @@ def _section(title: str, lines: Sequence[str]) -> str:
 
 def _failure(run: Run) -> str:
     reasons = "; ".join(run.reasons) or "no reason is recorded"
-    return f"- **{_text(_name(run))}: {run.verdict}**. {_text(reasons)} (`{run.folder}`)"
+    return f"- **{_text(cell_name(run))}: {run.verdict}**. {_text(reasons)} (`{run.folder}`)"
 
 
 def _flaky(cell: Cell, how: Disagreement) -> str:
     found = ", ".join(f"{count} {verdict}" for verdict, count in how.verdicts.items())
     differ = f"; different answers to {', '.join(how.claims)}" if how.claims else ""
-    return f"- {_text(_name(cell))}: {found}{_text(differ)}"
+    return f"- {_text(cell_name(cell))}: {found}{_text(differ)}"
 
 
 def _table(cells: dict[str, list[Run]], earlier: dict[str, list[Run]]) -> str:
@@ -103,18 +104,14 @@ def _span(values: Iterable[int]) -> str:
     found = sorted(values)
     if not found:
         return "–"
-    return str(found[0]) if found[0] == found[-1] else f"{found[0]}–{found[-1]}"
+    return span((found[0], found[-1]))
 
 
 def _by_cell(runs: Iterable[Run]) -> dict[str, list[Run]]:
     found: dict[str, list[Run]] = {}
     for run in runs:
-        found.setdefault(_name(run), []).append(run)
+        found.setdefault(cell_name(run), []).append(run)
     return found
-
-
-def _name(cell: Cell) -> str:
-    return f"{cell.scenario} on {cell.version} {cell.mode}"
 
 
 def _text(text: str) -> str:

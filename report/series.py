@@ -137,9 +137,14 @@ def claims(totals: Totals) -> str:
     return "; ".join(f"{yes} / {no}" + (f" / {left} open" if left else "") for yes, no, left in totals.claims)
 
 
+def cell_name(cell: Cell) -> str:
+    """What was run, or can be: scenario, Kafka version and metadata mode."""
+    return f"{cell.scenario} on {cell.version} {cell.mode}"
+
+
 def ended(run: Run) -> str:
     """A run that has just ended, in one line."""
-    place = f"{run.scenario} on {run.version} {run.mode}"
+    place = cell_name(run)
     if not run.judged:
         return f"{place}: {run.verdict} ({run.seconds:.0f} s)"
     counts = [f"{run.lost} lost"] if run.lost else []
@@ -149,7 +154,7 @@ def ended(run: Run) -> str:
 
 def left_out(cells: Sequence[Cell]) -> str:
     """What a series did not run because its time was over."""
-    names = list(dict.fromkeys(f"{cell.scenario} on {cell.version} {cell.mode}" for cell in cells))
+    names = list(dict.fromkeys(map(cell_name, cells)))
     return f"left out, because the time was over: {', '.join(names)}; they come first in the next series"
 
 
@@ -159,7 +164,7 @@ def show_reasons(runs: Iterable[Run], console: Console) -> None:
         if run.verdict != "as declared":
             reasons = run.reasons if run.judged else run.reasons[:1]
             console.print(
-                f"{run.scenario} on {run.version} {run.mode}: {'; '.join(reasons)}",
+                f"{cell_name(run)}: {'; '.join(reasons)}",
                 markup=False,
                 soft_wrap=True,
             )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from harness.assess.battery import Case
 from harness.assess.measure import Measures, Row
@@ -120,16 +121,17 @@ def lines(
 
 
 def _unmeasured(case: Case, status: str, reason: str, runs: Sequence[Ended] = ()) -> Line:
-    return Line(
+    return _line_of(case)(led="", status=status, reason=reason, runs=tuple(run.run for run in runs))
+
+
+def _line_of(case: Case) -> partial[Line]:
+    return partial(
+        Line,
         case=case.name,
         says=case.says,
         subject=case.subject,
         mechanism=case.mechanism,
         roles=case.roles,
-        led="",
-        status=status,
-        reason=reason,
-        runs=tuple(run.run for run in runs),
     )
 
 
@@ -144,12 +146,7 @@ def _line(case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> Li
     recovery = rows("recovery", all_leds=True)
     recovered = [row["recovery_s"] for row in recovery]
     failovers = [row["failover_s"] for row in rows("failover") if row["failover_s"] is not None]
-    return Line(
-        case=case.name,
-        says=case.says,
-        subject=case.subject,
-        mechanism=case.mechanism,
-        roles=case.roles,
+    return _line_of(case)(
         led=led,
         status="measured",
         runs=runs,

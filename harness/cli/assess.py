@@ -102,13 +102,14 @@ def assess(
             typer.echo(f"-- {name}\n{text};\n")
         return
     progress = Progress(quiet=as_json)
-    files = {
-        "broker": broker_config,
-        "topic": topic_config,
-        "producer": producer_config,
-        "consumer": consumer_config,
-    }
-    settings = given_settings(sets, files, compress_time)
+    settings = given_settings(
+        sets,
+        broker=broker_config,
+        topic=topic_config,
+        producer=producer_config,
+        consumer=consumer_config,
+        compress_time=compress_time,
+    )
     budget_s = None if budget is None else parse_duration("--budget", budget)
     if resume is not None:
         if cluster or faults or budget or kafka or mode or repeat != 1 or settings:
@@ -190,13 +191,8 @@ def _carry_out(
     def ended(run: RunSummary) -> None:
         pace.add(run)
         ahead_s = sum(pace.seconds(cell.scenario) for cell in work.left()) / at_once
-        outcome = (
-            run.verdict
-            if not run.judged
-            else f"{run.lost} lost by all producers"
-            if run.lost
-            else "nothing lost"
-        )
+        lost = f"{run.lost} lost by all producers" if run.lost else "nothing lost"
+        outcome = lost if run.judged else run.verdict
         progress.say(
             f"{len(work.series.runs)} of {len(work.plan.cells())}: {cases[run.scenario].says}: {outcome} "
             f"({run.seconds:.0f} s); about {ahead_s / 60:.1f} min left"

@@ -31,7 +31,7 @@ from harness.cli.options import (
     TopicConfig,
     given_settings,
 )
-from harness.cli.series import interrupted, not_run, open_series, read_night, run_series, write_documents
+from harness.cli.series import open_series, read_night, report_end, run_series, write_documents
 from harness.console import Progress
 from harness.run.catalogue import all_scenarios
 from harness.series.plan import parse_modes, parse_versions, plan, select
@@ -87,13 +87,14 @@ def matrix(
     from checkers.verdict import VERDICTS, worst
     from harness.run.session import prepare, require_settings
 
-    files = {
-        "broker": broker_config,
-        "topic": topic_config,
-        "producer": producer_config,
-        "consumer": consumer_config,
-    }
-    settings = given_settings(sets, files, compress_time)
+    settings = given_settings(
+        sets,
+        broker=broker_config,
+        topic=topic_config,
+        producer=producer_config,
+        consumer=consumer_config,
+        compress_time=compress_time,
+    )
     scenarios = {one.name: one for one in (select(names) if names else all_scenarios().values())}
     if not names:
         scenarios = {name: one for name, one in scenarios.items() if one.versions}
@@ -105,7 +106,7 @@ def matrix(
         keep_failed=keep_failed,
         junit=junit,
         summary=summary,
-        earlier=earlier or [],
+        earlier=earlier,
     )
     progress = Progress(quiet=as_json)
     for cell in dict.fromkeys(cells) if settings else ():
@@ -140,9 +141,5 @@ def matrix(
         console.print(report.MATRIX_LEGEND, style="dim")
         report.show_reasons(done, console)
         progress.say(f"kept in {folder.path}")
-    if stopped:
-        raise interrupted(folder, len(series.planned))
-    left_out = not_run(series)
-    if left_out:
-        progress.say(report.left_out(left_out))
+    report_end(series, progress, stopped=stopped)
     raise typer.Exit(VERDICTS[worst(run.verdict for run in done)])

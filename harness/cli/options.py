@@ -54,8 +54,17 @@ def divisor(text: str | float) -> float:
     return number
 
 
-def given_settings(sets: list[str] | None, files: dict[str, Path | None], compress_time: float) -> Settings:
+def given_settings(
+    sets: list[str] | None,
+    *,
+    broker: Path | None,
+    topic: Path | None,
+    producer: Path | None,
+    consumer: Path | None,
+    compress_time: float,
+) -> Settings:
     """What the options for settings give together; `--set` takes precedence. Raises UsageError."""
+    files = {"broker": broker, "topic": topic, "producer": producer, "consumer": consumer}
     settings = replace(NO_SETTINGS, compress_time=compress_time)
     if not sets and not any(files.values()):
         return settings

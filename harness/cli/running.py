@@ -92,13 +92,14 @@ def run(
     lacks something, 254 usage error, 255 crash. The worst verdict of a series
     decides.
     """
-    files = {
-        "broker": broker_config,
-        "topic": topic_config,
-        "producer": producer_config,
-        "consumer": consumer_config,
-    }
-    settings = given_settings(sets, files, compress_time)
+    settings = given_settings(
+        sets,
+        broker=broker_config,
+        topic=topic_config,
+        producer=producer_config,
+        consumer=consumer_config,
+        compress_time=compress_time,
+    )
     for_jobs = (budget, shard, earlier, junit, summary)
     if everything or pattern is not None or repeat != 1 or resume or keep_failed or any(for_jobs):
         if kafka or mode or rate is not None:
@@ -127,7 +128,7 @@ def run(
                 keep_failed=keep_failed,
                 junit=junit,
                 summary=summary,
-                earlier=earlier or [],
+                earlier=earlier,
             ),
         )
     elif not name:
@@ -219,7 +220,7 @@ def _run_many(
     night: Night,
 ) -> int:
     from checkers.verdict import VERDICTS, worst
-    from harness.cli.series import interrupted, not_run, open_series, run_series, write_documents
+    from harness.cli.series import open_series, report_end, run_series, write_documents
     from harness.run.session import prepare, require_settings
     from harness.series.plan import own_cells, select
     from harness.series.summary import RunSummary, add_up, by_scenario
@@ -282,9 +283,5 @@ def _run_many(
         report.show_reasons(done, console)
         if done:
             progress.say(f"{report.number_of_runs(len(done))}, {worst_of}{verdict}; kept in {folder.path}")
-    if stopped:
-        raise interrupted(folder, len(series.planned))
-    left_out = not_run(series)
-    if left_out:
-        progress.say(report.left_out(left_out))
+    report_end(series, progress, stopped=stopped)
     return VERDICTS[verdict]

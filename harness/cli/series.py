@@ -49,7 +49,7 @@ def read_night(
     keep_failed: bool = False,
     junit: Path | None = None,
     summary: Path | None = None,
-    earlier: Sequence[Path] = (),
+    earlier: Sequence[Path] | None = None,
 ) -> Night:
     """Check the options. Raises UsageError, BadDataError."""
     for option, file in (("--junit", junit), ("--summary", summary)):
@@ -61,7 +61,7 @@ def read_night(
         keep_failed=keep_failed,
         junit=junit,
         summary=summary,
-        earlier=read_runs("--earlier", earlier),
+        earlier=read_runs("--earlier", earlier or ()),
     )
 
 
@@ -197,10 +197,14 @@ def index(folder: SeriesFolder, runs: Path, missing: int = 0, earlier: Sequence[
     )
 
 
-def interrupted(folder: SeriesFolder, planned: int) -> StoppedError:
-    """What to tell somebody who has pressed Ctrl-C."""
-    done = len(folder.runs)
-    hint = f" To continue, use --resume {folder.path}." if done else ""
-    return StoppedError(
-        f"interrupted after {done} of {planned} runs; everything that was started has been ended.{hint}"
-    )
+def report_end(series: Series, progress: Progress, *, stopped: bool) -> None:
+    """Say what was left out for lack of time. Raises StoppedError for a series that Ctrl-C has ended."""
+    done, folder = len(series.folder.runs), series.folder.path
+    if stopped:
+        hint = f" To continue, use --resume {folder}." if done else ""
+        raise StoppedError(
+            f"interrupted after {done} of {len(series.planned)} runs; everything that was started has been "
+            f"ended.{hint}"
+        )
+    if left_out := not_run(series):
+        progress.say(report.left_out(left_out))

@@ -28,7 +28,7 @@ def summary(
     from report import junit as xml
     from report.night import summary_markdown
 
-    night = read_night(junit=junit, summary=summary, earlier=earlier or [])
+    night = read_night(junit=junit, summary=summary, earlier=earlier)
     runs = read_runs("FILES", files)
     text = summary_markdown(runs, flaky(runs), earlier=night.earlier)
     if junit is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from checkers.claims.builders import Controller, both, opposite
 from harness.kafka.model import Topic
 from harness.kafka.wire.admin import create_topics
@@ -32,26 +34,17 @@ def bumps_epoch(leader: Controller, says: str, *, since: str, until: str) -> tup
         "the epoch"
     )
     bumped = leader.epoch_rises(at_least=2, since=since, until=until)
-    before = Claim(
-        name="bumps-epoch",
-        section="003, KIP-595",
-        quote=quote,
-        says=says,
+    claim = partial(Claim, name="bumps-epoch", section="003, KIP-595", quote=quote, says=says, holds=bumped)
+    before = claim(
         before="3.7.0",
-        holds=bumped,
         erratum=Erratum(
             says="It starts no election: its epoch stays.",
             because="KIP-595 said so, but before 3.7.0 it was not implemented (KAFKA-13621, KAFKA-15489)",
             holds=leader.epoch_stays(since=since, until=until),
         ),
     )
-    after = Claim(
-        name="bumps-epoch",
-        section="003, KIP-595",
-        quote=quote,
-        says=says,
+    after = claim(
         since="3.7.0",
-        holds=bumped,
         erratum=Erratum(
             says="It rises by 1 as the leader resigns, and no further: it asks in vain whether it could win.",
             because="since 4.0.0 a voter asks for pre-votes before it starts an election (KIP-996)",
