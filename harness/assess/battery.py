@@ -13,7 +13,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from harness.errors import UsageError
 from harness.lab.model import Host, Topology
@@ -32,27 +32,11 @@ Mechanism = Literal[
     "rolling-restart",
     "flap",
     "rate",
-    "delay",
     "kill-roles",
+    "delay",
 ]
-ORDER: tuple[Mechanism, ...] = (
-    "isolate",
-    "power-all",
-    "kill-az",
-    "cut",
-    "no-quorum",
-    "power-az",
-    "kill",
-    "pause",
-    "disk-full",
-    "one-way",
-    "rolling-restart",
-    "flap",
-    "rate",
-    "kill-roles",
-    "delay",
-)
 """The most telling first: what an operator fears most, and what has lost messages most often."""
+ORDER: tuple[Mechanism, ...] = get_args(Mechanism)
 
 RATE_KBIT = 128.0
 """What a slow node may send. The load of an assessment needs several times as much from a leader."""

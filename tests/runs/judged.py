@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from checkers.claims.citations import cite
 from checkers.claims.evaluate import queries_of, texts_of
@@ -21,6 +22,16 @@ from checkers.tables.source import open_source
 from checkers.verdict import VERDICTS, Judgement
 from tests.runs.store import STORED
 from tests.runs.stored import derive, judge_tables, read_stored, write_tables
+
+RUNS = (
+    "leader-az-isolated",
+    "no-fault",
+    *(
+        pytest.param(name, marks=pytest.mark.long)
+        for name in ("kraft-zombie-controller", "hw-truncation-diverges", "power-cut")
+    ),
+)
+"""Scenarios whose stored runs the tests of the model and of the page show."""
 
 
 def judged_run(name: str, folder: Path, *, verdict: str = "as declared", **manifest: object) -> Path:

@@ -17,16 +17,9 @@ from harness.history.schema import TABLES
 from report.model.beliefs import believed_at
 from report.model.gather import report_model
 from report.model.model import SCHEMA, ReportModel
+from tests.runs.judged import RUNS
 
 Judged = Callable[[str], Path]
-RUNS = (
-    "leader-az-isolated",
-    "no-fault",
-    *(
-        pytest.param(name, marks=pytest.mark.long)
-        for name in ("kraft-zombie-controller", "hw-truncation-diverges", "power-cut")
-    ),
-)
 NS = 1_000_000_000
 
 

@@ -21,16 +21,9 @@ from report.model.gather import report_model
 from report.page.render import ICONS, page
 from report.page.svg import tag
 from report.page.write import write_page
+from tests.runs.judged import RUNS
 
 Judged = Callable[[str], Path]
-RUNS = (
-    "leader-az-isolated",
-    "no-fault",
-    *(
-        pytest.param(name, marks=pytest.mark.long)
-        for name in ("kraft-zombie-controller", "hw-truncation-diverges", "power-cut")
-    ),
-)
 _VOID = {"meta", "link", "br", "input"}
 
 
