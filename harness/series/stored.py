@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from checkers.partition.fate import LOSSES
 from harness.errors import UsageError
 
 QUIET_S = 600.0
@@ -72,7 +73,7 @@ def _read(folder: Path) -> StoredRun:
         mode=str(manifest.get("mode") or ""),
         status=str(manifest.get("status") or ""),
         verdict=str(judgement.get("verdict") or ""),
-        lost=sum(int(fates.get(name, 0)) for name in ("lost", "lost_after_read", "overwritten", "diverged")),
+        lost=sum(int(fates.get(name, 0)) for name in LOSSES),
         size_bytes=size,
         written_s=written,
         page=(folder / "report.html").is_file(),
