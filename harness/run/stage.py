@@ -337,6 +337,7 @@ class Stage:
         state = self.state(topic, partition)
         if state is not None:
             self._wait_recorded(topic, partition, state)
+            self._give_nodes_time("broker", topic, partition, state, within_s=5.0 + self.timings.recovery_s)
 
     def _disagreement(self, topic: str, partition: int, *, full_isr: bool) -> str:
         state = self.cluster.partition(topic, partition)
@@ -398,36 +399,52 @@ class Stage:
 
         A node that lags behind may still record an older state after another one has recorded the new state.
         """
-        key = TopicPartition(topic, partition)
         kind = "zookeeper" if self.cluster.mode == "zookeeper" else "broker"
-        views = self.observer.views
-
-        def recorded(states: Iterable[PartitionState | None]) -> bool:
-            newest = self.cluster.partition(topic, partition) or state
-            known = {_comparable(state), _comparable(newest)}
-            return all(one is not None and _comparable(one) in known for one in states)
-
         if kind == "zookeeper":
-            try:
-                wait_until(
-                    lambda: recorded(
+            self._give_nodes_time(kind, topic, partition, state, within_s=2)
+        wait_until(
+            lambda: self._recorded(
+                [self.observer.views.of(kind).partition(topic, partition)], topic, partition, state
+            ),
+            within_s=5,
+            poll_s=self.cluster.poll_s / 2,
+            awaiting=f"the observer to record leader {state.leader}, epoch {state.leader_epoch}, "
+            f"ISR {state.isr} of {TopicPartition(topic, partition)}",
+        )
+
+    def _give_nodes_time(
+        self, kind: str, topic: str, partition: int, state: PartitionState, *, within_s: float
+    ) -> None:
+        """Wait until every node of a kind that answers reports the state; go on after ``within_s`` seconds.
+
+        Whether a node learns of the state is for the claims to judge: no error if it does not.
+        """
+        key, views = TopicPartition(topic, partition), self.observer.views
+        try:
+            wait_until(
+                lambda: self._recorded(
+                    (
                         view.state
                         for view in views.select(kind, "partition", key)
                         if views.of(view.source).reachable()
                     ),
-                    within_s=2,
-                    poll_s=0.02,
-                    awaiting=f"all ZooKeeper nodes that answer to have the new state of {key}",
-                )
-            except WaitTimeoutError:
-                self.progress.say(f"not every ZooKeeper node has the new state of {key} yet")
-        wait_until(
-            lambda: recorded([views.of(kind).partition(topic, partition)]),
-            within_s=5,
-            poll_s=self.cluster.poll_s / 2,
-            awaiting=f"the observer to record leader {state.leader}, epoch {state.leader_epoch}, "
-            f"ISR {state.isr} of {key}",
-        )
+                    topic,
+                    partition,
+                    state,
+                ),
+                within_s=within_s,
+                poll_s=0.02,
+                awaiting=f"every {kind} that answers to report the new state of {key}",
+            )
+        except WaitTimeoutError:
+            self.progress.say(f"not every {kind} reports the new state of {key} yet")
+
+    def _recorded(
+        self, states: Iterable[PartitionState | None], topic: str, partition: int, state: PartitionState
+    ) -> bool:
+        newest = self.cluster.partition(topic, partition) or state
+        known = {_comparable(state), _comparable(newest)}
+        return all(one is not None and _comparable(one) in known for one in states)
 
 
 def _comparable(state: PartitionState) -> tuple[int, int | None, frozenset[int]]:

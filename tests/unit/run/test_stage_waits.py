@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
 
+import pytest
+
+from harness.cluster.timings import BASE
 from harness.history.journal import Journal
 from harness.kafka.model import PartitionState, TopicPartition
 from harness.observer.views import View, Views
@@ -16,6 +20,23 @@ from harness.run.stage import Stage
 def shows(source: str, *isr: int) -> View:
     state = PartitionState(leader=2, leader_epoch=1, isr=isr)
     return View(source=source, subject="partition", topic_partition=TopicPartition("t", 0), state=state)
+
+
+def stage_of(views: Views, mode: str, partition: Callable[[str, int], PartitionState]) -> Stage:
+    cluster = SimpleNamespace(mode=mode, poll_s=0.01, partition=partition, check_alive=lambda: None)
+    return Stage(
+        setup=Mock(timings=BASE),
+        lab=Mock(),
+        cluster=cluster,  # type: ignore[arg-type]
+        processes=Mock(),
+        observer=SimpleNamespace(views=views),  # type: ignore[arg-type]
+        nemesis=Mock(),
+        clients={},
+        journal=Mock(),
+        progress=Mock(),
+        dialect=Mock(),
+        topics=(),
+    )
 
 
 def test_the_late_word_of_a_lagging_broker_does_not_come_last(tmp_path: Path) -> None:
@@ -31,21 +52,28 @@ def test_the_late_word_of_a_lagging_broker_does_not_come_last(tmp_path: Path) ->
             views.record([shows("broker1", 1, 2, 3)])
         return PartitionState(leader=2, leader_epoch=1, isr=(1, 2, 3))
 
-    cluster = SimpleNamespace(mode="kraft", poll_s=0.01, partition=partition, check_alive=lambda: None)
-    stage = Stage(
-        setup=Mock(),
-        lab=Mock(),
-        cluster=cluster,  # type: ignore[arg-type]
-        processes=Mock(),
-        observer=SimpleNamespace(views=views),  # type: ignore[arg-type]
-        nemesis=Mock(),
-        clients={},
-        journal=Mock(),
-        progress=Mock(),
-        dialect=Mock(),
-        topics=(),
-    )
+    stage = stage_of(views, "kraft", partition)
     stage.wait_for_isr("t", 1, 2, 3)
     newest = views.of("broker").partition("t")
     assert newest is not None
     assert newest.isr == (1, 2, 3)
+
+
+def test_convergence_waits_for_the_broker_that_hears_of_it_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller tells a broker of a new ISR after ZooKeeper has it: a mark must not come between."""
+    views = Views(Journal(tmp_path / "views.jsonl"))
+    views.record([shows("zookeeper1", 1, 2, 3), shows("broker2", 1, 2, 3), shows("broker3", 1, 2)])
+    views.record([View(source=f"broker{number}", subject="reachable") for number in (2, 3)])
+    asked = itertools.count()
+
+    def partition(_topic: str, _partition: int) -> PartitionState:
+        if next(asked) == 5:
+            views.record([shows("broker3", 1, 2, 3)])
+        return PartitionState(leader=2, leader_epoch=1, isr=(1, 2, 3))
+
+    stage = stage_of(views, "zookeeper", partition)
+    monkeypatch.setattr(stage, "_disagreement", lambda *_, **__: "")
+    stage.wait_converged("t")
+    assert views.of("broker3").isr("t") == (1, 2, 3)
