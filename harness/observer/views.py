@@ -70,12 +70,17 @@ class Views:
         self._journal = journal
         self._latest: dict[_Key, View] = {}
         self._since: dict[_Key, int] = {}
+        self._answered: dict[str, int] = {}
         self._lock = threading.RLock()
 
     def record(self, views: Iterable[View]) -> None:
         """Take in the current statements of a source; changes are written to the journal."""
         ns = now_ns()
+        views = list(views)
         with self._lock:
+            for view in views:
+                if view.subject == "reachable":
+                    self._note_answer(view, ns)
             fresh = [view for view in views if self._latest.get(view.key) != view]
             if not fresh:
                 return
@@ -83,6 +88,22 @@ class Views:
             for view in fresh:
                 self._latest[view.key] = view
                 self._since[view.key] = ns
+            if rows:
+                self._journal.write_many("views", rows)
+
+    def _note_answer(self, view: View, ns: int) -> None:
+        if view.error is None:
+            self._answered[view.source] = ns
+        else:
+            self._answered.pop(view.source, None)
+
+    def confirm(self) -> None:
+        """Write to the journal when each source that answers did so last.
+
+        Without it, the history of a cluster where nothing changes would not show that it was still observed.
+        """
+        with self._lock:
+            rows = [View(source=source, subject="reachable").row(ns) for source, ns in self._answered.items()]
             if rows:
                 self._journal.write_many("views", rows)
 

@@ -31,6 +31,9 @@ from workloads.client.client import BackgroundConsumer, Client, Stream
 from workloads.protocol.results import ReadResult
 from workloads.protocol.spec import ConsumerSpec, ProducerSpec, StreamLoad, Via
 
+_NEWS_S = 8.0
+"""How long the news of a new ISR may take to reach every broker: below IBP 2.7 a leader collects changes of
+the ISR for 5 s and checks every 2.5 s (`ReplicaManager.IsrChangePropagationBlackOut` and `-Interval`)."""
 _SMALL_BATCHES = {"batch.num.messages": 4}
 """An idempotent librdkafka producer polls without pause, and takes a whole core, while five messages of a
 partition are in flight and more are queued: during a cut, for seconds. Batches of four avoid that, and are
@@ -64,6 +67,7 @@ class Stage:
     def mark(self, name: str, text: str = "") -> int:
         """Write a narrative mark that claims can refer to, show it, and return its time in ns."""
         self.progress.say(text or name)
+        self.observer.views.confirm()
         return self.journal.mark(name, text)
 
     def producer(
@@ -337,7 +341,9 @@ class Stage:
         state = self.state(topic, partition)
         if state is not None:
             self._wait_recorded(topic, partition, state)
-            self._give_nodes_time("broker", topic, partition, state, within_s=5.0 + self.timings.recovery_s)
+            self._give_nodes_time(
+                "broker", topic, partition, state, within_s=_NEWS_S + self.timings.recovery_s
+            )
 
     def _disagreement(self, topic: str, partition: int, *, full_isr: bool) -> str:
         state = self.cluster.partition(topic, partition)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from harness.clock import now_ns
 from harness.cluster.timings import BASE
 from harness.history.journal import Journal
 from harness.kafka.model import PartitionState, TopicPartition
@@ -77,3 +79,20 @@ def test_convergence_waits_for_the_broker_that_hears_of_it_last(
     monkeypatch.setattr(stage, "_disagreement", lambda *_, **__: "")
     stage.wait_converged("t")
     assert views.of("broker3").isr("t") == (1, 2, 3)
+
+
+def test_a_mark_shows_that_quiet_nodes_still_answer(tmp_path: Path) -> None:
+    """Only changes of views are recorded, so the last row of a quiet cluster would be old."""
+    journal = tmp_path / "views.jsonl"
+    views = Views(Journal(journal))
+    stage = stage_of(views, "zookeeper", Mock())
+    answers = [View(source="broker1", subject="reachable"), View(source="broker2", subject="reachable")]
+    views.record([*answers, shows("broker1", 1, 2)])
+    views.record([View(source="broker2", subject="reachable", error="timed out")])
+    before = now_ns()
+    views.record([answers[0]])
+    stage.mark("quiet")
+    last = {row["source"]: row for row in map(json.loads, journal.read_text().splitlines())}
+    assert last["broker1"]["subject"] == "reachable"
+    assert last["broker1"]["ns"] >= before
+    assert last["broker2"]["error"] == "timed out"
