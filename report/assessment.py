@@ -27,13 +27,19 @@ def console() -> Console:
     return found if found.is_terminal else Console(highlight=False, width=_WIDE)
 
 
+def header(document: Document) -> list[tuple[str, str]]:
+    """What was assessed: a label and a text for each line."""
+    return list(document["header"].items())
+
+
 def legend(document: Document) -> str:
     """What the table's cells mean."""
     producers, azs = document["producers"], " / ".join(_azs(document).values())
     return (
         f"controller, leader: whether the fault hits them. lost to order: {' / '.join(producers)}. "
         f"no write, no read: seconds in {azs} with {producers[0]}; * until the fault was healed. "
-        "failover, full ISR: seconds. –: none."
+        "failover, full ISR: seconds. –: none. promise: kept where Kafka made one and it held; not promised "
+        "where it made none."
     )
 
 
@@ -50,10 +56,14 @@ def table(document: Document) -> Table:
 
 
 def markdown(document: Document) -> str:
-    """The table, its legend, and the consequences."""
+    """What was assessed, the table, its legend, and the consequences."""
+    what = [f"* {label}: {text}" for label, text in header(document)]
     head, *body = (f"| {' | '.join(line)} |" for line in (HEADINGS, *(row for row, _ in _rows(document))))
     words = "\n".join(f"* {sentence}" for sentence in document["consequences"])
-    return "\n".join((head, "|" + "---|" * len(HEADINGS), *body, "", legend(document), "", words)) + "\n"
+    return (
+        "\n".join((*what, "", head, "|" + "---|" * len(HEADINGS), *body, "", legend(document), "", words))
+        + "\n"
+    )
 
 
 def _azs(document: Document) -> Mapping[str, str]:

@@ -12,7 +12,7 @@ import fnmatch
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from harness.errors import UsageError
@@ -65,6 +65,8 @@ class Case:
     quorum_leader_inside: bool
     parts: Mapping[str, str] = field(default_factory=dict)
     """Part that an AZ or a host plays in the fault, by name; what it does not name plays none."""
+    stands_for: tuple[str, ...] = ()
+    """Names of equivalent cases, which are not run."""
 
     @property
     def roles(self) -> str:
@@ -81,15 +83,13 @@ class Case:
 def battery(topology: Topology, mode: str) -> tuple[Case, ...]:
     """All cases of a cluster, each equivalent placement once, the most telling first."""
     cluster = _Cluster(topology, mode)
-    seen: set[object] = set()
-    found: list[Case] = []
+    alike: dict[object, list[Case]] = {}
     for mechanism in ORDER:
         for case in _RECIPES[mechanism](cluster, mechanism):
-            key = cluster.shape(case)
-            if key not in seen:
-                seen.add(key)
-                found.append(case)
-    return _in_turns(found)
+            alike.setdefault(cluster.shape(case), []).append(case)
+    return _in_turns(
+        replace(first, stands_for=tuple(case.name for case in others)) for first, *others in alike.values()
+    )
 
 
 def select(cases: Sequence[Case], globs: Sequence[str]) -> tuple[Case, ...]:
@@ -98,16 +98,22 @@ def select(cases: Sequence[Case], globs: Sequence[str]) -> tuple[Case, ...]:
     Raises UsageError for a glob that matches none.
     """
     for glob in globs:
-        if not any(_matches(case, glob) for case in cases):
+        if any(_matches(case.name, glob) for case in cases):
+            continue
+        alike = [case.name for case in cases if any(_matches(name, glob) for name in case.stands_for)]
+        if alike:
             raise UsageError(
-                f"--faults {glob!r} matches no fault that is run on this cluster; of AZs and hosts that are "
-                f"alike, the first one stands for all, and `acked assess --list` shows the names."
+                f"--faults {glob!r} matches only faults that are not run, because others are equivalent "
+                f"({', '.join(alike)}); name those."
             )
-    return tuple(case for case in cases if any(_matches(case, glob) for glob in globs))
+        raise UsageError(
+            f"--faults {glob!r} matches no fault of this cluster; `acked assess --list` shows the names."
+        )
+    return tuple(case for case in cases if any(_matches(case.name, glob) for glob in globs))
 
 
-def _matches(case: Case, glob: str) -> bool:
-    return any(fnmatch.fnmatchcase(name, glob) for name in (case.name, case.name.split(".roles-")[0]))
+def _matches(name: str, glob: str) -> bool:
+    return any(fnmatch.fnmatchcase(one, glob) for one in (name, name.partition(".roles-")[0]))
 
 
 def within_budget(

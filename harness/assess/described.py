@@ -43,6 +43,57 @@ def producers(settings: Settings) -> tuple[ProducerSetting, ...]:
     return described, ProducerSetting(name="acks=all", fixed={"acks": -1})
 
 
+def header(
+    version: str, mode: str, topology: Topology, settings: Settings, timings: Timings
+) -> dict[str, str]:
+    """What was assessed, for people: a text for each heading."""
+    name = topic_name(settings)
+    shape = settings.shapes.get(name, TopicShape())
+    others = [other for other in dict.fromkeys((*settings.shapes, *settings.topics)) if other != name]
+    racks = len(topology.role("broker"))
+    replicas = len(shape.assignment[0]) if shape.assignment else shape.replication_factor or min(3, racks)
+    properties = {**values(settings.topic), **values(settings.topics.get(name, {}))}
+    minimum = {**values(settings.broker), **properties}.get(_LEAST_IN_SYNC) or _least_in_sync(replicas)
+    topic = [
+        f"{name}, replication factor {replicas}, {_LEAST_IN_SYNC}={minimum}",
+        *(f"{key}={value}" for key, value in properties.items() if key != _LEAST_IN_SYNC),
+        *([f"not assessed: {', '.join(others)}"] if others else ()),
+    ]
+    given = [
+        f"{table}.{setting.key}={setting.value}"
+        for table in ("broker", "producer", "consumer")
+        for setting in getattr(settings, table).values()
+    ]
+    if settings.compress_time != 1:
+        given.append(f"times divided by {settings.compress_time:g}")
+    first, second = producers(settings)
+    return {
+        "cluster": f"Kafka {version}, {mode}; {_azs(topology)}",
+        "topic": "; ".join(topic),
+        "producers": f"{first.name} (described), {second.name} (for comparison); in each AZ with a client, "
+        f"{RATE_PER_PARTITION:g} messages/s to each partition",
+        "settings": ", ".join(given) or "those of docs/configuration.md",
+        "fault": f"{hold_s(timings):g} s each, as sessions last {timings.session_s:g} s and "
+        f"replica.lag.time.max.ms is {timings.lag_s:g} s",
+    }
+
+
+_KINDS = {"broker": "broker", "zookeeper": "ZooKeeper node", "controller": "controller", "client": "client"}
+
+
+def _azs(topology: Topology) -> str:
+    """The AZs and their hosts; AZs with the same hosts together."""
+    alike: dict[str, list[str]] = {}
+    for az in topology.azs:
+        hosts = [host.role for host in topology.hosts if host.az == az]
+        counted = [(hosts.count(role), name) for role, name in _KINDS.items() if role in hosts]
+        text = ", ".join(f"{count} {name}{'s' if count > 1 else ''}" for count, name in counted)
+        alike.setdefault(text, []).append(topology.az_name(az))
+    return "; ".join(
+        f"{', '.join(names)}: {text}{' each' if len(names) > 1 else ''}" for text, names in alike.items()
+    )
+
+
 def hold_s(timings: Timings) -> float:
     """How long a fault lasts: until sessions have ended and followers that lag have left the ISR.
 
@@ -78,7 +129,7 @@ def setup(case: Case, topology: Topology, settings: Settings) -> Setup:
     shape = settings.shapes.get(name, TopicShape())
     placed = shape.assignment or _replicas(shape, name, leaders(case, topology), topology)
     described = {**values(settings.broker), **values(settings.topic), **values(settings.topics.get(name, {}))}
-    config = {} if _LEAST_IN_SYNC in described else {_LEAST_IN_SYNC: "2" if len(placed[0]) > 2 else "1"}
+    config = {} if _LEAST_IN_SYNC in described else {_LEAST_IN_SYNC: _least_in_sync(len(placed[0]))}
     powerless = case.mechanism in ("power-az", "power-all", "disk-full")
     return Setup(
         topics=(Topic(name, placed[0], partitions=len(placed), placed=placed, config=config),),
@@ -90,6 +141,10 @@ def setup(case: Case, topology: Topology, settings: Settings) -> Setup:
         for_layout=True,
         read_back=False,
     )
+
+
+def _least_in_sync(replicas: int) -> str:
+    return "2" if replicas > 2 else "1"
 
 
 def leaders(case: Case, topology: Topology) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from checkers.ask.sql import history_of
 from checkers.spark.session import settings_for_small_data
 from checkers.tables.output import FINDING, LIFE
 from checkers.tables.source import open_source, read_small
+from harness.assess.promised import promised
 from harness.history.schema import TABLES, VIEWS
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 Measures = Mapping[str, Sequence[Row]]
-"""Rows by the name of the query."""
+"""Rows by the name of the query, and those of `harness.assess.promised` by its name."""
+PROMISED = "promised"
 
 _TABLES = ("marks", "writers", "reads", "views")
 """Tables of the history that the queries use."""
@@ -125,7 +127,11 @@ def measure(session: SparkSession, runs: Sequence[Path]) -> Measures:
     """The measures of judged runs. Raises BadDataError for a damaged run."""
     with settings_for_small_data(session):
         _register(session, runs)
-        return {name: [row.asDict() for row in session.sql(text).collect()] for name, text in QUERIES.items()}
+        found = {
+            name: [row.asDict() for row in session.sql(text).collect()] for name, text in QUERIES.items()
+        }
+    rows = [row for run in runs for row in promised(name_of(run), run, open_source(history_of(run)))]
+    return {**found, PROMISED: rows}
 
 
 def name_of(run: Path) -> str:

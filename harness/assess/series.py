@@ -13,8 +13,8 @@ import msgspec
 
 from harness.assess.battery import Case, battery
 from harness.assess.cell import scenario
-from harness.assess.described import for_runs, hold_s, producers
-from harness.assess.measure import QUERIES, Measures, measure, name_of
+from harness.assess.described import for_runs, header, hold_s, producers
+from harness.assess.measure import PROMISED, QUERIES, Measures, measure, name_of
 from harness.assess.table import Ended, consequences, lines
 from harness.cluster.cluster_file import ClusterFile, read_cluster_file
 from harness.cluster.compression import compress
@@ -202,7 +202,7 @@ class Assessment:
     def document(self) -> dict[str, Any]:
         """What `assessment.json` holds; measures the runs."""
         judged = [Path(run.folder) for run in self.series.runs if run.judged]
-        measures: Measures = {name: [] for name in QUERIES}
+        measures: Measures = {name: [] for name in (*QUERIES, PROMISED)}
         if judged:
             from checkers.spark.session import start_session
 
@@ -214,6 +214,7 @@ class Assessment:
         return {
             "kafka": self.plan.version,
             "mode": self.plan.mode,
+            "header": header(self.plan.version, self.plan.mode, topology, self.settings(), self.timings()),
             "azs": {az: topology.az_name(az) for az in topology.azs},
             "clients": sorted({host.az for host in topology.role("client")}),
             "producers": [one.name for one in producers(self.settings())],

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from harness.assess.battery import Case
-from harness.assess.measure import Measures, Row
+from harness.assess.measure import PROMISED, Measures, Row
 
 COUNTS = ("acknowledged", "lost", "lost_after_read", "duplicated", "undetermined")
 STATUSES = ("measured", "invalid", "crashed", "unfit", "not run")
@@ -40,11 +40,11 @@ class Setting:
     """Messages whose fate the final logs do not show."""
     writes: Mapping[str, Gap] = field(default_factory=dict)
     """By AZ."""
-    promise: str = "kept"
-    """`broken` or `unknown` if any finding of its messages is judged so; else `kept`, even if messages were
-    lost that Kafka does not promise to keep."""
+    promise: str = "unknown"
+    """`broken` or `unknown` if a finding of its messages is judged so; `not promised` if one is judged so, or
+    if Kafka promised nothing about messages that were acknowledged before the fault; else `kept`."""
     rows: tuple[str, ...] = ()
-    """Rows of the promise table that decided its findings (docs/promises.md)."""
+    """Rows of the promise table that decided it (docs/promises.md)."""
     known_bugs: tuple[str, ...] = ()
     """Known bugs of Kafka that explain a broken promise."""
 
@@ -151,7 +151,9 @@ def _line(case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> Li
         status="measured",
         runs=runs,
         settings={
-            name: _setting(name, rows("messages"), rows("order"), rows("writes"), rows("promises"))
+            name: _setting(
+                name, rows("messages"), rows("order"), rows("writes"), rows("promises"), rows(PROMISED)
+            )
             for name in sorted({str(row["setting"]) for row in rows("messages")}, reverse=True)
         },
         reads=_gaps(rows("reads"), "read_gap_s"),
@@ -169,22 +171,39 @@ def _setting(
     order: Sequence[Row],
     writes: Sequence[Row],
     promises: Sequence[Row],
+    promised: Sequence[Row],
 ) -> Setting:
-    """``promises`` has the findings of all settings, and those of records that name no producer."""
+    """``promises`` has the findings of all settings, and those of records that name no producer.
+
+    A finding that names no producer counts unless it is not promised: then it says nothing about this one.
+    """
     mine = [row for row in messages if row["setting"] == name]
-    judged = [row for row in promises if row["setting"] in (name, None)]
-    promise = next(
-        (one for one in ("broken", "unknown") if any(row["promise"] == one for row in judged)), "kept"
-    )
+    judged = [
+        row
+        for row in promises
+        if row["setting"] == name or (row["setting"] is None and row["promise"] != "not promised")
+    ]
+    applied = [row for row in promised if row["setting"] == name]
+    promise, rows = _promise(judged, applied)
     counts = {count: max(int(row[count]) for row in mine) for count in COUNTS}
     return Setting(
         **counts,
         out_of_order=max((int(row["out_of_order"]) for row in order if row["setting"] == name), default=0),
         writes=_gaps([row for row in writes if row["setting"] == name], "write_gap_s"),
         promise=promise,
-        rows=tuple(sorted({str(row["promise_row"]) for row in judged if row["promise_row"]})),
+        rows=rows,
         known_bugs=tuple(sorted({str(row["known_bug"]) for row in judged if row["known_bug"]})),
     )
+
+
+def _promise(judged: Sequence[Row], applied: Sequence[Row]) -> tuple[str, tuple[str, ...]]:
+    """What became of the promise, and the rows of the table of promises that say so."""
+    for promise in ("broken", "unknown", "not promised"):
+        for rows in (judged, applied):
+            found = {str(row["promise_row"]) for row in rows if row["promise"] == promise}
+            if found:
+                return promise, tuple(sorted(found - {"None"}))
+    return "kept" if applied else "unknown", tuple(sorted({str(row["promise_row"]) for row in applied}))
 
 
 def _gaps(rows: Sequence[Row], column: str) -> dict[str, Gap]:
@@ -235,7 +254,7 @@ def _sentence(fault: str, found: Sequence[Line], az_names: Mapping[str, str]) ->
     if broken:
         text += f" This breaks a promise of Kafka (with {_and(broken)})."
     elif lost[first]:
-        decided = all(line.settings[first].promise == "kept" for line in found)
+        decided = all(line.settings[first].promise in ("kept", "not promised") for line in found)
         text += f" {'Kafka promises nothing else' if decided else 'Whether that breaks a promise is open'}."
     actions = tuple(dict.fromkeys(action for line in found for action in line.operator))
     if actions:

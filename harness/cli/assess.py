@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from harness.cli.options import (
     LAB,
@@ -124,6 +125,9 @@ def assess(
         if list_only:
             for case in cases:
                 typer.echo(f"{case.name:45}  {case.says}; controller {case.roles}")
+                if case.stands_for:
+                    typer.echo(f"    stands for {', '.join(case.stands_for)}")
+            typer.echo("\nFaults of single nodes hit the first node of each kind.")
             return
         check(target, cases[0], lab, progress.say)
         misfits = unfit(cases)
@@ -200,20 +204,28 @@ def _carry_out(
 
     def may_start(cell: Cell) -> bool:
         elapsed_s = time.monotonic() - progress.started
-        return budget_s is None or elapsed_s + pace.seconds(cell.scenario) <= budget_s or not pace.runs
+        if budget_s is not None and pace.runs and elapsed_s + pace.seconds(cell.scenario) > budget_s:
+            return False
+        progress.say(f"starting: {cases[cell.scenario].says}; controller {cases[cell.scenario].roles}")
+        return True
 
-    stopped = bool(left) and work.run(at_once, ended, may_start)
+    text = f"running, about {about / 60:.0f} min in all"
+    with progress.phase("runs", text):
+        stopped = bool(left) and work.run(at_once, ended, may_start)
     if stopped and not work.series.runs:
         raise StoppedError(
             "interrupted before the first run had ended; everything that was started has been ended."
         )
-    progress.say("measuring the runs")
-    document = work.document()
+    with progress.phase("measures", "measuring the runs"):
+        document = work.document()
     work.keep(document, report.markdown(document))
     if as_json:
         typer.echo(json.dumps(document, indent=2))
     else:
         console = report.console()
+        for label, text in report.header(document):
+            console.print(f"[dim]{label:9}[/dim]  {escape(text)}", soft_wrap=True)
+        console.print()
         console.print(report.table(document))
         console.print(report.legend(document), style="dim", soft_wrap=True)
         console.print()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -14,6 +15,9 @@ from rich.table import Table
 
 from harness.cli.options import RUNS, Runs
 from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.series.stored import StoredAssessment
 
 _WIDTH_IN_A_FILE = 180
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -27,20 +31,24 @@ def list_runs(
     runs: Runs = RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the runs as a JSON array.")] = False,
 ) -> None:
-    """List the stored runs, newest first; `acked runs prune` removes old ones.
+    """List the stored runs and assessments, newest first; `acked runs prune` removes old runs.
 
     `acked report RUN --open` shows one, `acked compare RUN RUN` compares two.
     """
     if context.invoked_subcommand is not None:
         return
-    from harness.series.stored import stored_runs
+    from harness.series.stored import stored_assessments, stored_runs
 
     found = stored_runs(runs)
     if as_json:
         typer.echo(json.dumps([asdict(run) for run in found], indent=2, default=str))
         return
+    assessments = stored_assessments(runs)
+    if assessments:
+        _list_assessments(assessments)
     if not found:
-        typer.echo(f"There is no run in {runs}.")
+        if not assessments:
+            typer.echo(f"There is no run in {runs}.")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("run", "kafka", "mode", "verdict"):
@@ -52,10 +60,28 @@ def list_runs(
         lost = str(run.lost) if run.lost else ""
         place = f"{run.folder.parent.name}/{run.folder.name}"
         table.add_row(place, run.kafka, run.mode, verdict, lost, size_text(run.size_bytes))
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH_IN_A_FILE)
+    console = _console()
     console.print(table)
     total = sum(run.size_bytes for run in found)
     console.print(f"{len(found)} runs, {size_text(total)}, in {runs}", soft_wrap=True, markup=False)
+
+
+def _list_assessments(found: Sequence[StoredAssessment]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("assessment", "kafka", "mode", "runs"):
+        table.add_column(heading, no_wrap=heading == "assessment")
+    for heading in ("broken", "size"):
+        table.add_column(heading, justify="right")
+    for one in found:
+        ended = f"{one.ended} of {one.planned}" if one.ended < one.planned else str(one.ended)
+        broken = str(one.broken) if one.broken else ""
+        place = f"{one.folder.parent.name}/{one.folder.name}"
+        table.add_row(place, one.kafka, one.mode, ended, broken, size_text(one.size_bytes))
+    _console().print(table, "")
+
+
+def _console() -> Console:
+    return Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH_IN_A_FILE)
 
 
 @app.command("prune")

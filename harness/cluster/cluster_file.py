@@ -39,6 +39,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from harness.cluster import explained
+from harness.cluster.explained import at
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.cluster.settings_files import read_tables
 from harness.errors import UsageError
@@ -88,11 +90,15 @@ def read_cluster_file(path: Path) -> ClusterFile:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is not TOML: {error}.") from None
+        raise UsageError(explained.syntax(path, text, error)) from None
+    problem = explained.shape(path, text, data, _File.__struct_fields__)
+    if problem is not None:
+        raise UsageError(problem)
     try:
         found = msgspec.convert(data, _File)
     except msgspec.ValidationError as error:
-        raise UsageError(_explained(path, text, data, str(error))) from None
+        keys = {"file": _File.__struct_fields__, "az": _Az.__struct_fields__}
+        raise UsageError(explained.value(path, text, data, str(error), keys)) from None
     _check(path, text, found)
     azs = tuple(
         AvailabilityZone(
@@ -118,11 +124,11 @@ def _check(path: Path, text: str, found: _File) -> None:
     """Raise UsageError for what types alone do not exclude."""
     if found.mode and found.mode not in ROLES_BY_MODE:
         raise UsageError(
-            f"{_at(path, text, ('mode',))}: mode = {found.mode!r}: use {', '.join(ROLES_BY_MODE)}."
+            f"{at(path, text, ('mode',))}: mode = {found.mode!r}: use {', '.join(ROLES_BY_MODE)}."
         )
     seen: set[str] = set()
     for number, az in enumerate(found.az):
-        where = _at(path, text, ("az", number, "name"))
+        where = at(path, text, ("az", number, "name"))
         if not _AZ_NAME.fullmatch(az.name):
             raise UsageError(
                 f"{where}: name = {az.name!r}: begin with a letter, and use up to 40 letters, digits, "
@@ -141,45 +147,6 @@ def _check(path: Path, text: str, found: _File) -> None:
         for role, mode in (("zookeepers", "zookeeper"), ("controllers", "kraft")):
             if getattr(az, role) is not None and found.mode and found.mode != mode:
                 raise UsageError(
-                    f"{_at(path, text, ('az', number, role))}: {role} = {getattr(az, role)}: mode "
+                    f"{at(path, text, ('az', number, role))}: {role} = {getattr(az, role)}: mode "
                     f"{found.mode!r} has no {role}; remove the line."
                 )
-
-
-def _explained(path: Path, text: str, data: dict[str, Any], problem: str) -> str:
-    """A sentence for a message of the library, which ends in the place: `... - at `$.az[0].brokers``."""
-    message, _, tail = problem.partition(" - at `$")
-    place = _place(tail.rstrip("`"))
-    unknown = re.search(r"unknown field `(.+)`", message)
-    missing = re.search(r"missing required field `(.+)`", message)
-    if unknown:
-        known = ", ".join((_Az if place[:1] == ("az",) else _File).__struct_fields__)
-        return f"{_at(path, text, (*place, unknown[1]))}: there is no key {unknown[1]!r} here; use {known}."
-    if missing:
-        what = "an [[az]] table for each AZ" if missing[1] == "az" else f"{missing[1]} = ..."
-        return f"{_at(path, text, place)}: {missing[1]} is missing; add {what}."
-    value: Any = data
-    for step in place:
-        value = value[step]
-    key = next((step for step in reversed(place) if isinstance(step, str)), "")
-    return f"{_at(path, text, place)}: {key} = {value!r}: {message[0].lower()}{message[1:]}."
-
-
-def _place(tail: str) -> tuple[str | int, ...]:
-    """The steps of a path such as `.az[0].brokers`."""
-    steps = re.findall(r"\.([A-Za-z_-]+)|\[(\d+)\]", tail)
-    return tuple(name or int(number) for name, number in steps)
-
-
-def _at(path: Path, text: str, place: tuple[str | int, ...]) -> str:
-    """`cluster.toml:12`, as closely as the text shows it: the key's line, else that of its table."""
-    wanted = next((step for step in place if isinstance(step, int)), -1)
-    key = next((step for step in reversed(place) if isinstance(step, str)), "")
-    table, header = -1, 0
-    for number, line in enumerate(text.splitlines(), start=1):
-        if re.match(r"\s*\[\[\s*az\s*\]\]", line):
-            table += 1
-            header = number if table == wanted else header
-        elif table == wanted and key and re.match(rf"\s*['\"]?{re.escape(key)}['\"]?\s*=", line):
-            return f"{path}:{number}"
-    return f"{path}:{header}" if header else str(path)

@@ -111,9 +111,15 @@ def read_tables(data: Mapping[str, Any], path: Path, text: str) -> Settings:
     for table in TABLES:
         content = data.get(table, {})
         if not isinstance(content, dict):
-            raise UsageError(
-                f"{_place(path, lines, [table])}: {table} = {content!r}: write a table, [{table}]."
+            where = next(
+                (
+                    f"{path}:{n}"
+                    for n, line in enumerate(text.splitlines(), start=1)
+                    if re.match(rf"\s*\[\[\s*{table}\b", line)
+                ),
+                _place(path, lines, [table]),
             )
+            raise UsageError(f"{where}: {table} = {content!r}: write a table, [{table}].")
         for steps, value in _leaves(content):
             place = _place(path, lines, [table, *steps])
             joined = ".".join(steps)

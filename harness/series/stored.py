@@ -60,12 +60,7 @@ def stored_runs(runs: Path) -> list[StoredRun]:
 def _read(folder: Path) -> StoredRun:
     manifest, judgement = _json(folder / "run.json"), _json(folder / "judgement.json")
     fates = judgement.get("fates") or {}
-    size, written = 0, 0.0
-    for path in (folder, *folder.rglob("*")):
-        with suppress(OSError):  # a run that is in progress removes files
-            known = path.lstat()
-            written = max(written, known.st_mtime)
-            size += known.st_blocks * 512  # segments and indexes are sparse
+    size, written = _written(folder)
     return StoredRun(
         folder=folder,
         scenario=str(manifest.get("scenario") or folder.parent.name),
@@ -78,6 +73,58 @@ def _read(folder: Path) -> StoredRun:
         written_s=written,
         page=(folder / "report.html").is_file(),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredAssessment:
+    """The folder of an assessment."""
+
+    folder: Path
+    kafka: str
+    mode: str
+    ended: int
+    """Runs that have ended."""
+    planned: int
+    """Runs of the plan."""
+    broken: int
+    """Lines of its table in which a promise was broken."""
+    size_bytes: int
+
+
+def stored_assessments(runs: Path) -> list[StoredAssessment]:
+    """The assessments below ``runs``, newest first."""
+    folders = (path.parent for path in (runs / "assess").glob("*/plan.json"))
+    return [_assessment(folder) for folder in sorted(folders, reverse=True)]
+
+
+def _assessment(folder: Path) -> StoredAssessment:
+    plan, document = _json(folder / "plan.json"), _json(folder / "assessment.json")
+    lines = document.get("lines") or []
+    broken = [line for line in lines if "broken" in (one["promise"] for one in line["settings"].values())]
+    try:
+        ended = len((folder / "runs.jsonl").read_text(encoding="utf-8").splitlines())
+    except OSError:
+        ended = 0
+    return StoredAssessment(
+        folder=folder,
+        kafka=str(plan.get("version") or ""),
+        mode=str(plan.get("mode") or ""),
+        ended=ended,
+        planned=len(plan.get("cases") or []) * int(plan.get("repeat") or 1),
+        broken=len(broken),
+        size_bytes=_written(folder)[0],
+    )
+
+
+def _written(folder: Path) -> tuple[int, float]:
+    """Size of a folder, and when anything in it was last written."""
+    size, written = 0, 0.0
+    for path in (folder, *folder.rglob("*")):
+        with suppress(OSError):  # a run that is in progress removes files
+            known = path.lstat()
+            written = max(written, known.st_mtime)
+            size += known.st_blocks * 512  # segments and indexes are sparse
+    return size, written
 
 
 def _json(file: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from checkers.judge import judge
-from harness.assess.measure import QUERIES, Measures, measure
+from harness.assess.measure import PROMISED, QUERIES, Measures, measure
 from harness.run.folder import RunFolder
 from tests.histories import History
 
@@ -127,7 +127,7 @@ def rows(found: Measures, query: str) -> list[dict[str, Any]]:
 
 
 def test_every_query_names_its_run(found: Measures) -> None:
-    assert set(found) == set(QUERIES)
+    assert set(found) == {*QUERIES, PROMISED}
     assert {row["run"] for query in found.values() for row in query} == {"case/one"}
 
 
@@ -151,6 +151,18 @@ def test_findings_and_promises(found: Measures) -> None:
     assert counted == [("inside", "acks=1", "lost", 1), ("inside", "acks=1", "out_of_order", 1)]
     assert rows(found, "findings") == []
     assert {row["promise"] for row in found["promises"]} <= {"broken", "not promised", "unknown"}
+
+
+def test_what_was_promised(found: Measures) -> None:
+    """Partition 0 got another leader after the fault, partition 1 did not; acks=1 hangs on the leader."""
+    assert [
+        (row["led"], row["setting"], row["promise"], row["promise_row"]) for row in rows(found, PROMISED)
+    ] == [
+        ("inside", "acks=1", "not promised", "acks-1-leader"),
+        ("inside", "acks=all", "kept", "committed"),
+        ("outside", "acks=1", "kept", "acks-1-steady"),
+        ("outside", "acks=all", "kept", "committed"),
+    ]
 
 
 def test_gaps_of_writes(found: Measures) -> None:

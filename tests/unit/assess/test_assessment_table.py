@@ -40,6 +40,10 @@ def measures(
                 "findings": lost_at_one,
             }
         ],
+        "promised": [
+            {**key, "setting": "acks=all", "promise": "kept", "promise_row": "partition"},
+            {**key, "setting": "acks=1", "promise": "not promised", "promise_row": "acks-1-leader"},
+        ],
         "findings": [{"run": run, "class": "diverged", "findings": 1}],
         "writes": [
             {**key, "az": az, "setting": setting, "write_gap_s": gap, "lasted_until_heal": until_heal}
@@ -134,22 +138,53 @@ def test_a_loss_and_an_operator_in_words() -> None:
     )
 
 
-def test_promises() -> None:
-    """One broken promise among many findings breaks it; a finding without a producer counts for all."""
-    found = measures(lost=1)
+def promises(found: Rows) -> list[str]:
     (line,) = table(found)
-    assert [setting.promise for setting in line.settings.values()] == ["kept", "kept"]
-    assert line.settings["acks=1"].rows == ("acks-1",)
+    return [setting.promise for setting in line.settings.values()]
+
+
+def test_a_promise_is_kept_only_where_there_was_one() -> None:
+    """With acks=1 nothing was promised, whether a message was lost or not."""
+    found = measures()
+    assert promises(found) == ["kept", "not promised"]
+    (line,) = table(found)
+    assert [setting.rows for setting in line.settings.values()] == [("partition",), ("acks-1",)]
+    found["promises"] = []
+    assert promises(found) == ["kept", "not promised"]
+    (line,) = table(found)
+    assert line.settings["acks=1"].rows == ("acks-1-leader",)
+    found["promised"][0]["promise"] = "unknown"
+    assert promises(found) == ["unknown", "not promised"]
+    found["promised"] = []
+    assert promises(found) == ["unknown", "unknown"]
+
+
+def test_findings_decide_about_promises() -> None:
+    """One broken promise among many findings breaks it."""
+    found = measures(lost=1)
     row = {"run": "a/1", "led": "inside", "promise_row": "acks-all", "class": "lost", "findings": 1}
     found["promises"].append({**row, "setting": "acks=all", "promise": "broken", "known_bug": "KAFKA-1"})
     (line,) = table(found)
     described, unsafe = line.settings["acks=all"], line.settings["acks=1"]
-    assert (described.promise, unsafe.promise) == ("broken", "kept")
+    assert (described.promise, unsafe.promise) == ("broken", "not promised")
     assert described.known_bugs == ("KAFKA-1",)
     assert "This breaks a promise of Kafka (with acks=all)." in consequences([line], NAMES)[0]
-    found["promises"] = [{**row, "setting": None, "promise": "unknown", "known_bug": None}]
-    (line,) = table(found)
-    assert [setting.promise for setting in line.settings.values()] == ["unknown", "unknown"]
+
+
+@pytest.mark.parametrize(
+    ("promise", "both"),
+    [
+        ("unknown", ["unknown", "unknown"]),
+        ("broken", ["broken", "broken"]),
+        ("not promised", ["kept", "not promised"]),
+    ],
+)
+def test_a_finding_without_a_producer(promise: str, both: list[str]) -> None:
+    """It counts for all settings, unless its absence was not promised."""
+    found = measures()
+    row = {"run": "a/1", "led": "inside", "promise_row": "x", "class": "diverged", "findings": 1}
+    found["promises"] = [{**row, "setting": None, "promise": promise, "known_bug": None}]
+    assert promises(found) == both
 
 
 def test_a_cluster_that_does_not_recover() -> None:

@@ -36,6 +36,17 @@ def test_three_equal_azs_are_isolated_twice() -> None:
     ]
 
 
+def test_equivalent_placements_are_named() -> None:
+    found = {case.name: case.stands_for for case in cases()}
+    assert found["isolate-az1.roles-az1"] == ("isolate-az2.roles-az2", "isolate-az3.roles-az3")
+    assert len(found["isolate-az1.roles-az2"]) == 5
+    assert found["power-all.roles-az1"] == ()
+    with pytest.raises(
+        UsageError, match=r"'isolate-az2' matches only .* \(isolate-az1.roles-az1, isolate-az1"
+    ):
+        select(cases(), ["isolate-az2"])
+
+
 def test_azs_of_different_shape_are_isolated_separately() -> None:
     """The tie-breaker has no broker; its ZooKeeper node may lead, with the controller on either side."""
     assert sorted(name for name in names(TWO_DATA_CENTRES) if name.startswith("isolate")) == [

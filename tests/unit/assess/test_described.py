@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from harness.assess.battery import battery
-from harness.assess.described import TOPIC, for_runs, hold_s, leaders, led_inside, producers, setup
+from harness.assess.described import TOPIC, for_runs, header, hold_s, leaders, led_inside, producers, setup
 from harness.assess.series import seconds, timings
 from harness.cluster.settings import NO_SETTINGS, Setting, Settings, TopicShape
 from harness.cluster.timings import Timings
@@ -112,3 +112,26 @@ def test_a_fault_lasts_longer_than_sessions_and_lags() -> None:
     assert seconds(ISOLATED, THREE, slow) - seconds(ISOLATED, THREE, Timings()) == pytest.approx(18.0)
     short = replace(Settings(broker=table(zookeeper_session_timeout_ms="18000")), compress_time=2.0)
     assert timings(short, "zookeeper").session_s == pytest.approx(9.0)
+
+
+def test_the_header_says_what_was_assessed() -> None:
+    settings = Settings(
+        broker=table(zookeeper_session_timeout_ms="18000"),
+        topics={"orders": table(min_insync_replicas="4", retention_ms="1000"), "other": table()},
+        shapes={"orders": TopicShape(replication_factor=6, place="test")},
+        producer=table(acks="1"),
+    )
+    assert header("2.7.1", "zookeeper", TWO, settings, timings(settings, "zookeeper")) == {
+        "cluster": "Kafka 2.7.1, zookeeper; north, south: 3 brokers, 1 ZooKeeper node, 1 client each",
+        "topic": "orders, replication factor 6, min.insync.replicas=4; retention.ms=1000; "
+        "not assessed: other",
+        "producers": "acks=1 (described), acks=all (for comparison); in each AZ with a client, "
+        "5 messages/s to each partition",
+        "settings": "broker.zookeeper.session.timeout.ms=18000, producer.acks=1",
+        "fault": "30 s each, as sessions last 18 s and replica.lag.time.max.ms is 6 s",
+    }
+    bare = header("2.7.1", "zookeeper", THREE, NO_SETTINGS, Timings())
+    assert (bare["topic"], bare["settings"]) == (
+        "assessed, replication factor 3, min.insync.replicas=2",
+        "those of docs/configuration.md",
+    )

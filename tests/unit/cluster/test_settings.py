@@ -123,8 +123,8 @@ HINT = "such as broker.replica.lag.time.max.ms=30000."
     ("text", "sentence"),
     [
         ("broker = 3\n", "FILE:1: broker = 3: write a table, [broker]."),
-        ("[[broker]]\na = 1\n", "FILE: broker = [{'a': 1}]: write a table, [broker]."),
-        ("[brokers]\na = 1\n", "FILE: there is no key 'brokers' here; use kafka, mode, az, broker, topic, "),
+        ("[[broker]]\na = 1\n", "FILE:1: broker = [{'a': 1}]: write a table, [broker]."),
+        ("[brokers]\na = 1\n", "FILE:1: there is no table 'brokers'; did you mean [broker]?"),
         ('[broker]\n"" = 1\n', "FILE:2: [broker] has an empty key; remove it."),
         ('[broker]\n"a b" = 1\n', "FILE:2: 'a b' is no property of Kafka: its names consist of words"),
         ('[broker]\n"a..b" = 1\n', "FILE:2: 'a..b' is no property of Kafka"),
@@ -134,9 +134,12 @@ HINT = "such as broker.replica.lag.time.max.ms=30000."
         ("[broker]\nx = [{a = 1}]\n", "FILE:2: x = [{'a': 1}]: a property is text, a number"),
         ('[broker]\nx = "a\\nb"\n', "FILE:2: x='a\\nb': a value is one line of text."),
         ('[broker]\na.b = 1\n"a.b" = 2\n', "FILE:3: a.b has a value already (FILE:3: a.b=1); set it once."),
-        ("[broker]\na.b = 1\na.b = 2\n", "FILE is not TOML: "),
-        ("[broker]\na.b = 1\na = 2\n", "FILE is not TOML: "),
-        ("[broker]\nlisteners = PLAINTEXT://:9092\n", "FILE is not TOML: Invalid value"),
+        ("[broker]\na.b = 1\na.b = 2\n", "FILE:3: a.b = 2: cannot overwrite a value; it has a value"),
+        ("[broker]\na.b = 1\na = 2\n", "FILE:3: a = 2: cannot overwrite a value; it has a value"),
+        (
+            "[broker]\nlisteners = PLAINTEXT://:9092\n",
+            'FILE:2: listeners = PLAINTEXT://:9092: invalid value; write text in quotes, listeners = "PLAIN',
+        ),
         (
             "[topic]\npartitions = 3\n",
             "FILE:2: partitions belongs to one topic; write it under [topic.NAME].",

@@ -10,7 +10,7 @@ import pytest
 
 from harness.cli.runs import size_of, size_text
 from harness.errors import UsageError
-from harness.series.stored import QUIET_S, StoredRun, remove, stored_runs, to_remove
+from harness.series.stored import QUIET_S, StoredRun, remove, stored_assessments, stored_runs, to_remove
 
 NOW = 1_000_000.0
 
@@ -53,6 +53,22 @@ def test_runs_are_listed_once_and_newest_first(tmp_path: Path) -> None:
     found = stored_runs(tmp_path)
     assert names(found) == ["a/2026-01-03", "b/2026-01-02", "a/2026-01-01"]
     assert (found[1].verdict, found[1].lost, found[1].kafka) == ("violated", 2, "2.7.1")
+
+
+def test_assessments_are_listed(tmp_path: Path) -> None:
+    """One that is complete, with a broken promise, and one that was interrupted."""
+    plan = {"version": "2.7.1", "mode": "kraft", "cases": ["a", "b"], "repeat": 2}
+    lines = [{"settings": {"acks=all": {"promise": promise}}} for promise in ("kept", "broken")]
+    for stamp, runs in (("1", 4), ("2", 1)):
+        folder = tmp_path / "assess" / stamp
+        folder.mkdir(parents=True)
+        (folder / "plan.json").write_text(json.dumps(plan))
+        (folder / "runs.jsonl").write_text("{}\n" * runs)
+    (tmp_path / "assess" / "1" / "assessment.json").write_text(json.dumps({"lines": lines}))
+    assert [
+        (one.folder.name, one.kafka, one.mode, one.ended, one.planned, one.broken)
+        for one in stored_assessments(tmp_path)
+    ] == [("2", "2.7.1", "kraft", 1, 4, 0), ("1", "2.7.1", "kraft", 4, 4, 1)]
 
 
 def test_newest_of_each_scenario_stay(tmp_path: Path) -> None:

@@ -1,0 +1,85 @@
+"""What Kafka promised about the messages of a run, whether any was lost or not.
+
+A fault that loses nothing keeps a promise only where there was one. The table of promises
+(`checkers.promises`) judges findings; here it is asked about a message of each producer setting in each
+partition that was acknowledged just before the fault, as if that message were lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from checkers.evidence import Evidence, Row, gather
+from checkers.promises.facts import Facts, facts_of
+from checkers.promises.judging import Judged, judge
+from checkers.run_folder import read_manifest
+from checkers.tables.output import FINDING
+from checkers.tables.source import Source, read_small
+
+_OUTCOMES = {"broken": "kept", "not promised": "not promised", "unknown": "unknown"}
+"""What the judgement of a lost message says about one that is not lost."""
+_WORST = ("not promised", "unknown", "kept")
+
+
+def promised(run: str, folder: Path, source: Source) -> list[dict[str, Any]]:
+    """A row for each place of the leaders and each producer setting: `promise` and `promise_row`.
+
+    `promise` is `kept` where Kafka promises to keep a message that was acknowledged before this fault;
+    `not promised` where it does not for some partition; `unknown` where the history does not decide.
+    ``run`` names the run, and ``folder`` holds it.
+    """
+    evidence = gather(source)
+    manifest = read_manifest(str(folder))
+    facts = facts_of(evidence, kafka=manifest.kafka, mode=manifest.mode)
+    found: dict[tuple[str, str], Judged] = {}
+    for led, setting, finding in _hypotheses(read_small(source, "marks").to_pylist(), evidence, facts):
+        judged = judge(finding, facts)
+        known = found.setdefault((led, setting), judged)
+        if _rank(judged) < _rank(known):
+            found[led, setting] = judged
+    return [
+        {
+            "run": run,
+            "led": led,
+            "setting": setting,
+            "promise": _OUTCOMES[judged.promise],
+            "promise_row": judged.row,
+        }
+        for (led, setting), judged in found.items()
+    ]
+
+
+def _rank(judged: Judged) -> int:
+    return _WORST.index(_OUTCOMES[judged.promise])
+
+
+def _hypotheses(
+    marks: Sequence[Row], evidence: Evidence, facts: Facts
+) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Place of the leader, producer setting, and a finding that says that one of its messages is lost."""
+    begin = min((int(mark["ns"]) for mark in marks if mark["name"] == "begin"), default=0)
+    writers: dict[str, int] = {}
+    for number, writer in sorted(evidence.writers.items()):
+        writers.setdefault(str(writer["name"]).rpartition("-")[2], number)
+    for mark in marks:
+        kind, _, led = str(mark["name"]).partition("-")
+        if kind != "led":
+            continue
+        topic, _, partition = str(mark["text"]).rpartition("/")
+        state = facts.state_at(topic, int(partition), begin)
+        for setting, number in writers.items():
+            yield (
+                led,
+                setting,
+                {
+                    **dict.fromkeys(FINDING.names),
+                    "class": "lost",
+                    "topic": topic,
+                    "partition": int(partition),
+                    "writer": number,
+                    "acked_by": None if state is None else state.leader,
+                    "acked_ns": begin,
+                },
+            )
