@@ -13,7 +13,9 @@ the times of the scenario's marks as `{mark:NAME}`. `checkers.claims.builders` w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.cluster.setup import Setup
@@ -30,8 +32,11 @@ class Erratum:
     """What Kafka does instead of what the article says, and why (source, KIP or JIRA)."""
 
     says: str
+    """What Kafka does."""
     because: str
+    """Why, with its source."""
     holds: str
+    """The query of that sentence, as in `Claim`."""
     since: str = ""
     """First Kafka version to which it applies; empty for all."""
     before: str = ""
@@ -43,30 +48,39 @@ class Either:
     """The other outcome of a claim where Kafka really does the one or the other, and what decides it."""
 
     says: str
+    """The other sentence."""
     because: str
+    """What decides which of the two happens."""
     holds: str
+    """The query of the other sentence, as in `Claim`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """One sentence of an article, and the query that decides it.
+    """One sentence about a run, and the query that decides it.
 
-    As declared means: the article's query holds. Where an erratum is given, the article's query must not hold
-    and the erratum's must. Where another outcome is given (``either``), one of the two must hold, and the
-    judgement says which one did. ``given`` is a query of the same shape for the situation that the claim
-    is about: if that did not arise, the claim is *not reproduced* instead of refuted.
+    As declared means: the query holds. Where an erratum is given, the query must not hold and the erratum's
+    must. Where another outcome is given (``either``), one of the two must hold, and the judgement says which
+    one did.
     """
 
     name: str
+    """Distinct within the scenario."""
     says: str
-    """Our sentence, in English."""
-    section: str
+    """The sentence, in English."""
     holds: str
+    """A query that returns one row with `holds` and `observed`; `acked.claims` writes the common ones."""
+    section: str = ""
+    """Where the sentence stands in its article; empty for a claim of one's own."""
     quote: str = ""
     """The article's own sentence, in its language."""
     given: str = ""
+    """A query of the same shape for the situation that the claim is about: if that did not arise, the claim
+    is *not reproduced* instead of refuted."""
     erratum: Erratum | None = None
+    """What Kafka does instead."""
     either: Either | None = None
+    """The other outcome that Kafka allows."""
     precondition: bool = False
     """It only establishes the situation: it must hold (else it is *not reproduced*), and is not a claim."""
     since: str = ""
@@ -83,13 +97,15 @@ class Claim:
 class Expected:
     """Findings that are expected here, so that they are shown but are no violation.
 
-    ``where`` is an SQL condition over `life` joined with the finding's columns; a finding of class
-    ``finding`` that no Expected covers makes the verdict *violated*.
+    A finding that no Expected covers makes the verdict *violated*.
     """
 
     finding: str
+    """The class of the findings, such as `lost` (see `docs/findings.md`)."""
     where: str
+    """An SQL condition over `life` joined with the finding's columns."""
     because: str
+    """Why they are expected."""
     since: str = ""
     """First Kafka version that shows it; empty for all."""
     before: str = ""
@@ -97,20 +113,46 @@ class Expected:
 
 
 @dataclass(frozen=True)
+class ScenarioFile:
+    """The file that declares a scenario, as it was when it was read."""
+
+    path: Path
+    text: str
+    module: str = ""
+    """The importable module of an installed package; empty for a file that stands alone."""
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the text, in hexadecimal."""
+        return sha256(self.text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """One case of the catalogue."""
+    """One case: a set-up, what happens to it, and the claims that judge it."""
 
     name: str
+    """Lower-case words with hyphens. It names the folder of the runs."""
     title: str
-    article: str
-    section: str
+    """One line for lists."""
     body: Callable[[Stage], None]
+    """Called once the cluster is up and the set-up holds."""
     setup: Setup
+    """What must hold before."""
+    article: str = "own"
+    """The article that the case belongs to."""
+    section: str = ""
+    """The section of the article."""
     claims: tuple[Claim, ...] = ()
+    """What the run is judged by, beside the findings that every run is searched for."""
     expected: tuple[Expected, ...] = ()
+    """Findings that are no violation here."""
     faults: tuple[str, ...] = ()
+    """What is broken, in a few words each, for `acked list`."""
     kafka: str = "2.7.1"
+    """The Kafka version that it is written for."""
     mode: Literal["zookeeper", "kraft", "kraft-combined"] = "zookeeper"
+    """The metadata mode that it is written for."""
     outcome: str = ""
     """One sentence for `acked list`: what a correct run ends with."""
     versions: tuple[str, ...] = ()
@@ -119,6 +161,8 @@ class Scenario:
     """Metadata modes it makes sense in; none: its own alone."""
     timed: tuple[Callable[[Timings], Claim], ...] = ()
     """Write those claims that name times for other time settings; ``claims`` has them for its own."""
+    file: ScenarioFile | None = field(default=None, compare=False, repr=False)
+    """Where it was read from; None for the catalogue. Set by the harness."""
 
     @property
     def supported_modes(self) -> tuple[str, ...]:

@@ -75,11 +75,10 @@ def _claims(claims: Sequence[Mapping[str, Any]], out: Console) -> None:
         status = str(claim["status"])
         mark = "[green]✓[/]" if claim["as_declared"] else "[bold red]✗[/]"
         style = _STATUS_STYLE.get(status, "")
-        kind = ", precondition" if claim.get("precondition") else ""
-        section = escape(f"({claim['section']}{kind})")
-        out.print(
-            f" {mark} [{style}]{status:<14}[/] {escape(claim['says'])} [dim]{section}[/]", soft_wrap=True
-        )
+        kind = "precondition" if claim.get("precondition") else ""
+        section = ", ".join(part for part in (claim["section"], kind) if part)
+        place = f" [dim]({escape(section)})[/]" if section else ""
+        out.print(f" {mark} [{style}]{status:<14}[/] {escape(claim['says'])}{place}", soft_wrap=True)
         out.print(f"     [dim]observed:[/] {escape(str(claim['observed']))}", soft_wrap=True)
         either = claim.get("either")
         instead = claim.get("erratum") or (

@@ -38,20 +38,24 @@ def bisect(
     Exit code: 0 found, 2 no change between the oldest and the newest version.
     """
     from checkers.spark.session import start_session
+    from harness.run.claims import require_sql
     from harness.run.session import prepare
 
     scenario = find(name)
     wanted_mode = scenario.mode if mode is None else mode
     asked = () if versions is None else parse_versions(versions)
     found = candidates(scenario, claim, asked, wanted_mode)
+    progress = Progress(quiet=as_json)
     for version in found:
         prepare(scenario, lab=lab, kafka=version.label, mode=wanted_mode)
-    progress = Progress(quiet=as_json)
+    require_sql([scenario], say=progress.say)
     session = start_session()
 
     def run(version: str) -> RunSummary:
-        progress.say(f"running {name} on {version} {wanted_mode}")
-        summary = judge_cell(session, run_cell(Cell(name, version, wanted_mode), runs, lab))
+        progress.say(f"running {scenario.name} on {version} {wanted_mode}")
+        summary = judge_cell(
+            session, run_cell(Cell(scenario.name, version, wanted_mode, scenario.file), runs, lab)
+        )
         status = summary.claims.get(claim, "missing")
         progress.say(f"{version}: {claim} is {status} ({summary.observed.get(claim, '')})")
         return summary

@@ -1,25 +1,33 @@
-"""`acked list`: the scenarios of the catalogue."""
+"""`acked list`: the scenarios, and `acked new`: a scenario of one's own to begin with."""
 
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from harness.run.catalogue import all_scenarios
+from harness.errors import UsageError
 
 _WIDTH_IN_A_FILE = 180
+_TEMPLATE = Path(__file__).with_name("new_scenario.py.txt")
 
 
 def list_scenarios(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Scenarios, globs, or scenario files. Default: all.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scenarios as a JSON array.")] = False,
     verbose: Annotated[bool, typer.Option("--claims", help="Also show the claims of each scenario.")] = False,
 ) -> None:
     """List the scenarios with their article, faults, Kafka version and expected outcome."""
-    known = all_scenarios().values()
+    from harness.run.catalogue import known_scenarios, select
+
+    known = select(names) if names else list(known_scenarios().values())
     if as_json:
         rows = [
             {
@@ -50,3 +58,32 @@ def list_scenarios(
     console = Console(highlight=False)
     console.width = console.width if console.is_terminal else _WIDTH_IN_A_FILE
     console.print(table)
+
+
+def new(
+    name: Annotated[
+        str, typer.Argument(help="Name of the scenario: lower-case words with hyphens, such as my-case.")
+    ],
+) -> None:
+    """Write a scenario of your own to begin with: a short file that runs as it is.
+
+    The file is written into the current folder: `acked new my-case` writes
+    `my_case.py`, and `acked run ./my_case.py` runs it.
+    """
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
+        raise UsageError(
+            f"{name!r} is no name of a scenario; give lower-case words with hyphens, such as my-case."
+        )
+    from harness.run.catalogue import known_scenarios
+
+    if name in known_scenarios():
+        raise UsageError(f"There is a scenario {name!r} already; choose another name.")
+    file = Path(f"{name.replace('-', '_')}.py")
+    try:
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(_TEMPLATE.read_text(encoding="utf-8").replace("NAME", name))
+    except FileExistsError:
+        raise UsageError(f"{file} exists, and is left as it is; choose another name.") from None
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written ({error.strerror}); change to another folder.") from None
+    typer.echo(f"{file} is written; run it with: acked run ./{file}")

@@ -57,6 +57,7 @@ app = typer.Typer(
     """,
 )
 app.command("list")(catalogue.list_scenarios)
+app.command("new")(catalogue.new)
 app.command("run")(running.run)
 app.command("assess")(assess.assess)
 app.command("check")(judging.check)

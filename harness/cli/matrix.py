@@ -33,8 +33,8 @@ from harness.cli.options import (
 )
 from harness.cli.series import open_series, read_night, report_end, run_series, write_documents
 from harness.console import Progress
-from harness.run.catalogue import all_scenarios
-from harness.series.plan import parse_modes, parse_versions, plan, select
+from harness.run.catalogue import known_scenarios, select
+from harness.series.plan import parse_modes, parse_versions, plan
 from harness.series.summary import grid
 from report import series as report
 
@@ -42,7 +42,9 @@ from report import series as report
 def matrix(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Scenarios or globs. Default: those that show how Kafka versions differ."),
+        typer.Argument(
+            help="Scenarios, globs, or scenario files. Default: those that show how Kafka versions differ."
+        ),
     ] = None,
     versions: Annotated[
         str | None,
@@ -85,6 +87,7 @@ def matrix(
     Exit code: that of the worst verdict.
     """
     from checkers.verdict import VERDICTS, worst
+    from harness.run.claims import require_sql
     from harness.run.session import prepare, require_settings
 
     settings = given_settings(
@@ -95,7 +98,7 @@ def matrix(
         consumer=consumer_config,
         compress_time=compress_time,
     )
-    scenarios = {one.name: one for one in (select(names) if names else all_scenarios().values())}
+    scenarios = {one.name: one for one in (select(names) if names else known_scenarios().values())}
     if not names:
         scenarios = {name: one for name, one in scenarios.items() if one.versions}
     asked = () if versions is None else parse_versions(versions, force=force)
@@ -113,6 +116,7 @@ def matrix(
         require_settings(scenarios[cell.scenario], settings, kafka=cell.version, mode=cell.mode, force=force)
     for example in {cell.version: cell for cell in reversed(cells)}.values():
         prepare(scenarios[example.scenario], lab=lab, kafka=example.version, mode=example.mode, force=force)
+    require_sql(scenarios.values(), say=progress.say)
     series = open_series(
         "matrix",
         cells,

@@ -83,7 +83,9 @@ def run_root(text: str | Path) -> Path:
     return Path(text)
 
 
-ScenarioName = Annotated[str, typer.Argument(help="Name of a scenario, as `acked list` shows it.")]
+_SCENARIO = "A scenario, as `acked list` shows it, or its file: ./my_case.py, ./my_case.py:NAME."
+ScenarioName = Annotated[str, typer.Argument(help=_SCENARIO)]
+OneScenario = Annotated[str | None, typer.Argument(help=_SCENARIO)]
 Lab = Annotated[str, typer.Option(help="Where the hosts run: embedded (no daemon) or compose.")]
 Runs = Annotated[
     Path, typer.Option("--runs", parser=run_root, metavar="<path>", help="Folder for run folders.")

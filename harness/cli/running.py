@@ -23,6 +23,7 @@ from harness.cli.options import (
     Junit,
     KeepFailed,
     Lab,
+    OneScenario,
     Parallel,
     ProducerConfig,
     Rate,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    name: Annotated[str | None, typer.Argument(help="Name of a scenario, as `acked list` shows it.")] = None,
+    name: OneScenario = None,
     lab: Lab = LAB,
     kafka: Annotated[str | None, typer.Option(help="Kafka version. Default: the scenario's own.")] = None,
     mode: Annotated[
@@ -65,7 +66,13 @@ def run(
     rate: Rate = None,
     runs: Runs = RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the judgement as JSON.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Run the whole catalogue.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Run the whole catalogue, or all of --from.")
+    ] = False,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--from", help="With --all or --filter: the scenarios in the files of this folder."),
+    ] = None,
     pattern: Annotated[
         str | None,
         typer.Option("--filter", help="Run the scenarios that match one of these globs (a,b)."),
@@ -100,6 +107,8 @@ def run(
         consumer=consumer_config,
         compress_time=compress_time,
     )
+    if folder and not (everything or pattern is not None):
+        raise UsageError(f"--from {folder} chooses scenarios for --all or --filter; add one of them.")
     for_jobs = (budget, shard, earlier, junit, summary)
     if everything or pattern is not None or repeat != 1 or resume or keep_failed or any(for_jobs):
         if kafka or mode or rate is not None:
@@ -115,6 +124,7 @@ def run(
         names = [name] if name else (pattern or "*").split(",")
         status = _run_many(
             [glob.strip() for glob in names],
+            folder_of_scenarios=folder,
             repeat=repeat,
             parallel=parallel,
             lab=lab,
@@ -164,6 +174,7 @@ def _run_one(
 ) -> int:
     from harness.cluster.cluster_file import read_cluster_file
     from harness.run.catalogue import find
+    from harness.run.claims import require_sql
     from harness.run.folder import RunFolder
     from harness.run.scratch import scratch_folder
     from harness.run.session import Outcome, prepare, run_and_judge
@@ -182,7 +193,8 @@ def _run_one(
         force=force,
         say=progress.say,
     )
-    folder = RunFolder.create(runs, scenario.name)
+    require_sql([scenario], say=progress.say)
+    folder = RunFolder.create(runs, scenario.name, scenario.file)
 
     def work() -> int:
         outcome: Outcome = run_and_judge(scenario, options, folder, progress)
@@ -210,6 +222,7 @@ def _run_one(
 def _run_many(
     globs: list[str],
     *,
+    folder_of_scenarios: Path | None,
     repeat: int,
     parallel: int,
     lab: str,
@@ -221,18 +234,22 @@ def _run_many(
 ) -> int:
     from checkers.verdict import VERDICTS, worst
     from harness.cli.series import open_series, report_end, run_series, write_documents
+    from harness.run.catalogue import select
+    from harness.run.claims import require_sql
+    from harness.run.scenario_file import read_folder
     from harness.run.session import prepare, require_settings
-    from harness.series.plan import own_cells, select
+    from harness.series.plan import own_cells
     from harness.series.summary import RunSummary, add_up, by_scenario
     from report import series as report
 
-    scenarios = select(globs)
+    scenarios = select(globs, among=read_folder(folder_of_scenarios) if folder_of_scenarios else None)
     progress = Progress(quiet=as_json)
     planned = own_cells(scenarios, repeat)
     for one in scenarios if settings else ():
         require_settings(one, settings)
     for example in {(one.kafka, one.mode): one for one in scenarios}.values():
         prepare(example, lab=lab, say=progress.say)
+    require_sql(scenarios, say=progress.say)
     series = open_series(
         "all",
         planned,

@@ -13,11 +13,15 @@ class Setup:
     """Topics, roles and configuration that must hold before the first fault, and the background load."""
 
     topics: tuple[Topic, ...]
+    """Topics to create."""
     controller: str = "broker2"
     """Host of the active controller; where controllers are dedicated hosts, the one in this broker's AZ."""
     zookeeper_leader: str = "zookeeper2"
+    """Host of ZooKeeper's leader."""
     broker_config: Mapping[str, str] = field(default_factory=dict)
+    """Properties of the brokers, on top of the base configuration (`docs/configuration.md`)."""
     brokers: tuple[int, ...] = (1, 2, 3)
+    """Node ids of the brokers."""
     zookeeper_pins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Brokers that may connect only to these ZooKeeper nodes: healthy ones stay off the AZ to be cut."""
     format_features: Mapping[str, str] = field(default_factory=dict)
@@ -27,7 +31,9 @@ class Setup:
     stream_rate: float = 20.0
     """Messages per second of the background stream in each AZ; 0 for none."""
     stream_topic: str = "stream"
+    """The topic of the background stream."""
     stream_config: Mapping[str, str] = field(default_factory=dict)
+    """Its topic configuration."""
     own_topics: tuple[Topic, ...] = ()
     """The user's own topics, beside those of the scenario."""
     controller_config: Mapping[str, str] = field(default_factory=dict)

@@ -77,12 +77,18 @@ class Topic:
     """
 
     name: str
+    """Its name."""
     replicas: tuple[int, ...]
+    """Broker ids, preferred leader first."""
     _: KW_ONLY
     partitions: int = 1
+    """Number of partitions."""
     config: Mapping[str, str] = field(default_factory=dict)
+    """Topic configuration, by Kafka's names."""
     spread: bool = False
+    """Rotate the replicas from partition to partition."""
     placed: tuple[tuple[int, ...], ...] = ()
+    """The replicas of each partition, instead of ``replicas``."""
 
     @property
     def assignment(self) -> tuple[tuple[int, ...], ...]:

@@ -8,12 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import BadDataError, UsageError
 
+if TYPE_CHECKING:
+    from harness.scenario import ScenarioFile
+
 MANIFEST = "run.json"
 CLAIMS = "claims.json"
+SCENARIO = "scenario.py"
+"""The file of the user's that declared the scenario, as it was when the run began."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +28,11 @@ class RunFolder:
     path: Path
 
     @classmethod
-    def create(cls, root: Path, scenario: str) -> RunFolder:
-        """Make `<root>/<scenario>/<UTC time>` and point `latest` at it. Raises UsageError."""
+    def create(cls, root: Path, scenario: str, file: ScenarioFile | None = None) -> RunFolder:
+        """Make `<root>/<scenario>/<UTC time>`, point `latest` at it, and keep the scenario's own file.
+
+        Raises UsageError.
+        """
         parent = root / scenario
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S")
         try:
@@ -35,6 +43,10 @@ class RunFolder:
             latest.replace(parent / "latest")
             for name in ("journal", "nodes", "history"):
                 (path / name).mkdir()
+            if file is not None:
+                (path / SCENARIO).write_text(file.text, encoding="utf-8")
+                origin = {"path": str(file.path), "sha256": file.sha256, "module": file.module}
+                write_json(path / MANIFEST, {"scenario_file": origin})
         except OSError as error:
             raise UsageError(
                 f"The folder {parent} cannot be written ({error.strerror}); name another one with --runs."

@@ -46,15 +46,20 @@ class Stage:
     """One running cluster with its clients, observer and nemesis."""
 
     setup: Setup
+    """The scenario's set-up, on the layout of the run."""
     lab: Lab
+    """The hosts."""
     cluster: Cluster
+    """The Kafka cluster."""
     processes: Processes
     observer: Observer
     nemesis: Nemesis
+    """The faults."""
     clients: Mapping[str, Client]
     journal: Journal
     progress: Progress
     dialect: Dialect
+    """The versions of requests that this Kafka speaks, for `Nemesis.operator`."""
     topics: Sequence[Topic]
     """All topics of the run, including that of the background stream."""
     user: UserClients = NO_CLIENTS
@@ -62,6 +67,7 @@ class Stage:
     timings: Timings = BASE
     """Times that follow from the effective settings."""
     streams: dict[str, Stream] = field(default_factory=dict)
+    """The background streams by name, such as `az1-stream`."""
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def mark(self, name: str, text: str = "") -> int:

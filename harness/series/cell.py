@@ -19,6 +19,7 @@ from harness.lab.embedded.namespaces import die_with_parent, run_inside
 from harness.run.catalogue import find
 from harness.run.folder import RunFolder
 from harness.run.runner import RunOptions, run_scenario
+from harness.run.scenario_file import kept
 from harness.run.session import settings_of, with_protocol
 from harness.scenario import Scenario
 
@@ -29,7 +30,7 @@ def main(argv: list[str]) -> int:
     name, version, mode, lab, path, *given = argv
     folder = RunFolder.open(Path(path))
     try:
-        scenario = find(name)
+        scenario = kept(folder, name) or find(name)
         settings = settings_of(json.loads(given[0]) if given else {})
         options = RunOptions(kafka_version(version, force=True), mode, lab, settings=settings)
         return run_in_lab(scenario, options, folder)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import fnmatch
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness.errors import UsageError
 from harness.kafka.versions import KRAFT, ZOOKEEPER, KafkaVersion, kafka_version, version_key
-from harness.run.catalogue import all_scenarios
-from harness.scenario import Scenario
+from harness.scenario import Scenario, ScenarioFile
 
 MODES = (*ZOOKEEPER, *KRAFT)
 
@@ -23,24 +21,11 @@ class Cell:
     scenario: str
     version: str
     mode: str
+    file: ScenarioFile | None = field(default=None, compare=False, repr=False)
+    """Where the scenario was read from; None for the catalogue."""
 
     def __str__(self) -> str:
         return f"{self.scenario} on {self.version} {self.mode}"
-
-
-def select(globs: Sequence[str]) -> list[Scenario]:
-    """Scenarios whose names match one of the globs, in the catalogue's order.
-
-    Raises UsageError for a glob that matches none.
-    """
-    known = all_scenarios()
-    wanted: set[str] = set()
-    for glob in globs:
-        found = fnmatch.filter(known, glob)
-        if not found:
-            raise UsageError(f"No scenario matches {glob!r}; `acked list` shows them all.")
-        wanted |= set(found)
-    return [scenario for name, scenario in known.items() if name in wanted]
 
 
 def parse_versions(text: str, *, force: bool = False) -> tuple[KafkaVersion, ...]:
@@ -78,7 +63,7 @@ def version_order(label: str) -> tuple[tuple[int, ...], str]:
 
 def own_cells(scenarios: Sequence[Scenario], repeat: int = 1) -> list[Cell]:
     """Each scenario on its own Kafka version in its own mode, ``repeat`` times, in rounds."""
-    return [Cell(one.name, one.kafka, one.mode) for one in scenarios] * repeat
+    return [Cell(one.name, one.kafka, one.mode, one.file) for one in scenarios] * repeat
 
 
 def plan(
@@ -101,7 +86,7 @@ def plan(
             for mode in modes or scenario.supported_modes:
                 tried[f"{version.label} {mode}"] = None
                 if mode in version.modes and mode in scenario.supported_modes:
-                    cells.append(Cell(scenario.name, version.label, mode))
+                    cells.append(Cell(scenario.name, version.label, mode, scenario.file))
     if not cells:
         supported = [f"{one.name} runs in mode {' or '.join(one.supported_modes)}" for one in scenarios[:3]]
         raise UsageError(

@@ -179,7 +179,7 @@ def run_cell(
         with RunProcesses() as alone:
             return run_cell(cell, runs, lab, alone, settings, program)
     processes.check()
-    folder = RunFolder.create(runs, cell.scenario)
+    folder = RunFolder.create(runs, cell.scenario, cell.file)
     folder.update(scenario=cell.scenario, kafka=cell.version, mode=cell.mode, lab=lab, status="running")
     began = time.monotonic()
     log = folder.path.absolute() / LOG

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from typing import Any
 
 import pytest
 
-from checkers.claims.evaluate import ask, queries_of
+from checkers.claims.evaluate import ask
 from checkers.claims.moments import Moments, marks_named
+from checkers.claims.understood import make_empty_tables, queries_declared, refused
 from checkers.spark.session import settings_for_small_data
-from checkers.tables.output import FINDING, LIFE, ddl
-from harness.history.schema import TABLES, VIEWS
 from harness.run.catalogue import all_scenarios
 from harness.scenario import Scenario
 
@@ -21,23 +21,13 @@ pytestmark = pytest.mark.spark
 @pytest.fixture(scope="module")
 def empty(spark: Any) -> Any:
     """A session in which every table exists and is empty."""
-    for name, table in TABLES.items():
-        spark.createDataFrame([], table.spark_ddl()).createOrReplaceTempView(name)
-    for name, query in VIEWS.items():
-        spark.sql(query).createOrReplaceTempView(name)
-    for name, schema in (("life", LIFE), ("findings", FINDING)):
-        spark.createDataFrame([], ddl(schema)).createOrReplaceTempView(name)
+    make_empty_tables(spark)
     return spark
 
 
 def _queries(scenario: Scenario) -> dict[str, str]:
-    declared = scenario.declared()
-    found = queries_of([asdict(claim) for claim in scenario.claims])
-    for number, entry in enumerate(declared["expected"]):
-        found[f"expected {number}"] = (
-            f"SELECT count(*) > 0 AS holds, '' AS observed FROM life WHERE {entry['where']}"
-        )
-    return found
+    claims = [asdict(claim) for claim in scenario.claims]
+    return queries_declared({**scenario.declared(), "claims": claims})
 
 
 @pytest.mark.parametrize("name", sorted(all_scenarios()))
@@ -51,3 +41,21 @@ def test_claims_are_sql_and_do_not_hold_where_nothing_was_seen(name: str, empty:
     preconditions = {claim.name for claim in scenario.claims if claim.precondition}
     held = {claim for claim, answer in answers.items() if answer.holds} - preconditions
     assert {claim for claim in held if not claim.endswith("(given)")} == set()
+
+
+@pytest.mark.parametrize(
+    ("holds", "said"),
+    [
+        ("SELECT count(*) > 0 AS holds, '' AS observed FROM life", ""),
+        ("SELECT holds, observed FORM life", "FORM|life"),
+        ("SELECT count(*) > 0 AS holds FROM life", "observed"),
+        ("SELECT fatal = 'lost' AS holds, '' AS observed FROM life", "fatal"),
+        ("SELECT ns > {mark:cut} AS holds, '' AS observed FROM liefe", "liefe"),
+    ],
+)
+def test_sql_that_spark_refuses_is_named(holds: str, said: str, empty: Any) -> None:
+    """Syntax, columns and tables are checked without a run; a moment is no mistake."""
+    declared = {"claims": [{"name": "mine", "holds": holds}], "expected": [{"where": "fate = 'lost'"}]}
+    answer = refused(empty, declared)
+    assert list(answer) == (["mine"] if said else [])
+    assert all(re.search(said, sentence) for sentence in answer.values())

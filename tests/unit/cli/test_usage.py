@@ -90,6 +90,15 @@ def refusal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
         ("run no-fault --compress-time 0", "--compress-time 0: give a number from 1 to 1000"),
         ("run no-fault --compress-time fast", "--compress-time fast: give a number"),
         ("run no-fault --compress-time 5", "--compress-time 5 divides time settings of yours, and you set"),
+        ("run --from .", "--from . chooses scenarios for --all or --filter"),
+        ("run no-fault --from .", "--from . chooses scenarios for --all or --filter"),
+        ("run --all --from nowhere", "--from nowhere: there is no such folder"),
+        ("run ./nowhere.py", "nowhere.py: there is no such file; .*`acked new NAME`"),
+        ("run .", r"There is no scenario '\.'"),
+        ("run ./", r"\. is a folder; name a file in it, or use --all --from \."),
+        ("bisect ./nowhere.py --claim x", "nowhere.py: there is no such file"),
+        ("new My_Case", "'My_Case' is no name of a scenario"),
+        ("new no-fault", "There is a scenario 'no-fault' already"),
         ("run --nonsense", "No such option: --nonsense"),
         ("nonsense", "No such command 'nonsense'"),
     ],
@@ -100,6 +109,22 @@ def test_what_cannot_be_meant_is_refused(
     line = refusal(capsys, monkeypatch, *command.split())
     assert line.startswith("acked: ")
     assert re.search(sentence, line), line
+
+
+@pytest.mark.parametrize(
+    "words", ["run", "run --repeat 2", "matrix", "list", "bisect --claim x", "run --lab compose"]
+)
+def test_a_scenario_file_with_a_mistake_is_refused(
+    words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With file and line, by every command that takes a scenario."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    file = tmp_path / "elsewhere" / "case.py"
+    file.write_text("x = 1\nSCENARIO = y\n")
+    line = refusal(capsys, monkeypatch, *words.split(), str(file))
+    assert line == f"acked: {file}:2: NameError: name 'y' is not defined; correct the declaration."
 
 
 def test_an_option_of_another_type_is_named(

@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.kafka.versions import kafka_version
-from harness.run.catalogue import all_scenarios, find
+from harness.run.catalogue import all_scenarios, find, select
 from harness.run.session import with_protocol
 from harness.series.plan import (
     Cell,
@@ -17,7 +17,6 @@ from harness.series.plan import (
     parse_versions,
     plan,
     remaining,
-    select,
 )
 
 ZOMBIE = replace(find("kraft-zombie-controller"), name="example", versions=("3.6.2", "3.9.1", "4.3.1"))

@@ -1,0 +1,50 @@
+"""The public API: what a scenario of one's own is written with.
+
+This package re-exports it from the rooms of the code, and is the only place that says what is public. Names
+that are not listed here may change at any time; those that are change only with an entry in the changelog.
+Scenarios declare themselves with `acked`, write claims with `acked.claims`, use the steps of `acked.steps`,
+and make faults of their own with `acked.faults`.
+"""
+
+from __future__ import annotations
+
+from harness.cluster.model import Cluster
+from harness.cluster.setup import Setup
+from harness.cluster.timings import Timings
+from harness.errors import AckedError, InvalidRunError, UsageError, WaitTimeoutError
+from harness.kafka.model import PartitionState, Topic, TopicPartition
+from harness.run.producer import OngoingWrites, Producer
+from harness.run.stage import Stage
+from harness.scenario import Claim, Either, Erratum, Expected, Scenario
+from harness.waiting import wait_until
+from workloads.client.client import BackgroundConsumer, Stream
+from workloads.protocol.results import PinnedWritesResult, ReadResult, SendResult
+from workloads.protocol.spec import StreamLoad
+
+__all__ = [
+    "Scenario",
+    "Setup",
+    "Topic",
+    "Claim",
+    "Erratum",
+    "Either",
+    "Expected",
+    "Stage",
+    "Timings",
+    "Cluster",
+    "Producer",
+    "OngoingWrites",
+    "Stream",
+    "StreamLoad",
+    "BackgroundConsumer",
+    "SendResult",
+    "PinnedWritesResult",
+    "ReadResult",
+    "PartitionState",
+    "TopicPartition",
+    "wait_until",
+    "AckedError",
+    "InvalidRunError",
+    "UsageError",
+    "WaitTimeoutError",
+]

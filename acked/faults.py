@@ -1,0 +1,29 @@
+"""Faults: those that `stage.nemesis` offers, and what a fault of one's own is made of."""
+
+from __future__ import annotations
+
+from harness.history.mechanisms import MECHANISMS
+from harness.lab.model import Host, Lab, Result, Topology
+from nemesis.fault import Action, Evidence, Fault, Injection, Kind, Targets
+from nemesis.nemesis import Nemesis
+from nemesis.network.degrade import Degrade
+from nemesis.operator import Operator
+from nemesis.storage.faults import Storage
+
+__all__ = [
+    "Nemesis",
+    "Degrade",
+    "Storage",
+    "Operator",
+    "Injection",
+    "Fault",
+    "Action",
+    "Kind",
+    "Targets",
+    "Evidence",
+    "MECHANISMS",
+    "Lab",
+    "Topology",
+    "Host",
+    "Result",
+]

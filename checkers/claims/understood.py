@@ -1,0 +1,73 @@
+"""Whether Spark understands the SQL of what a scenario declares, asked of empty tables, without any run.
+
+`python -m checkers.claims.understood` reads declarations, as `claims.json` holds them, from standard input: a
+JSON list. It prints a list of objects: for each declaration, the queries that Spark refuses, and why.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from checkers.claims.evaluate import queries_of
+from checkers.claims.moments import Moments, resolve
+from checkers.spark.errors import reason
+from checkers.spark.session import start_session
+from checkers.tables.output import FINDING, LIFE, ddl
+from harness.errors import AckedError
+from harness.history.schema import TABLES, VIEWS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def make_empty_tables(session: SparkSession) -> None:
+    """Register every table and view that SQL may name, without rows."""
+    for name, table in TABLES.items():
+        session.createDataFrame([], table.spark_ddl()).createOrReplaceTempView(name)
+    for name, query in VIEWS.items():
+        session.sql(query).createOrReplaceTempView(name)
+    for name, schema in (("life", LIFE), ("findings", FINDING)):
+        session.createDataFrame([], ddl(schema)).createOrReplaceTempView(name)
+
+
+def queries_declared(declared: Mapping[str, Any]) -> dict[str, str]:
+    """The queries of claims by the names of `queries_of`, and those of expected findings: `expected 1`."""
+    found = queries_of(declared["claims"])
+    for number, entry in enumerate(declared["expected"], start=1):
+        found[f"expected {number}"] = (
+            f"SELECT count(*) > 0 AS holds, '' AS observed FROM life WHERE {entry['where']}"
+        )
+    return found
+
+
+def refused(session: SparkSession, declared: Mapping[str, Any]) -> dict[str, str]:
+    """The queries that Spark does not understand, by name, with Spark's reason."""
+    from pyspark.errors import PySparkException
+
+    found = {}
+    for name, query in queries_declared(declared).items():
+        text = resolve(query, Moments()).sql.rstrip().rstrip(";")
+        try:
+            session.sql(f"SELECT holds, observed FROM (\n{text}\n)")
+        except PySparkException as error:
+            found[name] = reason(error)
+    return found
+
+
+def main() -> int:
+    """Answer for the declarations on standard input; returns the exit code."""
+    try:
+        session = start_session()
+    except AckedError as error:
+        sys.stderr.write(error.message)
+        return error.exit_code
+    make_empty_tables(session)
+    json.dump([refused(session, declared) for declared in json.load(sys.stdin)], sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

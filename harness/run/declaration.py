@@ -1,0 +1,174 @@
+"""Whether what a scenario of the user's declares makes sense, before anything starts."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.cluster.setup import Setup
+from harness.errors import UsageError
+from harness.kafka.model import Topic
+from harness.kafka.versions import KRAFT, ZOOKEEPER, kafka_version
+from harness.lab.layout import three_azs
+from harness.scenario import Claim, Either, Erratum, Expected, Scenario, speaks_of
+
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_RESERVED = ("all", "assess", "matrix")
+"""Folders of series, beside those of the scenarios."""
+_TUPLES = {"claims": Claim, "expected": Expected, "faults": str, "versions": str, "modes": str}
+_SETUP_TUPLES = {"topics": Topic, "brokers": int, "volatile_disks": str, "own_topics": Topic}
+
+_Problem = tuple[str, str, str]
+"""The call that declares it (`Claim`), its name, and the sentence."""
+
+
+def check(scenario: Scenario, text: str, path: Path) -> None:
+    """Raise UsageError with file and line for the first part of a declaration that makes no sense."""
+    for call, name, sentence in _problems(scenario):
+        line = line_of(text, call, name) if call != "Scenario" else line_of(text, call, scenario.name)
+        raise UsageError(f"{path}:{line}: {sentence}")
+
+
+def line_of(text: str, call: str, name: object) -> int:
+    """The line where ``call(name="...")`` stands in a source text; 1 where it is not written like that."""
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] != call:
+            continue
+        given = [word.value for word in node.keywords if word.arg in ("name", "finding")] + node.args[:1]
+        if any(isinstance(value, ast.Constant) and value.value == name for value in given):
+            return node.lineno
+    return 1
+
+
+def _problems(one: Scenario) -> Iterator[_Problem]:
+    """What is wrong, the first thing first: later checks rely on earlier ones."""
+    mine = ("Scenario", str(one.name))
+    for name in ("name", "title", "article", "section", "outcome", "kafka", "mode"):
+        if not isinstance(value := getattr(one, name), str):
+            yield *mine, f"{name} is {_shown(value)}, but must be a text."
+    if not _NAME.fullmatch(one.name) or one.name in _RESERVED:
+        yield (
+            *mine,
+            (
+                f"the name {one.name!r} cannot be used; give lower-case words with hyphens, such as my-case"
+                f" (not {', '.join(_RESERVED)})."
+            ),
+        )
+    if not callable(_any(one.body)):
+        yield *mine, f"body is {_shown(one.body)}, but must be a function: def body(stage): ..."
+    try:
+        inspect.signature(one.body).bind(None)
+    except TypeError:
+        yield *mine, "the body must take one argument: def body(stage): ..."
+    for name, kind in _TUPLES.items():
+        yield from ((*mine, said) for said in _not_a_tuple(name, getattr(one, name), kind))
+    yield from ((*mine, said) for said in _version_problems(one))
+    if not isinstance(_any(one.setup), Setup):
+        yield *mine, f"setup is {_shown(one.setup)}, but must be a Setup(...)."
+    yield from ((*mine, said) for said in _setup_problems(one))
+    yield from _claim_problems(one)
+
+
+def _version_problems(one: Scenario) -> Iterator[str]:
+    modes = (*ZOOKEEPER, *KRAFT)
+    for mode in one.supported_modes:
+        if mode not in modes:
+            yield f"{mode!r} is not a metadata mode; use {', '.join(modes[:-1])} or {modes[-1]}."
+    entries: tuple[Claim | Expected, ...] = (*one.claims, *one.expected)
+    bounds = [text for entry in entries for text in (entry.since, entry.before) if text]
+    for label in (one.kafka, *one.versions, *bounds):
+        try:
+            kafka_version(label, force=True)
+        except UsageError as error:
+            yield error.message
+    own = kafka_version(one.kafka, force=True)
+    if not set(one.supported_modes) & set(own.modes):
+        yield (
+            f"Kafka {one.kafka} runs here in mode {' or '.join(own.modes)}, not {one.mode!r}; "
+            f"use another version or mode."
+        )
+
+
+def _setup_problems(one: Scenario) -> Iterator[str]:
+    setup = one.setup
+    for name, kind in _SETUP_TUPLES.items():
+        yield from _not_a_tuple(f"setup.{name}", getattr(setup, name), kind)
+    if not setup.topics:
+        yield "setup names no topic; give topics=(Topic(...),)."
+    for name, count in Counter(topic.name for topic in setup.topics).items():
+        if count > 1 or name == setup.stream_topic:
+            what = "that of the background stream" if name == setup.stream_topic else "there twice"
+            yield f"the topic {name!r} is {what}; give it a name of its own."
+    if setup.for_layout:
+        return
+    hosts = {host.name for host in three_azs(one.mode).hosts}
+    for topic in setup.topics:
+        for broker in sorted({number for replicas in topic.assignment for number in replicas}):
+            if broker not in setup.brokers or f"broker{broker}" not in hosts:
+                yield f"the topic {topic.name!r} has a replica on broker {broker!r}; use brokers 1 to 3."
+    named = {
+        "controller": [setup.controller],
+        "zookeeper_leader": [setup.zookeeper_leader] if one.mode == "zookeeper" else [],
+        "volatile_disks": setup.volatile_disks,
+        "zookeeper_pins": [
+            *setup.zookeeper_pins,
+            *itertools.chain(*setup.zookeeper_pins.values()),
+        ],
+    }
+    for field, names in named.items():
+        for name in names:
+            if name not in hosts:
+                yield f"setup.{field} names {name!r}; use one of the hosts {', '.join(sorted(hosts))}."
+
+
+def _claim_problems(one: Scenario) -> Iterator[_Problem]:
+    from checkers.tables.output import FATES, FINDINGS
+
+    for claim in one.claims:
+        name = claim.name
+        for part in ("name", "says", "holds", "section", "quote", "given"):
+            value = getattr(claim, part)
+            if not isinstance(value, str):
+                yield "Claim", name, f"{part} of a claim is {_shown(value)}, but must be a text."
+            elif not value.strip() and part in ("name", "says", "holds"):
+                yield "Claim", name, f"a claim has an empty {part}; every claim needs name, says and holds."
+        for part, kind in (("erratum", Erratum), ("either", Either)):
+            if not isinstance(value := getattr(claim, part), kind | None):
+                yield (
+                    *("Claim", name),
+                    f"{part} of claim {name!r} is {_shown(value)}; write {kind.__name__}(...).",
+                )
+    for version in one.versions or (one.kafka,):
+        names = Counter(claim.name for claim in one.claims if speaks_of(claim, version))
+        for name, count in names.items():
+            if count > 1:
+                yield "Claim", name, f"{count} claims have the name {name!r}; each needs a name of its own."
+    known = tuple(dict.fromkeys((*FINDINGS, *FATES)))
+    for entry in one.expected:
+        if (finding := entry.finding) not in known:
+            yield "Expected", finding, f"there is no finding {finding!r}; use one of {', '.join(known)}."
+
+
+def _not_a_tuple(name: str, value: object, kind: type) -> Iterator[str]:
+    if isinstance(value, kind):
+        yield f"{name} is {_shown(value)}, but must be a tuple; add a comma: ({kind.__name__}(...),)."
+    elif not isinstance(value, tuple):
+        yield f"{name} is {_shown(value)}, but must be a tuple of {kind.__name__}."
+    else:
+        for entry in value:
+            if not isinstance(entry, kind):
+                yield f"{name} has {_shown(entry)}, but must hold {kind.__name__} only."
+
+
+def _any(value: object) -> object:
+    """The value, whatever its type: a file of the user's need not keep to the declared one."""
+    return value
+
+
+def _shown(value: object) -> str:
+    return repr(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"

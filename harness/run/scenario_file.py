@@ -1,0 +1,213 @@
+"""Scenarios of the user's own: read from a file, checked, and kept in the run folder.
+
+Every mistake in a file is a UsageError that names the file and the line. A run keeps the text of its file as
+`scenario.py`, and the processes of a series run that copy: what ran is what is kept, even if the file changes
+in the meantime.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from harness.errors import AckedError, UsageError
+from harness.run.declaration import check, line_of
+from harness.run.folder import SCENARIO, RunFolder
+from harness.scenario import Scenario, ScenarioFile
+
+if TYPE_CHECKING:
+    from harness.run.stage import Stage
+
+_HOLDS = "SCENARIO = Scenario(...), or SCENARIOS = (Scenario(...), ...)"
+
+
+def is_file(reference: str) -> bool:
+    """Whether a text names a scenario by its file (`my_case.py`, `./my_case.py:my-case`), not by its name."""
+    return "/" in reference or reference.endswith(".py") or ".py:" in reference
+
+
+def split(reference: str) -> tuple[Path, str]:
+    """The path in `PATH[:NAME]`, and the name; empty where there is none."""
+    place, colon, name = reference.rpartition(":")
+    if colon and place.endswith(".py") and "/" not in name:
+        return Path(place), name
+    return Path(reference), ""
+
+
+def find_in_file(reference: str) -> Scenario:
+    """The scenario that `PATH` or `PATH:NAME` names. Raises UsageError."""
+    path, name = split(reference)
+    found = read_file(path)
+    names = [one.name for one in found]
+    if not name and len(found) == 1:
+        return found[0]
+    if not name:
+        raise UsageError(
+            f"{path} holds {len(found)} scenarios ({', '.join(names)}); name one: {path}:{names[0]}"
+        )
+    if name not in names:
+        raise UsageError(f"{path} holds no scenario {name!r}; it holds {', '.join(names)}.")
+    return found[names.index(name)]
+
+
+def read_file(path: Path) -> list[Scenario]:
+    """The scenarios that a file declares, checked. Raises UsageError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(
+            f"{path}: there is no such file; name a file with a scenario, or `acked new NAME` writes one."
+        ) from None
+    except IsADirectoryError:
+        raise UsageError(f"{path} is a folder; name a file in it, or use --all --from {path}.") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}); name a file with a scenario.") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 text (byte {error.start}); name a Python file.") from None
+    return _declared(ScenarioFile(path.absolute(), text), shown=path)
+
+
+def read_folder(folder: Path) -> list[Scenario]:
+    """The scenarios of all files `*.py` in a folder, except those whose names begin with `_`.
+
+    Raises UsageError.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"--from {folder}: there is no such folder.")
+    files = sorted(file for file in folder.glob("*.py") if not file.name.startswith("_"))
+    if not files:
+        raise UsageError(f"--from {folder}: the folder holds no scenario file (*.py).")
+    return [one for file in files for one in read_file(file)]
+
+
+def from_module(module: ModuleType, declared: object, reference: str) -> list[Scenario]:
+    """The scenarios that an installed package offers, checked. Raises UsageError."""
+    path = Path(module.__file__ or reference)
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    file = ScenarioFile(path, text, module=module.__name__)
+    return _checked(file, path, _scenarios(declared, path))
+
+
+def kept(folder: RunFolder, name: str) -> Scenario | None:
+    """The scenario of the copy that a run folder keeps; None for the catalogue's and those of packages.
+
+    Raises UsageError.
+    """
+    known = folder.manifest().get("scenario_file")
+    if not known or known["module"]:
+        return None
+    copy = ScenarioFile(Path(known["path"]), (folder.path / SCENARIO).read_text(encoding="utf-8"))
+    return next(one for one in _declared(copy, shown=copy.path) if one.name == name)
+
+
+def require_distinct(scenarios: Iterable[Scenario]) -> None:
+    """Raise UsageError for two scenarios of one name: their runs would share a folder."""
+    known: dict[str, Scenario] = {}
+    for one in scenarios:
+        other = known.setdefault(one.name, one)
+        if other is not one and (other.file is None or other.file != one.file):
+            raise UsageError(
+                f"Two scenarios have the name {one.name!r}: {where(one)} and {where(other)}; rename one."
+            )
+
+
+def where(scenario: Scenario) -> str:
+    """File and line of a scenario's declaration."""
+    if scenario.file is None:
+        return "the catalogue"
+    return f"{scenario.file.path}:{line_of(scenario.file.text, 'Scenario', scenario.name)}"
+
+
+def _declared(file: ScenarioFile, *, shown: Path) -> list[Scenario]:
+    return _checked(file, shown, _scenarios(_run(file, shown), shown))
+
+
+def _checked(file: ScenarioFile, shown: Path, found: Sequence[Scenario]) -> list[Scenario]:
+    for one in found:
+        check(one, file.text, shown)
+    with_file = [replace(one, file=file, body=_guarded(one.body, file.path)) for one in found]
+    lines = [line_of(file.text, "Scenario", one.name) for one in found]
+    for number, one in enumerate(found):
+        if one.name in [other.name for other in found[:number]]:
+            raise UsageError(
+                f"{shown}:{lines[number]}: two scenarios have the name {one.name!r}; rename one of them."
+            )
+    return with_file
+
+
+def _scenarios(declared: object, path: Path) -> list[Scenario]:
+    """What a module, or an object of one, declares."""
+    if isinstance(declared, ModuleType):
+        one = getattr(declared, "SCENARIO", None)
+        many = getattr(declared, "SCENARIOS", None)
+        declared = many if one is None else one
+    if declared is None:
+        raise UsageError(f"{path} holds no scenario; declare {_HOLDS}.")
+    found = [declared] if isinstance(declared, Scenario) else declared
+    if (
+        not isinstance(found, list | tuple)
+        or not found
+        or not all(isinstance(one, Scenario) for one in found)
+    ):
+        raise UsageError(f"{path} declares {type(declared).__name__} as its scenarios; declare {_HOLDS}.")
+    return list(found)
+
+
+def _run(file: ScenarioFile, shown: Path) -> ModuleType:
+    """Execute a file as a module of its own; modules in its folder can be imported."""
+    folder = str(file.path.parent)
+    if folder not in sys.path:
+        sys.path.append(folder)  # last: a module of the user's must not hide one that acked needs
+    module = ModuleType(f"acked_scenario_{file.path.stem}_{file.sha256[:8]}")
+    module.__file__ = str(file.path)
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(file.text, str(file.path), "exec", dont_inherit=True), module.__dict__)
+    except SyntaxError as error:
+        place = shown if error.filename in (None, str(file.path)) else error.filename
+        said = f" in `{error.text.strip()}`" if error.text else ""
+        raise UsageError(
+            f"{place}:{error.lineno or 1}: syntax error{said}: {error.msg}; correct the line."
+        ) from None
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the file raises: shown as a sentence
+        line = _line_in(error, file.path)
+        remedy = (
+            "install the module, or correct the name"
+            if isinstance(error, ImportError)
+            else "correct the declaration"
+        )
+        raise UsageError(f"{shown}:{line}: {_sentence(error)}; {remedy}.") from None
+    return module
+
+
+def _guarded(body: Callable[[Stage], None], path: Path) -> Callable[[Stage], None]:
+    """The body with its own mistakes as a sentence; failures of the run pass."""
+
+    def guarded(stage: Stage) -> None:
+        try:
+            body(stage)
+        except (AckedError, OSError):
+            raise
+        except Exception as error:
+            last = "".join(traceback.format_exception(error, limit=-4)).rstrip()
+            place = f"{path}:{_line_in(error, path)}"
+            sentence = f"{place}: the scenario's body failed: {_sentence(error)}; correct it."
+            raise AckedError(sentence, detail=last) from error
+
+    return guarded
+
+
+def _sentence(error: BaseException) -> str:
+    said = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {said[0].rstrip('.')}" if said else type(error).__name__
+
+
+def _line_in(error: BaseException, path: Path) -> int:
+    """The last line of a file that an error passed through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno or 1 for frame in reversed(frames) if frame.filename == str(path)), 1)

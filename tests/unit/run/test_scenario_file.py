@@ -1,0 +1,274 @@
+"""Scenarios of one's own: found by their file, kept with the run, and refused in one sentence."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from harness.cli.catalogue import new
+from harness.errors import AckedError, UsageError
+from harness.run import catalogue
+from harness.run.catalogue import find, known_scenarios, select
+from harness.run.folder import RunFolder
+from harness.run.scenario_file import kept, read_folder
+from harness.series.plan import Cell, own_cells, plan, remaining
+from tests.unit.run.own import CLAIM, TEXT, write
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+def test_a_file_works_like_a_name(tmp_path: Path) -> None:
+    file = write(tmp_path)
+    for reference in ("my_case.py", "./my_case.py", str(file), "./my_case.py:my-case"):
+        assert find(reference).name == "my-case"
+    assert [one.name for one in select(["no-fault", "./my_case.py"])] == ["no-fault", "my-case"]
+
+
+def test_one_of_several_is_named(tmp_path: Path) -> None:
+    many = TEXT.format(claims=CLAIM, more="").replace("SCENARIO =", "ONE =")
+    write(
+        tmp_path,
+        text=f"{many}\nfrom dataclasses import replace\nSCENARIOS = (ONE, replace(ONE, name='other'))\n",
+    )
+    assert find("my_case.py:other").name == "other"
+    with pytest.raises(
+        UsageError, match=r"holds 2 scenarios \(my-case, other\); name one.*my_case.py:my-case"
+    ):
+        find("my_case.py")
+    with pytest.raises(UsageError, match="holds no scenario 'third'"):
+        find("my_case.py:third")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("x = 1\nbody = (\n", r"^my_case.py:2: syntax error in `body = \(`: '\(' was never closed; "),
+        ("\0", r"^my_case.py:1: .*null bytes"),
+        (
+            "import os\n\nimport no_such_module\n",
+            "^my_case.py:3: ModuleNotFoundError: .*no_such_module.*; install",
+        ),
+        ("from acked import Claims\n", "^my_case.py:1: ImportError: cannot import name 'Claims'"),
+        ("x = 1\n\n\nx / 0\n", "^my_case.py:4: ZeroDivisionError: division by zero; correct"),
+        ("import sys\nsys.exit(3)\n", "^my_case.py:2: SystemExit: 3; "),
+        ("x = 1\n", "^my_case.py holds no scenario; declare SCENARIO = "),
+        ("SCENARIO = 5\n", "^my_case.py declares int as its scenarios; "),
+        ("SCENARIOS = ()\n", "^my_case.py declares tuple as its scenarios; "),
+        ("from acked import Scenario\nSCENARIO = Scenario(name='x')\n", "^my_case.py:2: TypeError: .*title"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    write(tmp_path, text=text)
+    with pytest.raises(UsageError, match=sentence) as refused:
+        find("my_case.py")
+    assert "\n" not in refused.value.message
+    assert refused.value.message.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ("kafka='latest'", "'latest' is not a Kafka version"),
+        ("mode='raft'", "'raft' is not a metadata mode; use zookeeper"),
+        ("mode='kraft'", "Kafka 2.7.1 runs here in mode zookeeper, not 'kraft'"),
+        ("versions='2.7.1'", "versions is '2.7.1', but must be a tuple; add a comma"),
+        ("faults=['x']", "faults is a list, but must be a tuple of str"),
+        ("outcome=5", "outcome is 5, but must be a text"),
+        (
+            "expected=(Expected(finding='lots', where='true', because=''),)",
+            "no finding 'lots'; use one of .*lost",
+        ),
+        (
+            "expected=(Expected(finding='lost', where='true', because='', since='x'),)",
+            "'x' is not a Kafka version",
+        ),
+    ],
+)
+def test_a_declaration_that_makes_no_sense_is_refused(tmp_path: Path, more: str, sentence: str) -> None:
+    write(tmp_path, more=more)
+    with pytest.raises(UsageError, match=rf"^my_case.py:(8|11): .*{sentence}"):
+        find("my_case.py")
+
+
+@pytest.mark.parametrize(
+    ("old", "new_text", "sentence"),
+    [
+        ('name="my-case"', 'name="../up"', r"the name '\.\./up' cannot be used"),
+        ('name="my-case"', 'name="matrix"', "the name 'matrix' cannot be used"),
+        ("body=body", "body=5", "body is 5, but must be a function"),
+        ("def body(stage)", "def body()", "the body must take one argument"),
+        ("(1, 2, 3)", "(1, 2, 4)", "a replica on broker 4"),
+        ('Topic("t", (1, 2, 3)),', "", "setup names no topic"),
+        ('Topic("t"', 'Topic("stream"', "the topic 'stream' is that of the background stream"),
+        ("3)),)", "3)),), controller='broker9'", "setup.controller names 'broker9'; use one of the hosts"),
+    ],
+)
+def test_a_setup_that_makes_no_sense_is_refused(
+    tmp_path: Path, old: str, new_text: str, sentence: str
+) -> None:
+    text = TEXT.format(claims=CLAIM, more="")
+    assert old in text
+    write(tmp_path, text=text.replace(old, new_text, 1))
+    with pytest.raises(UsageError, match=rf"^my_case.py:8: .*{sentence}"):
+        find("my_case.py")
+
+
+@pytest.mark.parametrize(
+    ("claims", "sentence"),
+    [
+        (f"{CLAIM},\n    {CLAIM}", r"^my_case.py:10: 2 claims have the name 'true'"),
+        ("5", "^my_case.py:8: claims has 5, but must hold Claim only"),
+        ("Claim(name='a', says=' ', holds='x')", "^my_case.py:10: a claim has an empty says"),
+        ("Claim(name='a', says='b', holds=5)", "^my_case.py:10: holds of a claim is 5, but must be a text"),
+        ("Claim(name='a', says='b', holds='c', erratum='d')", "erratum of claim 'a' is 'd'; write Erratum"),
+    ],
+)
+def test_a_claim_that_makes_no_sense_is_refused(tmp_path: Path, claims: str, sentence: str) -> None:
+    write(tmp_path, claims=claims)
+    with pytest.raises(UsageError, match=sentence):
+        find("my_case.py")
+
+
+def test_a_name_is_used_once(tmp_path: Path) -> None:
+    """Neither a name of the catalogue nor two files of one name."""
+    text = TEXT.format(claims=CLAIM, more="")
+    write(tmp_path, "mine.py", text=text.replace("my-case", "no-fault"))
+    with pytest.raises(UsageError, match="'no-fault': .*mine.py:8 and the catalogue; rename one"):
+        find("mine.py")
+    write(tmp_path, "a.py")
+    write(tmp_path, "b.py")
+    with pytest.raises(UsageError, match=r"'my-case': .*b.py:8 and .*a.py:8"):
+        select(["./a.py", "./b.py"])
+
+
+def test_a_folder_of_scenarios(tmp_path: Path) -> None:
+    """All its files, except those whose names begin with an underscore; none is left out silently."""
+    write(tmp_path, "a.py")
+    write(tmp_path, "_helper.py", text="x = 1\n")
+    (found,) = read_folder(tmp_path)
+    assert [one.name for one in select(["*"], among=[found])] == ["my-case"]
+    write(tmp_path, "typo.py", text="SCENARO = 1\n")
+    with pytest.raises(UsageError, match="typo.py holds no scenario"):
+        read_folder(tmp_path)
+    with pytest.raises(UsageError, match="--from nowhere: there is no such folder"):
+        read_folder(Path("nowhere"))
+
+
+def test_a_module_beside_the_file_can_be_imported(tmp_path: Path) -> None:
+    write(tmp_path, "_claims_of_mine.py", text=f"from acked import Claim\nMINE = {CLAIM}\n")
+    write(tmp_path, claims="MINE", more="")
+    text = (tmp_path / "my_case.py").read_text()
+    write(tmp_path, text=f"from _claims_of_mine import MINE\n{text}")
+    assert find("my_case.py").claims[0].name == "true"
+
+
+def test_a_run_keeps_the_file_and_runs_the_copy(tmp_path: Path) -> None:
+    """The process of a run reads what was read when the series began, whatever became of the file."""
+    file = write(tmp_path)
+    (cell,) = own_cells([find("my_case.py")])
+    before = file.read_text()
+    write(tmp_path, text="broken (")
+    folder = RunFolder.create(tmp_path / "runs", cell.scenario, cell.file)
+    assert (folder.path / "scenario.py").read_text() == before
+    assert folder.manifest()["scenario_file"] == {
+        "path": str(file),
+        "sha256": hashlib.sha256(before.encode()).hexdigest(),
+        "module": "",
+    }
+    found = kept(folder, "my-case")
+    assert found is not None
+    assert (found.name, found.claims[0].name) == ("my-case", "true")
+
+
+def test_cells_know_their_file_and_compare_without_it(tmp_path: Path) -> None:
+    """A resumed series compares what it planned with what `runs.jsonl` names."""
+    write(tmp_path)
+    (cell,) = plan([find("my_case.py")])
+    assert cell.file is not None
+    assert remaining([cell], [Cell("my-case", "2.7.1", "zookeeper")]) == []
+
+
+def test_a_mistake_in_the_body_names_its_line(tmp_path: Path) -> None:
+    text = TEXT.format(claims=CLAIM, more="").replace("    pass", "    x = {}\n    x['az9']")
+    write(tmp_path, text=text)
+    with pytest.raises(
+        AckedError, match=r"my_case.py:6: the scenario's body failed: KeyError: 'az9'; correct it"
+    ):
+        find("my_case.py").body(None)  # type: ignore[arg-type]
+
+
+def test_a_failure_of_the_run_passes_through_the_body(tmp_path: Path) -> None:
+    text = TEXT.format(claims=CLAIM, more="").replace(
+        "pass", "from acked import InvalidRunError as E; raise E('no')"
+    )
+    write(tmp_path, text=text)
+    with pytest.raises(AckedError) as raised:
+        find("my_case.py").body(None)  # type: ignore[arg-type]
+    assert raised.value.message == "no"
+
+
+def _install(monkeypatch: pytest.MonkeyPatch, folder: Path, value: str) -> None:
+    point = EntryPoint("mine", value, catalogue.GROUP)
+    monkeypatch.setattr(catalogue, "entry_points", lambda group: [point] if group == catalogue.GROUP else [])
+    monkeypatch.syspath_prepend(str(folder))
+    importlib.invalidate_caches()
+
+
+@pytest.mark.parametrize("value", ["their_cases", "their_cases:SCENARIO"])
+def test_an_installed_package_offers_scenarios(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    write(tmp_path, "their_cases.py")
+    _install(monkeypatch, tmp_path, value)
+    sys.modules.pop("their_cases", None)
+    found = find("my-case")
+    assert found.file is not None
+    assert found.file.module == "their_cases"
+    assert "my-case" in known_scenarios()
+    folder = RunFolder.create(tmp_path / "runs", "my-case", found.file)
+    assert kept(folder, "my-case") is None  # it is found by its name
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("import no_such_module\n", "installed package other_cases .* cannot be loaded .*no_such_module"),
+        ("SCENARIO = 5\n", "installed package other_cases offers a wrong scenario: .*declares int"),
+    ],
+)
+def test_a_broken_package_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, sentence: str
+) -> None:
+    write(tmp_path, "other_cases.py", text=text)
+    _install(monkeypatch, tmp_path, "other_cases")
+    sys.modules.pop("other_cases", None)
+    with pytest.raises(UsageError, match=sentence):
+        find("no-fault")
+
+
+def test_new_writes_a_file_that_declares_a_scenario(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new("first-case")
+    assert capsys.readouterr().out == "first_case.py is written; run it with: acked run ./first_case.py\n"
+    found = find("./first_case.py")
+    assert (found.name, len(found.claims)) == ("first-case", 3)
+    before = (tmp_path / "first_case.py").read_text()
+    with pytest.raises(UsageError, match="first_case.py exists, and is left as it is"):
+        new("first-case")
+    assert (tmp_path / "first_case.py").read_text() == before
+    for name, sentence in (
+        ("First Case", "no name of a scenario"),
+        ("no-fault", "a scenario 'no-fault' already"),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            new(name)
