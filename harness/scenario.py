@@ -12,7 +12,7 @@ the times of the scenario's marks as `{mark:NAME}`. `checkers.claims.builders` w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -161,6 +161,8 @@ class Scenario:
     """Metadata modes it makes sense in; none: its own alone."""
     timed: tuple[Callable[[Timings], Claim], ...] = ()
     """Write those claims that name times for other time settings; ``claims`` has them for its own."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Hosts by the letters that the article gives them, beside its `broker-0`, which is always `broker1`."""
     file: ScenarioFile | None = field(default=None, compare=False, repr=False)
     """Where it was read from; None for the catalogue. Set by the harness."""
 
@@ -186,6 +188,7 @@ class Scenario:
             "scenario": self.name,
             "article": self.article,
             "section": self.section,
+            "aliases": dict(self.aliases),
             "claims": [_stored(claim, kafka) for claim in self.claims if speaks_of(claim, kafka)],
             "expected": [
                 *(_stored(entry, kafka) for entry in self.expected if speaks_of(entry, kafka)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -39,6 +40,33 @@ def sentences(
     found += _of_gaps(availability)
     found += [] if void else _of_claims(claims)
     return tuple(found)
+
+
+_MEANING = {
+    "violated": "Something happened that the scenario does not declare.",
+    "unknown": "The history does not decide everything that the scenario declares.",
+    "invalid": "A precondition does not hold or a fault did not take effect: the run proves nothing.",
+    "crashed": "The run ended before its time: it proves nothing.",
+}
+
+
+def lost_messages(fates: Mapping[str, int]) -> int:
+    """How many acknowledged messages are lost."""
+    return sum(fates.get(name, 0) for name in LOST)
+
+
+def meaning(verdict: str, fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> str:
+    """What the verdict's word means for a run, so that nobody takes an expected loss for no loss."""
+    if verdict != "as declared":
+        return _MEANING.get(verdict, "")
+    begin = "Everything happened as the scenario declares"
+    lost, expected = lost_messages(fates), sum(one.count for one in groups if one.expected)
+    if lost:
+        return f"{begin}, and that includes the loss of {_count(lost, 'acknowledged message')}."
+    if expected:
+        other = f"{_count(expected, 'other finding')} {'was' if expected == 1 else 'were'} expected"
+        return f"{begin}: no acknowledged message was lost, and {other}."
+    return f"{begin}, and no acknowledged message was lost."
 
 
 _SAID: Mapping[str, tuple[str, str]] = {
@@ -134,7 +162,7 @@ def _of_losses(fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> list
     total = sum(fates.values())
     if not total:
         return []
-    lost = sum(fates.get(name, 0) for name in LOST)
+    lost = lost_messages(fates)
     kept = fates.get("kept", 0)
     if not lost:
         return [f"No acknowledged message was lost; {kept} of {_count(total, 'message')} were kept."]
@@ -217,7 +245,22 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def claim_of(stored: Mapping[str, Any], seconds: Seconds) -> Claim:
+_NUMBERED = re.compile(r"\b(?:broker|replica)-(\d+)\b")
+
+_NOUNS = r"(?:broker|client|follower|high|leader|producer|topic|write)\b"
+"""After these, `A` is the indefinite article."""
+
+
+def names_in(text: str, aliases: Mapping[str, str]) -> dict[str, str]:
+    """The hosts that a text of an article names otherwise than acked; articles count from 0."""
+    found = {match[0]: f"broker{int(match[1]) + 1}" for match in _NUMBERED.finditer(text)}
+    for name, host in aliases.items():
+        if re.search(rf"\b{re.escape(name)}\b(?! {_NOUNS})", text):
+            found[name] = host
+    return dict(sorted(found.items()))
+
+
+def claim_of(stored: Mapping[str, Any], seconds: Seconds, aliases: Mapping[str, str]) -> Claim:
     """A claim of `judgement.json`."""
     erratum, either = stored.get("erratum"), stored.get("either")
     occurred = stored.get("occurred") or ""
@@ -236,6 +279,7 @@ def claim_of(stored: Mapping[str, Any], seconds: Seconds) -> Claim:
         because=instead.get("because", ""),
         instead_kind="erratum" if erratum else "either" if instead else "",
         precondition=bool(stored.get("precondition")),
+        names=names_in(f"{stored['says']} {instead.get('says', '')} {instead.get('because', '')}", aliases),
         from_s=None if begin is None else seconds(begin),
         to_s=None if end is None else seconds(end),
         sources=tuple(evidence.get("sources") or ()),

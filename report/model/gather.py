@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from report.model.beliefs import Seconds, Zombie, lanes, leaders_by_epoch, splits, zombies
-from report.model.facts import claim_of, promises_of, sentences
+from report.model.facts import claim_of, lost_messages, meaning, promises_of, sentences
 from report.model.faults import faults as faults_of
 from report.model.logs import log_figure
 from report.model.messages import COLUMNS, availability, fault_in_force, meta_of, send_bins
@@ -87,7 +87,8 @@ class _Gathering:
             log_events=self.small["log_events"],
         )
         groups = finding_groups(self.findings, self.seconds, (story.message for story in told))
-        claims = tuple(claim_of(one, self.seconds) for one in self.judgement.get("claims") or ())
+        aliases: Mapping[str, str] = self.tables.json("claims.json").get("aliases") or {}
+        claims = tuple(claim_of(one, self.seconds, aliases) for one in self.judgement.get("claims") or ())
         azs = availability(self.life, self.zero_ns, fault_in_force(self.faults))
         promises = promises_of(self.judgement.get("promises") or ())
         verdict = str(self.judgement.get("verdict") or "not judged")
@@ -97,6 +98,7 @@ class _Gathering:
             run=self._run(from_s, to_s),
             verdict=Verdict(
                 verdict=verdict,
+                meaning=meaning(verdict, fates, groups),
                 reasons=reasons,
                 sentences=sentences(
                     verdict=verdict,
@@ -111,6 +113,7 @@ class _Gathering:
                 ),
                 messages=int(self.judgement.get("messages") or 0),
                 fates=fates,
+                lost=lost_messages(fates),
             ),
             from_s=from_s,
             to_s=to_s,

@@ -40,10 +40,14 @@ class Verdict:
     """The stored judgement's verdict, and sentences made from facts of the history."""
 
     verdict: str
+    meaning: str
+    """What the word means for this run, in a sentence; with the expected losses, if there are any."""
     reasons: tuple[str, ...]
     sentences: tuple[str, ...]
     messages: int
     fates: Mapping[str, int]
+    lost: int
+    """Acknowledged messages that are lost, whether the scenario expects it or not."""
 
 
 @dataclass(frozen=True)
@@ -236,6 +240,8 @@ class Claim:
     instead_kind: str
     """`erratum`, `either` or empty."""
     precondition: bool
+    names: Mapping[str, str]
+    """Hosts by the names that the article gives them in this claim, where those differ."""
     from_s: float | None
     to_s: float | None
     sources: tuple[str, ...]

@@ -59,14 +59,11 @@ def _rung(event: Event, columns: dict[str, float], y: float, room: float) -> lis
         ]
     at = start if start is not None else end if end is not None else _TIME + room / 2
     sign = {"seen": "●", "gone": "✗", "elected": "★", "logged": "▼"}.get(event.kind, "•")
-    right = at + room < _WIDTH + room / 2
     shown = event.text
-    plate = len(shown) * 6.1 + 8
+    plate = len(shown) * (7.0 if event.kind == "gone" else 6.3) + 8
     x = at + 11
-    if x + plate > _WIDTH and not right:
-        x = _WIDTH - plate
     if x + plate > _WIDTH:
-        x = at - 11 - plate
+        x = at - 9 - plate
     return [
         text(at, y + 4.5, sign, f"sign {event.kind}", text_anchor="middle"),
         tag("rect", x=x - 2, y=y - 8, width=plate, height=16, class_="paper"),

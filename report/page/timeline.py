@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from markupsafe import Markup
@@ -282,22 +282,28 @@ def _offsets(
     if not inside:
         canvas.y += _OFFSETS
         return
-    ends = [*(canvas.x(one.s) for one in inside[1:]), canvas.x(canvas.to_s)]
+    ends = [*(one.s for one in inside[1:]), canvas.to_s]
     area: list[str] = []
     leo_line: list[str] = []
     watermark: list[str] = []
-    broken = True
+    drawn_to: float | None = None
     for one, end in zip(inside, ends, strict=True):
-        x = canvas.x(one.s)
-        until = min((canvas.x(at) for at, _ in silent if at > one.s and canvas.x(at) < end), default=end)
         leo, high = height(one.leo), height(one.high_watermark)
-        go = "M" if broken else "L"
-        leo_line.append(f"{go}{x:.1f},{leo:.1f} H{until:.1f}")
-        if one.high_watermark is not None:
-            watermark.append(f"{go}{x:.1f},{high:.1f} H{until:.1f}")
-            if one.leo is not None and one.leo > one.high_watermark and until > x:
-                area.append(f"M{x:.1f},{leo:.1f} H{until:.1f} V{high:.1f} H{x:.1f} z")
-        broken = until < end
+        for begin, until in _answered(one.s, end, silent):
+            x, right = canvas.x(begin), canvas.x(until)
+            go = "L" if drawn_to == begin else "M"
+            leo_line.append(f"{go}{x:.1f},{leo:.1f} H{right:.1f}")
+            if one.high_watermark is not None:
+                watermark.append(f"{go}{x:.1f},{high:.1f} H{right:.1f}")
+                if one.leo is not None and one.leo > one.high_watermark and right > x:
+                    area.append(f"M{x:.1f},{leo:.1f} H{right:.1f} V{high:.1f} H{x:.1f} z")
+            drawn_to = until
+    for begin, until in silent:
+        x, right = canvas.x(begin), canvas.x(until)
+        if right > x:
+            box = tag("rect", x=x, y=top - 4, width=right - x, height=room + 4, class_="silentlane")
+            shown = text(x + 5, base - room / 2 + 4, fit("no answer", right - x - 6), "silenttext")
+            canvas.add(box + shown)
     canvas.add(tag("path", d=" ".join(area) or "M0,0", class_="uncommitted"))
     canvas.add(tag("path", d=" ".join(leo_line), class_="leo"))
     canvas.add(tag("path", d=" ".join(watermark) or "M0,0", class_="watermark"))
@@ -313,6 +319,20 @@ def _offsets(
             )
     _flat(canvas, inside)
     canvas.y += _OFFSETS
+
+
+def _answered(
+    from_s: float, to_s: float, silent: Sequence[tuple[float, float]]
+) -> Iterable[tuple[float, float]]:
+    """The parts of a stretch of time in which a broker answered."""
+    for begin, end in silent:
+        if end <= from_s or begin >= to_s:
+            continue
+        if begin > from_s:
+            yield from_s, begin
+        from_s = end
+    if from_s < to_s:
+        yield from_s, to_s
 
 
 def _drawable(canvas: _Canvas, steps: Sequence[Offsets]) -> Sequence[Offsets]:

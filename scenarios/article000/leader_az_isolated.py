@@ -10,6 +10,7 @@ from checkers.claims.builders import (
     opposite,
     partition,
 )
+from checkers.claims.builders.sql import brokers_of, counted, listed
 from harness.cluster.setup import Setup
 from harness.cluster.timings import BASE, Timings
 from harness.kafka.model import Topic
@@ -58,27 +59,29 @@ T = partition(TOPIC)
 OLD_SIDE = messages("az1-acks1", after="cut")
 _AFTER_IT_WANTED = messages("az1-acks1", label="late%")
 _CDE, _FG = messages("az1-acks1", label=("c", "d", "e")), messages("az2-acks-all", label=("f", "g"))
+_EPOCHS = "array_join(transform(epochs, e -> concat(e, '')), ' and ')"
 _SAME_EPOCHS = (
     "SELECT CASE WHEN {final:*} IS NOT NULL AND count(*) >= 2 "
     "THEN bool_and(held = array(1, 2, 3) AND size(epochs) = 1 AND epochs[0] > 0) END AS holds, "
-    "concat(count(*), ' messages on brokers ', cast(collect_set(held) AS string), ' in leader epochs ', "
-    "cast(collect_set(epochs) AS string)) AS observed "
+    f"concat({counted('message')}, ' on ', {listed(brokers_of('held'))}, ', leader epoch ', {listed(_EPOCHS)}) "
+    "AS observed "
     "FROM (SELECT m.seq, sort_array(collect_set(c.broker)) AS held, collect_set(c.epoch) AS epochs "
     f"FROM (SELECT * FROM life WHERE {_FG.where}) m LEFT JOIN copies c "
     "ON c.writer = m.writer AND c.seq = m.seq AND c.topic = m.topic GROUP BY m.seq)"
 )
+_ENTRY = "concat('epoch ', entry.epoch, ' from offset ', entry.start_offset)"
 _ENTRIES = f"SELECT broker, explode(epochs) AS entry FROM replicas WHERE {T.where}"
 _EPOCH_STARTS = (
     "SELECT CASE WHEN count(*) >= 6 THEN bool_and(entry.start_offset = first) END AS holds, "
     "concat(count(*), ' entries of leader epochs on ', count(DISTINCT broker), ' replicas: ', "
-    "cast(sort_array(collect_set(entry)) AS string)) AS observed "
+    f"{listed(_ENTRY, between=', ')}) AS observed "
     f"FROM ({_ENTRIES}) e JOIN (SELECT epoch, min(offset) AS first FROM copies WHERE {T.where} GROUP BY epoch) c "
     "ON e.entry.epoch = c.epoch"
 )
 """Two epochs with messages on three replicas."""
 _EMPTY_EPOCH = (
     "SELECT CASE WHEN count(*) >= 2 THEN count_if(first IS NULL) > 0 END AS holds, "
-    "concat('entries of leader epochs on broker1: ', cast(sort_array(collect_set(entry)) AS string)) AS observed "
+    f"concat('entries of leader epochs on broker1: ', {listed(_ENTRY, between=', ')}) AS observed "
     f"FROM ({_ENTRIES} AND broker = 1) e LEFT JOIN (SELECT epoch, min(offset) AS first FROM copies "
     f"WHERE {T.where} GROUP BY epoch) c ON e.entry.epoch = c.epoch"
 )

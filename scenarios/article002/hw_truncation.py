@@ -224,6 +224,7 @@ RESTARTED = Scenario(
     article="002",
     section="case 1",
     body=restarted_follower,
+    aliases={"A": "broker1", "B": "broker2"},
     setup=two_topics(
         (1, 2),
         "broker3",
@@ -302,6 +303,7 @@ DIVERGE = Scenario(
     article="002",
     section="case 2",
     body=diverging,
+    aliases={"A": "broker1", "B": "broker2"},
     setup=two_topics((1, 2), "broker3", {}, {"min.insync.replicas": "1"}),
     claims=(
         Claim(

@@ -68,6 +68,7 @@ SCENARIO = Scenario(
     article="002",
     section="case 1 (clean)",
     body=fast_failovers,
+    aliases={"A": "broker1", "B": "broker3"},
     setup=two_topics((1, 2, 3), "broker2", PARKED, {"min.insync.replicas": "2"}),
     claims=(
         Claim(

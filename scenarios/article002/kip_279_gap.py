@@ -177,6 +177,7 @@ _FAULTS = (f"kill {B}", f"cut {A} <-> {B}", f"elect {B}", f"kill {B}")
 SCENARIOS = (
     Scenario(
         name="kip-279-gap",
+        aliases={"A": A, "B": B},
         title="Two quick leader changes within the ISR on Kafka 1.1: leader epochs, and yet the logs diverge",
         article="002",
         section="004 leader epochs",

@@ -264,6 +264,7 @@ SCENARIO = Scenario(
     article="003",
     section="flow",
     body=body,
+    aliases={"A": ZOMBIE, "B": "controller1", "C": "controller3", "D": D, "E": E},
     setup=Setup(topics=(Topic(TOPIC, (2, 3, 1)),), controller="broker2"),
     claims=CLAIMS,
     timed=(_after_the_fetch_timeout,),

@@ -29,8 +29,9 @@ def body(stage: Stage) -> None:
 
 _ALTERED_ALONE = (
     f"SELECT count(*) = 1 AND count_if(class = 'corrupt' AND offset = 1 AND topic = '{TOPIC}' "
-    "AND array_contains(brokers, 3)) = 1 AS holds, concat(count(*), ' findings: ', coalesce(concat_ws(', ', "
-    "collect_list(concat(class, ' at ', topic, '/', offset, ' on ', cast(brokers AS string)))), '')) "
+    "AND array_contains(brokers, 3)) = 1 AS holds, concat('findings: ', count(*), ', ', coalesce(concat_ws(', ', "
+    "collect_list(concat(class, ' at offset ', offset, ' of ', topic, ' on ', array_join(transform(brokers, "
+    "b -> concat('broker', b)), ', ')))), '')) "
     "AS observed FROM findings"
 )
 SCENARIO = Scenario(

@@ -6,17 +6,21 @@ from dataclasses import dataclass
 
 from checkers.claims.builders.sql import (
     FRESH_NS,
+    PARTS,
     REPLICAS,
     STATE_TEXT,
     WHOLE,
     answer,
     array_of,
+    brokers_of,
     heard_at,
     is_in,
+    listed,
     mark,
     observed_at,
     optional_mark,
     text_of,
+    times,
     window,
 )
 
@@ -74,12 +78,12 @@ class Partition:
 
     def stays(self, *, since: str, until: str, what: str = "leader, epoch, isr") -> str:
         """Between two marks none of these columns changes: `leader`, `epoch`, `isr`."""
-        state = f"cast(struct({what}) AS string)"
-        changes = "concat(', then ', array_join(sort_array(others), ', '))"
+        state = f"concat_ws(', ', {', '.join(PARTS[column] for column in what.split(', '))})"
+        changes = "concat('; then ', array_join(sort_array(others), '; '))"
         return answer(
             f"CASE WHEN before IS NULL THEN NULL WHEN size(others) > 0 THEN false "
             f"WHEN {observed_at(until)} THEN true END",
-            f"concat('{what} ', {text_of('before')}, if(size(others) > 0, {changes}, ', no change'))",
+            f"concat({text_of('before')}, if(size(others) > 0, {changes}, '; no change'))",
             f"(SELECT before, array_except(later, array(before)) AS others FROM ("
             f"SELECT max_by({state}, struct(epoch, ns)) FILTER (WHERE ns <= {mark(since)}) AS before, "
             f"collect_set({state}) FILTER (WHERE ns > {mark(since)}) AS later "
@@ -158,8 +162,8 @@ class Partition:
         return answer(
             f"CASE WHEN {{final:{self.topic}}} IS NOT NULL AND count(*) = {replicas} "
             f"THEN bool_and(cached = '{wanted}' AND coalesce(logged, '') = '{wanted}') END",
-            "concat('epoch caches ', cast(sort_array(collect_set(cached)) AS string), ', logs ', "
-            "cast(sort_array(collect_set(logged)) AS string))",
+            f"concat('epochs and their first offsets in the caches: ', {listed('cached')}, "
+            f"'; in the logs: ', {listed('logged')})",
             f"(SELECT broker, array_join({pairs}, ' ') AS cached FROM replicas "
             f"WHERE {self.where} AND complete) "
             f"LEFT JOIN (SELECT broker, "
@@ -175,8 +179,8 @@ class Partition:
         return answer(
             f"CASE WHEN {WHOLE} AND count(*) = {replicas} AND max(messages) >= {at_least} "
             f"THEN count(DISTINCT log) = 1 END",
-            "concat(count(*), ' replicas with ', count(DISTINCT log), ' different logs of at most ', "
-            "coalesce(max(messages), 0), ' messages')",
+            "concat(count(*), ' replicas; different logs: ', count(DISTINCT log), "
+            "'; messages in the longest: ', coalesce(max(messages), 0))",
             f"(SELECT broker, count(*) AS messages, {log} AS log FROM copies "
             f"WHERE {self.where} AND writer IS NOT NULL GROUP BY broker) CROSS JOIN {REPLICAS}",
         )
@@ -302,8 +306,8 @@ class Broker:
         """After a mark it cut its log to this offset, and no further."""
         return answer(
             f"coalesce(min(offset) = {to}, false)",
-            f"coalesce(concat('{self.host} truncated {place.topic} to offset ', min(offset)), "
-            f"'{self.host} truncated nothing')",
+            f"if(min(offset) IS NULL, '{self.host} did not truncate {place.topic}', "
+            f"concat('{self.host} truncated {place.topic} to offset ', min(offset)))",
             f"log_events WHERE {self._events('truncated', place, after, '', 'true')}",
         )
 
@@ -339,7 +343,7 @@ class Broker:
         """At a mark it is registered in ZooKeeper, so that it counts as alive."""
         return answer(
             f"CASE WHEN {observed_at(at)} THEN array_contains(brokers, {self.number}) END",
-            f"concat('registered: ', {text_of('brokers')})",
+            f"concat('registered: ', {brokers_of('brokers')})",
             f"(SELECT max_by(brokers, ns) AS brokers FROM views "
             f"WHERE subject = 'brokers' AND source LIKE 'zookeeper%' AND ns <= {mark(at)})",
         )
@@ -351,7 +355,7 @@ class Broker:
     def _log(self, holds: str, kind: str, of: Partition | None, after: str, before: str, where: str) -> str:
         return answer(
             holds,
-            f"concat(count(*), ' times \"{kind.replace('_', ' ')}\" in the log of {self.host}')",
+            f"concat('\"{kind.replace('_', ' ')}\" ', {times()}, ' in the log of {self.host}')",
             f"log_events WHERE {self._events(kind, of, after, before, where)}",
         )
 

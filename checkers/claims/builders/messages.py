@@ -10,7 +10,10 @@ from checkers.claims.builders.sql import (
     WHOLE,
     answer,
     array_of,
+    brokers_of,
+    counted,
     like_any,
+    listed,
     mark,
     quoted,
     text_of,
@@ -37,10 +40,10 @@ class Messages:
 
     def refused_with(self, *errors: int, at_least: int = 1) -> str:
         """Every one was answered with one of these error codes."""
-        listed = ", ".join(map(str, errors))
+        wanted = ", ".join(map(str, errors))
         return answer(
-            f"CASE WHEN count(*) >= {at_least} THEN count_if(error IN ({listed})) = count(*) END",
-            "concat(count(*), ' messages with errors ', cast(sort_array(collect_set(error)) AS string))",
+            f"CASE WHEN count(*) >= {at_least} THEN count_if(error IN ({wanted})) = count(*) END",
+            f"concat({counted('message')}, ', error code ', {listed('error')})",
             f"life WHERE {self.where}",
         )
 
@@ -86,7 +89,7 @@ class Messages:
         wanted = array_of(brokers) if brokers else "cast(array() AS array<int>)"
         return answer(
             f"CASE WHEN {WHOLE} AND count(*) >= {at_least} THEN count_if(held = {wanted}) = count(*) END",
-            "concat(count(*), ' messages on brokers ', cast(collect_set(held) AS string))",
+            f"concat({counted('message')}, ' on ', {listed(brokers_of('held'))})",
             f"(SELECT m.writer, m.seq, sort_array(collect_set(c.broker)) AS held "
             f"FROM (SELECT * FROM life WHERE {self.where}) m LEFT JOIN copies c ON c.writer = m.writer "
             f"AND c.seq = m.seq AND c.topic = m.topic GROUP BY m.writer, m.seq) CROSS JOIN {REPLICAS}",
@@ -148,7 +151,7 @@ class Messages:
         rows = f"(SELECT * FROM {table} WHERE {limit})" if limit else table
         return answer(
             f"CASE WHEN count(*) >= {at_least} AND {given} THEN count_if(fits) = count(*) END",
-            "concat(count(*), ' messages with copies ', cast(sort_array(collect_set(found)) AS string))",
+            f"concat({counted('message')}, ', copies of each: ', {listed('found')})",
             f"(SELECT m.writer, m.seq, count(DISTINCT r.offset) AS found, {wanted} AS fits "
             f"FROM (SELECT * FROM life WHERE {self.where}) m "
             f"LEFT JOIN {rows} r ON r.writer = m.writer AND r.seq = m.seq GROUP BY m.writer, m.seq)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkers.claims.builders.sql import FRESH_NS, answer, mark, text_of, window
+from checkers.claims.builders.sql import FRESH_NS, answer, mark, text_of, times, window
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Controller:
         """Between two marks it logged that it gave up leading, because no majority fetched from it."""
         return answer(
             "count(*) > 0",
-            f"concat('{self.host} resigned ', count(*), ' times')",
+            f"concat('{self.host} resigned ', {times()})",
             f"log_events WHERE {self._resignations(after, before)}",
         )
 
@@ -51,7 +51,7 @@ class Controller:
         return answer(
             f"CASE WHEN count(*) > 0 THEN false WHEN {{log:{self.host}}} >= {mark(before)} - {FRESH_NS} "
             f"THEN true END",
-            f"concat('{self.host} resigned ', count(*), ' times')",
+            f"concat('{self.host} resigned ', {times()})",
             f"log_events WHERE {self._resignations(after, before)}",
         )
 

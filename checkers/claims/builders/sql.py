@@ -60,10 +60,36 @@ def text_of(value: str) -> str:
     return f"coalesce(cast({value} AS string), 'unknown')"
 
 
-STATE_TEXT = (
-    f"concat('leader ', {text_of('leader')}, ', ISR ', {text_of('isr')}, ', epoch ', {text_of('epoch')})"
-)
+PARTS = {
+    "leader": f"if(leader = -1, 'no leader', concat('leader ', {text_of('leader')}))",
+    "isr": f"concat('ISR ', {text_of('isr')})",
+    "epoch": f"concat('epoch ', {text_of('epoch')})",
+}
+"""How the parts of a partition's state read, by column."""
+STATE_TEXT = f"concat_ws(', ', {', '.join(PARTS.values())})"
 """How a partition's state reads."""
+
+
+def counted(noun: str) -> str:
+    """The number of rows with a noun: `1 message`, `2 messages`."""
+    return f"concat(count(*), if(count(*) = 1, ' {noun}', ' {noun}s'))"
+
+
+def times() -> str:
+    """The number of rows as an adverb: `never`, `once`, `3 times`."""
+    return "CASE count(*) WHEN 0 THEN 'never' WHEN 1 THEN 'once' ELSE concat(count(*), ' times') END"
+
+
+def listed(column: str, *, between: str = " or ", none: str = "none") -> str:
+    """The different values of a column in words, in their order, instead of as an array."""
+    values = f"transform(sort_array(collect_set({column})), v -> concat(v, ''))"
+    return f"coalesce(nullif(array_join({values}, '{between}'), ''), '{none}')"
+
+
+def brokers_of(column: str) -> str:
+    """An array of broker ids in words: `broker1, broker2`, or `no broker`."""
+    names = f"array_join(transform({column}, b -> concat('broker', b)), ', ')"
+    return f"coalesce(nullif({names}, ''), 'no broker')"
 
 
 def array_of(members: tuple[int, ...]) -> str:

@@ -21,6 +21,7 @@ from tests.runs.judged import RUNS
 
 Judged = Callable[[str], Path]
 NS = 1_000_000_000
+LOST = "('lost', 'lost_after_read', 'overwritten', 'diverged')"
 
 
 def ask(folder: Path, query: str) -> list[tuple[object, ...]]:
@@ -37,6 +38,9 @@ def test_numbers_are_those_of_queries(judged: Judged, name: str) -> None:
     folder = judged(name)
     model = report_model(folder)
     assert model.verdict.fates == dict(ask(folder, "SELECT fate, count(*) FROM life GROUP BY fate"))
+    ((lost,),) = ask(folder, f"SELECT count(*) FROM life WHERE fate IN {LOST}")
+    assert model.verdict.lost == lost
+    assert (f"the loss of {lost} acknowledged" in model.verdict.meaning) == (lost != 0)
     counts = {(one.name, one.cause or None): one.count for one in model.groups}
     assert all(sum(one.promises.values()) == (one.count if _told(folder) else 0) for one in model.groups)
     found = ask(folder, "SELECT class, cause, count(*) FROM findings GROUP BY class, cause")
@@ -46,8 +50,7 @@ def test_numbers_are_those_of_queries(judged: Judged, name: str) -> None:
         sent = {az: sum(one.ok + one.info + one.fail for one in bins) for az, bins in story.sends.items()}
         assert sent == dict(ask(folder, f"SELECT az, count(*) FROM life WHERE {here} GROUP BY az"))
         lost = sum(one.lost for bins in story.sends.values() for one in bins)
-        fates = "('lost', 'lost_after_read', 'overwritten', 'diverged')"
-        where = f"{here} AND fate IN {fates} AND outcome = 'ok'"
+        where = f"{here} AND fate IN {LOST} AND outcome = 'ok'"
         assert [(lost,)] == ask(folder, f"SELECT count(*) FROM life WHERE {where}")
         assert [(story.findings,)] == ask(folder, f"SELECT count(*) FROM findings WHERE {here}")
     for one in model.availability:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from report.model.facts import causes_in_words
+from report.model.facts import causes_in_words, meaning, names_in
 from report.model.model import FindingGroup
 from report.page.svg import wrapped
 
@@ -41,3 +41,35 @@ def test_captions_are_wrapped_and_cut_at_the_last_line() -> None:
     lines = wrapped("one two three four five six seven eight nine ten", 80, most=2)
     assert len(lines) == 2
     assert lines[-1].endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "fates", "counts", "said"),
+    [
+        ("as declared", {"kept": 9}, (), "and no acknowledged message was lost."),
+        ("as declared", {"kept": 9, "duplicated": 2}, (2,), "2 other findings were expected."),
+        ("as declared", {"lost": 2, "overwritten": 1}, (3,), "includes the loss of 3 acknowledged messages."),
+        ("violated", {"lost": 2}, (2,), "that the scenario does not declare."),
+        ("something else", {}, (), ""),
+    ],
+)
+def test_a_verdict_says_what_it_means(
+    verdict: str, fates: dict[str, int], counts: tuple[int, ...], said: str
+) -> None:
+    """An expected loss is named where the verdict stands, so that nobody takes it for no loss."""
+    found = meaning(verdict, fates, [group("", count) for count in counts])
+    assert found.endswith(said)
+    assert bool(found) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("The old leader goes on.", {}),
+        ("broker-0 follows replica-2.", {"broker-0": "broker1", "replica-2": "broker3"}),
+        ("A has m2 and B has m3.", {"A": "broker1", "B": "controller3"}),
+        ("A topic is asked for through B.", {"B": "controller3"}),
+    ],
+)
+def test_names_of_the_article_are_explained(text: str, names: dict[str, str]) -> None:
+    assert names_in(text, {"A": "broker1", "B": "controller3"}) == names

@@ -1,0 +1,102 @@
+"""What pictures draw, where their texts stand, and what they leave out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from report.model.gather import report_model
+from report.model.model import Belief, Event, Lane, Offsets, PartitionStory, Story
+from report.page.ladder import ladder
+from report.page.timeline import LEFT, RIGHT, WIDTH, partition_timeline
+
+Judged = Callable[[str], Path]
+_SIGN = re.compile(r'<text x="([\d.]+)" y="([\d.]+)" class="sign')
+_PLATE = re.compile(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="16" class="paper"')
+
+
+def _story(columns: tuple[str, ...]) -> Story:
+    events = [
+        Event(float(number), kind, columns[-1], "", text)
+        for number, (kind, text) in enumerate(
+            [
+                ("seen", "offset 46, epoch 0"),
+                ("gone", "gone: offset 46"),
+                ("logged", "truncated to offset 45"),
+            ]
+        )
+    ]
+    return Story(
+        message="1/2",
+        label="",
+        place="t/0",
+        fate="lost",
+        cause="",
+        ending="",
+        columns=columns,
+        events=tuple(events),
+    )
+
+
+def test_no_text_of_a_ladder_covers_a_sign_or_leaves_the_picture() -> None:
+    for number in range(1, 9):
+        drawn = str(ladder(_story(("client1", *(f"broker{n}" for n in range(1, number + 1))))))
+        signs = [(float(x), float(y)) for x, y in _SIGN.findall(drawn)]
+        plates = [tuple(map(float, found)) for found in _PLATE.findall(drawn)]
+        assert len(signs) == len(plates) == 3
+        for (x, _), (left, _, width) in zip(signs, plates, strict=True):
+            assert left + width <= 900 + 2
+            assert not left < x < left + width, (number, x, left, width)
+
+
+def _timeline(silent: list[tuple[float, float]], steps: list[Offsets]) -> str:
+    moments = sorted({0.0, *(at for pair in silent for at in pair), 10.0})
+    beliefs = tuple(
+        Belief(
+            from_s=begin,
+            to_s=end,
+            leader=1,
+            epoch=0,
+            isr=(1,),
+            error="refused" if (begin, end) in silent else "",
+        )
+        for begin, end in zip(moments, moments[1:], strict=False)
+    )
+    story = PartitionStory(
+        topic="t",
+        partition=0,
+        replicas=(1,),
+        findings=0,
+        lanes=(Lane("broker1", beliefs),),
+        splits=(),
+        leaders={0: 1},
+        sends={},
+        offsets={1: tuple(steps)},
+        logs=None,
+    )
+    return str(partition_timeline(story, (), (), 0.0, 10.0))
+
+
+def test_high_watermark_is_not_drawn_while_its_broker_does_not_answer() -> None:
+    """Its line ends where the broker falls silent, and goes on where it answers again."""
+
+    def x(s: float) -> str:
+        return f"{LEFT + s / 10 * (WIDTH - LEFT - RIGHT):.1f}"
+
+    silent = [(3.0, 5.0), (8.0, 10.0)]
+    for steps in ([Offsets(1.0, 2, 2)], [Offsets(1.0, 2, 2), Offsets(4.0, 2, 2)]):
+        (path,) = re.findall(r'<path d="([^"]*)" class="watermark"', _timeline(silent, steps))
+        drawn = [(begin, end) for begin, end in re.findall(r"[ML]([\d.]+),[\d.]+ H([\d.]+)", path)]
+        assert drawn == [(x(1), x(3)), (x(5), x(8))]
+
+
+def test_expected_losses_stand_beside_the_verdict(judged: Judged) -> None:
+    from report.page.render import page
+
+    model = report_model(judged("leader-az-isolated"))
+    band = page(model).split("</header>")[0]
+    assert f"{model.verdict.lost} lost" in band
+    assert model.verdict.meaning in band
+    clean = page(report_model(judged("no-fault"))).split("</header>")[0]
+    assert 'class="toll"' not in clean
