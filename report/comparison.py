@@ -8,25 +8,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from report.model.compare import Comparison, Difference
-
-_TITLES = (
-    ("facts", "Runs"),
-    ("claims", "Claims with another result"),
-    ("observed", "Claims with the same result, of which something else was observed"),
-    ("fates", "Fates of messages"),
-    ("findings", "Findings"),
-    ("failovers", "From the first fault to a new leader"),
-    ("steps", "Steps of the scenario"),
-    ("settings", "Settings in effect"),
-)
+from report.model.compare import SECTIONS, Comparison, Difference
 
 
 def show_comparison(found: Comparison, console: Console) -> None:
     """Print a comparison for a person."""
     console.print(f"[bold]A[/] {escape(found.one)}", soft_wrap=True)
     console.print(f"[bold]B[/] {escape(found.other)}", soft_wrap=True)
-    for name, title in _TITLES:
+    for name, title in SECTIONS:
         rows: Sequence[Difference] = getattr(found, name)
         if rows:
             console.print(f"\n[bold]{title}[/]")

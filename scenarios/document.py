@@ -15,6 +15,8 @@ from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario, speaks_of
 
 FILE = Path(__file__).parent.parent / "docs" / "catalogue.md"
+PICTURES = "images/catalogue"
+"""Beside the page: pictures of stored runs, which `python -m tests.runs.pictures` makes."""
 _ARTICLES = {
     "000": "Article 000: network failures and partitions of Kafka 2.7.1, AZ by AZ",
     "001": "Article 001: eight network partitions and five causes of loss",
@@ -42,6 +44,9 @@ A claim is a sentence of the article, or of acked where it goes beyond. *As said
 must confirm it. Where Kafka does otherwise, the claim must be refuted, and what Kafka does instead, in italics,
 must hold. Where Kafka may do one or the other, both are given, and one of them must hold. A *precondition* only
 establishes the situation that the claims speak of.
+
+The pictures show stored runs: what each AZ sent, which leader each node named, and when the fault was in force.
+[The page of a run](page.md#reading-the-pictures) explains how to read them. `python -m tests.runs.pictures` draws them.
 """
 
 
@@ -98,9 +103,16 @@ def _section(scenario: Scenario) -> str:
     lines = [f"### {scenario.name}\n", f"{scenario.title}. {_about(scenario)}\n"]
     lines.append(f"*{scenario.article} §{scenario.section} · Kafka {scenario.kafka} ({scenario.mode})*  ")
     lines.append(f"Outcome: {scenario.outcome or 'see the claims'}.\n")
+    if (FILE.parent / PICTURES / f"{scenario.name}.svg").is_file():
+        lines.append(
+            f"![A run of {scenario.name}: sends, leaders and faults]({PICTURES}/{scenario.name}.svg)\n"
+        )
     setup = scenario.setup
     topics = "; ".join(_topic(scenario, name) for name in dict.fromkeys(topic.name for topic in setup.topics))
     lines.append(f"Set-up: controller {setup.controller}; {topics}" + _config(scenario) + ".\n")
+    if scenario.aliases:
+        named = ", ".join(f"{name} is {host}" for name, host in scenario.aliases.items())
+        lines.append(f"Of the names in the sentences, {named}.\n")
     steps = list(_steps(scenario.body))
     if steps:
         lines.append("Sequence:\n")

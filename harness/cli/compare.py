@@ -10,12 +10,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from harness.errors import UsageError
+
 _WIDTH_IN_A_FILE = 160
 
 
 def compare(
     one: Annotated[Path, typer.Argument(help="A judged run folder.")],
     other: Annotated[Path, typer.Argument(help="Another one, for example of another Kafka version.")],
+    html: Annotated[
+        Path | None, typer.Option(help="Write the comparison as a page, with the timelines of both runs.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
     """Compare two judged runs: claims, fates, findings, time to a new leader, steps, settings.
@@ -26,7 +31,18 @@ def compare(
     from report.model.compare import compare as compare_models
     from report.model.gather import report_model
 
-    found = compare_models(report_model(one), report_model(other))
+    models = report_model(one), report_model(other)
+    found = compare_models(*models)
+    if html is not None:
+        from report.page.comparison import comparison_page
+
+        try:
+            html.write_text(comparison_page(found, *models), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(
+                f"The page cannot be written to {html} ({error.strerror}); name another file with --html."
+            ) from error
+        typer.echo(f"Page: {html.resolve()}", err=as_json)
     if as_json:
         typer.echo(json.dumps(found.as_json(), indent=2))
         return

@@ -8,6 +8,18 @@ from typing import Any
 
 from report.model.model import Claim, ReportModel
 
+SECTIONS = (
+    ("facts", "Runs"),
+    ("claims", "Claims with another result"),
+    ("observed", "Claims with the same result, of which something else was observed"),
+    ("fates", "Fates of messages"),
+    ("findings", "Findings"),
+    ("failovers", "From the first fault to a new leader"),
+    ("steps", "Steps of the scenario"),
+    ("settings", "Settings in effect"),
+)
+"""Fields of a comparison and their headings, in the order in which they are shown."""
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -61,7 +73,10 @@ def compare(one: ReportModel, other: ReportModel) -> Comparison:
     observed = _differences(*({name: of[name].observed for name in same_result} for of in claims))
     fates = [{name: str(count) for name, count in model.verdict.fates.items()} for model in (one, other)]
     findings = [_by_class(model) for model in (one, other)]
-    settings = [{f"{s.scope}: {s.key}": s.value for s in model.settings} for model in (one, other)]
+    settings = [
+        {f"{s.scope}: {s.key}": s.value.replace(model.run.folder, "RUN") for s in model.settings}
+        for model in (one, other)
+    ]
     steps, same_steps = _steps(one, other)
     changed_settings = _differences(*settings)
     return Comparison(

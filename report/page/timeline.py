@@ -21,6 +21,7 @@ class _Canvas:
 
     from_s: float
     to_s: float
+    zero_s: float = 0.0
     y: float = 0.0
     front: list[Markup] = field(default_factory=list)
 
@@ -33,10 +34,15 @@ class _Canvas:
 
 
 def partition_timeline(
-    story: PartitionStory, faults: Sequence[Fault], marks: Sequence[Mark], from_s: float, to_s: float
+    story: PartitionStory,
+    faults: Sequence[Fault],
+    marks: Sequence[Mark],
+    from_s: float,
+    to_s: float,
+    zero_s: float = 0.0,
 ) -> Markup:
-    """The picture of one topic partition."""
-    canvas = _Canvas(from_s, to_s)
+    """The picture of one topic partition; its axis counts the seconds from ``zero_s``."""
+    canvas = _Canvas(from_s, to_s, zero_s)
     _head(canvas, faults, marks)
     _sends(canvas, story.sends)
     _heading(canvas, f"who leads {story.name}, by each node")
@@ -117,10 +123,10 @@ def _head(canvas: _Canvas, faults: Sequence[Fault], marks: Sequence[Mark]) -> No
     canvas.y += 15 * len(ends) + 6
     span = canvas.to_s - canvas.from_s
     step = next((one for one in (1, 2, 5, 10, 20, 30, 60, 120, 300, 600) if span / one <= 16), 3600)
-    second = int(canvas.from_s // step + 1) * step
+    second = int((canvas.from_s - canvas.zero_s) // step + 1) * step
     canvas.y += 14
-    while second < canvas.to_s:
-        x = canvas.x(second)
+    while second < canvas.to_s - canvas.zero_s:
+        x = canvas.x(second + canvas.zero_s)
         canvas.add(text(x, canvas.y - 3, f"{second} s", "tick", text_anchor="middle"))
         canvas.add(tag("line", x1=x, x2=x, y1=canvas.y, y2=canvas.y + 4, class_="axis"))
         second += step

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer.testing
 from rich.console import Console
 
+from harness.cli.main import app
 from report.comparison import show_comparison
-from report.model.compare import Comparison, Difference, compare, failover_s
+from report.model.compare import SECTIONS, Comparison, Difference, compare, failover_s
 from report.model.gather import report_model
+from report.model.model import Setting
+from report.page.comparison import alignment, comparison_page
 from tests.runs.judged import judged_run
 
 Judged = Callable[[str], Path]
@@ -97,3 +103,47 @@ def test_comparison_in_the_terminal(judged: Judged, tmp_path: Path) -> None:
     assert "Claims with another result" in text
     assert text.rstrip().splitlines()[-1].startswith("Equal: ")
     assert json.loads(json.dumps(found.as_json()))["facts"][0]["what"] == "scenario"
+
+
+def test_page_of_a_comparison_is_aligned_and_whole(twins: tuple[Path, Path], tmp_path: Path) -> None:
+    """The same mark is at the same place in both timelines, although it was set at another time."""
+    other = twins[1]
+    file = other / "history" / "marks.parquet"
+    marks = pq.read_table(file)
+    late = [
+        row | {"ns": row["ns"] + (2_500_000_000 if row["name"] != "seeded" else 0)}
+        for row in marks.to_pylist()
+    ]
+    pq.write_table(pa.Table.from_pylist(late, schema=marks.schema), file)
+    change(other, "run.json", kafka="3.9.1")
+    target = tmp_path / "compare.html"
+    typer.testing.CliRunner().invoke(app, ["compare", *map(str, twins), "--html", str(target)])
+    html = target.read_text()
+    at = [
+        re.findall(r'<text x="([\d.]+)"[^>]*>cut</text>', part) for part in html.split("<svg data-from")[1:3]
+    ]
+    assert at[0] == at[1] != []
+    assert "mark “cut” is at 0 s" in html
+    found = compared(twins)
+    for name, title in SECTIONS:
+        assert (f"<h2>{title}</h2>" in html) == bool(getattr(found, name)), name
+    assert "3.9.1" in html
+    assert f"{found.same['claims']} claims" in html.split('class="same"')[-1]
+    assert not re.search(r"(?:src|href)=\"(?!#|data:,)|<script|https?://(?!www.w3.org/2000/svg)", html)
+
+
+def test_page_of_runs_without_a_common_mark_or_partition(judged: Judged) -> None:
+    models = report_model(judged("leader-az-isolated")), report_model(judged("no-fault"))
+    other = replace(models[1], marks=(), partitions=())
+    html = comparison_page(compare(models[0], other), models[0], other)
+    assert "no topic partition in common" in html
+    assert alignment(models[0], other).mark == ""
+
+
+def test_folders_of_runs_are_no_difference_of_settings(twins: tuple[Path, Path]) -> None:
+    models = [report_model(folder) for folder in twins]
+    settings = [Setting("broker1", "log.dirs", f"{model.run.folder}/nodes/broker1", "") for model in models]
+    one, other = (
+        replace(model, settings=(setting,)) for model, setting in zip(models, settings, strict=True)
+    )
+    assert compare(one, other).settings == ()
