@@ -28,7 +28,7 @@ def body(stage: Stage) -> None:
         stage.wait_for_no_leader(topic)
     stage.mark("dead", "nobody leads; the ISR names the dead leader alone")
     stage.restart("broker2")
-    late = stage.producer("az2", "az2-late", "broker2", acks=-1)
+    late = stage.producer("az2", "az2-late", "broker2", acks=-1, request_timeout_s=stage.timings.patience_s)
     if wait_elected(stage, UNCLEAN, "broker2"):
         stage.wait_until_serving(UNCLEAN, "broker2")
         stage.mark("elected", "broker2 leads the unclean topic")
