@@ -15,12 +15,23 @@ from pathlib import Path
 from harness.artifacts.cache import cache_dir, writable
 from harness.artifacts.java import INSTALL, MIN_JAVA, find_java
 from harness.errors import UnfitError
+from harness.extras import EXTRAS, install, missing
 from harness.kernel_probes import PROBES
 
 GIB = 1 << 30
 MIN_DISK_BYTES, MIN_MEMORY_BYTES = 3 * GIB, 2 * GIB
-EMBEDDED = ("python", "java", "cache", "disk-space", "memory", "namespaces", "iproute2", "iptables")
-COMPOSE = ("python", "java", "cache", "disk-space", "memory", "docker-engine", "docker-compose")
+EMBEDDED = (
+    "python",
+    "packages",
+    "java",
+    "cache",
+    "disk-space",
+    "memory",
+    "namespaces",
+    "iproute2",
+    "iptables",
+)
+COMPOSE = ("python", "packages", "java", "cache", "disk-space", "memory", "docker-engine", "docker-compose")
 LABS: Mapping[str, tuple[str, ...]] = {"embedded": EMBEDDED, "compose": COMPOSE}
 """The checks that each lab requires; the others are for single faults."""
 
@@ -39,6 +50,7 @@ _REMEDIES = {
 }
 _NEEDED = {
     "python": "everything",
+    "packages": "running clusters and judging",
     "java": "Kafka and Spark",
     "cache": "Kafka's jars",
     "disk-space": "run folders and the cache",
@@ -154,6 +166,12 @@ def _python() -> _Found:
     return sys.version_info >= (3, 11), f"{version} at {sys.executable}", f"{_APT} python3.11"
 
 
+def _packages() -> _Found:
+    lacking = missing("lab")
+    found = f"not installed: {', '.join(lacking)}" if lacking else "all installed"
+    return not lacking, found, install("check" if not set(lacking) - set(EXTRAS["check"]) else "lab")
+
+
 def _java() -> _Found:
     try:
         java = find_java()
@@ -168,7 +186,7 @@ def _cache() -> _Found:
     except UnfitError as error:
         return False, error.message, "set ACKED_CACHE to a folder that can be written"
     kept = sorted(entry.name.removeprefix("kafka-") for entry in folder.glob("kafka-*"))
-    return True, f"{folder}, holds {', '.join(kept) or 'nothing yet'}", "make setup"
+    return True, f"{folder}, holds {', '.join(kept) or 'nothing yet'}", ""
 
 
 def _disk_space() -> _Found:
@@ -189,6 +207,8 @@ def _memory() -> _Found:
 
 
 def _docker_engine() -> _Found:
+    if "docker" in missing("lab"):
+        return False, "the Python package docker is not installed", install("lab")
     from harness.lab.docker import engine as docker_engine  # a tenth of a second that other labs save
 
     try:
@@ -205,6 +225,8 @@ def _docker_engine() -> _Found:
 
 
 def _docker_compose() -> _Found:
+    if "docker" in missing("lab"):
+        return False, "the Python package docker is not installed", install("lab")
     from harness.lab.docker import engine as docker_engine
 
     try:
@@ -220,6 +242,7 @@ def _docker_compose() -> _Found:
 
 _OUTSIDE: Mapping[str, Callable[[], _Found]] = {
     "python": _python,
+    "packages": _packages,
     "java": _java,
     "cache": _cache,
     "disk-space": _disk_space,

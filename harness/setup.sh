@@ -9,7 +9,7 @@ say() { echo "setup: $*" >&2; }
 
 # The key contains the folder, because the scripts of a virtual environment contain its absolute path.
 stamp=.venv/.ready
-key=$({ pwd; cat pyproject.toml harness/setup.sh; } | sha256sum | cut -d' ' -f1)
+key=$({ pwd; cat pyproject.toml constraints.txt harness/setup.sh; } | sha256sum | cut -d' ' -f1)
 ready() { [ "$(cat "$stamp" 2>/dev/null)" = "$key" ] && .venv/bin/python -c '' 2>/dev/null; }
 if ready; then exit 0; fi
 
@@ -98,7 +98,7 @@ if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/d
     "$python" -m venv --clear .venv || unfit "Making .venv with $python failed; install python$found-venv (sudo apt-get install -y python$found-venv)."
 fi
 say "installing the pinned dependencies into .venv (one or two minutes if they are not cached)"
-pip=(.venv/bin/python -m pip install --disable-pip-version-check --editable '.[dev]')
+pip=(.venv/bin/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[dev]')
 if [ -t 2 ]; then "${pip[@]}" >&2; else "${pip[@]}" --quiet >"$log" 2>&1; fi ||
     failed "Installing the dependencies failed; check that the package index is reachable from here."
 

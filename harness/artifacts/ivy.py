@@ -16,6 +16,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_aft
 
 from harness.artifacts.java import Java
 from harness.errors import UnfitError
+from harness.extras import install
 from harness.kafka.versions import Coordinates
 
 _SETTINGS = """\
@@ -60,7 +61,7 @@ def ivy_jar() -> Path:
         jars = sorted(Path(folder).glob("jars/ivy-*.jar"))
         if jars:
             return jars[-1]
-    raise UnfitError("PySpark, or the Ivy jar in it, is not installed; run `make setup`.")
+    raise UnfitError(f"PySpark, or the Ivy jar in it, is not installed; {install('lab')} installs it.")
 
 
 def fetch(

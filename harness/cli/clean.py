@@ -8,8 +8,6 @@ import typer
 from rich.console import Console
 
 from harness.errors import UnfitError
-from harness.lab.docker import engine as docker_engine
-from harness.lab.docker import sweep as docker_sweep
 
 
 def clean(
@@ -20,6 +18,9 @@ def clean(
     dry_run: Annotated[bool, typer.Option(help="List what would be removed, and remove nothing.")] = False,
 ) -> None:
     """Remove containers, networks and volumes that killed runs of the Compose lab left behind."""
+    from harness.lab.docker import engine as docker_engine
+    from harness.lab.docker import sweep as docker_sweep
+
     console = Console(highlight=False)
     try:
         client = docker_engine.connect()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
-from importlib import metadata
 from types import FrameType
 from typing import Annotated
 
@@ -31,20 +31,31 @@ from harness.cli import (
     summary,
     versions,
 )
-from harness.errors import EXIT_INTERRUPTED, EXIT_USAGE, AckedError, StoppedError, UsageError
+from harness.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_UNFIT,
+    EXIT_USAGE,
+    AckedError,
+    StoppedError,
+    UnfitError,
+    UsageError,
+)
+from harness.extras import lacks
 from report.terminal import show_error
 
 
 def _show_version(wanted: bool) -> None:
+    from harness.version import commit, version
+
     if wanted:
-        typer.echo(f"acked {metadata.version('acked')}")
+        built_from = commit()
+        typer.echo(f"acked {version()}" + (f" (commit {built_from})" if built_from else ""))
         raise typer.Exit
 
 
 app = typer.Typer(
     name="acked",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="""Did Kafka keep what it acknowledged?
 
@@ -79,7 +90,8 @@ app.command("compose")(compose.compose)
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print version and commit."),
     ] = False,
 ) -> None:
     pass
@@ -97,11 +109,14 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 def main() -> None:
     """Run the command line and leave with the exit code of `harness.errors`."""
+    # No process that this one starts looks for modules in the current folder, where the user's scenarios may
+    # have the names of packages.
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where a shell had it ignored
         signal.signal(signal.SIGINT, _interrupt)
     try:
-        status = app(standalone_mode=False)
+        status = app(standalone_mode=False, prog_name="acked")
     except AckedError as error:
         show_error(error)
         sys.exit(error.exit_code)
@@ -109,6 +124,13 @@ def main() -> None:
         if str(error):  # empty where the command line was: then the help has been shown
             show_error(UsageError(error.format_message()))
         sys.exit(EXIT_USAGE)
+    except ModuleNotFoundError as error:
+        command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+        sentence = lacks(error.name or "", command)
+        if not sentence:
+            raise
+        show_error(UnfitError(sentence))
+        sys.exit(EXIT_UNFIT)
     except Exception:
         if not _interrupts:
             raise

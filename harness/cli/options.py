@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,7 @@ from typing import Annotated
 import typer
 
 from harness.cluster.settings import NO_SETTINGS, Settings
-from harness.errors import UsageError
+from harness.errors import AckedError, UsageError
 
 LAB = "embedded"
 RUNS = Path("runs")
@@ -83,9 +84,18 @@ def run_root(text: str | Path) -> Path:
     return Path(text)
 
 
+def scenarios_that_begin(incomplete: str) -> list[str]:
+    """The names that a shell offers for the beginning of one; it offers files by itself."""
+    with suppress(AckedError, ModuleNotFoundError):
+        from harness.run.catalogue import known_scenarios
+
+        return [name for name in known_scenarios() if name.startswith(incomplete)]
+    return []
+
+
 _SCENARIO = "A scenario, as `acked list` shows it, or its file: ./my_case.py, ./my_case.py:NAME."
-ScenarioName = Annotated[str, typer.Argument(help=_SCENARIO)]
-OneScenario = Annotated[str | None, typer.Argument(help=_SCENARIO)]
+ScenarioName = Annotated[str, typer.Argument(help=_SCENARIO, autocompletion=scenarios_that_begin)]
+OneScenario = Annotated[str | None, typer.Argument(help=_SCENARIO, autocompletion=scenarios_that_begin)]
 Lab = Annotated[str, typer.Option(help="Where the hosts run: embedded (no daemon) or compose.")]
 Runs = Annotated[
     Path, typer.Option("--runs", parser=run_root, metavar="<path>", help="Folder for run folders.")

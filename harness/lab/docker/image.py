@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import re
 import shutil
 import subprocess
 import sys
@@ -61,10 +60,8 @@ def base_image(client: docker.DockerClient) -> str:
 
 
 def requirements() -> list[str]:
-    """The client libraries of the image, with the versions that this project pins."""
-    asked = importlib.metadata.requires("acked") or []
-    plain = [line.split(";")[0].strip() for line in asked if "extra ==" not in line]
-    return sorted(line for line in plain if re.split(r"[=<>~! ]", line)[0] in _LIBRARIES)
+    """The client libraries of the image, in the versions that are installed here."""
+    return [f"{name}=={importlib.metadata.version(name)}" for name in sorted(_LIBRARIES)]
 
 
 def _content(base: str, machine: str) -> str:

@@ -51,6 +51,7 @@ def checkout(tmp_path: Path) -> Path:
     assert ":/usr/sbin:/sbin" in script
     (tmp_path / "harness" / "setup.sh").write_text(script.replace(":/usr/sbin:/sbin", ""))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copy(ROOT / "constraints.txt", tmp_path)
     for tool in TOOLS:
         (tmp_path / "bin" / tool).symlink_to(str(shutil.which(tool)))
     _user(tmp_path, 1000)
@@ -227,7 +228,7 @@ def test_second_run_does_nothing(checkout: Path) -> None:
     inner = checkout / ".venv" / "bin" / "python"
     inner.write_text("#!/bin/sh\nexit 0\n")
     inner.chmod(0o755)
-    command = "{ pwd; cat pyproject.toml harness/setup.sh; } | sha256sum | cut -d' ' -f1"
+    command = "{ pwd; cat pyproject.toml constraints.txt harness/setup.sh; } | sha256sum | cut -d' ' -f1"
     key = subprocess.run(
         ["sh", "-c", command], cwd=checkout, capture_output=True, text=True, check=True
     ).stdout

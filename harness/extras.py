@@ -1,0 +1,45 @@
+"""The optional parts of an installation: what they bring, and what to say where something is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+
+EXTRAS: Mapping[str, tuple[str, ...]] = {
+    "check": ("pyspark", "pandas", "pyarrow", "numpy", "jinja2"),
+    "lab": (
+        *("confluent_kafka", "kafka", "aiokafka", "kazoo", "docker", "mfusepy", "msgspec", "javaproperties"),
+    ),
+}
+"""The modules that each extra of `pyproject.toml` installs; `lab` installs those of `check` as well."""
+
+OF_STORED_RUNS = ("check", "story", "sql", "export", "report", "compare", "runs", "summary")
+"""The commands for which the extra `check` is enough."""
+
+
+def extra_of(module: str) -> str:
+    """The extra that installs a module, given with its dotted name; empty if none does."""
+    top = module.partition(".")[0]
+    return next((extra for extra, modules in EXTRAS.items() if top in modules), "")
+
+
+def install(extra: str) -> str:
+    """The command that installs an extra."""
+    return f"pip install 'acked[{extra}]'"
+
+
+def missing(extra: str) -> list[str]:
+    """The modules of an extra, and of those that it contains, that are not installed."""
+    wanted = (*EXTRAS["check"], *EXTRAS["lab"]) if extra == "lab" else EXTRAS[extra]
+    return [module for module in wanted if importlib.util.find_spec(module) is None]
+
+
+def lacks(module: str, command: str) -> str:
+    """The sentence for a command that needs a module of an extra that is not installed; empty for others."""
+    if not extra_of(module):
+        return ""
+    extra = extra_of(module) if command in OF_STORED_RUNS else "lab"
+    return (
+        f"This command needs the Python package {module.partition('.')[0]}, which is not installed; "
+        f"install the extra {extra!r}: {install(extra)}"
+    )

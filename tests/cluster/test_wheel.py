@@ -1,0 +1,76 @@
+"""The built wheel, in a virtual environment of its own and outside the checkout: what a new user installs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Callable
+from pathlib import Path
+
+import pyspark
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.long
+
+Acked = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def _do(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    # What conftest.py and the checkout set must not reach the installed package.
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    words = [str(word) for word in command]
+    return subprocess.run(words, cwd=cwd, env=kept, capture_output=True, text=True, timeout=500, check=False)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel in a virtual environment with what the command line needs, and nothing else."""
+    folder = tmp_path_factory.mktemp("installed")
+    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
+    built = _do(*pip, "wheel", "--no-deps", "--wheel-dir", folder, ROOT, cwd=folder)
+    assert built.returncode == 0, built.stderr
+    (wheel,) = folder.glob("acked-*.whl")
+    venv.create(folder / "venv", with_pip=True)
+    inner = folder / "venv" / "bin" / "python"
+    base = ("--constraint", ROOT / "constraints.txt", wheel)
+    done = _do(inner, *pip[1:], "install", *base, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "venv"
+
+
+@pytest.fixture
+def acked(installed: Path, tmp_path: Path) -> Acked:
+    """The command `acked` of the virtual environment, called in an empty folder."""
+    return lambda *words: _do(installed / "bin" / "acked", *words, cwd=tmp_path)
+
+
+def test_the_base_installation_says_which_extra_it_lacks(acked: Acked) -> None:
+    version = acked("--version")
+    assert version.stdout.startswith("acked 0.1.0 (commit "), version
+    for words, extra in (("check", "x"), "check"), (("run", "no-fault"), "lab"):
+        done = acked(*words)
+        assert done.returncode == 3, done
+        (line,) = done.stderr.splitlines()
+        assert line.endswith(f"pip install 'acked[{extra}]'")
+
+
+@pytest.mark.cluster
+def test_a_new_scenario_runs_as_it_is(acked: Acked, installed: Path, tmp_path: Path) -> None:
+    """From an empty folder to a verdict; also below folders that have the names of acked's own packages."""
+    # The packages of the extras, without installing them again: the folder's own .pth files are not read.
+    (site,) = installed.glob("lib/python*/site-packages")
+    (site / "extras.pth").write_text(f"{Path(pyspark.__file__).parents[1]}\n")
+    for name in ("scenarios", "report", "harness"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('not the one of acked')\n")
+    assert acked("new", "my-case").returncode == 0
+    done = acked("run", "./my_case.py")
+    assert done.returncode == 0, done
+    assert "Verdict: as declared" in done.stdout
+    run = (tmp_path / "runs" / "my-case" / "latest").resolve()
+    assert (run / "scenario.py").read_text() == (tmp_path / "my_case.py").read_text()
+    (tmp_path / "my_case.py").unlink()
+    judged = acked("check", str(run))
+    assert judged.returncode == 0, judged

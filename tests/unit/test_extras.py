@@ -1,0 +1,106 @@
+"""An installation has what it needs: each import is brought by the base or an extra, and each is pinned."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main as commands
+from harness.cli.main import main
+from harness.extras import EXTRAS, OF_STORED_RUNS, lacks
+from tests.unit.test_rooms import ROOMS, imports
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+MODULE_OF = {"confluent-kafka": "confluent_kafka", "kafka-python": "kafka"}
+"""Where a distribution is not named like its module."""
+
+
+def _names(requirements: list[str]) -> list[str]:
+    return [re.split(r"[^\w.-]", line)[0].lower() for line in requirements if not line.startswith("acked[")]
+
+
+def test_extras_bring_what_they_say() -> None:
+    for extra, modules in EXTRAS.items():
+        wanted = _names(PROJECT["optional-dependencies"][extra])
+        assert sorted(MODULE_OF.get(name, name) for name in wanted) == sorted(modules)
+
+
+def test_every_import_is_brought_by_the_base_or_an_extra() -> None:
+    """`py4j` comes with PySpark, and `markupsafe` with Jinja."""
+    base = _names(PROJECT["dependencies"])
+    known = {*base, *EXTRAS["check"], *EXTRAS["lab"], "py4j", "markupsafe", *sys.stdlib_module_names, *ROOMS}
+    found = {
+        name.partition(".")[0]
+        for room in ROOMS[:8]
+        for path in (ROOT / room).rglob("*.py")
+        for name in imports(path.read_text())
+    }
+    assert found - known == set()
+
+
+def test_every_package_has_a_tested_version_within_its_range() -> None:
+    """`constraints.txt` pins each of them; the metadata has ranges."""
+    lines = [line.split("#")[0].strip() for line in (ROOT / "constraints.txt").read_text().splitlines()]
+    pins = dict(line.lower().split("==") for line in lines if line)
+    extras = PROJECT["optional-dependencies"].values()
+    wanted = _names([line for lines in (PROJECT["dependencies"], *extras) for line in lines])
+    assert sorted(pins) == sorted(wanted)
+    assert not any(
+        "==" in line for line in [*PROJECT["dependencies"], *(one for some in extras for one in some)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "module", "extra"),
+    [
+        ("check", "pyspark.sql", "check"),
+        ("story", "pyarrow", "check"),
+        ("run", "kazoo.client", "lab"),
+        ("matrix", "pyarrow", "lab"),
+        ("check", "kazoo", "lab"),
+    ],
+)
+def test_a_missing_extra_is_named(
+    command: str,
+    module: str,
+    extra: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def lacking(**_: object) -> None:
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(commands, "app", lacking)
+    monkeypatch.setattr(sys, "argv", ["acked", command])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith(f"install the extra '{extra}': pip install 'acked[{extra}]'")
+    assert module.partition(".")[0] in line
+
+
+def test_a_module_of_no_extra_is_a_mistake_of_the_program() -> None:
+    assert lacks("harness.no_such_module", "run") == ""
+    names = {command.name for command in commands.app.registered_commands}
+    assert set(OF_STORED_RUNS) - {"runs"} <= names
+
+
+def test_a_shell_completes_the_names_of_scenarios(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", ["acked"])
+    variables = {"_ACKED_COMPLETE": "complete_bash", "COMP_WORDS": "acked run leader-az-i", "COMP_CWORD": "2"}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().out.split() == ["leader-az-isolated", "leader-az-isolated-acks-all"]
