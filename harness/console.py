@@ -1,14 +1,26 @@
-"""Progress on stderr: a line per step with the time since the start, and a spinner on terminals."""
+"""Progress on stderr: a line per step with the time since the start, and the present state while it waits."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.live import Live
 from rich.markup import escape
+from rich.text import Text
+
+from harness.waiting import current_waits
+
+REFRESH_S = 1.0
+"""How often a terminal shows the state anew."""
+WORTH_A_LINE_S = 10.0
+"""Without a terminal, a wait of so long is reported in a line, and again after each further such time."""
+State = Callable[[], Sequence[str]]
+"""The lines that show how a run stands."""
 
 
 def _on_stderr() -> Console:
@@ -19,7 +31,7 @@ def _on_stderr() -> Console:
 class Progress:
     """Prints what is going on, and measures how long each phase takes.
 
-    With ``quiet`` (for `--json`) it only measures.
+    With ``quiet`` it only measures.
     """
 
     quiet: bool = False
@@ -34,14 +46,67 @@ class Progress:
             self.console.print(f"[dim]{elapsed:6.1f} s[/dim]  {escape(text)}", soft_wrap=True)
 
     @contextmanager
-    def phase(self, name: str, text: str) -> Iterator[None]:
-        """Measure a phase under ``name``; a terminal shows ``text`` while it lasts."""
+    def phase(self, name: str, text: str, state: State = tuple) -> Iterator[None]:
+        """Measure a phase under ``name``.
+
+        While it lasts, a terminal shows ``text``, what is awaited and the lines of ``state``. Without a
+        terminal, only waits of `WORTH_A_LINE_S` and more are reported.
+        """
         begun = time.monotonic()
         try:
-            if self.quiet or not self.console.is_terminal:
+            if self.quiet:
                 yield
+            elif self.console.is_terminal:
+                with Live(
+                    get_renderable=lambda: self._present(text, begun, state),
+                    console=self.console,
+                    refresh_per_second=1 / REFRESH_S,
+                    transient=True,
+                ):
+                    yield
             else:
-                with self.console.status(escape(text)):
+                with self._reporting(state):
                     yield
         finally:
             self.durations[name] = self.durations.get(name, 0.0) + time.monotonic() - begun
+
+    def _present(self, text: str, begun: float, state: State) -> RenderableType:
+        now = time.monotonic()
+        facts = [f"          {line}" for line in state()]
+        waits = [
+            f"          waits for {one.awaiting} ({now - one.since:.1f} s)"
+            for one in current_waits()
+            if not any(one.awaiting in line for line in facts)
+        ]
+        lines = [f"{now - self.started:6.1f} s  {text} ({now - begun:.0f} s)", *waits, *facts]
+        return Text("\n".join(lines), style="dim", no_wrap=True, overflow="ellipsis")
+
+    @contextmanager
+    def _reporting(self, state: State) -> Iterator[None]:
+        ended = threading.Event()
+        told: dict[float, float] = {}
+
+        def report() -> None:
+            while not ended.wait(REFRESH_S):
+                self.report_long_waits(told, state)
+
+        thread = threading.Thread(target=report, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def report_long_waits(self, told: dict[float, float], state: State = tuple) -> None:
+        """Print a line for each wait that has lasted `WORTH_A_LINE_S` longer than when it was last told.
+
+        ``told`` remembers, by the begin of a wait, when it is to be told next.
+        """
+        now = time.monotonic()
+        for one in current_waits():
+            if now - one.since >= told.get(one.since, WORTH_A_LINE_S):
+                told[one.since] = now - one.since + WORTH_A_LINE_S
+                facts = "; ".join(state())
+                since = f"waits since {now - one.since:.0f} s for {one.awaiting}"
+                self.say(f"{since}{f'; {facts}' if facts else ''}")

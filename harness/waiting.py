@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
@@ -11,6 +13,34 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wa
 from harness.errors import WaitTimeoutError
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Something that this process waits for at present."""
+
+    awaiting: str
+    since: float
+    """`time.monotonic` at its begin."""
+
+
+_waits: dict[int, Wait] = {}
+
+
+def current_waits() -> list[Wait]:
+    """What the threads of this process wait for, the longest wait first."""
+    return sorted(list(_waits.values()), key=lambda one: one.since)
+
+
+@contextmanager
+def waiting_for(awaiting: str) -> Iterator[None]:
+    """Let `current_waits` name a wait while it lasts."""
+    wait = Wait(awaiting, time.monotonic())
+    _waits[id(wait)] = wait
+    try:
+        yield
+    finally:
+        del _waits[id(wait)]
 
 
 def wait_until(
@@ -52,7 +82,8 @@ def wait_until(
         wait=wait_fixed(poll_s),
     )
     try:
-        outcome = retrying(attempt)
+        with waiting_for(awaiting):
+            outcome = retrying(attempt)
     except RetryError:
         waited = time.monotonic() - started
         raise WaitTimeoutError(

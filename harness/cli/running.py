@@ -66,6 +66,9 @@ def run(
     rate: Rate = None,
     runs: Runs = RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the judgement as JSON.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print the verdict alone, not how the run goes on.")
+    ] = False,
     everything: Annotated[
         bool, typer.Option("--all", help="Run the whole catalogue, or all of --from.")
     ] = False,
@@ -131,6 +134,7 @@ def run(
             runs=runs,
             resume=resume,
             as_json=as_json,
+            quiet=quiet,
             settings=settings,
             night=read_night(
                 budget=budget,
@@ -154,6 +158,7 @@ def run(
             rate=rate,
             runs=runs,
             as_json=as_json,
+            quiet=quiet,
             settings=settings,
         )
     raise typer.Exit(status)
@@ -170,6 +175,7 @@ def _run_one(
     rate: float | None,
     runs: Path,
     as_json: bool,
+    quiet: bool,
     settings: Settings,
 ) -> int:
     from harness.cluster.cluster_file import read_cluster_file
@@ -181,7 +187,7 @@ def _run_one(
     from report import terminal
 
     scenario = find(name)
-    progress = Progress(quiet=as_json)
+    progress = Progress(quiet=as_json or quiet)
     options = prepare(
         scenario,
         lab=lab,
@@ -229,6 +235,7 @@ def _run_many(
     runs: Path,
     resume: Path | None,
     as_json: bool,
+    quiet: bool,
     settings: Settings,
     night: Night,
 ) -> int:
@@ -243,7 +250,7 @@ def _run_many(
     from report import series as report
 
     scenarios = select(globs, among=read_folder(folder_of_scenarios) if folder_of_scenarios else None)
-    progress = Progress(quiet=as_json)
+    progress = Progress(quiet=as_json or quiet)
     planned = own_cells(scenarios, repeat)
     for one in scenarios if settings else ():
         require_settings(one, settings)

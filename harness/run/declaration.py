@@ -7,7 +7,7 @@ import inspect
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from harness.cluster.setup import Setup
@@ -59,6 +59,8 @@ def _problems(one: Scenario) -> Iterator[_Problem]:
                 f" (not {', '.join(_RESERVED)})."
             ),
         )
+    if not _maps_texts(_any(one.aliases)):
+        yield *mine, f"aliases is {_shown(one.aliases)}, but must map names to hosts: {{'A': 'broker1'}}."
     if not callable(_any(one.body)):
         yield *mine, f"body is {_shown(one.body)}, but must be a function: def body(stage): ..."
     try:
@@ -168,6 +170,10 @@ def _not_a_tuple(name: str, value: object, kind: type) -> Iterator[str]:
 def _any(value: object) -> object:
     """The value, whatever its type: a file of the user's need not keep to the declared one."""
     return value
+
+
+def _maps_texts(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(one, str) for pair in value.items() for one in pair)
 
 
 def _shown(value: object) -> str:

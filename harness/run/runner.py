@@ -38,6 +38,7 @@ from harness.lab.model import Lab
 from harness.observer.broker_log import read_logs
 from harness.run.configs import record_broker_configs, record_features, record_topic_configs
 from harness.run.folder import CLAIMS, RunFolder, write_json
+from harness.run.live import LiveState
 from harness.run.placement import place
 from harness.run.settings import Applied, apply, check_took_effect, explained_refusal, producer_origins
 from harness.run.stage import Stage
@@ -219,7 +220,8 @@ class _Run:
             )
             self._check_clients(stage)
             try:
-                with progress.phase("scenario", "running the scenario"):
+                live = LiveState(lab.topology, self.topics, watch.observer.views, clients.journals)
+                with progress.phase("scenario", "running the scenario", live.lines):
                     self._body(stage)
                 with progress.phase("final logs", "reading every replica's final log"):
                     self._finish(stage, watch)
@@ -357,6 +359,11 @@ class _Clients:
         for host in self._hosts:
             found[host.name if host.az in found else host.az] = self._starting[host.name].result()
         return found
+
+    @property
+    def journals(self) -> dict[str, Path]:
+        """Where each host's client writes its journal while it runs."""
+        return {host.name: self._journal(host.name) for host in self._hosts}
 
     def close(self, folder: RunFolder) -> None:
         """End the agents and move their journals to the folder of all journals."""

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from harness.errors import AckedError, LabError, ProcessDiedError, WaitTimeoutError
 from harness.lab.model import Pipe
+from harness.waiting import waiting_for
 from workloads.protocol.commands import Answer, Command, Quit, Request
 
 ANSWER_S = 10.0
@@ -77,7 +78,8 @@ class AgentProcess:
     def wait(self, future: Future[R], name: str, within_s: float) -> R:
         """The result of the submitted command ``name``."""
         try:
-            return future.result(within_s)
+            with waiting_for(f"{self._host} to answer {name}"):
+                return future.result(within_s)
         except FutureTimeoutError:
             if future.done():
                 raise

@@ -82,6 +82,7 @@ def test_a_file_that_cannot_be_used_is_one_sentence(tmp_path: Path, text: str, s
         ("mode='kraft'", "Kafka 2.7.1 runs here in mode zookeeper, not 'kraft'"),
         ("versions='2.7.1'", "versions is '2.7.1', but must be a tuple; add a comma"),
         ("faults=['x']", "faults is a list, but must be a tuple of str"),
+        ("aliases='A'", "aliases is 'A', but must map names to hosts"),
         ("outcome=5", "outcome is 5, but must be a text"),
         (
             "expected=(Expected(finding='lots', where='true', because=''),)",

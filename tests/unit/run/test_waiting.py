@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from harness.errors import ProcessDiedError, WaitTimeoutError
-from harness.waiting import wait_until
+from harness.waiting import current_waits, wait_until, waiting_for
 
 
 def test_the_accepted_observation_is_returned() -> None:
@@ -66,3 +66,20 @@ def test_a_death_ends_the_wait_at_once() -> None:
 
     with pytest.raises(ProcessDiedError):
         wait_until(lambda: False, within_s=60, awaiting="it", abort=died)
+
+
+def test_what_is_awaited_is_known_while_it_lasts() -> None:
+    """The longest wait comes first; a wait that ended, in whatever way, is forgotten."""
+    seen = []
+
+    def observe() -> bool:
+        seen.append([one.awaiting for one in current_waits()])
+        return True
+
+    with waiting_for("client1 to answer Send"):
+        wait_until(observe, within_s=1, awaiting="the ISR to shrink")
+        with pytest.raises(WaitTimeoutError):
+            wait_until(lambda: False, within_s=0.01, awaiting="nothing", poll_s=0.001)
+        assert [one.awaiting for one in current_waits()] == ["client1 to answer Send"]
+    assert seen == [["client1 to answer Send", "the ISR to shrink"]]
+    assert current_waits() == []

@@ -1,0 +1,102 @@
+"""How a run stands, for a person who watches it: what each AZ's brokers state and what its clients write."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.kafka.model import Topic
+from harness.lab.model import Topology
+from harness.observer.views import Views
+from harness.waiting import current_waits
+
+ACKNOWLEDGED = b'"outcome":"ok"'
+"""What a client's journal holds once for each message that was acknowledged."""
+RATE_OVER_S = 0.8
+"""A rate is taken over so long at least: a terminal is drawn anew with every line that is printed."""
+_AT_ONCE_BYTES = 4_000_000
+_HOST = re.compile(r"[a-z]+\d+")
+
+
+@dataclass
+class _Count:
+    """Acknowledgements in one client's journal, as far as it has been read."""
+
+    journal: Path
+    offset: int = 0
+    found: int = 0
+    fresh: int = 0
+    at_s: float = 0.0
+    per_s: float = 0.0
+
+    def update(self, now_s: float) -> None:
+        """Read what has been appended. Nobody waits for this, and the client does nothing for it."""
+        try:
+            with self.journal.open("rb") as file:
+                file.seek(self.offset)
+                fresh = file.read(_AT_ONCE_BYTES)
+        except OSError:
+            return
+        fresh = fresh[: fresh.rfind(b"\n") + 1]  # a line may be half written
+        self.offset += len(fresh)
+        found = fresh.count(ACKNOWLEDGED)
+        self.found += found
+        self.fresh += found
+        passed_s = now_s - self.at_s
+        if passed_s >= RATE_OVER_S:
+            self.per_s = self.fresh / passed_s if self.at_s else 0.0
+            self.at_s, self.fresh = now_s, 0
+
+
+class LiveState:
+    """A line for each AZ, from what the observer knows and what the clients have recorded."""
+
+    def __init__(
+        self, topology: Topology, topics: Sequence[Topic], views: Views, journals: dict[str, Path]
+    ) -> None:
+        """``journals`` are those of the clients, by host."""
+        self._topology = topology
+        self._topic = topics[0].name if topics else ""
+        self._views = views
+        self._az_by_host = {host.name: host.az for host in topology.hosts}
+        self._counts = {host: _Count(journal) for host, journal in journals.items()}
+
+    def lines(self) -> list[str]:
+        """What each AZ's brokers state about the first partition, and what its clients write."""
+        now_s = time.monotonic()
+        waits: dict[str, list[str]] = {}
+        for wait in current_waits():
+            words = f"waits {now_s - wait.since:.1f} s for {wait.awaiting}"
+            waits.setdefault(self._az_of(wait.awaiting), []).append(words)
+        return [self._az(az, now_s, waits.get(az, [])) for az in self._topology.azs]
+
+    def _az_of(self, awaiting: str) -> str:
+        """The AZ of the first host that a wait names; empty if it names none."""
+        named = next((word for word in _HOST.findall(awaiting) if word in self._az_by_host), "")
+        return self._az_by_host.get(named, "")
+
+    def _az(self, az: str, now_s: float, waits: list[str]) -> str:
+        hosts = [host for host in self._topology.hosts if host.az == az]
+        parts = [self._broker(host.name) for host in hosts if host.role == "broker"]
+        counts = [self._counts[host.name] for host in hosts if host.name in self._counts]
+        for count in counts:
+            count.update(now_s)
+        if counts:
+            per_s, total = sum(one.per_s for one in counts), sum(one.found for one in counts)
+            parts.append(f"{per_s:.0f} acknowledged/s, {total} in all")
+        parts += waits
+        return f"{self._topology.az_name(az)}: {' · '.join(parts)}"
+
+    def _broker(self, name: str) -> str:
+        source = self._views.of(name)
+        if not source.reachable():
+            return f"{name} does not answer"
+        state = source.partition(self._topic) if self._topic else None
+        if state is None:
+            return f"{name} has stated nothing yet"
+        leader = f"leader broker{state.leader}" if state.leader >= 0 else "no leader"
+        isr = ", ".join(map(str, state.isr))
+        return f"{name}: {self._topic}/0 {leader}, epoch {state.leader_epoch}, ISR {isr}"
