@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.artifacts import class_data, ivy
+from harness.artifacts import builds, class_data, ivy
 from harness.artifacts.cache import cache_dir, locked, writable
 from harness.artifacts.java import Java, find_java
 from harness.artifacts.manifest import Manifest, sha256
@@ -37,8 +37,14 @@ class KafkaDistribution:
 
     @property
     def version(self) -> str:
-        """Kafka version."""
-        return self.spec.version
+        """Kafka version, with the build if it is not the release."""
+        return self.spec.name
+
+    @property
+    def sums(self) -> Mapping[str, str]:
+        """SHA-256 of every jar, by file name."""
+        manifest = Manifest.read(self.root)
+        return manifest.sums if manifest else {}
 
     @property
     def zookeeper(self) -> str | None:
@@ -71,15 +77,17 @@ def resolve(
     line before each step that takes time, and during downloads. ``retry_archives`` creates class-data
     archives again if that failed before.
 
-    Raises UsageError for an unknown version (unless ``force``), and UnfitError if Java is missing or too old,
-    the cache cannot be written, or a download fails.
+    Raises UsageError for an unknown version (unless ``force``) and for a build that the cache lacks, and
+    UnfitError if Java is missing or too old, the cache cannot be written, or a download fails.
     """
     spec = version if isinstance(version, KafkaVersion) else kafka_version(version, force=force)
     java = find_java(max(spec.min_java, 17))
-    root = cache_dir() / f"kafka-{spec.version}"
-    manifest = _stored(root, spec)
-    if manifest is None or manifest.damaged(root):
-        manifest = _download(root, spec, java, say)
+    if spec.build:
+        root, manifest = builds.folder_of(spec), builds.stored(spec)
+    else:
+        root = cache_dir() / f"kafka-{spec.version}"
+        found = _stored(root, spec)
+        manifest = _download(root, spec, java, say) if found is None or found.damaged(root) else found
     jars = tuple(sorted(root / "lib" / name for name in manifest.sums))
     plain = KafkaDistribution(spec=spec, root=root, jars=jars, java=java)
     if not with_archives:

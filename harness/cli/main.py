@@ -41,6 +41,7 @@ from harness.errors import (
     UsageError,
 )
 from harness.extras import lacks
+from harness.run.environment import note_command
 from report.terminal import show_error
 
 
@@ -112,6 +113,7 @@ def main() -> None:
     # No process that this one starts looks for modules in the current folder, where the user's scenarios may
     # have the names of packages.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
+    note_command(sys.argv[1:])
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where a shell had it ignored
         signal.signal(signal.SIGINT, _interrupt)

@@ -19,6 +19,8 @@ from harness.cli.options import (
     Earlier,
     Force,
     Junit,
+    KafkaHome,
+    KafkaJars,
     KeepFailed,
     Lab,
     Parallel,
@@ -29,10 +31,13 @@ from harness.cli.options import (
     ShardOption,
     Summary,
     TopicConfig,
+    build_label,
     given_settings,
 )
 from harness.cli.series import open_series, read_night, report_end, run_series, write_documents
 from harness.console import Progress
+from harness.errors import UsageError
+from harness.kafka.versions import KafkaVersion, kafka_version
 from harness.run.catalogue import known_scenarios, select
 from harness.series.plan import parse_modes, parse_versions, plan
 from harness.series.summary import grid
@@ -65,6 +70,8 @@ def matrix(
     parallel: Parallel = 0,
     lab: Lab = LAB,
     runs: Runs = RUNS,
+    kafka_home: KafkaHome = None,
+    kafka_jars: KafkaJars = None,
     force: Force = False,
     repeat: Repeat = 1,
     resume: Annotated[
@@ -101,7 +108,9 @@ def matrix(
     scenarios = {one.name: one for one in (select(names) if names else known_scenarios().values())}
     if not names:
         scenarios = {name: one for name, one in scenarios.items() if one.versions}
+    progress = Progress(quiet=as_json)
     asked = () if versions is None else parse_versions(versions, force=force)
+    asked += _builds(kafka_home, kafka_jars, asked, progress)
     cells = plan(scenarios.values(), asked, () if modes is None else parse_modes(modes), repeat)
     night = read_night(
         budget=budget,
@@ -111,7 +120,6 @@ def matrix(
         summary=summary,
         earlier=earlier,
     )
-    progress = Progress(quiet=as_json)
     for cell in dict.fromkeys(cells) if settings else ():
         require_settings(scenarios[cell.scenario], settings, kafka=cell.version, mode=cell.mode, force=force)
     for example in {cell.version: cell for cell in reversed(cells)}.values():
@@ -147,3 +155,17 @@ def matrix(
         progress.say(f"kept in {folder.path}")
     report_end(series, progress, stopped=stopped)
     raise typer.Exit(VERDICTS[worst(run.verdict for run in done)])
+
+
+def _builds(
+    home: Path | None, jars: str | None, versions: tuple[KafkaVersion, ...], progress: Progress
+) -> tuple[KafkaVersion, ...]:
+    """The user's builds as further columns; with jars alone, each of the versions with the jars in front."""
+    if home is None and jars is None:
+        return ()
+    if home is None and not versions:
+        raise UsageError(
+            f"--kafka-jars {jars} replaces classes of a release: name one or more with --versions."
+        )
+    bases = [""] if home else [version.name for version in versions]
+    return tuple(kafka_version(build_label(home, jars, base, progress.say)) for base in bases)

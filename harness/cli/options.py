@@ -77,6 +77,19 @@ def given_settings(
     return read_options(sets or []).over(settings)
 
 
+def build_label(home: Path | None, jars: str | None, base: str, say: Callable[[str], None]) -> str:
+    """Copy the user's build of Kafka into the cache; returns its label, a Kafka version. Raises UsageError.
+
+    ``base`` is the release that ``jars`` go in front of. With ``home`` it is empty or the version of that.
+    """
+    from harness.artifacts.builds import take_in
+
+    paths = [Path(part.strip()).expanduser() for part in (jars or "").split(",") if part.strip()]
+    if jars is not None and not paths:
+        raise UsageError("--kafka-jars is empty; name jars, or folders of jars, separated by commas.")
+    return take_in(home=home.expanduser() if home else None, jars=paths, base=base, say=say)
+
+
 def run_root(text: str | Path) -> Path:
     """The folder for run folders. Raises UsageError for an empty name, which is mostly an unset variable."""
     if not str(text).strip():
@@ -129,6 +142,20 @@ CompressTime = Annotated[
         parser=divisor,
         metavar="<float>",
         help="Divide the time settings that you set by this.",
+    ),
+]
+KafkaHome = Annotated[
+    Path | None,
+    typer.Option(
+        "--kafka-home", metavar="<path>", help="Folder of an unpacked Kafka release, or of your own build."
+    ),
+]
+KafkaJars = Annotated[
+    str | None,
+    typer.Option(
+        "--kafka-jars",
+        metavar="<path,...>",
+        help="Jars, or folders of jars, whose classes replace those of Kafka.",
     ),
 ]
 Force = Annotated[bool, typer.Option(help="Accept a Kafka version that has not been tested.")]

@@ -21,6 +21,8 @@ from harness.cli.options import (
     Earlier,
     Force,
     Junit,
+    KafkaHome,
+    KafkaJars,
     KeepFailed,
     Lab,
     OneScenario,
@@ -33,12 +35,20 @@ from harness.cli.options import (
     ShardOption,
     Summary,
     TopicConfig,
+    build_label,
     given_settings,
 )
 from harness.cli.pages import add_page
 from harness.cluster.settings import Settings
 from harness.console import Progress
-from harness.errors import UsageError
+from harness.errors import (
+    EXIT_AS_DECLARED,
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    EXIT_VIOLATED,
+    AckedError,
+    UsageError,
+)
 from harness.lab.embedded.namespaces import run_inside
 
 if TYPE_CHECKING:
@@ -62,10 +72,19 @@ def run(
     producer_config: ProducerConfig = None,
     consumer_config: ConsumerConfig = None,
     compress_time: CompressTime = 1.0,
+    kafka_home: KafkaHome = None,
+    kafka_jars: KafkaJars = None,
     force: Force = False,
     rate: Rate = None,
     runs: Runs = RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the judgement as JSON.")] = False,
+    git_bisect: Annotated[
+        bool,
+        typer.Option(
+            "--git-bisect",
+            help="Exit as `git bisect run` wants it: 125, which skips a commit, where nothing was proven.",
+        ),
+    ] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print the verdict alone, not how the run goes on.")
     ] = False,
@@ -114,6 +133,8 @@ def run(
         raise UsageError(f"--from {folder} chooses scenarios for --all or --filter; add one of them.")
     for_jobs = (budget, shard, earlier, junit, summary)
     if everything or pattern is not None or repeat != 1 or resume or keep_failed or any(for_jobs):
+        if kafka_home or kafka_jars is not None:
+            raise UsageError("--kafka-home and --kafka-jars are for a single run, and for `acked matrix`.")
         if kafka or mode or rate is not None:
             raise UsageError("--kafka, --mode and --rate are for a single run; `acked matrix` varies them.")
         if cluster:
@@ -148,20 +169,38 @@ def run(
     elif not name:
         raise UsageError("Name a scenario to run (`acked list` shows them), or use --all.")
     else:
-        status = _run_one(
-            name,
-            lab=lab,
-            kafka=kafka,
-            mode=mode,
-            cluster=cluster,
-            force=force,
-            rate=rate,
-            runs=runs,
-            as_json=as_json,
-            quiet=quiet,
-            settings=settings,
-        )
-    raise typer.Exit(status)
+        try:
+            status = _run_one(
+                name,
+                lab=lab,
+                kafka=kafka,
+                kafka_home=kafka_home,
+                kafka_jars=kafka_jars,
+                mode=mode,
+                cluster=cluster,
+                force=force,
+                rate=rate,
+                runs=runs,
+                as_json=as_json,
+                quiet=quiet,
+                settings=settings,
+            )
+        except AckedError as error:
+            if not git_bisect or isinstance(error, UsageError):
+                raise
+            from report import terminal
+
+            terminal.show_error(error)
+            status = error.exit_code
+    raise typer.Exit(for_git_bisect(status) if git_bisect else status)
+
+
+def for_git_bisect(status: int) -> int:
+    """The exit code for `git bisect run`: 0 is good, 1 bad, and 125 skips a commit that cannot be tested.
+
+    A wrong command line stays 254 and an interruption 130, which end the bisection.
+    """
+    return status if status in (EXIT_AS_DECLARED, EXIT_VIOLATED, EXIT_USAGE, EXIT_INTERRUPTED) else 125
 
 
 def _run_one(
@@ -169,6 +208,8 @@ def _run_one(
     *,
     lab: str,
     kafka: str | None,
+    kafka_home: Path | None,
+    kafka_jars: str | None,
     mode: str | None,
     cluster: Path | None,
     force: bool,
@@ -188,13 +229,18 @@ def _run_one(
 
     scenario = find(name)
     progress = Progress(quiet=as_json or quiet)
+    described = read_cluster_file(cluster) if cluster else None
+    if kafka_home or kafka_jars is not None:
+        of_file = described.kafka if described else ""
+        base = kafka or ("" if kafka_home else of_file or scenario.kafka)
+        kafka = build_label(kafka_home, kafka_jars, base, progress.say)
     options = prepare(
         scenario,
         lab=lab,
         kafka=kafka or "",
         mode=mode or "",
         rate=rate,
-        cluster=read_cluster_file(cluster) if cluster else None,
+        cluster=described,
         settings=settings,
         force=force,
         say=progress.say,

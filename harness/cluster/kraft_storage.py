@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from harness.artifacts.cache import cache_dir, locked, writable
+from harness.artifacts.cache import locked, writable
 from harness.cluster.model import Distribution
 from harness.errors import UnfitError
 from harness.kafka.config import KRaftNode, kraft_properties
@@ -30,7 +30,7 @@ def formatted(
     Raises UnfitError with the tool's output, for example if the version lacks a feature.
     """
     key = "-".join(f"{name}={level}" for name, level in sorted(features.items())) or "default"
-    shelf = writable(cache_dir() / f"kafka-{distribution.version}" / "formatted")
+    shelf = writable(distribution.root / "formatted")
     ready = shelf / key
     if ready.is_dir():
         return ready

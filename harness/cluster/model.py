@@ -37,6 +37,10 @@ class Distribution(Protocol):
     def version(self) -> str:
         """Kafka version."""
 
+    @property
+    def root(self) -> Path:
+        """Its folder in the cache."""
+
     def class_path(self) -> str:
         """Class path, identical for every process and for the archives."""
 

@@ -7,6 +7,7 @@ version alone (a feature that can be switched off), the value is the default of 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -83,6 +84,8 @@ class KafkaVersion:
     """False for a version that runs only with `--force`."""
     protocol: str = ""
     """`inter.broker.protocol.version` of the brokers; empty for their own."""
+    build: str = ""
+    """Digest of a build of the user's (`harness.artifacts.builds`); empty for the release."""
 
     @property
     def coordinates(self) -> tuple[Coordinates, ...]:
@@ -92,8 +95,13 @@ class KafkaVersion:
 
     @property
     def label(self) -> str:
-        """The version as `kafka_version` accepts it: with `@` and the protocol, if that differs."""
-        return f"{self.version}@{self.protocol}" if self.protocol else self.version
+        """The version as `kafka_version` accepts it, with its build and with a protocol that differs."""
+        return f"{self.name}@{self.protocol}" if self.protocol else self.name
+
+    @property
+    def name(self) -> str:
+        """The version, with `+` and the build if it is not the release."""
+        return f"{self.version}+{self.build}" if self.build else self.version
 
     @property
     def default_mode(self) -> Mode:
@@ -156,12 +164,13 @@ VERSIONS: Mapping[str, KafkaVersion] = {entry.version: entry for entry in _ALL}
 """Known versions, oldest first."""
 
 DEFAULT = _V2_7.version
+_BUILD = re.compile("[0-9a-f]{12}")
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Sort key of a version number, ignoring a protocol after `@`. Raises UsageError for anything else."""
+    """Sort key of a version, without build (`+`) and protocol (`@`). Raises UsageError for anything else."""
     try:
-        return tuple(int(part) for part in version.partition("@")[0].split("."))
+        return tuple(int(part) for part in version.partition("@")[0].partition("+")[0].split("."))
     except ValueError:
         raise UsageError(f"{version!r} is not a Kafka version; use one like {DEFAULT}.") from None
 
@@ -169,12 +178,20 @@ def version_key(version: str) -> tuple[int, ...]:
 def kafka_version(version: str, *, force: bool = False) -> KafkaVersion:
     """The properties of ``version``.
 
-    `2.7.1@2.6` means 2.7.1 with the inter-broker protocol of 2.6. With ``force``, an unknown version is
+    `2.7.1@2.6` means 2.7.1 with the inter-broker protocol of 2.6, and `2.7.1+0f3a52c91be4` a build of the
+    user's that the cache holds; its version need not be a tested one. With ``force``, an unknown version is
     treated like the newest known one below it. Without it, raises UsageError with the nearest and all known
     versions.
     """
     if "@" in version:
         return _speaking(version, force=force)
+    if "+" in version:
+        base, _, build = version.partition("+")
+        if not _BUILD.fullmatch(build):
+            raise UsageError(
+                f"{version!r} is not a Kafka build; the part after `+` has 12 hexadecimal digits."
+            )
+        return replace(kafka_version(base, force=True), build=build)
     if version in VERSIONS:
         return VERSIONS[version]
     asked = version_key(version)

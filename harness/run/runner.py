@@ -37,6 +37,7 @@ from harness.lab.layout import THREE_AZS, Layout
 from harness.lab.model import Lab
 from harness.observer.broker_log import read_logs
 from harness.run.configs import record_broker_configs, record_features, record_topic_configs
+from harness.run.environment import environment
 from harness.run.folder import CLAIMS, RunFolder, write_json
 from harness.run.live import LiveState
 from harness.run.placement import place
@@ -101,6 +102,7 @@ def run_scenario(
         azs=dict(options.layout.topology(options.mode).az_names),
         anchor={"monotonic_ns": anchor.monotonic_ns, "wall_ns": anchor.wall_ns},
         settings=applied.manifest,
+        made_by=environment(),
     )
     write_json(folder.path / CLAIMS, applied.scenario.declared(options.version.version))
     for sentence in applied.said:
@@ -178,6 +180,7 @@ class _Run:
             for reason in disks.make_where_possible(self.setup.volatile_disks).values():
                 progress.say(reason)
             distribution = artifacts.resolve(self.options.version)
+            self._note_kafka(distribution)
             processes = Processes(
                 lab=lab,
                 distribution=distribution,
@@ -192,7 +195,7 @@ class _Run:
             with progress.phase("boot", "starting the cluster"):
                 self._boot(cluster)
                 cluster.create_topics(self.topics)
-            progress.say(f"Kafka {self.options.version.version} is up: {_roles(cluster)}")
+            progress.say(f"Kafka {self.options.version.name} is up: {_roles(cluster)}")
             self.folder.update(roles=dict(cluster.roles()))
             watch = Watch(lab, cluster, self.setup.brokers, self.topics, journal, self.dialect)
             stack.callback(watch.stop)
@@ -231,6 +234,14 @@ class _Run:
                 raise
             with progress.phase("taking down", "ending every process"):
                 stack.pop_all().close()
+
+    def _note_kafka(self, distribution: artifacts.KafkaDistribution) -> None:
+        """Which jars and which Java run: two builds of one version differ by their checksums."""
+        build = self.options.version.build
+        origin = {"build": build, **artifacts.sources_of(self.options.version)} if build else None
+        self.folder.update(
+            kafka_build=origin, java=distribution.java.version, jars=dict(sorted(distribution.sums.items()))
+        )
 
     def _boot(self, cluster: Cluster) -> None:
         """Start the cluster. Raises InvalidRunError where the user's settings prevent it."""

@@ -1,0 +1,176 @@
+"""Kafka builds of the user's: an unpacked release or a build of one's own, or jars in front of a release.
+
+A build is copied into the cache, under the first 12 digits of the SHA-256 of its jars' checksums. Its label,
+`3.9.1+0f3a52c91be4`, is accepted wherever a Kafka version is, also later, when the folder has changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256 as new_sha256
+from pathlib import Path
+
+from harness.artifacts.cache import cache_dir, locked, writable
+from harness.artifacts.manifest import Manifest, sha256
+from harness.errors import UsageError
+from harness.kafka.versions import KafkaVersion, kafka_version
+
+SOURCES = "sources.json"
+"""File of a copied build: where its jars came from."""
+_KAFKA_JAR = re.compile(r"kafka_(\d+\.\d+)-(\d+\.\d+\.\d+(?:\.\d+)?)[^/]*\.jar")
+_NOT_KAFKA = re.compile(r"-(?:sources|javadoc|test|test-sources|scaladoc)\.jar$")
+_LOGGING = {
+    "log4j1": "slf4j-log4j12 or slf4j-reload4j",
+    "log4j2": "log4j-slf4j-impl or log4j-slf4j2-impl",
+}
+
+
+def take_in(
+    *,
+    home: Path | None = None,
+    jars: Sequence[Path] = (),
+    base: str = "",
+    say: Callable[[str], None] = lambda text: None,
+) -> str:
+    """Copy a build into the cache and return its label, for use as a Kafka version.
+
+    ``home`` is a folder with Kafka's jars in `libs` or `lib`. ``jars`` are jars, or folders of jars, whose
+    classes take precedence: over those of ``home``, or over those of the release ``base``.
+
+    Raises UsageError, in one sentence, for a folder that holds no Kafka or two, and for what is no jar.
+    """
+    patches = [jar for path in jars for jar in _jars_at(path)]
+    names = [jar.name for jar in patches]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"--kafka-jars names two files called {name}; give one of them another name.")
+    if home is not None:
+        version, own = _read_home(home)
+        if base and base != version:
+            raise UsageError(
+                f"--kafka {base} and --kafka-home {home}, which is Kafka {version}: leave out one."
+            )
+    else:
+        from harness.artifacts.distribution import resolve
+
+        version = base
+        own = list(resolve(kafka_version(base, force=True), say=say, with_archives=False).jars)
+    # Jars are on the class path in the order of their names: digits come before letters.
+    sources = {f"0-{number:02}-{jar.name}": jar for number, jar in enumerate(patches)}
+    sources |= {jar.name: jar for jar in own}
+    sums = {name: sha256(jar) for name, jar in sorted(sources.items())}
+    digest = new_sha256("".join(f"{sums[name]}  {name}\n" for name in sums).encode()).hexdigest()[:12]
+    spec = kafka_version(f"{version}+{digest}", force=True)
+    _copy(spec, sources, sums, home=home, patches=patches, say=say)
+    return spec.label
+
+
+def folder_of(spec: KafkaVersion) -> Path:
+    """Where the cache keeps a build."""
+    return cache_dir() / f"build-{spec.build}"
+
+
+def stored(spec: KafkaVersion) -> Manifest:
+    """The manifest of a build in the cache. Raises UsageError if it is not there or damaged."""
+    root = folder_of(spec)
+    manifest = Manifest.read(root)
+    if manifest is None or manifest.damaged(root):
+        raise UsageError(
+            f"The Kafka build {spec.label} is not in the cache ({root}) any more; give its folder again with "
+            f"--kafka-home or --kafka-jars."
+        )
+    return manifest
+
+
+def sources_of(spec: KafkaVersion) -> Mapping[str, object]:
+    """Where a build came from: `home` and `jars`, as paths."""
+    try:
+        found = json.loads((folder_of(spec) / SOURCES).read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _jars_at(path: Path) -> list[Path]:
+    if path.is_dir():
+        found = sorted(path.glob("*.jar"))
+        if not found:
+            raise UsageError(f"--kafka-jars {path}: the folder holds no jar.")
+        return found
+    if path.suffix != ".jar" or not path.is_file():
+        problem = "is no jar" if path.exists() else "does not exist"
+        raise UsageError(
+            f"--kafka-jars {path} {problem}; name jars, or folders of jars, separated by commas."
+        )
+    return [path]
+
+
+def _read_home(home: Path) -> tuple[str, list[Path]]:
+    """The Kafka version and the jars of an unpacked release."""
+    if not home.is_dir():
+        problem = "is no folder" if home.exists() else "does not exist"
+        raise UsageError(f"--kafka-home {home} {problem}; name the folder of an unpacked Kafka release.")
+    folder = next((home / name for name in ("libs", "lib") if (home / name).is_dir()), None)
+    if folder is None:
+        raise UsageError(
+            f"--kafka-home {home} has no folder `libs`; name the folder that a Kafka release unpacks to, or "
+            f"build one with `./gradlew releaseTarGz` and unpack it."
+        )
+    jars = [jar for jar in sorted(folder.glob("*.jar")) if not _NOT_KAFKA.search(jar.name)]
+    kafka = {match[2]: jar for jar in jars if (match := _KAFKA_JAR.fullmatch(jar.name))}
+    if not kafka:
+        raise UsageError(
+            f"{folder} has no jar like kafka_2.13-3.9.1.jar, which holds the broker; it has {len(jars)} "
+            f"other jars."
+        )
+    if len(kafka) > 1:
+        raise UsageError(f"{folder} holds several versions of Kafka ({', '.join(kafka)}); leave one of them.")
+    (version,) = kafka
+    spec = kafka_version(version, force=True)
+    if not any(name in jar.name for jar in jars for name in _LOGGING[spec.log_syntax].split(" or ")):
+        raise UsageError(
+            f"{folder} has no jar of {_LOGGING[spec.log_syntax]}, without which Kafka {version} writes no "
+            f"log by which claims could be judged; add one."
+        )
+    return version, jars
+
+
+def _copy(
+    spec: KafkaVersion,
+    sources: Mapping[str, Path],
+    sums: Mapping[str, str],
+    *,
+    home: Path | None,
+    patches: Sequence[Path],
+    say: Callable[[str], None],
+) -> None:
+    root = folder_of(spec)
+    with locked(writable(root.parent), say):
+        known = Manifest.read(root)
+        if known is not None and known.sums == sums and not known.damaged(root):
+            return
+        new = root.parent / f".new-{spec.build}-{os.getpid()}"
+        try:
+            say(f"copying {len(sources)} jars of Kafka {spec.label} into {root}")
+            (new / "lib").mkdir(parents=True)
+            for name, jar in sources.items():
+                shutil.copyfile(jar, new / "lib" / name)
+            changed = [name for name in sums if sha256(new / "lib" / name) != sums[name]]
+            if changed:
+                raise UsageError(
+                    f"{sources[changed[0]]} changed while it was copied; try again after the build."
+                )
+            Manifest(sums).write(new)
+            about = {
+                "home": str(home.absolute()) if home else None,
+                "jars": [str(jar.absolute()) for jar in patches],
+            }
+            (new / SOURCES).write_text(json.dumps(about))
+            shutil.rmtree(root, ignore_errors=True)
+            new.rename(root)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
