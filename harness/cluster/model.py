@@ -54,6 +54,12 @@ class Cluster(Protocol):
     def boot(self) -> None:
         """Start everything with the roles of the set-up; return when all brokers are registered."""
 
+    def place_roles(self) -> None:
+        """Give the roles of the set-up back to their hosts on a running cluster, in which every process runs.
+
+        Raises InvalidRunError or WaitTimeoutError where that fails.
+        """
+
     def create_topics(self, topics: tuple[Topic, ...]) -> None:
         """Create topics with explicit assignments and wait until every broker knows their leaders."""
 
