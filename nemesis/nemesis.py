@@ -78,7 +78,8 @@ class Nemesis:
         self.degrade = Degrade(self._registry)
         self.storage = Storage(self._registry, disks)
         self._listings = self._context.chains.sweep()
-        lab.on_start(self._registry.process_started)
+        self._closed = False
+        lab.on_start(self._process_started)
 
     @property
     def injections(self) -> tuple[Injection, ...]:
@@ -192,6 +193,7 @@ class Nemesis:
         try:
             self.heal_all()
         finally:
+            self._closed = True
             self._context.prober.close()
         for host, listing in self._context.chains.listings().items():
             now = normalised(listing)
@@ -202,6 +204,10 @@ class Nemesis:
                     f"The rules of {host} are not as they were before the run: added {added}, "
                     f"removed {removed}."
                 )
+
+    def _process_started(self, host: str) -> None:
+        if not self._closed:
+            self._registry.process_started(host)
 
     def __enter__(self) -> Self:
         return self

@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256 as new_sha256
 from pathlib import Path
 
-from harness.artifacts.cache import cache_dir, locked, writable
+from harness.artifacts.cache import locked, writable
+from harness.artifacts.distribution import resolve
 from harness.artifacts.manifest import Manifest, sha256
+from harness.artifacts.stored_build import SOURCES, folder_of
 from harness.errors import UsageError
 from harness.kafka.versions import KafkaVersion, kafka_version
 
-SOURCES = "sources.json"
-"""File of a copied build: where its jars came from."""
 _KAFKA_JAR = re.compile(r"kafka_(\d+\.\d+)-(\d+\.\d+\.\d+(?:\.\d+)?)[^/]*\.jar")
 _NOT_KAFKA = re.compile(r"-(?:sources|javadoc|test|test-sources|scaladoc)\.jar$")
 _LOGGING = {
@@ -55,8 +55,6 @@ def take_in(
                 f"--kafka {base} and --kafka-home {home}, which is Kafka {version}: leave out one."
             )
     else:
-        from harness.artifacts.distribution import resolve
-
         version = base
         own = list(resolve(kafka_version(base, force=True), say=say, with_archives=False).jars)
     # Jars are on the class path in the order of their names: digits come before letters.
@@ -67,32 +65,6 @@ def take_in(
     spec = kafka_version(f"{version}+{digest}", force=True)
     _copy(spec, sources, sums, home=home, patches=patches, say=say)
     return spec.label
-
-
-def folder_of(spec: KafkaVersion) -> Path:
-    """Where the cache keeps a build."""
-    return cache_dir() / f"build-{spec.build}"
-
-
-def stored(spec: KafkaVersion) -> Manifest:
-    """The manifest of a build in the cache. Raises UsageError if it is not there or damaged."""
-    root = folder_of(spec)
-    manifest = Manifest.read(root)
-    if manifest is None or manifest.damaged(root):
-        raise UsageError(
-            f"The Kafka build {spec.label} is not in the cache ({root}) any more; give its folder again with "
-            f"--kafka-home or --kafka-jars."
-        )
-    return manifest
-
-
-def sources_of(spec: KafkaVersion) -> Mapping[str, object]:
-    """Where a build came from: `home` and `jars`, as paths."""
-    try:
-        found = json.loads((folder_of(spec) / SOURCES).read_text())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _jars_at(path: Path) -> list[Path]:

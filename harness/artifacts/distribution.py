@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.artifacts import builds, class_data, ivy
+from harness.artifacts import class_data, ivy, stored_build
 from harness.artifacts.cache import cache_dir, locked, writable
 from harness.artifacts.java import Java, find_java
 from harness.artifacts.manifest import Manifest, sha256
@@ -83,7 +83,7 @@ def resolve(
     spec = version if isinstance(version, KafkaVersion) else kafka_version(version, force=force)
     java = find_java(max(spec.min_java, 17))
     if spec.build:
-        root, manifest = builds.folder_of(spec), builds.stored(spec)
+        root, manifest = stored_build.folder_of(spec), stored_build.manifest_of(spec)
     else:
         root = cache_dir() / f"kafka-{spec.version}"
         found = _stored(root, spec)

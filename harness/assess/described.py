@@ -17,6 +17,8 @@ from harness.run.clients import choose
 
 TOPIC = "assessed"
 """Name of the topic where the description has none."""
+POWERLESS = ("power-az", "power-all", "disk-full")
+"""Mechanisms that need disks of which the harness can take away what was not flushed, or space."""
 RATE_PER_PARTITION = 5.0
 """Messages per second of each producer to each partition: gaps are measured to about 1/5 s."""
 _LEAST_IN_SYNC = "min.insync.replicas"
@@ -108,11 +110,19 @@ def recovery_s(timings: Timings) -> float:
     return max(timings.converge_s, 2 * hold_s(timings))
 
 
-def for_runs(settings: Settings) -> Settings:
-    """The settings without the shapes of topics, which `setup` follows, and topics that are not assessed."""
+def for_runs(settings: Settings, number: int = 1) -> Settings:
+    """The settings for the ``number``-th run on a cluster.
+
+    They are without the shapes of topics, which `setup` follows, and topics that are not assessed.
+    """
     name = topic_name(settings)
-    topics = {name: settings.topics[name]} if name in settings.topics else {}
+    topics = {_numbered(name, number): settings.topics[name]} if name in settings.topics else {}
     return replace(settings, shapes={}, topics=topics)
+
+
+def _numbered(topic: str, number: int) -> str:
+    """The topic's name in the ``number``-th run on a cluster: every run has a topic of its own."""
+    return topic if number == 1 else f"{topic}-{number}"
 
 
 def topic_name(settings: Settings) -> str:
@@ -120,23 +130,24 @@ def topic_name(settings: Settings) -> str:
     return next(iter((*settings.shapes, *settings.topics)), TOPIC)
 
 
-def setup(case: Case, topology: Topology, settings: Settings) -> Setup:
+def setup(case: Case, topology: Topology, settings: Settings, number: int = 1) -> Setup:
     """The set-up of a case: the roles, and a topic with partitions led inside and outside of the fault.
 
-    Raises UsageError for a topic that the brokers cannot hold.
+    It is the ``number``-th case on its cluster. Raises UsageError for a topic that the brokers cannot hold.
     """
     name = topic_name(settings)
     shape = settings.shapes.get(name, TopicShape())
     placed = shape.assignment or _replicas(shape, name, leaders(case, topology), topology)
     described = {**values(settings.broker), **values(settings.topic), **values(settings.topics.get(name, {}))}
     config = {} if _LEAST_IN_SYNC in described else {_LEAST_IN_SYNC: _least_in_sync(len(placed[0]))}
-    powerless = case.mechanism in ("power-az", "power-all", "disk-full")
     return Setup(
-        topics=(Topic(name, placed[0], partitions=len(placed), placed=placed, config=config),),
+        topics=(
+            Topic(_numbered(name, number), placed[0], partitions=len(placed), placed=placed, config=config),
+        ),
         controller=case.controller,
         zookeeper_leader=case.quorum_leader or "zookeeper2",
         brokers=tuple(host.node_id for host in topology.role("broker")),
-        volatile_disks=case.inside if powerless else (),
+        volatile_disks=case.inside if case.mechanism in POWERLESS else (),
         stream_rate=0.0,
         for_layout=True,
         read_back=False,

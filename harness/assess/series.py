@@ -13,6 +13,7 @@ import msgspec
 
 from harness.assess.battery import Case, battery
 from harness.assess.cell import scenario
+from harness.assess.clusters import run_cases
 from harness.assess.described import for_runs, header, hold_s, producers
 from harness.assess.measure import PROMISED, QUERIES, Measures, measure, name_of
 from harness.assess.table import Ended, consequences, lines
@@ -20,26 +21,22 @@ from harness.cluster.cluster_file import ClusterFile, read_cluster_file
 from harness.cluster.compression import compress
 from harness.cluster.settings import NO_SETTINGS, Settings, values
 from harness.cluster.timings import Timings, effective_times
-from harness.doctor import available_gib, diagnose
+from harness.doctor import diagnose
 from harness.errors import BadDataError, UsageError
 from harness.kafka.versions import KafkaVersion, kafka_version
 from harness.lab.layout import THREE_AZS, Layout
 from harness.lab.model import Topology
-from harness.run.placement import SPARK_GIB, memory_gib
 from harness.run.session import prepare
-from harness.series.capacity import Machine
+from harness.series.capacity import USUAL_HOSTS
 from harness.series.folder import SeriesFolder
 from harness.series.plan import MODES, Cell, remaining
-from harness.series.pool import Program, run_cells
 from harness.series.summary import RunSummary
 
 PLAN = "plan.json"
 CLUSTER = "cluster.toml"
 DOCUMENT = "assessment.json"
-PROGRAM = "harness.assess.cell"
 DEFAULT_VERSION = "2.7.1"
 
-_HOSTS_OF_THREE_AZS = 9
 _AROUND_S = 24.0
 """A run without its fault: boot, clients, recovery, final logs; measured on an idle machine."""
 _START_S = 5.0
@@ -170,17 +167,15 @@ class Assessment:
 
         ``may_start`` is asked just before a run would start.
         """
-        file = self.cluster_file
-        program = Program(PROGRAM, () if file is None else (str(file.absolute()),))
-        runs = self.series.path / "runs"
-        cells = run_cells(
+        cells = run_cases(
             self.left(),
-            runs,
+            self.cases(),
+            self.series.path / "runs",
             parallel=parallel,
             lab=self.plan.lab,
             may_start=may_start,
             settings=self.plan.settings,
-            program=program,
+            cluster_file=self.cluster_file,
         )
         try:
             with closing(cells) as summaries:
@@ -239,19 +234,10 @@ def timings(settings: Settings, mode: str) -> Timings:
 
 def seconds(case: Case, topology: Topology, timings: Timings) -> float:
     """How long a run of a case takes, about, if the machine is not busy."""
-    around = _AROUND_S + _PER_HOST_S * max(0, len(topology.hosts) - _HOSTS_OF_THREE_AZS)
+    around = _AROUND_S + _PER_HOST_S * max(0, len(topology.hosts) - USUAL_HOSTS)
     if case.mechanism == "rolling-restart":
         return around + _START_S * len(topology.role("broker"))
     return around + hold_s(timings)
-
-
-def side_by_side(topology: Topology) -> int:
-    """How many such clusters this machine can run at once: processes count, not clusters."""
-    machine = Machine(Machine.here().cores, available_gib())
-    per_cluster = memory_gib(topology) - SPARK_GIB
-    by_memory = int((machine.available_gib - SPARK_GIB) / per_cluster)
-    by_cores = int(machine.by_cores * _HOSTS_OF_THREE_AZS / len(topology.hosts) + 0.5)
-    return max(1, min(by_memory, by_cores))
 
 
 def unfit(cases: Sequence[Case]) -> dict[str, str]:

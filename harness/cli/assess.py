@@ -92,10 +92,10 @@ def assess(
         check,
         describe,
         seconds,
-        side_by_side,
         timings,
         unfit,
     )
+    from harness.series.capacity import side_by_side
     from harness.series.night import parse_duration
 
     if queries:
@@ -177,7 +177,8 @@ class _Pace:
 def _carry_out(
     work: Assessment, parallel: int, progress: Progress, *, budget_s: float | None, as_json: bool
 ) -> int:
-    from harness.assess.series import seconds, side_by_side
+    from harness.assess.series import seconds
+    from harness.series.capacity import side_by_side
     from report import assessment as report
     from report.series import number_of_runs
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -34,7 +34,16 @@ from harness.cli.options import (
     build_label,
     given_settings,
 )
-from harness.cli.series import open_series, read_night, report_end, run_series, write_documents
+from harness.cli.series import (
+    misfits,
+    open_series,
+    read_night,
+    report_end,
+    run_series,
+    with_cluster,
+    write_documents,
+)
+from harness.cluster.settings import NO_SETTINGS
 from harness.console import Progress
 from harness.errors import UsageError
 from harness.kafka.versions import KafkaVersion, kafka_version
@@ -60,6 +69,9 @@ def matrix(
     ] = None,
     modes: Annotated[
         str | None, typer.Option(help="Metadata modes, comma-separated. Default: each scenario's own.")
+    ] = None,
+    cluster: Annotated[
+        Path | None, typer.Option(help="Cluster file (TOML): AZs, hosts and settings. Default: three AZs.")
     ] = None,
     sets: Sets = None,
     broker_config: BrokerConfig = None,
@@ -109,9 +121,15 @@ def matrix(
     if not names:
         scenarios = {name: one for name, one in scenarios.items() if one.versions}
     progress = Progress(quiet=as_json)
+    file, settings = with_cluster(settings, cluster)
+    if file is not None:
+        versions = versions if versions is not None else file.kafka or None
+        modes = modes if modes is not None else file.mode or None
     asked = () if versions is None else parse_versions(versions, force=force)
     asked += _builds(kafka_home, kafka_jars, asked, progress)
     cells = plan(scenarios.values(), asked, () if modes is None else parse_modes(modes), repeat)
+    unfitting = misfits(cells, scenarios.values(), file)
+    fitting = [cell for cell in dict.fromkeys(cells) if cell not in unfitting]
     night = read_night(
         budget=budget,
         shard=shard,
@@ -120,11 +138,18 @@ def matrix(
         summary=summary,
         earlier=earlier,
     )
-    for cell in dict.fromkeys(cells) if settings else ():
+    for cell in fitting if settings else ():
         require_settings(scenarios[cell.scenario], settings, kafka=cell.version, mode=cell.mode, force=force)
-    for example in {cell.version: cell for cell in reversed(cells)}.values():
-        prepare(scenarios[example.scenario], lab=lab, kafka=example.version, mode=example.mode, force=force)
-    require_sql(scenarios.values(), say=progress.say)
+    for example in {cell.version: cell for cell in reversed(fitting)}.values():
+        prepare(
+            scenarios[example.scenario],
+            lab=lab,
+            kafka=example.version,
+            mode=example.mode,
+            cluster=file and replace(file, settings=NO_SETTINGS),
+            force=force,
+        )
+    require_sql({cell.scenario: scenarios[cell.scenario] for cell in fitting}.values(), say=progress.say)
     series = open_series(
         "matrix",
         cells,
@@ -134,6 +159,8 @@ def matrix(
         lab=lab,
         progress=progress,
         settings=settings,
+        cluster=file,
+        misfits=unfitting,
         night=night,
     )
     folder = series.folder

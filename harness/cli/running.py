@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,7 +39,7 @@ from harness.cli.options import (
     given_settings,
 )
 from harness.cli.pages import add_page
-from harness.cluster.settings import Settings
+from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.console import Progress
 from harness.errors import (
     EXIT_AS_DECLARED,
@@ -137,8 +137,6 @@ def run(
             raise UsageError("--kafka-home and --kafka-jars are for a single run, and for `acked matrix`.")
         if kafka or mode or rate is not None:
             raise UsageError("--kafka, --mode and --rate are for a single run; `acked matrix` varies them.")
-        if cluster:
-            raise UsageError("--cluster is for a single run; name one scenario, without --all or --repeat.")
         if name and (everything or pattern is not None):
             raise UsageError(f"Use either the scenario {name!r} or --all with --filter, not both.")
         from harness.cli.series import read_night
@@ -157,6 +155,7 @@ def run(
             as_json=as_json,
             quiet=quiet,
             settings=settings,
+            cluster=cluster,
             night=read_night(
                 budget=budget,
                 shard=shard,
@@ -283,10 +282,11 @@ def _run_many(
     as_json: bool,
     quiet: bool,
     settings: Settings,
+    cluster: Path | None,
     night: Night,
 ) -> int:
     from checkers.verdict import VERDICTS, worst
-    from harness.cli.series import open_series, report_end, run_series, write_documents
+    from harness.cli.series import misfits, open_series, report_end, run_series, with_cluster, write_documents
     from harness.run.catalogue import select
     from harness.run.claims import require_sql
     from harness.run.scenario_file import read_folder
@@ -297,11 +297,16 @@ def _run_many(
 
     scenarios = select(globs, among=read_folder(folder_of_scenarios) if folder_of_scenarios else None)
     progress = Progress(quiet=as_json or quiet)
-    planned = own_cells(scenarios, repeat)
+    file, settings = with_cluster(settings, cluster)
+    kafka, mode = (file.kafka, file.mode) if file else ("", "")
+    planned = own_cells(scenarios, repeat, kafka, mode)
+    unfitting = misfits(planned, scenarios, file)
+    unfit = {cell.scenario for cell in unfitting}
+    scenarios = [one for one in scenarios if one.name not in unfit]
     for one in scenarios if settings else ():
-        require_settings(one, settings)
+        require_settings(one, settings, kafka=kafka, mode=mode)
     for example in {(one.kafka, one.mode): one for one in scenarios}.values():
-        prepare(example, lab=lab, say=progress.say)
+        prepare(example, lab=lab, cluster=file and replace(file, settings=NO_SETTINGS), say=progress.say)
     require_sql(scenarios, say=progress.say)
     series = open_series(
         "all",
@@ -312,6 +317,8 @@ def _run_many(
         lab=lab,
         progress=progress,
         settings=settings,
+        cluster=file,
+        misfits=unfitting,
         night=night,
     )
     folder = series.folder

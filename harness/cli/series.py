@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 import typer
 
 from harness.cli.pages import add_page
+from harness.cluster.cluster_file import ClusterFile, read_cluster_file
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.console import Progress
 from harness.errors import StoppedError, UsageError
-from harness.series.capacity import Machine, choose
+from harness.run.session import misfit
+from harness.scenario import Scenario
+from harness.series.capacity import Machine, choose, side_by_side
 from harness.series.folder import SeriesFolder, earlier_runs
 from harness.series.night import Budget, Shard, longest_unseen_first, parse_duration, remove_folder
 from harness.series.plan import Cell, longest_first, remaining
-from harness.series.pool import run_cells
+from harness.series.pool import run_cells, unfit
 from harness.series.summary import FILE, RunSummary, flaky, read_summaries, seconds_by_cell
 from report import series as report
 from report.junit import junit
@@ -88,6 +91,17 @@ class Series:
     lab: str
     night: Night
     settings: Settings = NO_SETTINGS
+    cluster: ClusterFile | None = None
+    misfits: Mapping[Cell, str] = field(default_factory=dict)
+    """Cells that the cluster cannot run, and why."""
+
+
+def with_cluster(settings: Settings, path: Path | None) -> tuple[ClusterFile | None, Settings]:
+    """The cluster file, if there is one, and the settings over those of the file. Raises UsageError."""
+    if path is None:
+        return None, settings
+    file = read_cluster_file(path)
+    return file, settings.over(file.settings)
 
 
 def open_series(
@@ -101,6 +115,8 @@ def open_series(
     progress: Progress,
     night: Night,
     settings: Settings = NO_SETTINGS,
+    cluster: ClusterFile | None = None,
+    misfits: Mapping[Cell, str] | None = None,
 ) -> Series:
     """Make the folder of a series, or read the one to resume, and say what will be run.
 
@@ -111,6 +127,10 @@ def open_series(
     old = None if resume is None else SeriesFolder.resume(resume)
     left = planned if old is None else remaining(planned, [run.cell for run in old.runs])
     choice = choose(parallel, len(left), Machine.here())
+    if cluster is not None and not parallel:
+        modes = {cell.mode for cell in planned}
+        fitting = min((side_by_side(cluster.layout.topology(mode)) for mode in modes), default=1)
+        choice = replace(choice, clusters=min(choice.clusters, fitting))
     folder = old or SeriesFolder.create(runs, kind)
     if choice.warning:
         progress.say(choice.warning)
@@ -124,8 +144,24 @@ def open_series(
         runs=runs,
         lab=lab,
         settings=settings,
+        cluster=cluster,
+        misfits=misfits or {},
         night=night,
     )
+
+
+def misfits(
+    planned: Iterable[Cell], scenarios: Iterable[Scenario], file: ClusterFile | None
+) -> dict[Cell, str]:
+    """The cells that a described cluster cannot run, and the sentence with the missing role for each."""
+    if file is None:
+        return {}
+    known = {one.name: one for one in scenarios}
+    asked = {
+        cell: misfit(known[cell.scenario], file.layout, kafka=cell.version, mode=cell.mode)
+        for cell in planned
+    }
+    return {cell: reason for cell, reason in asked.items() if reason}
 
 
 def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
@@ -134,10 +170,17 @@ def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
     Returns whether Ctrl-C ended the series early.
     """
     night = series.night
+    unfitting = [unfit(cell, series.misfits[cell]) for cell in series.left if cell in series.misfits]
+    for summary in unfitting:
+        series.folder.add(summary)
+        ended(summary)
+    left = [cell for cell in series.left if cell not in series.misfits]
+    if not left:
+        return False
     known = sorted([*earlier_runs(series.runs), *night.earlier], key=lambda run: run.ended)
     took = seconds_by_cell(known)
     may_start: Callable[[Cell], bool] = Budget(night.budget_s or math.inf, took).allows
-    ordered = longest_unseen_first(series.left, known) if night.budget_s else longest_first(series.left, took)
+    ordered = longest_unseen_first(left, known) if night.budget_s else longest_first(left, took)
     cells = run_cells(
         ordered,
         series.runs,
@@ -145,6 +188,7 @@ def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
         lab=series.lab,
         may_start=may_start,
         settings=series.settings.as_json(),
+        cluster_file=series.cluster.path if series.cluster else None,
     )
     try:
         with closing(cells) as summaries:

@@ -102,6 +102,14 @@ class KRaftCluster:
             self._processes.ready(host.name)
         self._assert_role()
 
+    def place_roles(self) -> None:
+        """Have the wanted controller elected."""
+        self._wait(lambda: self.quorum.describe() is not None, "the controllers to elect a leader")
+        wanted = frozenset(host.node_id for host in self._brokers)
+        self._elect_wanted()
+        self._wait(lambda: self.registered() == wanted, f"brokers {sorted(wanted)} to be registered")
+        self._assert_role()
+
     def create_topics(self, topics: tuple[Topic, ...]) -> None:
         """Create topics with explicit assignments and wait until every broker knows their leaders."""
         broker = self._lab.topology.host(self.operator_host())

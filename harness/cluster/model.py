@@ -41,6 +41,10 @@ class Distribution(Protocol):
     def root(self) -> Path:
         """Its folder in the cache."""
 
+    @property
+    def sums(self) -> Mapping[str, str]:
+        """SHA-256 of every jar, by file name."""
+
     def class_path(self) -> str:
         """Class path, identical for every process and for the archives."""
 
@@ -57,6 +61,12 @@ class Cluster(Protocol):
 
     def boot(self) -> None:
         """Start everything with the roles of the set-up; return when all brokers are registered."""
+
+    def place_roles(self) -> None:
+        """Give the roles of the set-up back to their hosts on a running cluster, in which every process runs.
+
+        Raises InvalidRunError or WaitTimeoutError where that fails.
+        """
 
     def create_topics(self, topics: tuple[Topic, ...]) -> None:
         """Create topics with explicit assignments and wait until every broker knows their leaders."""

@@ -7,6 +7,7 @@ broker to register takes `/controller`.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -26,6 +27,9 @@ from harness.zookeeper.znodes import partition_state, state_path
 BOOT_S = 60.0
 RESTART_S = 30.0
 """With the sessions and requests of the base configuration."""
+_PLACING_ATTEMPTS = 5
+_FEWEST_WITH_A_SPARE = 3
+_END_S = 10.0
 
 
 class ZooKeeperCluster:
@@ -89,6 +93,54 @@ class ZooKeeperCluster:
         for name in self._broker_names():
             self._processes.ready(name)
         self._assert_roles()
+
+    def place_roles(self) -> None:
+        """Restart ZooKeeper's leader until the wanted node leads, and let the wanted broker be controller.
+
+        Of the nodes that are left, the one with the highest id leads if it has seen as much as the others.
+        """
+        wanted = frozenset(self._setup.brokers)
+        for _ in range(_PLACING_ATTEMPTS):
+            leading = self._zookeepers_that("leader")
+            if zookeeper_mode(self._leader.zookeeper_address) == self._leads or not leading:
+                break
+            if len(self._start_order) < _FEWEST_WITH_A_SPARE:
+                raise InvalidRunError(
+                    f"{leading[0]} leads ZooKeeper, and two nodes cannot elect another one."
+                )
+            for name in leading:
+                self._processes.expect_end(name)
+                self._lab.signal(name, signal.SIGKILL)
+                self._lab.wait_exit(name, _END_S)
+            self._wait(lambda: self._zookeepers_that("leader"), "ZooKeeper to elect another leader")
+            for name in leading:
+                self._processes.start(name, self._prepared[name])
+            self._wait(lambda: not self._zookeepers_that(None), "every ZooKeeper node to serve")
+        self._wait(lambda: self.registered() == wanted, f"brokers {sorted(wanted)} to be registered")
+        self._wait(lambda: self.controller() is not None, "a controller")
+        if self.controller() != self._lab.topology.host(self._setup.controller).node_id:
+            self._replace_controller()
+        self._assert_roles()
+
+    def _replace_controller(self) -> None:
+        """Delete `/controller` while only the wanted broker can notice: the others are paused meanwhile."""
+        others = [name for name in self._broker_names() if name != self._setup.controller]
+        node_id = self._lab.topology.host(self._setup.controller).node_id
+        for name in others:
+            self._lab.signal(name, signal.SIGSTOP)
+        try:
+            self._session.delete_controller()
+            self._wait(
+                lambda: self.controller() == node_id, f"{self._setup.controller} to be controller", _END_S
+            )
+        finally:
+            for name in others:
+                self._lab.signal(name, signal.SIGCONT)
+
+    def _zookeepers_that(self, mode: str | None) -> list[str]:
+        """The nodes that are in this mode; None: that do not serve."""
+        nodes = self._lab.topology.role("zookeeper")
+        return [node.name for node in nodes if zookeeper_mode(node.zookeeper_address) == mode]
 
     def create_topics(self, topics: tuple[Topic, ...]) -> None:
         """Create topics by their znodes and wait until the preferred replica of each partition leads."""

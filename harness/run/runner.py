@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness import artifacts
 from harness.clock import Anchor
-from harness.cluster.model import Cluster
+from harness.cluster.model import Cluster, Distribution
 from harness.cluster.processes import Processes
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.cluster.setup import Setup
@@ -43,6 +43,7 @@ from harness.run.live import LiveState
 from harness.run.placement import place
 from harness.run.settings import Applied, apply, check_took_effect, explained_refusal, producer_origins
 from harness.run.stage import Stage
+from harness.run.standing import Ground, Standing
 from harness.run.watch import Watch
 from harness.scenario import Scenario
 from harness.waiting import wait_until
@@ -84,10 +85,12 @@ def run_scenario(
     progress: Progress,
     *,
     lab_is_up: Callable[[], None] = lambda: None,
+    standing: Standing | None = None,
 ) -> RunResult:
     """Run a scenario and leave a run folder that can be judged, even if the run fails half-way.
 
     ``lab_is_up`` is called once the hosts exist; from then on other work may begin (starting Spark).
+    ``standing`` holds a cluster that outlasts the run.
     """
     applied = applied_to(scenario, options)
     anchor = Anchor.take()
@@ -110,7 +113,7 @@ def run_scenario(
     status = "complete"
     problem: AckedError | None = None
     try:
-        _Run(applied, options, folder, progress, lab_is_up).go()
+        _Run(applied, options, folder, progress, lab_is_up, standing).go()
     except UnfitError as error:
         status, problem = "unfit", error
     except InvalidRunError as error:
@@ -121,7 +124,10 @@ def run_scenario(
         folder.update(status="crashed", problem="interrupted")
         raise
     with progress.phase("history", "writing the history"):
-        assemble(folder.path, read_logs(folder.path / "nodes", anchor, UTC))
+        nodes = (folder.path if standing is None else standing.path) / "nodes"
+        since = 0 if standing is None else anchor.monotonic_ns
+        events = [row for row in read_logs(nodes, anchor, UTC) if int(str(row["ns"])) >= since]
+        assemble(folder.path, events)
     folder.update(
         status=status,
         problem=problem.message if problem else None,
@@ -152,6 +158,7 @@ class _Run:
         folder: RunFolder,
         progress: Progress,
         lab_is_up: Callable[[], None],
+        standing: Standing | None = None,
     ) -> None:
         self.applied = applied
         self.scenario = applied.scenario
@@ -160,6 +167,7 @@ class _Run:
         self.folder = folder
         self.progress = progress
         self.lab_is_up = lab_is_up
+        self.standing = standing
         self.dialect = dialect(options.version.version)
         self.rate = self.setup.stream_rate if options.rate is None else options.rate
         self.topics = self._topics()
@@ -170,30 +178,10 @@ class _Run:
         progress = self.progress
         with ExitStack() as stack:
             journal = stack.enter_context(Journal(self.folder.journal("harness")))
-            lab = make_lab(self.options, self.folder.path)
-            disks = Disks(lab)
-            stack.callback(disks.close)
-            stack.callback(lab.down)
-            with progress.phase("lab", "making hosts"):
-                lab.up()
-            self.lab_is_up()
-            for reason in disks.make_where_possible(self.setup.volatile_disks).values():
-                progress.say(reason)
-            distribution = artifacts.resolve(self.options.version)
-            self._note_kafka(distribution)
-            processes = Processes(
-                lab=lab,
-                distribution=distribution,
-                journal=journal,
-                log_syntax=self.options.version.log_syntax,
-            )
-            stack.enter_context(_explaining_failures(processes))
-            clients = _Clients(lab)
-            stack.callback(clients.close, self.folder)
-            cluster = make_cluster(self.options, processes, self.setup)
-            stack.callback(cluster.close)
-            with progress.phase("boot", "starting the cluster"):
-                self._boot(cluster)
+            ground, clients = self._ground(stack, journal)
+            lab, cluster, processes = ground.lab, ground.cluster, ground.processes
+            self._note_kafka(processes.distribution)
+            with progress.phase("boot", "creating topics"):
                 cluster.create_topics(self.topics)
             progress.say(f"Kafka {self.options.version.name} is up: {_roles(cluster)}")
             self.folder.update(roles=dict(cluster.roles()))
@@ -204,7 +192,9 @@ class _Run:
             record_broker_configs(lab.topology, cluster.asked_config, journal, self.dialect, logs)
             record_topic_configs(lab.topology, self.topics, journal, self.dialect, logs)
             record_features(lab.topology, self.setup.format_features, journal, self.dialect)
-            nemesis = stack.enter_context(Nemesis(lab, journal, expect_end=processes.expect_end, disks=disks))
+            nemesis = stack.enter_context(
+                Nemesis(lab, journal, expect_end=processes.expect_end, disks=ground.disks)
+            )
             nemesis.warm_up()
             stage = Stage(
                 setup=self.setup,
@@ -235,13 +225,53 @@ class _Run:
             with progress.phase("taking down", "ending every process"):
                 stack.pop_all().close()
 
-    def _note_kafka(self, distribution: artifacts.KafkaDistribution) -> None:
+    def _note_kafka(self, distribution: Distribution) -> None:
         """Which jars and which Java run: two builds of one version differ by their checksums."""
         build = self.options.version.build
         origin = {"build": build, **artifacts.sources_of(self.options.version)} if build else None
         self.folder.update(
-            kafka_build=origin, java=distribution.java.version, jars=dict(sorted(distribution.sums.items()))
+            kafka_build=origin,
+            java=artifacts.find_java().version,
+            jars=dict(sorted(distribution.sums.items())),
         )
+
+    def _ground(self, stack: ExitStack, journal: Journal) -> tuple[Ground, _Clients]:
+        """The cluster, started unless it stands already, and the clients, which end with ``stack``."""
+        standing = self.standing
+        if standing is not None and standing.ground is not None:
+            ground = standing.ground
+            ground.processes.journal = journal
+            stack.enter_context(_explaining_failures(ground.processes))
+            clients = _Clients(ground.lab)
+            stack.callback(clients.close, self.folder)
+            return ground, clients
+        lasting = stack if standing is None else standing.stack
+        lab = make_lab(self.options, self.folder.path if standing is None else standing.path)
+        disks = Disks(lab)
+        lasting.callback(disks.close)
+        lasting.callback(lab.down)
+        with self.progress.phase("lab", "making hosts"):
+            lab.up()
+        self.lab_is_up()
+        for reason in disks.make_where_possible(self.setup.volatile_disks).values():
+            self.progress.say(reason)
+        processes = Processes(
+            lab=lab,
+            distribution=artifacts.resolve(self.options.version),
+            journal=journal,
+            log_syntax=self.options.version.log_syntax,
+        )
+        stack.enter_context(_explaining_failures(processes))
+        clients = _Clients(lab)
+        stack.callback(clients.close, self.folder)
+        cluster = make_cluster(self.options, processes, self.setup)
+        lasting.callback(cluster.close)
+        with self.progress.phase("boot", "starting the cluster"):
+            self._boot(cluster)
+        ground = Ground(lab=lab, disks=disks, processes=processes, cluster=cluster)
+        if standing is not None:
+            standing.ground = ground
+        return ground, clients
 
     def _boot(self, cluster: Cluster) -> None:
         """Start the cluster. Raises InvalidRunError where the user's settings prevent it."""

@@ -9,15 +9,16 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.console import Progress
 from harness.errors import EXIT_CRASHED, AckedError, UnfitError, UsageError
 from harness.kafka.versions import KafkaVersion, kafka_version
-from harness.lab.layout import THREE_AZS
+from harness.lab.layout import THREE_AZS, Layout
 from harness.run.folder import CLAIMS, RunFolder
-from harness.run.placement import memory_gib, require_memory
+from harness.run.placement import memory_gib, place, require_memory
 from harness.run.runner import RunOptions, applied_to, run_scenario
 from harness.scenario import Scenario
 
@@ -102,6 +103,16 @@ def require_settings(
     applied_to(with_protocol(scenario, version), options)
 
 
+def misfit(scenario: Scenario, layout: Layout, *, kafka: str, mode: str) -> str:
+    """Why a scenario cannot run on a layout in a mode: the role that is missing; empty if it can."""
+    try:
+        choose_mode(scenario, kafka_version(kafka, force=True), mode)
+        place(scenario.setup, layout, mode, scenario.name)
+    except UsageError as error:
+        return error.message
+    return ""
+
+
 def choose_mode(scenario: Scenario, version: KafkaVersion, asked: str = "") -> str:
     """The metadata mode asked for, else the scenario's own, else another one that both support.
 
@@ -125,6 +136,13 @@ def choose_mode(scenario: Scenario, version: KafkaVersion, asked: str = "") -> s
 def settings_of(data: Mapping[str, Any] | None) -> Settings:
     """The user's settings from `Settings.as_json`; None: none."""
     return NO_SETTINGS if data is None else Settings.from_json(data)
+
+
+def layout_of(cluster_file: str | None) -> Layout:
+    """The layout that a cluster file describes; None: three AZs. Raises UsageError."""
+    from harness.cluster.cluster_file import read_cluster_file
+
+    return THREE_AZS if cluster_file is None else read_cluster_file(Path(cluster_file)).layout
 
 
 def with_protocol(scenario: Scenario, version: KafkaVersion) -> Scenario:

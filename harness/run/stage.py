@@ -182,8 +182,16 @@ class Stage:
         self.streams[name] = self.clients[az].start_stream(self.stream_spec(name, load.rate, fixed), load)
         return self.streams[name]
 
-    def start_reader(self, az: str, partitions: Sequence[TopicPartition]) -> BackgroundConsumer:
-        """Start a consumer in one AZ that reads these partitions from their leaders until it is stopped."""
+    def start_reader(
+        self,
+        az: str,
+        partitions: Sequence[TopicPartition],
+        defaults: Mapping[str, str | int | float | bool] | None = None,
+    ) -> BackgroundConsumer:
+        """Start a consumer in one AZ that reads these partitions from their leaders until it is stopped.
+
+        ``defaults`` are properties by librdkafka's names; those of the user win.
+        """
         consumer = ConsumerSpec(
             reader=next(self._numbers),
             name=f"{az}-reader",
@@ -191,7 +199,7 @@ class Stage:
             partitions=tuple(partitions),
             group=f"{az}-reader",
             self_assigned=True,
-            config=self.user.consumer.librdkafka("consumer"),
+            config={**(defaults or {}), **self.user.consumer.librdkafka("consumer")},
         )
         return self.clients[az].start_consumer(consumer)
 

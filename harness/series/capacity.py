@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 from harness.doctor import available_gib
 from harness.errors import UnfitError
-from harness.run.placement import SPARK_GIB
+from harness.lab.model import Topology
+from harness.run.placement import SPARK_GIB, memory_gib
 
 USUAL = 3
+USUAL_HOSTS = 9
+"""Hosts of a cluster of three AZs."""
 CLUSTERS_PER_CORE = 1.5
 """A scenario mostly waits for sessions and lags to end, so that two cores carry three clusters."""
 CLUSTER_GIB = 0.75
@@ -37,6 +40,15 @@ class Machine:
     def by_memory(self) -> int:
         """Clusters that the available memory holds."""
         return max(1, int((self.available_gib - SPARK_GIB) / CLUSTER_GIB))
+
+
+def side_by_side(topology: Topology) -> int:
+    """How many clusters with these hosts this machine can run at once: processes count, not clusters."""
+    machine = Machine.here()
+    per_cluster = memory_gib(topology) - SPARK_GIB
+    by_memory = int((machine.available_gib - SPARK_GIB) / per_cluster)
+    by_cores = int(machine.by_cores * USUAL_HOSTS / len(topology.hosts) + 0.5)
+    return max(1, min(by_memory, by_cores))
 
 
 @dataclass(frozen=True)

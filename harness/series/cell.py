@@ -1,7 +1,7 @@
 """The process of one run in a series: it runs a scenario; the process that started it judges the run.
 
-`python -m harness.series.cell SCENARIO VERSION MODE LAB FOLDER SETTINGS` runs into a run folder that exists
-already. SETTINGS are the user's as JSON, or null.
+`python -m harness.series.cell SCENARIO VERSION MODE LAB FOLDER SETTINGS [CLUSTER_FILE]` runs into a run
+folder that exists already. SETTINGS are all that the user has set, as JSON, or null.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.run.catalogue import find
 from harness.run.folder import RunFolder
 from harness.run.runner import RunOptions, run_scenario
 from harness.run.scenario_file import kept
-from harness.run.session import settings_of, with_protocol
+from harness.run.session import layout_of, settings_of, with_protocol
 from harness.scenario import Scenario
 
 
@@ -32,7 +32,8 @@ def main(argv: list[str]) -> int:
     try:
         scenario = kept(folder, name) or find(name)
         settings = settings_of(json.loads(given[0]) if given else {})
-        options = RunOptions(kafka_version(version, force=True), mode, lab, settings=settings)
+        layout = layout_of(given[1] if len(given) > 1 else None)
+        options = RunOptions(kafka_version(version, force=True), mode, lab, layout=layout, settings=settings)
         return run_in_lab(scenario, options, folder)
     except AckedError as error:
         folder.update(status="crashed", problem=error.message)

@@ -61,9 +61,9 @@ def version_order(label: str) -> tuple[tuple[int, ...], str]:
     return version_key(label), label
 
 
-def own_cells(scenarios: Sequence[Scenario], repeat: int = 1) -> list[Cell]:
-    """Each scenario on its own Kafka version in its own mode, ``repeat`` times, in rounds."""
-    return [Cell(one.name, one.kafka, one.mode, one.file) for one in scenarios] * repeat
+def own_cells(scenarios: Sequence[Scenario], repeat: int = 1, kafka: str = "", mode: str = "") -> list[Cell]:
+    """Each scenario ``repeat`` times, in rounds, on this Kafka version and in this mode; else on its own."""
+    return [Cell(one.name, kafka or one.kafka, mode or one.mode, one.file) for one in scenarios] * repeat
 
 
 def plan(

@@ -69,13 +69,28 @@ class RunProcesses:
         self._lock = threading.Lock()
         self._forks: ForkServer | None = None
 
-    def begin(self, module: str, arguments: Sequence[str], log: Path) -> ForkedProcess:
-        """Start a module as a run whose output goes to ``log``. Raises KeyboardInterrupt like `check`."""
+    def begin(
+        self,
+        module: str,
+        arguments: Sequence[str],
+        log: Path,
+        *,
+        standard_input: int | None = None,
+        output: int | None = None,
+    ) -> ForkedProcess:
+        """Start a module as a run whose output goes to ``log``. Raises KeyboardInterrupt like `check`.
+
+        ``standard_input`` and ``output`` are descriptors to use instead of nothing and ``log``.
+        """
         with self._lock:
             self.check()
             assert self._forks is not None
-            with Path(os.devnull).open("rb") as nothing, log.open("ab") as output:
-                streams = nothing.fileno(), output.fileno(), output.fileno()
+            with Path(os.devnull).open("rb") as nothing, log.open("ab") as logged:
+                streams = (
+                    nothing.fileno() if standard_input is None else standard_input,
+                    logged.fileno() if output is None else output,
+                    logged.fileno(),
+                )
                 child = self._forks.start(module, arguments, streams)
             self._children.add(child)
             return child
@@ -84,6 +99,15 @@ class RunProcesses:
         """Raises KeyboardInterrupt after `end_all`."""
         if self._ended:
             raise KeyboardInterrupt
+
+    def end(self, child: ForkedProcess) -> None:
+        """End one process, and all that it has started."""
+        child.signal(signal.SIGTERM)  # its namespaces end with it, and with them everything inside
+        try:
+            child.wait(END_S)
+        except TimeoutError:
+            child.signal(signal.SIGKILL)
+            child.wait()
 
     def forget(self, child: ForkedProcess) -> None:
         """A process that has ended."""
@@ -110,18 +134,6 @@ class RunProcesses:
             self._forks.close()
 
 
-@dataclass(frozen=True)
-class Program:
-    """The module that a run's process runs, and what follows the arguments that every such module gets."""
-
-    module: str
-    more: tuple[str, ...] = ()
-
-
-SCENARIO = Program("harness.series.cell")
-"""Runs a scenario of the catalogue."""
-
-
 def run_cells(
     cells: Sequence[Cell],
     runs: Path,
@@ -130,12 +142,13 @@ def run_cells(
     lab: str = "embedded",
     may_start: Callable[[Cell], bool] = lambda cell: True,
     settings: Mapping[str, object] | None = None,
-    program: Program = SCENARIO,
+    cluster_file: Path | None = None,
 ) -> Generator[RunSummary]:
     """Run cells side by side and judge each as it ends, in one Spark session that starts meanwhile.
 
-    ``may_start`` is asked just before a cell would start; ``settings`` are the user's, as data. A run that
-    fails stops no other. Closing the generator ends every run in progress.
+    ``may_start`` is asked just before a cell would start; ``settings`` are the user's, as data;
+    ``cluster_file`` describes the layout, if it is not three AZs. A run that fails stops no other. Closing
+    the generator ends every run in progress.
     """
     from checkers.spark.session import start_session
 
@@ -143,7 +156,7 @@ def run_cells(
 
     def run_when_there_is_room(cell: Cell) -> CellRun | None:
         room.acquire()
-        return run_cell(cell, runs, lab, processes, settings, program) if may_start(cell) else None
+        return run_cell(cell, runs, lab, processes, settings, cluster_file) if may_start(cell) else None
 
     with RunProcesses() as processes, ThreadPoolExecutor(parallel, thread_name_prefix="cell") as pool:
         waiting = [pool.submit(run_when_there_is_room, cell) for cell in cells]
@@ -168,7 +181,7 @@ def run_cell(
     lab: str = "embedded",
     processes: RunProcesses | None = None,
     settings: Mapping[str, object] | None = None,
-    program: Program = SCENARIO,
+    cluster_file: Path | None = None,
 ) -> CellRun:
     """Run a cell in a process of its own and wait for it; its output goes to `run.log`.
 
@@ -177,33 +190,37 @@ def run_cell(
     """
     if processes is None:
         with RunProcesses() as alone:
-            return run_cell(cell, runs, lab, alone, settings, program)
+            return run_cell(cell, runs, lab, alone, settings, cluster_file)
     processes.check()
     folder = RunFolder.create(runs, cell.scenario, cell.file)
     folder.update(scenario=cell.scenario, kafka=cell.version, mode=cell.mode, lab=lab, status="running")
     began = time.monotonic()
     log = folder.path.absolute() / LOG
     arguments = [cell.scenario, cell.version, cell.mode, lab, str(folder.path.absolute())]
-    child = processes.begin(program.module, [*arguments, json.dumps(settings), *program.more], log)
+    arguments += [json.dumps(settings), *([] if cluster_file is None else [str(cluster_file.absolute())])]
+    child = processes.begin("harness.series.cell", arguments, log)
     try:
         child.wait(LIMIT_S)
     except TimeoutError:
         folder.update(status="crashed", problem=f"{cell} did not end within {LIMIT_S:g} s")
     finally:
-        _end(child)
+        processes.end(child)
         processes.forget(child)
     if folder.manifest().get("status") == "running":
         folder.update(status="crashed", problem=f"{cell} ended with status {child.status}; see {log}")
     return CellRun(cell, folder.path, time.monotonic() - began)
 
 
-def _end(child: ForkedProcess) -> None:
-    child.signal(signal.SIGTERM)  # its namespaces end with it, and with them everything inside
-    try:
-        child.wait(END_S)
-    except TimeoutError:
-        child.signal(signal.SIGKILL)
-        child.wait()
+def unfit(cell: Cell, reason: str) -> RunSummary:
+    """A cell that is not run, because something that it needs is missing."""
+    return RunSummary(
+        scenario=cell.scenario,
+        version=cell.version,
+        mode=cell.mode,
+        verdict="unfit",
+        reasons=(reason,),
+        ended=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
 
 
 def judge_cell(session: SparkSession, run: CellRun) -> RunSummary:

@@ -22,7 +22,7 @@ ROOMS = (
     "tests",
 )
 
-HARNESS_BASE = ("harness.errors", "harness.clock", "harness.waiting")
+HARNESS_BASE = ("harness.errors", "harness.clock", "harness.version", "harness.waiting")
 MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "acked": ("acked", "harness", "nemesis", "workloads", "checkers.claims.builders", "scenarios.steps"),
     "harness": ("harness",),
@@ -55,8 +55,8 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     ),
     "harness/series/rejudge.py": ("harness.series", "harness.run", "checkers", "report", *HARNESS_BASE),
     "harness/assess": (
-        *("harness.assess", "harness.cluster", "harness.doctor", "harness.history.schema"),
-        *("harness.kafka", "harness.lab"),
+        *("harness.assess", "harness.cluster", "harness.console", "harness.doctor"),
+        *("harness.history.schema", "harness.kafka", "harness.lab"),
         *("harness.run", "harness.scenario", "harness.series", "nemesis", "workloads", "checkers"),
         *HARNESS_BASE,
     ),

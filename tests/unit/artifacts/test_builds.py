@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.artifacts import builds
+from harness.artifacts import builds, stored_build
 from harness.artifacts.manifest import Manifest
 from harness.cli.running import for_git_bisect
 from harness.errors import UsageError
@@ -39,12 +39,12 @@ def test_a_build_is_a_version(home: Path) -> None:
     spec = kafka_version(label)
     assert (spec.version, spec.label, spec.modes) == ("3.9.1", label, kafka_version("3.9.1").modes)
     assert version_key(label) == (3, 9, 1)
-    assert set(builds.stored(spec).sums) == {
+    assert set(stored_build.manifest_of(spec).sums) == {
         "kafka_2.13-3.9.1-SNAPSHOT.jar",
         "kafka-clients-3.9.1.jar",
         "slf4j-reload4j-1.7.36.jar",
     }
-    assert builds.sources_of(spec) == {"home": str(home), "jars": []}
+    assert stored_build.sources_of(spec) == {"home": str(home), "jars": []}
     assert builds.take_in(home=home) == label
 
 
@@ -53,13 +53,13 @@ def test_one_changed_byte_is_another_build(home: Path) -> None:
     jar(home / "libs" / "kafka-clients-3.9.1.jar", "changed")
     after = builds.take_in(home=home)
     assert before != after
-    assert builds.stored(kafka_version(before)) != builds.stored(kafka_version(after))
+    assert stored_build.manifest_of(kafka_version(before)) != stored_build.manifest_of(kafka_version(after))
 
 
 def test_jars_of_the_user_come_first_on_the_class_path(home: Path, tmp_path: Path) -> None:
     patches = [jar(tmp_path / "zzz.jar"), jar(tmp_path / "more" / "aaa.jar")]
     label = builds.take_in(home=home, jars=[patches[0], tmp_path / "more"])
-    root = builds.folder_of(kafka_version(label))
+    root = stored_build.folder_of(kafka_version(label))
     assert sorted(path.name for path in (root / "lib").iterdir())[:2] == ["0-00-zzz.jar", "0-01-aaa.jar"]
     assert label != builds.take_in(home=home)
 
@@ -127,13 +127,13 @@ def test_a_version_beside_the_folder_must_agree(home: Path) -> None:
 
 def test_a_build_that_is_gone(home: Path) -> None:
     label = builds.take_in(home=home)
-    root = builds.folder_of(kafka_version(label))
+    root = stored_build.folder_of(kafka_version(label))
     (root / "lib" / "kafka-clients-3.9.1.jar").write_bytes(b"damaged")
     with pytest.raises(UsageError, match="not in the cache"):
-        builds.stored(kafka_version(label))
+        stored_build.manifest_of(kafka_version(label))
     assert builds.take_in(home=home) == label
-    assert builds.stored(kafka_version(label)) == Manifest.read(root)
-    assert json.loads((root / builds.SOURCES).read_text())["home"] == str(home)
+    assert stored_build.manifest_of(kafka_version(label)) == Manifest.read(root)
+    assert json.loads((root / stored_build.SOURCES).read_text())["home"] == str(home)
 
 
 @pytest.mark.parametrize("text", ["3.9.1+abc", "3.9.1+", "3.9.1+0123456789AB"])

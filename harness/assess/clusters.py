@@ -1,0 +1,288 @@
+"""Running the cases of an assessment on few clusters, several clusters side by side.
+
+Starting a cluster costs more than a fault. A cluster therefore runs one case after the other, if they need
+the same roles. Each case has a run folder, a topic and clients of its own. A run is judged while the next one
+goes on, which counts only if nothing speaks against its cluster. A new cluster is started after
+
+* a run that was not complete, or in which an operator had to act;
+* a broken promise, or a finding that no fault explains (`STRANGE`);
+* a fault that takes data from disks, because such cases need other disks;
+* a failure to place the roles again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import select
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+import msgspec
+
+from harness.assess.battery import Case
+from harness.assess.cell import Answer, Order
+from harness.assess.described import POWERLESS
+from harness.run.folder import RunFolder, read_json
+from harness.series.plan import Cell
+from harness.series.pool import END_S, LIMIT_S, LOG, CellRun, RunProcesses, judge_cell
+from harness.series.summary import RunSummary
+
+PROGRAM = "harness.assess.cell"
+MOST_CASES = 10
+"""Cases on one cluster: topics of earlier ones stay, and logs grow."""
+STRANGE = ("process_exit", "server_error", "not_converged", "config_mismatch", "diverged", "corrupt")
+"""Classes of findings after which a cluster is not used again."""
+
+
+def run_cases(
+    cells: Sequence[Cell],
+    cases: Mapping[str, Case],
+    runs: Path,
+    *,
+    parallel: int,
+    lab: str,
+    settings: Mapping[str, object],
+    cluster_file: Path | None = None,
+    may_start: Callable[[Cell], bool] = lambda cell: True,
+) -> Generator[RunSummary]:
+    """Run cells, whose scenarios name ``cases``, and judge each as it ends.
+
+    ``may_start`` is asked just before a case would start. Closing the generator ends every run in progress.
+    """
+    from checkers.spark.session import start_session
+
+    work = _Work(cells, cases)
+    ended: SimpleQueue[tuple[CellRun, Future[bool]]] = SimpleQueue()
+    with RunProcesses() as processes, ThreadPoolExecutor(parallel, thread_name_prefix="cluster") as pool:
+        line = _Line(processes, runs, lab, settings, cluster_file, may_start, ended)
+        workers = [pool.submit(line.work_off, work) for _ in range(parallel)]
+        verdicts: list[Future[bool]] = []
+        try:
+            session = start_session()
+            while not (all(worker.done() for worker in workers) and ended.empty()):
+                try:
+                    run, verdict = ended.get(timeout=0.2)
+                except Empty:
+                    continue
+                verdicts.append(verdict)
+                summary = judge_cell(session, run)
+                verdict.set_result(summary.judged and _ordinary(run.folder))
+                yield summary
+            for worker in workers:
+                worker.result()
+        finally:
+            line.stop()
+            processes.end_all()
+
+
+def _ordinary(folder: Path) -> bool:
+    """Whether nothing in a judged run speaks against its cluster."""
+    judgement = read_json(folder / "judgement.json")
+    strange = any(name in judgement["findings_by_class"] for name in STRANGE)
+    return not strange and all(row["promise"] != "broken" for row in judgement["promises"])
+
+
+@dataclass(frozen=True)
+class _Needs:
+    """What a cluster must have for a case."""
+
+    controller: str
+    quorum_leader: str
+    alone: bool
+    """No other case may run on it."""
+
+
+class _Work:
+    """The cells that nobody has begun. Thread-safe."""
+
+    def __init__(self, cells: Sequence[Cell], cases: Mapping[str, Case]) -> None:
+        self._left, self._cases = list(cells), cases
+        self._lock = threading.Lock()
+        self._served: Counter[_Needs] = Counter()
+        """Clusters that run, by what they offer."""
+
+    def begin(self) -> Cell | None:
+        """The first case of a new cluster: of those that no running cluster can take, if there are any."""
+        with self._lock:
+            if not self._left:
+                return None
+            fresh = (cell for cell in self._left if not self._served[self._needs(cell)])
+            cell = next(fresh, self._left[0])
+            self._left.remove(cell)
+            self._served[self._needs(cell)] += 1
+            return cell
+
+    def end(self, cell: Cell) -> None:
+        """A cluster that ran this case has ended."""
+        with self._lock:
+            self._served[self._needs(cell)] -= 1
+
+    def follow(self, before: Cell) -> Cell | None:
+        """The first case that can follow another one on its cluster."""
+        needs = self._needs(before)
+        with self._lock:
+            for place, cell in enumerate(self._left):
+                if not needs.alone and self._needs(cell) == needs:
+                    return self._left.pop(place)
+        return None
+
+    def put_back(self, cell: Cell) -> None:
+        """A case that was not run after all."""
+        with self._lock:
+            self._left.insert(0, cell)
+
+    def _needs(self, cell: Cell) -> _Needs:
+        case = self._cases[cell.scenario]
+        return _Needs(case.controller, case.quorum_leader, alone=case.mechanism in POWERLESS)
+
+
+class _LostError(Exception):
+    """The process of a cluster has ended, or does not answer."""
+
+
+@dataclass(frozen=True)
+class _Line:
+    """What every thread needs that runs cases on a cluster."""
+
+    processes: RunProcesses
+    runs: Path
+    lab: str
+    settings: Mapping[str, object]
+    cluster_file: Path | None
+    may_start: Callable[[Cell], bool]
+    ended: SimpleQueue[tuple[CellRun, Future[bool]]]
+    _stopped: threading.Event = field(default_factory=threading.Event)
+
+    def stop(self) -> None:
+        """Wait for no further judgement."""
+        self._stopped.set()
+
+    def work_off(self, work: _Work) -> None:
+        """Run cases, on one cluster after the other, until none is left."""
+        while (cell := work.begin()) is not None:
+            try:
+                if not self._on_one_cluster(cell, work):
+                    return
+            finally:
+                work.end(cell)
+
+    def _on_one_cluster(self, cell: Cell, work: _Work) -> bool:
+        """Run a case, and others that can follow it; False if nothing may start any more."""
+        before: Future[bool] | None = None
+        with _Cluster(self, cell) as cluster:
+            for _ in range(MOST_CASES):
+                if not self.may_start(cell):
+                    return False
+                folder = RunFolder.create(self.runs, cell.scenario)
+                folder.update(
+                    scenario=cell.scenario,
+                    kafka=cell.version,
+                    mode=cell.mode,
+                    lab=self.lab,
+                    status="running",
+                    cluster=str(cluster.path),
+                )
+                began = time.monotonic()
+                try:
+                    answer = cluster.run(cell, folder)
+                except _LostError as error:
+                    answer = Answer()
+                    if folder.manifest().get("status") == "running":
+                        folder.update(status="crashed", problem=f"{cell} {error}; see {cluster.log}")
+                if answer.refused or not (before is None or self._passed(before)):
+                    folder.update(status="unfit", problem="it was run again on another cluster")
+                    work.put_back(cell)
+                    return True
+                before = Future()
+                self.ended.put((CellRun(cell, folder.path, time.monotonic() - began), before))
+                following = work.follow(cell) if answer.usable else None
+                if following is None:
+                    return True
+                cell = following
+            work.put_back(cell)
+        return True
+
+    def _passed(self, verdict: Future[bool]) -> bool:
+        while not self._stopped.is_set():
+            try:
+                return verdict.result(timeout=0.2)
+            except TimeoutError:
+                continue
+        return False
+
+
+class _Cluster:
+    """The process of one cluster; a context."""
+
+    def __init__(self, line: _Line, cell: Cell) -> None:
+        self.path = _made(line.runs.parent.absolute() / "clusters")
+        self.log = self.path / LOG
+        file = () if line.cluster_file is None else (str(line.cluster_file.absolute()),)
+        arguments = [cell.version, cell.mode, line.lab, str(self.path), json.dumps(line.settings), *file]
+        theirs_in, self._orders = os.pipe()
+        self._answers, theirs_out = os.pipe()
+        self._processes = line.processes
+        try:
+            self._child = line.processes.begin(
+                PROGRAM, arguments, self.log, standard_input=theirs_in, output=theirs_out
+            )
+        except BaseException:
+            os.close(self._orders)
+            os.close(self._answers)
+            raise
+        finally:
+            os.close(theirs_in)
+            os.close(theirs_out)
+
+    def run(self, cell: Cell, folder: RunFolder) -> Answer:
+        """Run a case. Raises _LostError, and KeyboardInterrupt when the processes have been asked to end."""
+        self._processes.check()
+        order = Order(case=cell.scenario, folder=str(folder.path.absolute()))
+        try:
+            os.write(self._orders, msgspec.json.encode(order) + b"\n")
+        except BrokenPipeError:
+            raise _LostError("could not start: the process of its cluster has ended") from None
+        text = b""
+        deadline = time.monotonic() + LIMIT_S
+        while not text.endswith(b"\n"):
+            ready, _, _ = select.select([self._answers], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise _LostError(f"did not end within {LIMIT_S:g} s")
+            part = os.read(self._answers, 1 << 12)
+            if not part:
+                self._processes.check()
+                raise _LostError("ended with the process of its cluster")
+            text += part
+        return msgspec.json.decode(text, type=Answer)
+
+    def __enter__(self) -> _Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Have the process take its cluster down."""
+        os.close(self._orders)
+        try:
+            self._child.wait(END_S)
+        except TimeoutError:
+            self._processes.end(self._child)
+        finally:
+            os.close(self._answers)
+            self._processes.forget(self._child)
+
+
+def _made(parent: Path) -> Path:
+    """A new folder for a cluster."""
+    for number in itertools.count(1):
+        with suppress(FileExistsError):
+            (parent / str(number) / "nodes").mkdir(parents=True)
+            break
+    return parent / str(number)

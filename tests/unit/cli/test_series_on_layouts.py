@@ -1,0 +1,52 @@
+"""A series on a described cluster: a scenario whose roles are missing is unfit, and nothing starts for it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness import doctor
+from harness.cli.main import main
+from harness.errors import EXIT_UNFIT
+from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
+from harness.run.catalogue import find
+from harness.run.session import misfit
+
+TWO_AZS = '[[az]]\nname = "north"\nbrokers = 2\n\n[[az]]\nname = "south"\nbrokers = 2\n'
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("run", "--filter", "no-fault,leader-az-isolated"), ("matrix", "no-fault", "leader-az-isolated")],
+)
+def test_unfit_scenarios_are_shown_with_the_missing_role(
+    words: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "two.toml"
+    file.write_text(TWO_AZS)
+    monkeypatch.setattr(doctor, "require", lambda *_: pytest.fail("a run was prepared"))
+    options = ["--cluster", str(file), "--runs", str(tmp_path / "runs"), "--json"]
+    monkeypatch.setattr(sys, "argv", ["acked", *words, *options])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == EXIT_UNFIT
+    runs = json.loads(capsys.readouterr().out)
+    assert {(run["scenario"], run["verdict"]) for run in runs} >= {
+        ("no-fault", "unfit"),
+        ("leader-az-isolated", "unfit"),
+    }
+    assert all("a further AZ (az3), which the cluster of 2 AZs" in run["reasons"][0] for run in runs)
+
+
+def test_a_scenario_fits_where_its_roles_are() -> None:
+    scenario = find("no-fault")
+    assert misfit(scenario, THREE_AZS, kafka="2.7.1", mode="zookeeper") == ""
+    larger = Layout(tuple(AvailabilityZone(name=name, brokers=2) for name in ("a", "b", "c")))
+    assert misfit(scenario, larger, kafka="2.7.1", mode="zookeeper") == ""
+    assert "runs in mode" in misfit(find("leader-az-isolated"), larger, kafka="2.7.1", mode="raft")
