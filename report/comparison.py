@@ -20,8 +20,7 @@ def show_comparison(found: Comparison, console: Console) -> None:
         if rows:
             console.print(f"\n[bold]{title}[/]")
             console.print(_table(rows))
-    equal = ", ".join(f"{count} {name}" for name, count in found.same.items() if count)
-    console.print(f"\n[dim]Equal: {equal or 'nothing'}[/]")
+    console.print(f"\n[dim]Equal: {found.equal}[/]")
 
 
 def _table(rows: Sequence[Difference]) -> Table:

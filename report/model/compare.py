@@ -51,6 +51,12 @@ class Comparison:
     same: Mapping[str, int]
     """How many claims, fates, steps and settings are equal."""
 
+    @property
+    def equal(self) -> str:
+        """What is equal, in words: `20 claims, 1 fate`."""
+        counts = {name if count > 1 else name.removesuffix("s"): count for name, count in self.same.items()}
+        return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing"
+
     def as_json(self) -> dict[str, Any]:
         """The comparison as plain values."""
         return asdict(self)

@@ -45,8 +45,8 @@ def sentences(
 _MEANING = {
     "violated": "Something happened that the scenario does not declare.",
     "unknown": "The history does not decide everything that the scenario declares.",
-    "invalid": "A precondition does not hold or a fault did not take effect: the run proves nothing.",
-    "crashed": "The run ended before its time: it proves nothing.",
+    "invalid": "A precondition does not hold, or a fault did not take effect.",
+    "crashed": "The run ended early.",
 }
 
 

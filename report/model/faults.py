@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -78,16 +79,32 @@ def _proofs(found: Mapping[str, Row]) -> Iterable[Proof]:
             yield Proof("probes after healing", "an answer", f"{healed['alive']} answered", True)
 
 
+_STATE = re.compile(
+    r"PartitionState\(leader=(-?\d+), leader_epoch=(\d+), isr=\(([\d, ]*?),?\)"
+    r"(?:, replicas=(?:None|\([\d, ]*\)))?\)"
+)
+"""How a partition's state looks in the evidence of an operator's action."""
+
+
+def _in_words(value: object) -> str:
+    return _STATE.sub(_state_in_words, str(value))
+
+
+def _state_in_words(found: re.Match[str]) -> str:
+    leader = "no leader" if int(found[1]) < 0 else f"leader broker{found[1]}"
+    return f"{leader}, epoch {found[2]}, ISR {found[3] or 'empty'}"
+
+
 def _seen(key: str, value: Any) -> str:
     if key == "dead":
         return f"{value} got no answer"
     if key == "alive":
         return f"{value} answered"
     if isinstance(value, dict):
-        return ", ".join(f"{name}: {one}" for name, one in value.items())
+        return ", ".join(f"{name}: {_in_words(one)}" for name, one in value.items())
     if isinstance(value, list):
         return f"{len(value)}" if key == "flips" else ", ".join(map(str, value))
-    return str(value)
+    return _in_words(value)
 
 
 def _object(text: str | None) -> Mapping[str, Any]:

@@ -15,7 +15,8 @@ from report.model.model import Column, Lane, LogFigure, Mark, Offsets, Panel, Re
 LOOK_S = 0.23
 """The observer reads each log that often: a panel shows what it had read so long after the mark."""
 PANELS = 7
-COLUMNS = 26
+COLUMNS = 21
+"""So many fit beside each other on a page without scrolling."""
 ROWS = 20_000
 """Of a partition with more records on its replicas, only the part around what is remarkable is drawn."""
 
@@ -55,7 +56,7 @@ def log_figure(
     if not seen and not final:
         return None
     brokers = sorted({one.broker for one in (*seen, *final)})
-    moments = [*marks, Mark(end_s, "end", "the final logs, read to their end")]
+    moments = [*marks, Mark(end_s, "final logs", "all logs, read to their end")]
     if not seen:
         moments = moments[-1:]
         seen = final

@@ -252,7 +252,8 @@ def _thinned(events: Sequence[Event]) -> list[Event]:
 def _ending(life: Row) -> str:
     if life["replicas"]:
         where = ", ".join(f"broker{number}" for number in life["replicas"])
-        return f"on {where} at offset {life['found_offset']}, epoch {life['found_epoch']}"
+        epoch = "" if life["found_epoch"] is None else f", epoch {life['found_epoch']}"
+        return f"on {where} at offset {life['found_offset']}{epoch}"
     other = f"; its offset now holds {life['overwritten_by']}" if life["overwritten_by"] else ""
     last = f"; last seen on broker{life['last_broker']}" if life["last_broker"] is not None else ""
     return f"on no replica{last}{other}"

@@ -47,7 +47,6 @@ def comparison_page(found: Comparison, one: ReportModel, other: ReportModel) -> 
             runs=[("A", one), ("B", other)],
             icons=ICONS,
             sections=sections,
-            equal=", ".join(f"{count} {name}" for name, count in found.same.items() if count),
             most=FOLDED,
             pictures=_pictures(one, other),
             patterns=PATTERNS,

@@ -40,9 +40,9 @@ def ladder(story: Story) -> Markup:
 
 
 def _rung(event: Event, columns: dict[str, float], y: float, room: float) -> list[Markup]:
-    if event.kind in _WIDE:
+    if event.kind in _WIDE or not (event.source in columns or event.target in columns):
         width = _WIDTH - _TIME
-        sign = {"fault": "⚡ ", "healed": "✓ ", "mark": "— "}[event.kind]
+        sign = {"fault": "⚡ ", "healed": "✓ ", "mark": "— "}.get(event.kind, "★ ")
         shown = fit(sign + event.text, width - 12)
         return [
             tag("rect", x=_TIME, y=y - 9, width=width, height=18, class_=f"wide wide-{event.kind}", rx=2),

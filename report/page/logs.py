@@ -13,6 +13,8 @@ from report.page.svg import block, fit, joined, picture, tag, text, titled, wrap
 _ROW, _GHOST = 30.0, 19.0
 _LINE, _CAPTION_LINES = 14.0, 4
 _MOST = 1180.0
+_LONGEST_NAME = 300.0
+"""Room that a panel's name may take beyond that of its cells."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,10 @@ class _Room:
 def logs_picture(figure: LogFigure, leaders: Mapping[int, int], name: str) -> Markup:
     """The picture of one topic partition; panels stand side by side as far as there is room."""
     room = _Room.of(figure)
-    width = room.left + sum(room.width(column) for column in figure.columns) + 46
+    names = max((8.2 * len(panel.name) + 90 for panel in figure.panels), default=0.0)
+    width = max(
+        room.left + sum(room.width(column) for column in figure.columns) + 46, min(names, _LONGEST_NAME)
+    )
     side = max(1, int(_MOST // (width + 20)))
     parts: list[Markup] = []
     y, widest = 0.0, 0.0

@@ -323,7 +323,7 @@ def _offsets(
             canvas.add(
                 text(WIDTH - RIGHT + 6, max(y_high + 4, y_leo + 16), f"HW {last.high_watermark}", "value")
             )
-    _flat(canvas, inside)
+    _flat(canvas, inside, height)
     canvas.y += _OFFSETS
 
 
@@ -349,8 +349,11 @@ def _drawable(canvas: _Canvas, steps: Sequence[Offsets]) -> Sequence[Offsets]:
     return list(kept.values())
 
 
-def _flat(canvas: _Canvas, steps: Sequence[Offsets]) -> None:
-    """Name the longest time in which the high watermark stood still although the log grew."""
+def _flat(canvas: _Canvas, steps: Sequence[Offsets], height: Callable[[int | None], float]) -> None:
+    """Name the longest time in which the high watermark stood still although the log grew.
+
+    The words stand below the high watermark if there is room, else above both lines.
+    """
     best: tuple[float, int, int] | None = None
     start = 0
     for number, one in enumerate(steps):
@@ -367,17 +370,28 @@ def _flat(canvas: _Canvas, steps: Sequence[Offsets]) -> None:
     still, grown_to = steps[start].high_watermark, steps[number].leo
     words = f"HW stands still at {still} for {lasted:.1f} s while the LEO grows to {grown_to}"
     at = min(x + 4, WIDTH - RIGHT - len(words) * 6.0)
-    canvas.add(text(at, canvas.y + 13, words, "flat"))
+    below = height(still) + 15
+    y = below if below < height(0) else canvas.y + 13
+    canvas.add(text(at, y, words, "flat"))
+
+
+def _in_force(faults: Sequence[Fault], until_s: float) -> list[tuple[float, float]]:
+    """The stretches of time in which at least one fault was in force."""
+    found: list[tuple[float, float]] = []
+    for fault in sorted((one for one in faults if one.lasting), key=lambda one: one.from_s):
+        end_s = until_s if fault.to_s is None else fault.to_s
+        if found and fault.from_s <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end_s)
+        else:
+            found.append((fault.from_s, end_s))
+    return found
 
 
 def _finish(canvas: _Canvas, faults: Sequence[Fault], marks: Sequence[Mark], label: str) -> Markup:
     height = canvas.y + 4
     back = []
-    for fault in faults:
-        if not fault.lasting:
-            continue
-        x = canvas.x(fault.from_s)
-        end = canvas.x(fault.to_s if fault.to_s is not None else canvas.to_s)
+    for begin_s, end_s in _in_force(faults, canvas.to_s):
+        x, end = canvas.x(begin_s), canvas.x(end_s)
         back.append(tag("rect", x=x, y=6, width=max(end - x, 1.0), height=height - 6, class_="fault"))
     lines = [
         tag("line", x1=canvas.x(mark.s), x2=canvas.x(mark.s), y1=30, y2=height, class_="mark")

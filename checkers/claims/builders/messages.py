@@ -12,6 +12,7 @@ from checkers.claims.builders.sql import (
     array_of,
     brokers_of,
     counted,
+    is_in,
     like_any,
     listed,
     mark,
@@ -101,14 +102,14 @@ class Messages:
             f"count(DISTINCT CASE WHEN r.broker = {number} THEN r.offset END) = {copies}"
             for number in brokers
         )
-        return self._found(wanted, "sightings", f"seen_ns <= {mark(until)}", "true", at_least)
+        return self._found(wanted, "sightings", f"seen_ns <= {mark(until)}", "true", at_least, on=brokers)
 
     def still_on(self, *brokers: int, at: str, at_least: int = 1) -> str:
         """At a mark every one is in the log of each of these brokers, which were followed after it."""
         wanted = " AND ".join(f"count_if(r.broker = {number}) > 0" for number in brokers)
         followed = " AND ".join(f"{{tailed:broker{number}}} >= {mark(at)}" for number in brokers)
         there = f"seen_ns <= {mark(at)} AND coalesce(gone_ns > {mark(at)}, true)"
-        return self._found(wanted, "sightings", there, followed, at_least)
+        return self._found(wanted, "sightings", there, followed, at_least, on=brokers)
 
     def not_seen_on(self, number: int, *, until: str, at_least: int = 1) -> str:
         """Up to a mark none was seen on this broker, whose replicas were followed until then and after."""
@@ -118,6 +119,7 @@ class Messages:
             f"broker = {number} AND seen_ns <= {mark(until)}",
             f"{{tailed:broker{number}}} >= {mark(until)}",
             at_least,
+            on=(number,),
         )
 
     def consumed(self, *, since: str = "", until: str, at_least: int = 1) -> str:
@@ -147,12 +149,16 @@ class Messages:
             f"life WHERE {self.where}",
         )
 
-    def _found(self, wanted: str, table: str, limit: str, given: str, at_least: int) -> str:
+    def _found(
+        self, wanted: str, table: str, limit: str, given: str, at_least: int, on: tuple[int, ...] = ()
+    ) -> str:
+        offset = f"CASE WHEN {is_in('r.broker', on)} THEN r.offset END" if on else "r.offset"
+        where = f" on {', '.join(f'broker{number}' for number in on)}" if on else ""
         rows = f"(SELECT * FROM {table} WHERE {limit})" if limit else table
         return answer(
             f"CASE WHEN count(*) >= {at_least} AND {given} THEN count_if(fits) = count(*) END",
-            f"concat({counted('message')}, ', copies of each: ', {listed('found')})",
-            f"(SELECT m.writer, m.seq, count(DISTINCT r.offset) AS found, {wanted} AS fits "
+            f"concat({counted('message')}, ', copies of each{where}: ', {listed('found')})",
+            f"(SELECT m.writer, m.seq, count(DISTINCT {offset}) AS found, {wanted} AS fits "
             f"FROM (SELECT * FROM life WHERE {self.where}) m "
             f"LEFT JOIN {rows} r ON r.writer = m.writer AND r.seq = m.seq GROUP BY m.writer, m.seq)",
         )

@@ -61,7 +61,7 @@ def text_of(value: str) -> str:
 
 
 PARTS = {
-    "leader": f"if(leader = -1, 'no leader', concat('leader ', {text_of('leader')}))",
+    "leader": f"if(leader = -1, 'no leader', concat('leader broker', {text_of('leader')}))",
     "isr": f"concat('ISR ', {text_of('isr')})",
     "epoch": f"concat('epoch ', {text_of('epoch')})",
 }

@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from report.model.compare import compare
+from report.model.gather import report_model
+from report.page.comparison import comparison_page
 from report.page.write import write_page
 from tests.browser import chromium
+from tests.runs.pictures import FOLDER
 
 pytestmark = pytest.mark.browser
 
@@ -184,3 +188,30 @@ def test_printed_page_shows_pictures_whole(browser: Any, lossy: Path) -> None:
         assert not page.locator("nav").is_visible()
         width = page.locator("svg.timeline").first.bounding_box()["width"]
         assert width <= 800
+
+
+def test_comparison_opens_without_request_or_complaint_and_fits(
+    browser: Any, judged: Judged, tmp_path: Path
+) -> None:
+    one, other = (report_model(judged(name)) for name in ("leader-az-isolated", "no-fault"))
+    file = tmp_path / "compare.html"
+    file.write_text(comparison_page(compare(one, other), one, other))
+    reader = Reader(browser, file, viewport={"width": 360, "height": 800})
+    with reader as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        assert page.locator("svg.timeline").count() > 0
+    assert reader.said == []
+    assert [url for url in reader.asked if not url.startswith("data:")] == [file.as_uri()]
+
+
+def test_picture_of_the_catalogue_is_shown_as_an_image(browser: Any, tmp_path: Path) -> None:
+    """A document shows it in an `<img>`: it has a size, and its colours follow the scheme."""
+    file = tmp_path / "document.html"
+    picture = FOLDER / "leader-az-isolated.svg"
+    file.write_text(f'<body><img src="{picture.as_uri()}">')
+    shown = {}
+    for scheme in ("light", "dark"):
+        with Reader(browser, file, color_scheme=scheme) as page:
+            assert page.evaluate("document.images[0].naturalWidth") > 1000
+            shown[scheme] = page.screenshot()
+    assert shown["light"] != shown["dark"]

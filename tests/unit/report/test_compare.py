@@ -50,6 +50,7 @@ def test_run_and_itself_are_equal(twins: tuple[Path, Path]) -> None:
         assert getattr(found, name) == (), name
     model = report_model(twins[0])
     assert found.same["claims"] == len(model.claims)
+    assert f"{len(model.claims)} claims, {len(model.verdict.fates)} fate" in found.equal
     assert found.same["steps"] == len(model.marks) - 1
     assert all(one.one == one.other for one in found.failovers)
 

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
+
 from report.model.gather import report_model
-from report.model.model import Belief, Event, Lane, Offsets, PartitionStory, Story
+from report.model.model import (
+    Belief,
+    Column,
+    Event,
+    Fault,
+    Lane,
+    LogFigure,
+    Offsets,
+    Panel,
+    PartitionStory,
+    Record,
+    ReplicaState,
+    Story,
+)
 from report.page.ladder import ladder
+from report.page.logs import logs_picture
 from report.page.timeline import LEFT, RIGHT, WIDTH, partition_timeline
 
 Judged = Callable[[str], Path]
@@ -50,7 +66,7 @@ def test_no_text_of_a_ladder_covers_a_sign_or_leaves_the_picture() -> None:
             assert not left < x < left + width, (number, x, left, width)
 
 
-def _timeline(silent: list[tuple[float, float]], steps: list[Offsets]) -> str:
+def _timeline(silent: list[tuple[float, float]], steps: list[Offsets], faults: Sequence[Fault] = ()) -> str:
     moments = sorted({0.0, *(at for pair in silent for at in pair), 10.0})
     beliefs = tuple(
         Belief(
@@ -75,7 +91,7 @@ def _timeline(silent: list[tuple[float, float]], steps: list[Offsets]) -> str:
         offsets={1: tuple(steps)},
         logs=None,
     )
-    return str(partition_timeline(story, (), (), 0.0, 10.0))
+    return str(partition_timeline(story, faults, (), 0.0, 10.0))
 
 
 def test_high_watermark_is_not_drawn_while_its_broker_does_not_answer() -> None:
@@ -100,3 +116,42 @@ def test_expected_losses_stand_beside_the_verdict(judged: Judged) -> None:
     assert model.verdict.meaning in band
     clean = page(report_model(judged("no-fault"))).split("</header>")[0]
     assert 'class="toll"' not in clean
+
+
+def test_times_of_several_faults_are_shaded_once() -> None:
+    """Faults that overlap shade their common time as one fault does; one that lasts no time, not at all."""
+    spans = [(2.0, 4.0, True), (3.0, 6.0, True), (7.0, None, True), (1.0, None, False)]
+    faults = [
+        Fault(
+            number=number,
+            name=f"fault {number}",
+            kind="cut",
+            mechanism="",
+            from_s=from_s,
+            to_s=to_s,
+            lasting=lasting,
+            injected=True,
+            proven=True,
+            hosts=(),
+            links=(),
+        )
+        for number, (from_s, to_s, lasting) in enumerate(spans)
+    ]
+    drawn = _timeline([], [Offsets(1.0, 2, 2)], faults)
+    shaded = [
+        (float(x), float(x) + float(width))
+        for x, width in re.findall(r'<rect x="([\d.]+)" y="6" width="([\d.]+)"[^>]*class="fault"', drawn)
+    ]
+    scale = (WIDTH - LEFT - RIGHT) / 10
+    wanted = [(LEFT + begin * scale, LEFT + end * scale) for begin, end in ((2, 6), (7, 10))]
+    assert [pytest.approx(one, abs=0.2) for one in wanted] == shaded
+
+
+def test_a_name_of_a_panel_and_its_time_stand_apart() -> None:
+    record = Record(offset=0, epoch=0, message="1/0", text="a", acknowledged=True, lost=False)
+    replica = ReplicaState(broker=1, records=(record,), gone=(), high_watermark=1, leo=1)
+    figure = LogFigure((Column(0),), (Panel(3.0, "converged, and at the end", "", (replica,)),), None)
+    drawn = str(logs_picture(figure, {0: 1}, "t/0"))
+    assert "converged, and at the end<" in drawn
+    ((time_x,),) = [re.findall(r'<text x="([\d.]+)"[^>]*class="paneltime"', drawn)]
+    assert float(time_x) - 40 >= 7.4 * len("converged, and at the end")

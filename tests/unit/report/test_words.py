@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from harness.kafka.model import PartitionState
 from report.model.facts import causes_in_words, meaning, names_in
+from report.model.faults import faults
 from report.model.model import FindingGroup
 from report.page.svg import wrapped
 
@@ -73,3 +77,22 @@ def test_a_verdict_says_what_it_means(
 )
 def test_names_of_the_article_are_explained(text: str, names: dict[str, str]) -> None:
     assert names_in(text, {"A": "broker1", "B": "controller3"}) == names
+
+
+def test_states_of_an_operator_action_are_in_words() -> None:
+    state = PartitionState(leader=1, leader_epoch=3, isr=(2, 1), replicas=None)
+    none = PartitionState(leader=-1, leader_epoch=4, isr=(2,), replicas=(1, 2))
+    rows = [
+        {
+            "fault": 1,
+            "moment": "injected",
+            "ns": 0,
+            "kind": "operator",
+            "name": "elect",
+            "mechanism": "",
+            "targets": "{}",
+            "evidence": json.dumps({"seen": {"old/0": str(state), "new/0": str(none)}}),
+        }
+    ]
+    ((proof,),) = [one.proofs for one in faults(rows, lambda ns: ns / 1e9)]
+    assert proof.seen == ("old/0: leader broker1, epoch 3, ISR 2, 1, new/0: no leader, epoch 4, ISR 2")
