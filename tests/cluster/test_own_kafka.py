@@ -31,7 +31,8 @@ def patch(folder: Path) -> Path:
 def test_a_patched_class_shows_in_checksums_and_in_a_claim(runs: Path, tmp_path: Path) -> None:
     name, claim = "leader-az-isolated", "told-to-follow"
     jar = patch(tmp_path)
-    run = acked("matrix", name, "--versions", VERSION, "--kafka-jars", jar, "--runs", runs, "--json")
+    words = ("matrix", name, "--versions", VERSION, "--kafka-jars", jar, "--runs", runs, "--json")
+    run = acked(*words, timeout_s=550)
     release, build = sorted(json.loads(run.stdout), key=lambda row: len(row["version"]))
     assert release["version"] == VERSION
     assert build["version"].startswith(f"{VERSION}+")
