@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -160,7 +160,9 @@ class _Gathering:
             duration_s=round(float(durations.get("scenario") or to_s - from_s), 1),
             azs={str(key): str(value) for key, value in (manifest.get("azs") or {}).items()},
             roles={str(key): str(value) for key, value in (manifest.get("roles") or {}).items()},
-            command=command if scenario else f"acked check --import {self.folder}",
+            command=_given_command(manifest)
+            or (command if scenario else f"acked check --import {self.folder}"),
+            made_by=tuple(_made_by(manifest)),
         )
 
     def _window(self) -> tuple[float, float]:
@@ -285,6 +287,33 @@ def _offsets(rows: Sequence[Row], seconds: Seconds) -> dict[int, tuple[Offsets, 
         step = Offsets(seconds(row["ns"]), row["high_watermark"], row["leo"])
         found.setdefault(row["broker"], []).append(step)
     return {broker: tuple(steps) for broker, steps in sorted(found.items())}
+
+
+def _given_command(manifest: Mapping[str, Any]) -> str:
+    """The command line of a run of a build of one's own, which no version names; else empty."""
+    made_by: Mapping[str, Any] = manifest.get("made_by") or {}
+    return str(made_by.get("command") or "") if manifest.get("kafka_build") else ""
+
+
+def _made_by(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    facts: Mapping[str, Any] = manifest.get("made_by") or {}
+    if facts:
+        commit = f", commit {facts['commit']}" if facts.get("commit") else ""
+        yield "acked", f"{facts.get('acked') or '?'}{commit}"
+        yield "command line", str(facts.get("command") or "")
+        yield (
+            "machine",
+            (
+                f"{facts.get('system')}, {facts.get('processors')} processors, "
+                f"{int(facts.get('memory_bytes') or 0) / 2**30:.1f} GiB, load {facts.get('load')} at first"
+            ),
+        )
+        yield "Python", str(facts.get("python") or "")
+    if manifest.get("java"):
+        yield "Java", str(manifest["java"])
+    jars: Mapping[str, str] = manifest.get("jars") or {}
+    for name in [one for one in jars if one.startswith("kafka_")]:
+        yield f"{name}, one of {len(jars)} jars", f"SHA-256 {jars[name]}"
 
 
 def _files(folder: Path) -> tuple[File, ...]:

@@ -33,6 +33,9 @@ class Run:
     azs: Mapping[str, str]
     roles: Mapping[str, str]
     command: str
+    """Repeats this run alone; of a build of one's own, the command that made it."""
+    made_by: tuple[tuple[str, str], ...] = ()
+    """What made the run, as name and value; empty for runs whose manifest does not say."""
 
 
 @dataclass(frozen=True, kw_only=True)

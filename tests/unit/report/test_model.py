@@ -281,3 +281,38 @@ def test_model_is_plain_json_with_a_version(judged: Judged, name: str) -> None:
 )
 def test_fault_is_told_in_words(judged: Judged, name: str, said: str) -> None:
     assert report_model(judged(name)).verdict.sentences[0].startswith(said)
+
+
+def test_what_made_a_run_is_what_its_manifest_says(judged: Judged, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(judged("no-fault"), folder)
+    assert report_model(folder).run.made_by == ()
+    made_by = {
+        "acked": "1.2.3",
+        "commit": "abcdef",
+        "command": "acked run no-fault --kafka-home /opt/kafka",
+        "python": "3.11.2",
+        "system": "Linux 6.1 x86_64",
+        "processors": 4,
+        "memory_bytes": 8 * 2**30,
+        "load": 0.5,
+    }
+    jars = {"kafka_2.13-3.9.1.jar": "0" * 64, "scala.jar": "1" * 64}
+    manifest = json.loads((folder / "run.json").read_text()) | {
+        "made_by": made_by,
+        "jars": jars,
+        "java": "17",
+    }
+    (folder / "run.json").write_text(json.dumps(manifest))
+    run = report_model(folder).run
+    assert run.command.startswith("acked run no-fault --kafka ")
+    assert dict(run.made_by) == {
+        "acked": "1.2.3, commit abcdef",
+        "command line": made_by["command"],
+        "machine": "Linux 6.1 x86_64, 4 processors, 8.0 GiB, load 0.5 at first",
+        "Python": "3.11.2",
+        "Java": "17",
+        "kafka_2.13-3.9.1.jar, one of 2 jars": "SHA-256 " + "0" * 64,
+    }
+    (folder / "run.json").write_text(json.dumps(manifest | {"kafka_build": {"build": "f00"}}))
+    assert report_model(folder).run.command == made_by["command"]
