@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.tables.output import FINDING, LIFE, ddl
@@ -40,7 +41,7 @@ def output_frame(session: SparkSession, name: str, paths: list[str], *, small: b
     """`life` or `findings` from the files that the checker wrote; with ``small`` they are read here."""
     text = ddl(DERIVED[name])
     if small and paths:
-        return session.createDataFrame(pq.read_table(paths, schema=DERIVED[name]))
+        return as_rows(session, pq.read_table(paths, schema=DERIVED[name]))
     return session.read.schema(text).parquet(*paths) if paths else session.createDataFrame([], text)
 
 
@@ -57,17 +58,22 @@ def register(
         words |= _words(" ".join(VIEWS[name] for name in wanted))
     for name in TABLES:
         if words is None or name in words:
-            as_rows = small and source.rows(name) <= SMALL_ROWS
-            frame = (_as_rows if as_rows else table_frame)(session, source, name)
+            is_small = small and source.rows(name) <= SMALL_ROWS
+            frame = (_small_table if is_small else table_frame)(session, source, name)
             frame.createOrReplaceTempView(name)
     for name in wanted:
         # As rows: sub-queries of the view inside those of a claim could starve Spark's sub-query threads.
         rows = session.sql(VIEWS[name]).toArrow()
-        session.createDataFrame(rows).createOrReplaceTempView(name)
+        as_rows(session, rows).createOrReplaceTempView(name)
 
 
-def _as_rows(session: SparkSession, source: Source, name: str) -> DataFrame:
-    return session.createDataFrame(read_small(source, name).cast(TABLES[name].arrow()))
+def as_rows(session: SparkSession, table: pa.Table) -> DataFrame:
+    """A small table as a DataFrame, in one chunk: Spark reads several only up to the first empty one."""
+    return session.createDataFrame(table.combine_chunks())
+
+
+def _small_table(session: SparkSession, source: Source, name: str) -> DataFrame:
+    return as_rows(session, read_small(source, name).cast(TABLES[name].arrow()))
 
 
 def _words(text: str) -> set[str]:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from checkers.ask.sql import history_of
 from checkers.spark.session import settings_for_small_data
+from checkers.spark.views import as_rows
 from checkers.tables.output import FINDING, LIFE
 from checkers.tables.source import open_source, read_small
 from harness.assess.promised import promised
@@ -159,10 +160,10 @@ def _register(session: SparkSession, runs: Sequence[Path]) -> None:
             _of_run(pq.read_table(run / f"{table}.parquet", schema=schema), name_of(run)) for run in runs
         )
     for table, rows in tables.items():
-        session.createDataFrame(rows).createOrReplaceTempView(table)
+        as_rows(session, rows).createOrReplaceTempView(table)
     truth = session.sql(VIEWS["truth"].replace("SELECT ns,", "SELECT run, ns,", 1)).toArrow()
-    session.createDataFrame(truth).createOrReplaceTempView("truth")
+    as_rows(session, truth).createOrReplaceTempView("truth")
 
 
 def _of_run(rows: pa.Table, run: str) -> pa.Table:
-    return rows.append_column("run", pa.array([run] * rows.num_rows, pa.string())).unify_dictionaries()
+    return rows.append_column("run", pa.array([run] * rows.num_rows, pa.string()))

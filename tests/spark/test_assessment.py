@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from checkers.judge import judge
+from checkers.spark.views import as_rows
 from harness.assess.measure import PROMISED, QUERIES, Measures, measure
 from harness.run.folder import RunFolder
 from tests.histories import History
@@ -214,3 +216,13 @@ def test_a_run_that_never_recovered_has_no_recovery_time(spark: Any, tmp_path: P
     judge(spark, folder)
     (row,) = measure(spark, [folder])["recovery"]
     assert row["recovery_s"] is None
+
+
+def test_no_row_of_many_runs_is_lost(spark: Any) -> None:
+    """Spark reads the chunks of a table only up to the first empty one."""
+    sizes = (1, 0, 10, 2, 7, 1, 3, 31)
+    tables = [pa.table({"run": pa.array([number] * size, pa.int32())}) for number, size in enumerate(sizes)]
+    rows = as_rows(spark, pa.concat_tables(tables)).collect()
+    assert sorted(row.run for row in rows) == [
+        number for number, size in enumerate(sizes) for _ in range(size)
+    ]
