@@ -131,6 +131,16 @@ CompressTime = Annotated[
         help="Divide the time settings that you set by this.",
     ),
 ]
+ClientName = Annotated[
+    str,
+    typer.Option(
+        "--client",
+        help="What has librdkafka's roles: librdkafka, java, or a program that speaks the client protocol.",
+    ),
+]
+ClientVersion = Annotated[
+    str, typer.Option("--client-version", help="Version of the Java client. Default: that of the brokers.")
+]
 Force = Annotated[bool, typer.Option(help="Accept a Kafka version that has not been tested.")]
 Repeat = Annotated[
     int,

@@ -16,6 +16,8 @@ from harness.cli.options import (
     RUNS,
     BrokerConfig,
     BudgetOption,
+    ClientName,
+    ClientVersion,
     CompressTime,
     ConsumerConfig,
     Earlier,
@@ -62,6 +64,8 @@ def run(
     producer_config: ProducerConfig = None,
     consumer_config: ConsumerConfig = None,
     compress_time: CompressTime = 1.0,
+    client: ClientName = "librdkafka",
+    client_version: ClientVersion = "",
     force: Force = False,
     rate: Rate = None,
     runs: Runs = RUNS,
@@ -116,6 +120,8 @@ def run(
     if everything or pattern is not None or repeat != 1 or resume or keep_failed or any(for_jobs):
         if kafka or mode or rate is not None:
             raise UsageError("--kafka, --mode and --rate are for a single run; `acked matrix` varies them.")
+        if client != "librdkafka" or client_version:
+            raise UsageError("--client is for a single run; `acked matrix --clients` compares clients.")
         if cluster:
             raise UsageError("--cluster is for a single run; name one scenario, without --all or --repeat.")
         if name and (everything or pattern is not None):
@@ -160,6 +166,8 @@ def run(
             as_json=as_json,
             quiet=quiet,
             settings=settings,
+            client=client,
+            client_version=client_version,
         )
     raise typer.Exit(status)
 
@@ -177,10 +185,13 @@ def _run_one(
     as_json: bool,
     quiet: bool,
     settings: Settings,
+    client: str,
+    client_version: str,
 ) -> int:
     from harness.cluster.cluster_file import read_cluster_file
     from harness.run.catalogue import find
     from harness.run.claims import require_sql
+    from harness.run.client_choice import parse_client
     from harness.run.folder import RunFolder
     from harness.run.scratch import scratch_folder
     from harness.run.session import Outcome, prepare, run_and_judge
@@ -197,6 +208,7 @@ def _run_one(
         cluster=read_cluster_file(cluster) if cluster else None,
         settings=settings,
         force=force,
+        client=parse_client(client, client_version),
         say=progress.say,
     )
     require_sql([scenario], say=progress.say)
