@@ -158,6 +158,16 @@ KafkaJars = Annotated[
         help="Jars, or folders of jars, whose classes replace those of Kafka.",
     ),
 ]
+ClientName = Annotated[
+    str,
+    typer.Option(
+        "--client",
+        help="What has librdkafka's roles: librdkafka, java, or a program that speaks the client protocol.",
+    ),
+]
+ClientVersion = Annotated[
+    str, typer.Option("--client-version", help="Version of the Java client. Default: that of the brokers.")
+]
 Force = Annotated[bool, typer.Option(help="Accept a Kafka version that has not been tested.")]
 Repeat = Annotated[
     int,

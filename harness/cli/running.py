@@ -16,6 +16,8 @@ from harness.cli.options import (
     RUNS,
     BrokerConfig,
     BudgetOption,
+    ClientName,
+    ClientVersion,
     CompressTime,
     ConsumerConfig,
     Earlier,
@@ -74,6 +76,8 @@ def run(
     compress_time: CompressTime = 1.0,
     kafka_home: KafkaHome = None,
     kafka_jars: KafkaJars = None,
+    client: ClientName = "librdkafka",
+    client_version: ClientVersion = "",
     force: Force = False,
     rate: Rate = None,
     runs: Runs = RUNS,
@@ -137,6 +141,8 @@ def run(
             raise UsageError("--kafka-home and --kafka-jars are for a single run, and for `acked matrix`.")
         if kafka or mode or rate is not None:
             raise UsageError("--kafka, --mode and --rate are for a single run; `acked matrix` varies them.")
+        if client != "librdkafka" or client_version:
+            raise UsageError("--client is for a single run; `acked matrix --clients` compares clients.")
         if name and (everything or pattern is not None):
             raise UsageError(f"Use either the scenario {name!r} or --all with --filter, not both.")
         from harness.cli.series import read_night
@@ -183,6 +189,8 @@ def run(
                 as_json=as_json,
                 quiet=quiet,
                 settings=settings,
+                client=client,
+                client_version=client_version,
             )
         except AckedError as error:
             if not git_bisect or isinstance(error, UsageError):
@@ -217,10 +225,13 @@ def _run_one(
     as_json: bool,
     quiet: bool,
     settings: Settings,
+    client: str,
+    client_version: str,
 ) -> int:
     from harness.cluster.cluster_file import read_cluster_file
     from harness.run.catalogue import find
     from harness.run.claims import require_sql
+    from harness.run.client_choice import parse_client
     from harness.run.folder import RunFolder
     from harness.run.scratch import scratch_folder
     from harness.run.session import Outcome, prepare, run_and_judge
@@ -242,6 +253,7 @@ def _run_one(
         cluster=described,
         settings=settings,
         force=force,
+        client=parse_client(client, client_version),
         say=progress.say,
     )
     require_sql([scenario], say=progress.say)

@@ -114,7 +114,11 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                         "text",
                         "`ok`, `fail` or `info`; null: there was none, which counts as `info`",
                     ),
-                    Column("error", "int", "Kafka's error code, or librdkafka's (negative); 0 or null: none"),
+                    Column(
+                        "error",
+                        "int",
+                        "Kafka's error code, or librdkafka's for the same cause (negative); 0 or null: none",
+                    ),
                     Column("offset", "long", "offset in the answer, which some errors have too; null: none"),
                     Column(
                         "attempts",
@@ -140,7 +144,10 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                         "`scripted` (messages of the scenario's steps) or `stream` (background)",
                     ),
                     Column(
-                        "client", "text", "`raw` (one ProduceRequest per message, no retries) or `librdkafka`"
+                        "client",
+                        "text",
+                        "`raw` (one ProduceRequest per message, no retries), `librdkafka`, `java` (the "
+                        "official Java client) or `program` (the user's own; `run.json` names it)",
                     ),
                     Column("acks", "int", "0, 1 or -1 (all)"),
                     Column("idempotent", "flag", "enable.idempotence"),
@@ -269,7 +276,11 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     _need("writer", "int", "the producer's number, as in `writers`"),
                     _need("txn", "long", "number of the transaction, unique per writer"),
                     _need("event", "text", "`begin`, `committed`, `aborted` or `unknown`"),
-                    Column("error", "int", "Kafka's error code, or librdkafka's (negative); 0 or null: none"),
+                    Column(
+                        "error",
+                        "int",
+                        "Kafka's error code, or librdkafka's for the same cause (negative); 0 or null: none",
+                    ),
                 ),
             ),
             Table(

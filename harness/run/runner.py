@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC
 from functools import partial
+from importlib.metadata import version as installed_version
 from pathlib import Path
 
 from harness import artifacts
@@ -36,6 +37,7 @@ from harness.lab.embedded.lab import EmbeddedLab
 from harness.lab.layout import THREE_AZS, Layout
 from harness.lab.model import Lab
 from harness.observer.broker_log import read_logs
+from harness.run.client_choice import LIBRDKAFKA, ClientChoice, inside, program
 from harness.run.configs import record_broker_configs, record_features, record_topic_configs
 from harness.run.environment import environment
 from harness.run.folder import CLAIMS, RunFolder, write_json
@@ -50,6 +52,8 @@ from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
 from nemesis.storage.disks import Disks
 from workloads.client.client import Client
+from workloads.protocol.java_names import producer_properties
+from workloads.protocol.spec import PROGRAMS, ClientProgram
 
 _CATCH_UP_S = 15.0
 """With the base configuration: how long followers may take to catch up after the last heal."""
@@ -67,6 +71,8 @@ class RunOptions:
     rate: float | None = None
     layout: Layout = THREE_AZS
     settings: Settings = NO_SETTINGS
+    client: ClientChoice = LIBRDKAFKA
+    """The client library that has librdkafka's roles."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +216,10 @@ class _Run:
                 topics=self.topics,
                 user=self.applied.clients,
                 timings=self.applied.timings,
+                library=self.options.client.via,
+                java=self._java,
             )
+            self._describe_client(stage)
             self._check_clients(stage)
             try:
                 live = LiveState(lab.topology, self.topics, watch.observer.views, clients.journals)
@@ -242,7 +251,7 @@ class _Run:
             ground = standing.ground
             ground.processes.journal = journal
             stack.enter_context(_explaining_failures(ground.processes))
-            clients = _Clients(ground.lab)
+            clients = _Clients(ground.lab, program(self.options.client, self.options.version))
             stack.callback(clients.close, self.folder)
             return ground, clients
         lasting = stack if standing is None else standing.stack
@@ -262,7 +271,7 @@ class _Run:
             log_syntax=self.options.version.log_syntax,
         )
         stack.enter_context(_explaining_failures(processes))
-        clients = _Clients(lab)
+        clients = _Clients(lab, program(self.options.client, self.options.version))
         stack.callback(clients.close, self.folder)
         cluster = make_cluster(self.options, processes, self.setup)
         lasting.callback(cluster.close)
@@ -283,10 +292,44 @@ class _Run:
                 raise
             raise InvalidRunError(refusal, detail=error.detail) from error
 
+    def _java(self) -> ClientProgram:
+        found = program(ClientChoice(name="java"), self.options.version, self.progress.say)
+        assert found is not None
+        return found
+
+    def _describe_client(self, stage: Stage) -> None:
+        """Note which client library the run uses. For a program, wait until it is ready in every host."""
+        choice = self.options.client
+        if choice.via == "librdkafka":
+            library = "confluent-kafka"
+            self.folder.update(
+                client={"name": choice.name, "library": library, "version": installed_version(library)}
+            )
+            return
+        found = [client.describe_program(choice.via) for client in stage.clients.values()]
+        self.folder.update(
+            client={
+                "name": choice.name,
+                "library": found[0].client,
+                "version": found[0].version,
+                "ready_s": max(one.ready_s for one in found),
+                "memory_mib": max(one.memory_mib for one in found),
+            }
+        )
+        self.progress.say(f"the clients are {found[0].client} {found[0].version} ({choice.label})")
+
     def _check_clients(self, stage: Stage) -> None:
-        """Note how the background streams are configured; a client confirms it for settings of the user."""
+        """Note how the background streams are configured.
+
+        librdkafka confirms settings of the user; the Java client refuses those that it does not accept.
+        """
         producer = self.applied.clients.producer
         spec = stage.stream_spec("settings", self.rate, writer=0)
+        if spec.via in PROGRAMS:
+            properties = producer_properties(spec)
+            streams = producer_origins(properties, producer, self.applied.given.producer)
+            self.folder.update(settings={**self.applied.manifest, "streams": streams})
+            return
         config = spec.librdkafka_config()
         streams = producer_origins(config, producer, self.applied.given.producer)
         self.folder.update(settings={**self.applied.manifest, "streams": streams})
@@ -385,14 +428,21 @@ def _explaining_failures(processes: Processes) -> Iterator[None]:
 class _Clients:
     """The agents of all client hosts; they start in parallel while the cluster boots."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, program: ClientProgram | None) -> None:
+        """``program`` is started beside each agent."""
         self._lab = lab
+        self._program = program
         self._hosts = lab.topology.role("client")
         with ThreadPoolExecutor(len(self._hosts)) as pool:
             self._starting: dict[str, Future[Client]] = {
-                host.name: pool.submit(Client, lab, host.name, self._journal(host.name))
-                for host in self._hosts
+                host.name: pool.submit(self._start, host.name) for host in self._hosts
             }
+
+    def _start(self, host: str) -> Client:
+        client = Client(self._lab, host, self._journal(host))
+        if self._program is not None:
+            client.use(inside(self._program, self._lab, host))
+        return client
 
     def ready(self) -> dict[str, Client]:
         """The first client of each AZ by the AZ, further ones by their host."""

@@ -17,6 +17,7 @@ from harness.console import Progress
 from harness.errors import EXIT_CRASHED, AckedError, UnfitError, UsageError
 from harness.kafka.versions import KafkaVersion, kafka_version
 from harness.lab.layout import THREE_AZS, Layout
+from harness.run.client_choice import LIBRDKAFKA, ClientChoice, greet, program
 from harness.run.folder import CLAIMS, RunFolder
 from harness.run.placement import memory_gib, place, require_memory
 from harness.run.runner import RunOptions, applied_to, run_scenario
@@ -61,12 +62,14 @@ def prepare(
     cluster: ClusterFile | None = None,
     settings: Settings = NO_SETTINGS,
     force: bool = False,
+    client: ClientChoice = LIBRDKAFKA,
     say: Callable[[str], None] = lambda text: None,
 ) -> RunOptions:
     """Check what can be checked before anything starts. Raises UsageError, UnfitError.
 
     Empty ``kafka`` and ``mode`` mean those of the cluster file, else the scenario's own. ``force`` accepts a
-    Kafka version that is not known; ``say`` is called when Kafka is downloaded. ``settings`` take precedence
+    Kafka version that is not known; ``client`` has librdkafka's roles. A program of the user's must greet.
+    ``say`` is called when Kafka is downloaded. ``settings`` take precedence
     over those of the cluster file.
     """
     from harness import artifacts, doctor
@@ -83,6 +86,7 @@ def prepare(
         rate=rate,
         layout=layout,
         settings=settings.over(cluster.settings) if cluster else settings,
+        client=client,
     )
     applied_to(with_protocol(scenario, version), options)
     doctor.require(doctor.LABS[lab])
@@ -91,6 +95,9 @@ def prepare(
         require_memory(topology)
         say(f"{cluster.path}: {len(topology.hosts)} hosts, about {memory_gib(topology):.1f} GiB of memory")
     artifacts.resolve(version, say=say)
+    found = program(client, version, say)
+    if found is not None and found.via == "program":
+        greet(found)
     return options
 
 

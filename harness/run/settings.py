@@ -212,8 +212,8 @@ def _topic_origins(topic: Topic, setup: Setup, settings: Settings) -> dict[str, 
 def producer_origins(
     config: Mapping[str, Value], client: ClientSettings, settings: Mapping[str, Setting]
 ) -> dict[str, dict[str, object]]:
-    """Value and origin of every property of a background stream's producer, by librdkafka's names."""
-    users = {PRODUCER[key].librdkafka: settings[key] for key in client.given}
+    """Value and origin of every property of a background stream's producer, by the names of its library."""
+    users = {name: settings[key] for key in client.given for name in (key, PRODUCER[key].librdkafka)}
     return {
         name: {"value": value, "origin": "user", "place": users[name].place}
         if name in users

@@ -23,13 +23,14 @@ from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import Fetched, fetch_own_log
 from harness.lab.model import Lab
 from harness.observer.observer import Observer
+from harness.run.client_choice import inside
 from harness.run.clients import NO_CLIENTS, UserClients, choose
 from harness.run.producer import Producer
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
 from workloads.client.client import BackgroundConsumer, Client, Stream
 from workloads.protocol.results import ReadResult
-from workloads.protocol.spec import ConsumerSpec, ProducerSpec, StreamLoad, Via
+from workloads.protocol.spec import ClientProgram, ConsumerSpec, ProducerSpec, StreamLoad, Via
 
 _NEWS_S = 8.0
 """How long the news of a new ISR may take to reach every broker: below IBP 2.7 a leader collects changes of
@@ -66,6 +67,10 @@ class Stage:
     """The user's settings of producers and consumers."""
     timings: Timings = BASE
     """Times that follow from the effective settings."""
+    library: Via = "librdkafka"
+    """The client library that has librdkafka's roles in this run."""
+    java: Callable[[], ClientProgram] | None = None
+    """Finds the Java client, for scenarios that use it although the run's library is another one."""
     streams: dict[str, Stream] = field(default_factory=dict)
     """The background streams by name, such as `az1-stream`."""
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
@@ -91,10 +96,12 @@ class Stage:
     ) -> Producer:
         """A producer in one AZ's client host; it knows the brokers ``to`` (all of them if none is named).
 
-        ``raw`` sends one ProduceRequest per message to exactly one broker, whether it leads or not;
-        ``librdkafka`` finds the leader from the bootstrap list, and gets the user's producer settings where
-        the scenario gives none. Defaults: acks=all, no retries, not idempotent, 2 s for a request.
+        ``raw`` sends one ProduceRequest per message to exactly one broker, whether it leads or not. The
+        others find the leader from the bootstrap list, and get the user's producer settings where the
+        scenario gives none: ``librdkafka``, or the library that `--client` names in its place, and ``java``,
+        the official Java client. Defaults: acks=all, no retries, not idempotent, 2 s for a request.
         """
+        via = self._through(az, via)
         fixed = {
             "acks": acks,
             "retries": retries,
@@ -103,7 +110,7 @@ class Stage:
             "delivery.timeout.ms": None if delivery_timeout_s is None else round(delivery_timeout_s * 1000),
         }
         choice = choose(
-            self.user.producer if via == "librdkafka" else NONE,
+            NONE if via == "raw" else self.user.producer,
             {key: value for key, value in fixed.items() if value is not None},
         )
         if choice.kept:
@@ -161,7 +168,7 @@ class Stage:
             writer=next(self._numbers) if writer is None else writer,
             name=name,
             brokers=self._all_brokers(),
-            via="librdkafka",
+            via=self.library,
             role="stream",
             config={
                 "max.in.flight.requests.per.connection": 1,
@@ -196,6 +203,7 @@ class Stage:
             reader=next(self._numbers),
             name=f"{az}-reader",
             brokers=self._all_brokers(),
+            via=self.library,
             partitions=tuple(partitions),
             group=f"{az}-reader",
             self_assigned=True,
@@ -238,6 +246,17 @@ class Stage:
             config=self.user.consumer.kafka_python(),
         )
         return self.clients[az].read(consumer, within_s)
+
+    def _through(self, az: str, via: Via) -> Via:
+        """The library of a producer in an AZ, ready to be used there."""
+        if via == "librdkafka":
+            return self.library
+        if via == "java" and self.library != "java":
+            if self.java is None:
+                raise InvalidRunError("This run has no Java client.")
+            client = self.clients[az]
+            client.use(inside(self.java(), self.lab, client.host))
+        return via
 
     def _all_brokers(self) -> tuple[str, ...]:
         return tuple(broker_name(number) for number in self.setup.brokers)

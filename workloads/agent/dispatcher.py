@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from harness.errors import UsageError
+from harness.errors import InvalidRunError, UsageError
 from harness.history.journal import Journal
 from workloads.agent.producers.recorder import Recorder
 from workloads.protocol.commands import (
@@ -13,6 +15,7 @@ from workloads.protocol.commands import (
     Command,
     ConsumerProgress,
     CountStream,
+    DescribeProgram,
     EndTransaction,
     Ping,
     Prepare,
@@ -25,9 +28,10 @@ from workloads.protocol.commands import (
     StopConsumer,
     StopPinnedWrites,
     StopStream,
+    UseProgram,
     WaitPinnedWrites,
 )
-from workloads.protocol.spec import ConsumerSpec, ProducerSpec
+from workloads.protocol.spec import PROGRAMS, ClientProgram, ConsumerSpec, ProducerSpec
 
 if TYPE_CHECKING:
     from workloads.agent.consumers.assigned import AssignedConsumer
@@ -36,23 +40,32 @@ if TYPE_CHECKING:
     from workloads.agent.producers.scripted import ScriptedProducer
     from workloads.agent.producers.stream import StreamProducer
     from workloads.agent.producers.transactional import TransactionalProducer
+    from workloads.agent.programs.consumers import ProgramConsumer
+    from workloads.agent.programs.process import Program
+    from workloads.agent.programs.producers import ProgramProducer, ProgramStream
 
 Reply = Callable[[object], None]
 Work = Callable[[], object]
 T = TypeVar("T")
+_PROGRAM_END_S = 3.0
 
 
 class Dispatcher:
     """The state of one agent. Client libraries are imported by the commands that need them."""
 
-    def __init__(self, journal: Journal, recorder: Recorder) -> None:
+    def __init__(self, journal: Journal, recorder: Recorder, host: str, errors: Path) -> None:
+        """``errors`` is the file of the agent's stderr; programs have theirs beside it."""
+        self._host = host
+        self._errors = errors
         self._journal = journal
         self._recorder = recorder
         self._scripted: dict[int, ScriptedProducer] = {}
         self._transactional: dict[int, TransactionalProducer] = {}
-        self._streams: dict[int, StreamProducer] = {}
+        self._streams: dict[int, StreamProducer | ProgramStream] = {}
         self._pinned: dict[int, PinnedWriter] = {}
-        self._consumers: dict[int, AssignedConsumer | GroupMember] = {}
+        self._consumers: dict[int, AssignedConsumer | GroupMember | ProgramConsumer] = {}
+        self._programs: dict[str, Program] = {}
+        self._in_programs: dict[int, ProgramProducer] = {}
 
     def dispatch(self, command: Command[object], reply: Reply) -> Work | None:
         """Begin a command, on the agent's main thread and in the order of the commands.
@@ -63,6 +76,11 @@ class Dispatcher:
         match command:
             case Ping():
                 reply(None)
+            case UseProgram(program):
+                self._use(program)
+                reply(None)
+            case DescribeProgram(via):
+                return self._program(via).describe
             case Prepare():
                 return self._prepare(command)
             case ShowConfiguration(producer):
@@ -96,6 +114,11 @@ class Dispatcher:
             case StopConsumer(reader, within_s):
                 started = _find(self._consumers, reader, "consumer")
                 return lambda: started.stop(within_s)
+            case BeginTransaction(writer) if writer in self._in_programs:
+                return self._in_programs[writer].begin_transaction
+            case EndTransaction(writer, commit, within_s) if writer in self._in_programs:
+                inside = self._in_programs[writer]
+                return lambda: inside.end_transaction(commit=commit, within_s=within_s)
             case BeginTransaction():
                 reply(_find(self._transactional, command.writer, "transactional producer").begin())
             case EndTransaction(writer, commit, within_s):
@@ -107,12 +130,16 @@ class Dispatcher:
 
     def close(self) -> None:
         """Close all producers and consumers; messages without an outcome end as `info`."""
+        for program in self._programs.values():
+            program.close(_PROGRAM_END_S)
         for stream in self._streams.values():
-            stream.stop(0.0)
+            with contextlib.suppress(InvalidRunError):
+                stream.stop(0.0)
         for writes in self._pinned.values():
             writes.stop(0.0)
         for consumer in self._consumers.values():
-            consumer.stop(2.0)
+            with contextlib.suppress(InvalidRunError):
+                consumer.stop(2.0)
         for scripted in self._scripted.values():
             scripted.close()
         for transactional in self._transactional.values():
@@ -123,6 +150,8 @@ class Dispatcher:
         if spec.via == "raw":
             self._recorder.register(spec)
             return lambda: None
+        if spec.via in PROGRAMS:
+            return self._prepare_inside(spec, topic, within_s)
         if spec.transactional_id:
             transactional = self._transactional_producer(spec)
             return lambda: transactional.initialise(within_s)
@@ -131,6 +160,10 @@ class Dispatcher:
 
     def _send(self, command: Send, reply: Reply) -> Work | None:
         spec, topic, partition, label = command.producer, command.topic, command.partition, command.label
+        if spec.via in PROGRAMS:
+            inside = self._inside(spec)
+            sending = inside.send(topic, partition, label)
+            return lambda: inside.wait(sending)
         if spec.transactional_id:
             self._transactional_producer(spec).send(topic, partition, label, reply)
             return None
@@ -147,6 +180,11 @@ class Dispatcher:
         from workloads.agent.producers.stream import StreamProducer
 
         spec = command.producer
+        if spec.via in PROGRAMS:
+            from workloads.agent.programs.producers import ProgramStream
+
+            self._streams[spec.writer] = ProgramStream(self._inside(spec), command.load)
+            return
         self._streams[spec.writer] = StreamProducer(self._recorder, spec, command.load)
 
     def _start_pinned_writes(self, command: StartPinnedWrites) -> None:
@@ -167,9 +205,42 @@ class Dispatcher:
         from workloads.agent.consumers.assigned import AssignedConsumer
         from workloads.agent.consumers.group_member import GroupMember
 
-        kind = GroupMember if spec.group else AssignedConsumer
-        self._consumers[spec.reader] = kind(self._journal, spec)
+        if spec.via in PROGRAMS and spec.group:
+            from workloads.agent.programs.consumers import ProgramConsumer
+
+            program = self._program(spec.via)
+            self._consumers[spec.reader] = ProgramConsumer(self._journal, spec, program)
+        else:
+            kind = GroupMember if spec.group else AssignedConsumer
+            self._consumers[spec.reader] = kind(self._journal, spec)
         self._consumers[spec.reader].start()
+
+    def _use(self, program: ClientProgram) -> None:
+        from workloads.agent.programs.process import Program
+
+        if program.via not in self._programs:
+            errors = self._errors.with_suffix(f".{program.via}.err")
+            self._programs[program.via] = Program(program, self._host, errors)
+
+    def _program(self, via: str) -> Program:
+        try:
+            return self._programs[via]
+        except KeyError:
+            raise UsageError(f"This client has no client program {via!r}; start one first.") from None
+
+    def _inside(self, spec: ProducerSpec) -> ProgramProducer:
+        from workloads.agent.programs.producers import ProgramProducer
+
+        self._recorder.register(spec)
+        if spec.writer not in self._in_programs:
+            self._in_programs[spec.writer] = ProgramProducer(self._recorder, spec, self._program(spec.via))
+        return self._in_programs[spec.writer]
+
+    def _prepare_inside(self, spec: ProducerSpec, topic: str, within_s: float) -> Work:
+        inside = self._inside(spec)
+        if spec.transactional_id:
+            return lambda: inside.initialise_transactions(within_s)
+        return lambda: inside.connect(topic, within_s)
 
     def _scripted_producer(self, spec: ProducerSpec) -> ScriptedProducer:
         from workloads.agent.producers.scripted import ScriptedProducer

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.errors import AckedError
+from harness.errors import AckedError, InvalidRunError
 from harness.history.journal import Journal
 from workloads.agent.dispatcher import Dispatcher, Work
 from workloads.agent.producers.recorder import Recorder
@@ -69,7 +69,7 @@ class Agent:
         if not isinstance(error, (AckedError, OSError)):
             traceback.print_exception(error)
         text = error.message if isinstance(error, AckedError) else repr(error)
-        self._answer(Answer(request.number, error=text))
+        self._answer(Answer(request.number, error=text, invalid=isinstance(error, InvalidRunError)))
 
     def _answer(self, answer: Answer) -> None:
         with self._output:
@@ -105,7 +105,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         errors = os.open(arguments.journal.with_suffix(".err"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(errors, 2)
         os.close(errors)
-        Agent(Dispatcher(journal, Recorder(journal, arguments.host, arguments.az))).run()
+        recorder = Recorder(journal, arguments.host, arguments.az)
+        Agent(Dispatcher(journal, recorder, arguments.host, arguments.journal)).run()
 
 
 if __name__ == "__main__":

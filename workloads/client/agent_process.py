@@ -10,7 +10,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 from typing import TypeVar
 
-from harness.errors import AckedError, LabError, ProcessDiedError, WaitTimeoutError
+from harness.errors import AckedError, InvalidRunError, LabError, ProcessDiedError, WaitTimeoutError
 from harness.lab.model import Pipe
 from harness.waiting import waiting_for
 from workloads.protocol.commands import Answer, Command, Quit, Request
@@ -44,12 +44,17 @@ class AgentProcess:
         return not self._ended and self._pipe.poll() is None
 
     def submit(self, command: Command[R]) -> Future[R]:
-        """Send a command. The future fails with LabError, or with ProcessDiedError if the agent has ended."""
+        """Send a command. The future fails with LabError, or with ProcessDiedError if the agent has ended.
+
+        It fails with InvalidRunError where a client program in the agent broke the protocol.
+        """
         future: Future[R] = Future()
 
         def settle(answer: Answer | AckedError) -> None:
             if isinstance(answer, AckedError):
                 future.set_exception(answer)
+            elif answer.error is not None and answer.invalid:
+                future.set_exception(InvalidRunError(answer.error))
             elif answer.error is not None:
                 name = type(command).__name__
                 future.set_exception(LabError(f"The client in {self._host} failed to {name}: {answer.error}"))

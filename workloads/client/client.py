@@ -16,6 +16,7 @@ from workloads.client.agent_process import ANSWER_S, AgentProcess
 from workloads.client.background import BackgroundConsumer, PinnedWrites, Stream
 from workloads.protocol.commands import (
     BeginTransaction,
+    DescribeProgram,
     EndTransaction,
     Ping,
     Prepare,
@@ -25,9 +26,17 @@ from workloads.protocol.commands import (
     StartConsumer,
     StartPinnedWrites,
     StartStream,
+    UseProgram,
 )
-from workloads.protocol.results import Configuration, ReadResult, SendResult, TransactionEnd
-from workloads.protocol.spec import ConsumerSpec, ProducerSpec, StreamLoad
+from workloads.protocol.lines import HELLO_S
+from workloads.protocol.results import (
+    Configuration,
+    ProgramDescription,
+    ReadResult,
+    SendResult,
+    TransactionEnd,
+)
+from workloads.protocol.spec import LIBRARIES, ClientProgram, ConsumerSpec, ProducerSpec, StreamLoad, Via
 
 __all__ = ["NOT_YET_LEADER", "BackgroundConsumer", "Client", "PinnedWrites", "Stream"]
 
@@ -60,8 +69,16 @@ class Client:
         """Whether the agent runs."""
         return self._agent.alive
 
+    def use(self, program: ClientProgram) -> None:
+        """Start a client program, in which the producers and consumers with its ``via`` will run."""
+        self._agent.call(UseProgram(program), ANSWER_S)
+
+    def describe_program(self, via: Via, within_s: float = HELLO_S) -> ProgramDescription:
+        """Wait until a client program is ready. Raises InvalidRunError if it does not get there."""
+        return self._agent.call(DescribeProgram(via), within_s + ANSWER_S)
+
     def prepare(self, producer: ProducerSpec, topic: str, within_s: float = 10.0) -> None:
-        """Connect a librdkafka producer in advance: metadata, producer id, fencing of older producers."""
+        """Connect a producer in advance: metadata, producer id, fencing of older producers."""
         command = Prepare(producer=self._resolved(producer), topic=topic, within_s=within_s)
         self._agent.call(command, within_s + ANSWER_S)
 
@@ -121,8 +138,9 @@ class Client:
         )
 
     def start_stream(self, producer: ProducerSpec, load: StreamLoad) -> Stream:
-        """Start a background stream with a librdkafka producer of its own."""
-        producer = replace(producer, via="librdkafka", role="stream")
+        """Start a background stream with a producer of its own."""
+        producer = replace(producer, via=producer.via if producer.via in LIBRARIES else "librdkafka")
+        producer = replace(producer, role="stream")
         self._agent.call(StartStream(self._resolved(producer), load), ANSWER_S)
         return Stream(self._agent, producer)
 

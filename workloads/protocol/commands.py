@@ -16,12 +16,13 @@ from workloads.protocol.codec import Json, from_json, to_json
 from workloads.protocol.results import (
     Configuration,
     PinnedWritesResult,
+    ProgramDescription,
     ReadResult,
     SendResult,
     StreamCounts,
     TransactionEnd,
 )
-from workloads.protocol.spec import ConsumerSpec, ProducerSpec, StreamLoad
+from workloads.protocol.spec import ClientProgram, ConsumerSpec, ProducerSpec, StreamLoad, Via
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -39,6 +40,20 @@ class Command(Generic[R_co]):
 @dataclass(frozen=True)
 class Ping(Command[None]):
     """Show that the agent runs."""
+
+
+@dataclass(frozen=True)
+class UseProgram(Command[None]):
+    """Start a client program; the producers and consumers with its ``via`` run in it."""
+
+    program: ClientProgram
+
+
+@dataclass(frozen=True)
+class DescribeProgram(Command[ProgramDescription]):
+    """Wait until a client program is ready; the result is what it states about itself."""
+
+    via: Via
 
 
 @dataclass(frozen=True)
@@ -213,14 +228,18 @@ class Answer:
     number: int
     result: Json = None
     error: str | None = None
+    invalid: bool = False
+    """With an error: a client program broke the protocol, so that the run proves nothing."""
 
     @classmethod
     def parse(cls, line: str) -> Answer:
         """Read a line of the pipe. Raises ValueError for a line that was cut short."""
         data = json.loads(line)
-        return cls(data["id"], data.get("result"), data.get("error"))
+        return cls(data["id"], data.get("result"), data.get("error"), data.get("invalid", False))
 
     def line(self) -> str:
         """The line, with its end."""
-        content = {"result": self.result} if self.error is None else {"error": self.error}
+        content: dict[str, Json] = {"result": self.result} if self.error is None else {"error": self.error}
+        if self.invalid:
+            content["invalid"] = True
         return json.dumps({"id": self.number, **content}) + "\n"

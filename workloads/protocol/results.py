@@ -52,6 +52,19 @@ class Configuration:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProgramDescription:
+    """What a client program states about itself, and what it cost to start."""
+
+    client: str
+    version: str
+    features: tuple[str, ...]
+    ready_s: float
+    """From its start to its first line."""
+    memory_mib: float
+    """Resident memory at this moment."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StreamCounts:
     """A stream's messages; ``sent`` is ``ok`` + ``fail`` + ``info`` + those without an outcome."""
 

@@ -9,10 +9,30 @@ from typing import Literal, TypeAlias
 from harness.errors import UsageError
 from harness.kafka.model import TopicPartition
 
-Via = Literal["raw", "librdkafka"]
-"""The client library: ``raw`` is one ProduceRequest per message, without metadata and without retries."""
+Via = Literal["raw", "librdkafka", "java", "program"]
+"""The client library: ``raw`` is one ProduceRequest per message, without metadata and without retries.
+
+``java`` is the official Java client, and ``program`` one that the user names. Both run in processes of their
+own that speak the client protocol (`workloads.protocol.lines`)."""
+LIBRARIES = ("librdkafka", "java", "program")
+"""What runs whole clients."""
+PROGRAMS = ("java", "program")
+"""What speaks the client protocol."""
 ConfigValue: TypeAlias = str | int | float | bool
 Config: TypeAlias = Mapping[str, ConfigValue]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientProgram:
+    """A program that speaks the client protocol; an agent starts it once, for all its producers."""
+
+    via: Via
+    argv: tuple[str, ...]
+    """Its command line, as seen inside a client host."""
+    name: str
+    """How the user names it: `java` or a path."""
+    version: str = ""
+    """Version of its library, where the harness chose it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +44,7 @@ class ProducerSpec:
     name: str
     brokers: tuple[str, ...]
     """Host names (`broker1`) or `address:port`. For ``raw`` exactly one, to which every message goes whether
-    or not that broker leads the partition; for ``librdkafka`` the bootstrap servers."""
+    or not that broker leads the partition; otherwise the bootstrap servers."""
     via: Via = "raw"
     acks: int = -1
     """0, 1 or -1 (all)."""
@@ -43,7 +63,8 @@ class ProducerSpec:
     broker_id: int | None = None
     """Id of a raw producer's one broker; `workloads.client.client` fills it in if it knows the host."""
     config: Config = field(default_factory=dict)
-    """More librdkafka settings. They override all others."""
+    """More settings, by librdkafka's names (`workloads.protocol.java_names` renames them for other clients).
+    They override all others."""
 
     def __post_init__(self) -> None:
         who = f"Producer {self.writer} ({self.name})"
@@ -128,6 +149,8 @@ class ConsumerSpec:
     """The consumer's number in the history, unique in the run."""
     name: str
     brokers: tuple[str, ...]
+    via: Via = "librdkafka"
+    """The library of a consumer that names a group; one that names none is kafka-python's."""
     partitions: tuple[TopicPartition, ...]
     """The partitions to assign; a group member subscribes to their topics."""
     group: str = ""

@@ -58,7 +58,9 @@ def test_unknown_commands_and_bad_arguments_do_not_end_the_agent(lab: LocalLab, 
         pipe.stdin.flush()
         return pipe.stdout.readline()
 
-    assert "no command 'dance'; the agent's commands are Ping, Quit" in answer(Request(1, "dance", {}).line())
+    assert "no command 'dance'; the agent's commands are Ping, UseProgram" in answer(
+        Request(1, "dance", {}).line()
+    )
     assert "BeginTransaction.writer is 'x', but must be int" in answer(
         Request(2, "BeginTransaction", {"writer": "x"}).line()
     )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.clock import now_ns
 from harness.errors import UsageError
 from harness.history.journal import Journal
+from workloads.protocol.java_names import producer_properties
 from workloads.protocol.results import Outcome, SendResult
-from workloads.protocol.spec import ProducerSpec
+from workloads.protocol.spec import LIBRARIES, PROGRAMS, ConfigValue, ProducerSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +52,8 @@ class Recorder:
                 return
             self._producers[producer.writer] = producer
             self._next_seq[producer.writer] = 0
-        if producer.via == "librdkafka":
+        config: Mapping[str, ConfigValue]
+        if producer.via in LIBRARIES:
             config = producer.librdkafka_config()
         else:
             config = {
@@ -69,7 +72,7 @@ class Recorder:
             acks=int(config.get("acks", producer.acks)),
             idempotent=bool(config.get("enable.idempotence", False)),
             retries=int(config.get("retries", 0)),
-            config=json.dumps(config),
+            config=json.dumps(producer_properties(producer) if producer.via in PROGRAMS else config),
         )
 
     def take_seqs(self, writer: int, count: int) -> int:

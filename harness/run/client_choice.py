@@ -1,0 +1,193 @@
+"""Which client library has the roles that librdkafka has by default: `--client` and `--client-version`."""
+
+from __future__ import annotations
+
+import selectors
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from harness.artifacts.java_client import java_client
+from harness.errors import UsageError
+from harness.kafka.versions import KafkaVersion, kafka_version
+from harness.lab.model import Lab
+from workloads.protocol.lines import HELLO_S, Hello, parse_hello
+from workloads.protocol.spec import ClientProgram, Via
+
+_SHOWN = 120
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientChoice:
+    """A client library, as the user names it."""
+
+    name: str = "librdkafka"
+    """`librdkafka`, `java`, or the command line of a program that speaks the client protocol."""
+    version: str = ""
+    """Version of kafka-clients; empty: that of the brokers."""
+
+    @property
+    def via(self) -> Via:
+        """How producers and consumers name it."""
+        return "librdkafka" if self.name == "librdkafka" else "java" if self.name == "java" else "program"
+
+    @property
+    def label(self) -> str:
+        """In one word, for tables: `java@3.6.2`, or the file name of a program."""
+        if self.via == "program":
+            return " ".join(Path(word).name for word in shlex.split(self.name))
+        return f"{self.name}@{self.version}" if self.version else self.name
+
+    def as_json(self) -> dict[str, str]:
+        """For the process of a run in a series, and for the manifest."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, str]) -> ClientChoice:
+        """The inverse of `as_json`."""
+        return cls(**data)
+
+
+LIBRDKAFKA = ClientChoice()
+
+
+def parse_client(text: str, version: str = "") -> ClientChoice:
+    """What the user names: `librdkafka`, `java`, `java@3.9.1`, or a command line.
+
+    Raises UsageError where there is no such program, and for a version of anything but the Java client.
+    """
+    name, _, own = text.strip().partition("@") if text.strip().startswith("java") else (text.strip(), "", "")
+    if name == "java":
+        wanted = own or version
+        if wanted:
+            kafka_version(wanted, force=True)
+        return ClientChoice(name=name, version=wanted)
+    if version:
+        raise UsageError(f"--client-version {version} is for --client java; the client is {text!r}.")
+    if text.strip() == "librdkafka":
+        return LIBRDKAFKA
+    return ClientChoice(name=shlex.join(_command(text)))
+
+
+def parse_clients(text: str) -> tuple[ClientChoice, ...]:
+    """A comma-separated list. Raises UsageError."""
+    found = tuple(parse_client(word) for word in text.split(",") if word.strip())
+    if not found:
+        raise UsageError(f"--clients {text!r} names no client; say librdkafka, java or a program.")
+    return found
+
+
+def program(
+    choice: ClientChoice, kafka: KafkaVersion, say: Callable[[str], None] = lambda text: None
+) -> ClientProgram | None:
+    """The program of a choice; None for librdkafka, which needs none. Raises UsageError, UnfitError.
+
+    Compiles the Java client if the cache lacks it, and may download Kafka: call it before entering a lab.
+    """
+    if choice.via == "librdkafka":
+        return None
+    if choice.via == "java":
+        version = kafka_version(choice.version, force=True) if choice.version else kafka
+        made = java_client(version, say=say)
+        return ClientProgram(via="java", argv=made.argv, name="java", version=made.version)
+    return ClientProgram(via="program", argv=tuple(shlex.split(choice.name)), name=choice.label)
+
+
+def inside(program: ClientProgram, lab: Lab, host: str) -> ClientProgram:
+    """The program with the command line that starts it in a host.
+
+    A container does not see the user's files: those that the command line names are copied to the host's
+    folder. The Java client lies in the artifact cache, which containers see; they have a Java of their own.
+    """
+    if lab.kind != "compose":
+        return program
+    if program.via == "java":
+        return replace(program, argv=("java", *program.argv[1:]))
+    argv = []
+    for word in program.argv:
+        file = Path(word)
+        if "/" in word and file.is_file() and not file.is_relative_to("/usr"):
+            copy = lab.data_dir(host) / f"client-{file.name}"
+            shutil.copy(file, copy)
+            word = lab.inside(host, copy)
+        argv.append(word)
+    return replace(program, argv=tuple(argv))
+
+
+def greet(program: ClientProgram, within_s: float = HELLO_S) -> Hello:
+    """Start a program outside any lab, and read what it states about itself.
+
+    Raises UsageError if it cannot be started, ends, says something else or nothing.
+    """
+    who = f"The client program {program.name}"
+    try:
+        process = subprocess.Popen(
+            program.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+    except OSError as error:
+        raise UsageError(f"{who} cannot be started: {error.strerror}.") from error
+    with process:
+        try:
+            line = _first_line(process, within_s)
+            if line is None:
+                raise UsageError(
+                    f"{who} wrote nothing within {within_s:g} s of its start; its first line must be a hello "
+                    f"(docs/client-protocol.md)."
+                )
+            if not line:
+                raise UsageError(_ended(who, process))
+            try:
+                return parse_hello(line)
+            except ValueError as error:
+                raise UsageError(
+                    f"{who} does not greet as docs/client-protocol.md says: {error}; its first line is "
+                    f"{line.strip()[:_SHOWN]!r}."
+                ) from None
+        finally:
+            process.kill()
+
+
+def _first_line(process: subprocess.Popen[bytes], within_s: float) -> str | None:
+    """The first line; empty if the process ended before one; None if none came in time."""
+    assert process.stdout is not None
+    deadline, text = time.monotonic() + within_s, b""
+    with selectors.DefaultSelector() as ready:
+        ready.register(process.stdout, selectors.EVENT_READ)
+        while b"\n" not in text:
+            if not ready.select(max(0.0, deadline - time.monotonic())):
+                return None
+            more = process.stdout.read1(65536)  # type: ignore[attr-defined]  # a buffered pipe
+            if not more:
+                return ""
+            text += more
+    return text.partition(b"\n")[0].decode(errors="replace")
+
+
+def _ended(who: str, process: subprocess.Popen[bytes]) -> str:
+    assert process.stderr is not None
+    status = process.wait(5.0)
+    last = process.stderr.read().decode(errors="replace").strip().splitlines()[-1:]
+    said = f": {last[0]}" if last else ""
+    return f"{who} ended before its first line (exit status {status}){said}."
+
+
+def _command(text: str) -> list[str]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"--client {text!r} is no command line: {error}.") from None
+    if not words:
+        raise UsageError("--client is empty; say librdkafka, java, or a program that speaks the protocol.")
+    found = shutil.which(words[0])
+    if found is None:
+        wrong = "is not executable" if Path(words[0]).is_file() else "is neither a file nor on the path"
+        raise UsageError(
+            f"--client {text}: {words[0]} {wrong}; say librdkafka, java, or a program that speaks the client "
+            f"protocol."
+        )
+    words[0] = str(Path(found).absolute())
+    return [str(Path(word).absolute()) if Path(word).is_file() else word for word in words]

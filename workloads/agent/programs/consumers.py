@@ -1,0 +1,100 @@
+"""A consumer that runs in a client program."""
+
+from __future__ import annotations
+
+from harness.errors import InvalidRunError
+from harness.history.journal import Journal
+from harness.kafka.model import TopicPartition
+from workloads.agent.consumers.progress import Progress
+from workloads.agent.programs.exceptions import error_code
+from workloads.agent.programs.process import Program
+from workloads.agent.programs.producers import described
+from workloads.protocol.codec import Json
+from workloads.protocol.java_names import consumer_properties
+from workloads.protocol.lines import Event, GroupEvent, ProblemEvent, RecordsEvent, value_bytes
+from workloads.protocol.results import ReadResult
+from workloads.protocol.spec import ConsumerSpec
+
+
+class ProgramConsumer:
+    """A member of a consumer group, or a consumer that reads assigned partitions from their start."""
+
+    def __init__(self, journal: Journal, spec: ConsumerSpec, program: Program) -> None:
+        """Connects to nothing yet."""
+        self._journal = journal
+        self._spec = spec
+        self._program = program
+        self._progress = Progress(spec)
+        self._problem: InvalidRunError | None = None
+        program.handle("consumer", spec.reader, self._event)
+        program.at_end(self._broken)
+
+    def start(self) -> None:
+        """Join the group, or assign the partitions, and read until `stop`."""
+        spec = self._spec
+        source: dict[str, Json] = {"assign": [[part.topic, part.partition] for part in spec.partitions]}
+        if not spec.self_assigned:
+            source = {"subscribe": [*sorted({part.topic for part in spec.partitions})]}
+        created = self._program.submit(
+            "create_consumer",
+            consumer=spec.reader,
+            properties=dict(consumer_properties(spec)),
+            commit=spec.commit and not spec.self_assigned,
+            **source,
+        )
+
+        def refused(answer: object) -> None:
+            if created.exception() is None and (failure := created.result()[1]) is not None:
+                self._broken(
+                    InvalidRunError(f"The client refuses the consumer {spec.name}: {described(failure)}.")
+                )
+
+        created.add_done_callback(refused)
+
+    def stop(self, within_s: float) -> ReadResult:
+        """Stop reading; a member leaves its group, without another commit."""
+        if self._problem is None:
+            self._program.request("close_consumer", within_s, consumer=self._spec.reader)
+        return self.progress()
+
+    def progress(self) -> ReadResult:
+        """What it has read so far. Raises InvalidRunError if the program broke off."""
+        if self._problem is not None:
+            raise self._problem
+        return self._progress.result()
+
+    def _broken(self, problem: InvalidRunError) -> None:
+        self._problem = problem
+
+    def _event(self, event: Event, ns: int) -> None:
+        if isinstance(event, RecordsEvent):
+            self._records(event, ns)
+        elif isinstance(event, GroupEvent):
+            self._group(event, ns)
+        elif isinstance(event, ProblemEvent):
+            self._progress.note(error_code(event.error), described(event.error))
+
+    def _records(self, event: RecordsEvent, ns: int) -> None:
+        self._progress.poll += 1
+        rows = [
+            self._progress.row(
+                TopicPartition(topic, partition), offset=offset, epoch=epoch, value=value_bytes(value), ns=ns
+            )
+            for topic, partition, offset, epoch, value in event.records
+        ]
+        self._journal.write_many("reads", rows)
+
+    def _group(self, event: GroupEvent, ns: int) -> None:
+        rows: list[dict[str, object]] = [
+            {
+                "ns": ns,
+                "group": self._spec.group,
+                "reader": self._spec.reader,
+                "event": event.event,
+                "topic": topic,
+                "partition": partition,
+                "offset": offset if offset is not None and offset >= 0 else None,
+            }
+            for topic, partition, offset in event.partitions
+        ]
+        self._journal.write_many("groups", rows)

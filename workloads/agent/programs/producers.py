@@ -1,0 +1,286 @@
+"""A producer that runs in a client program: its messages, its transactions, and its background stream."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+
+from harness.clock import now_ns
+from harness.errors import InvalidRunError, LabError, UsageError
+from harness.history.identity import encode
+from workloads.agent.producers.recorder import Recorder, SentMessage
+from workloads.agent.producers.stream import Pacer
+from workloads.agent.programs.exceptions import error_code, java_outcome
+from workloads.agent.programs.process import ANSWER_S, Answered, Program
+from workloads.protocol.codec import Json
+from workloads.protocol.java_names import producer_properties
+from workloads.protocol.lines import Event, Failure, OutcomeEvent, value_text
+from workloads.protocol.results import Outcome, SendResult, StreamCounts, TransactionEnd
+from workloads.protocol.spec import ProducerSpec, StreamLoad
+
+_CLOSE_S = 2.0
+
+
+class ProgramProducer:
+    """One producer in a program. `send` does not wait; the future is the message's outcome."""
+
+    def __init__(self, recorder: Recorder, spec: ProducerSpec, program: Program) -> None:
+        """Record the producer, and have the program create it."""
+        recorder.register(spec)
+        self.spec = spec
+        self.recorder = recorder
+        self.program = program
+        self._lock = threading.Lock()
+        self._pending: dict[int, tuple[SentMessage, Future[SendResult]]] = {}
+        self._acks = int(spec.librdkafka_config()["acks"])
+        self._retries = int(spec.librdkafka_config()["retries"])
+        self._refused: InvalidRunError | None = None
+        self._txn: int | None = None
+        self._next_txn = 0
+        program.handle("producer", spec.writer, self._done)
+        program.at_end(self._fail_all)
+        properties: dict[str, Json] = dict(producer_properties(spec))
+        created = program.submit("create_producer", producer=spec.writer, properties=properties)
+        created.add_done_callback(self._created)
+
+    @property
+    def in_flight(self) -> int:
+        """Messages without an outcome."""
+        return len(self._pending)
+
+    def connect(self, topic: str, within_s: float) -> None:
+        """Wait until the producer knows the topic's leaders. Raises LabError."""
+        self.require("connect", within_s, topic=topic)
+
+    def send(self, topic: str, partition: int, label: str) -> Future[SendResult]:
+        """Record one message and hand it over. Raises UsageError outside a transaction, InvalidRunError."""
+        if self._refused is not None:
+            raise self._refused
+        if self.spec.transactional_id and self._txn is None:
+            raise UsageError(
+                f"Producer {self.spec.writer} has no open transaction; begin one before it sends."
+            )
+        message = self.recorder.sent(self.spec.writer, topic, partition, label=label, txn=self._txn)
+        value = encode(message.writer, message.seq, topic, partition, label)
+        return self.hand_over([(message, value)])[0]
+
+    def hand_over(self, messages: list[tuple[SentMessage, bytes]]) -> list[Future[SendResult]]:
+        """Give messages that are recorded already to the program."""
+        futures: list[Future[SendResult]] = []
+        with self._lock:
+            for message, _ in messages:
+                futures.append(Future())
+                self._pending[message.seq] = (message, futures[-1])
+        lines: list[Json] = [
+            {
+                "seq": message.seq,
+                "topic": message.topic,
+                "partition": message.partition,
+                "value": value_text(value),
+            }
+            for message, value in messages
+        ]
+        self.program.post("send", producer=self.spec.writer, messages=lines)
+        return futures
+
+    def wait(self, future: Future[SendResult]) -> SendResult:
+        """The outcome of a message. Raises InvalidRunError if the program does not report it in time."""
+        self.program.hello()
+        # A message waits for metadata at first, and then for delivery.
+        limit_s = 2 * self.spec.effective_delivery_timeout_s + ANSWER_S
+        try:
+            return future.result(limit_s)
+        except FutureTimeoutError:
+            raise self.program.overdue(
+                f"reported no outcome of a message of {self.spec.name} within {limit_s:.0f} s"
+            ) from None
+
+    def require(self, op: str, within_s: float, **fields: Json) -> None:
+        """Have the program do something for this producer. Raises LabError if it cannot."""
+        _, failure = self.program.request(op, within_s, producer=self.spec.writer, **fields)
+        if failure is not None:
+            raise LabError(f"`{op}` of {self.spec.name} failed with {described(failure)}.")
+
+    def close(self, within_s: float = _CLOSE_S) -> None:
+        """Close the producer; messages without an outcome by then have none."""
+        self.program.request("close_producer", within_s, producer=self.spec.writer)
+
+    def initialise_transactions(self, within_s: float) -> None:
+        """Get a producer id, and fence earlier producers of this transactional id."""
+        self.require("init_transactions", within_s)
+
+    def begin_transaction(self) -> int:
+        """Begin the next transaction; returns its number."""
+        self.require("begin_transaction", ANSWER_S)
+        self._txn, self._next_txn = self._next_txn, self._next_txn + 1
+        self._record("begin", 0)
+        return self._txn
+
+    def end_transaction(self, *, commit: bool, within_s: float) -> TransactionEnd:
+        """Commit or abort the open transaction. Aborts it too if its commit fails and asks for that."""
+        writer = self.spec.writer
+        op = "commit_transaction" if commit else "abort_transaction"
+        _, failure = self.program.request(op, within_s, producer=writer)
+        if failure is None:
+            end = TransactionEnd("committed" if commit else "aborted", 0)
+        else:
+            aborted = failure.abortable
+            if aborted:
+                _, second = self.program.request("abort_transaction", within_s, producer=writer)
+                aborted = second is None
+            end = TransactionEnd("aborted" if aborted else "unknown", error_code(failure))
+        self._record(end.outcome, end.error)
+        self._txn = None
+        return end
+
+    def _record(self, event: str, error: int) -> None:
+        self.recorder.journal.write(
+            "transactions", ns=now_ns(), writer=self.spec.writer, txn=self._txn, event=event, error=error
+        )
+
+    def _created(self, answered: Future[Answered]) -> None:
+        if answered.exception() is None and (failure := answered.result()[1]) is not None:
+            self._fail_all(
+                InvalidRunError(f"The client refuses the producer {self.spec.name}: {described(failure)}.")
+            )
+
+    def _fail_all(self, problem: InvalidRunError) -> None:
+        self._refused = problem
+        with self._lock:
+            orphans, self._pending = self._pending, {}
+        for _, future in orphans.values():
+            future.set_exception(problem)
+
+    def _done(self, event: Event, ns: int) -> None:
+        assert isinstance(event, OutcomeEvent)
+        with self._lock:
+            pending = self._pending.get(event.seq)
+        name = f"message {event.producer}/{event.seq}"
+        if pending is None:
+            raise ValueError(f"{name} is not waiting for an outcome")
+        message, future = pending
+        if ns < message.sent_ns:
+            raise ValueError(f"{name} was handed over at {message.sent_ns} ns, and ended at {ns} ns")
+        outcome, code = self._outcome(event, name)
+        with self._lock:
+            del self._pending[event.seq]
+        result = self.recorder.done(
+            message,
+            done_ns=ns,
+            outcome=outcome,
+            error=code,
+            offset=event.offset if event.offset is not None and event.offset >= 0 else None,
+            attempts=event.attempts,
+            broker=event.broker,
+        )
+        future.set_result(result)
+
+    def _outcome(self, event: OutcomeEvent, name: str) -> tuple[Outcome, int]:
+        failure = event.error or Failure()
+        if event.outcome == "ok":
+            return "ok", 0
+        if event.outcome is not None:
+            return event.outcome, error_code(failure)
+        if event.error is None:
+            raise ValueError(f"{name} has neither an outcome nor an error")
+        return (
+            java_outcome(failure, acks=self._acks, attempts=event.attempts, retries=self._retries),
+            error_code(failure),
+        )
+
+
+class ProgramStream:
+    """A background stream: a producer in a program, and the thread that hands messages to it."""
+
+    def __init__(self, producer: ProgramProducer, load: StreamLoad) -> None:
+        """Start at once."""
+        self._producer = producer
+        self._load = load
+        self._sent = 0
+        self._counted = {"ok": 0, "fail": 0, "info": 0}
+        self._flush_s = 5.0
+        self._problem: Exception | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"stream-{producer.spec.writer}", daemon=True)
+        self._thread.start()
+
+    def stop(self, flush_s: float) -> StreamCounts:
+        """Stop sending and wait ``flush_s`` for outcomes. Raises InvalidRunError if the program broke off."""
+        self._flush_s = flush_s
+        self._stop.set()
+        self._thread.join(flush_s + _CLOSE_S + ANSWER_S + 2.0)
+        return self.counts()
+
+    def counts(self) -> StreamCounts:
+        """The messages so far, by outcome. Raises InvalidRunError if the program broke off."""
+        if self._problem is not None:
+            raise self._problem
+        return StreamCounts(sent=self._sent, **self._counted, running=self._thread.is_alive())
+
+    def _run(self) -> None:
+        try:
+            self._feed()
+            self._producer.close(self._flush_s)
+        except Exception as error:  # noqa: BLE001 - raised again where the stream is asked
+            self._problem = error
+
+    def _feed(self) -> None:
+        load, started = self._load, time.monotonic()
+        pacer = Pacer(load.rate)
+        while not self._stop.is_set():
+            elapsed_s = time.monotonic() - started
+            if elapsed_s > load.max_s or self._sent >= load.max_count:
+                break
+            room = load.max_in_flight - self._producer.in_flight
+            count = pacer.take(elapsed_s, min(room, load.max_count - self._sent))
+            if count:
+                self._send(count)
+            next_s = pacer.next_s(time.monotonic() - started)
+            self._stop.wait(min(max(0.01, next_s), 0.5))
+
+    def _send(self, count: int) -> None:
+        writer, recorder, load = self._producer.spec.writer, self._producer.recorder, self._load
+        first = recorder.take_seqs(writer, count)
+        messages = [
+            SentMessage(
+                writer=writer,
+                seq=seq,
+                topic=load.topic,
+                partition=load.partitions[seq % len(load.partitions)],
+                label="",
+                sent_ns=now_ns(),
+            )
+            for seq in range(first, first + count)
+        ]
+        recorder.journal.write_many(
+            "sent",
+            [
+                {
+                    "topic": message.topic,
+                    "partition": message.partition,
+                    "writer": writer,
+                    "seq": message.seq,
+                    "sent_ns": message.sent_ns,
+                }
+                for message in messages
+            ],
+        )
+        self._sent += count
+        values = [
+            (one, encode(writer, one.seq, one.topic, one.partition, size_bytes=load.size_bytes))
+            for one in messages
+        ]
+        for future in self._producer.hand_over(values):
+            future.add_done_callback(self._count)
+
+    def _count(self, future: Future[SendResult]) -> None:
+        if future.exception() is None:
+            self._counted[future.result().outcome] += 1
+
+
+def described(failure: Failure) -> str:
+    """A failure in words."""
+    name = failure.exception or (f"error {failure.code}" if failure.code is not None else "an error")
+    return f"{name} ({failure.text})" if failure.text else name

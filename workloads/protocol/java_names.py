@@ -1,0 +1,73 @@
+"""The properties of a client program: those of a specification, by the names of Kafka's documentation.
+
+Specifications hold further settings by librdkafka's names (`config`); here they get Java's. Settings that
+only librdkafka has are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from workloads.protocol.spec import ConfigValue, ConsumerSpec, ProducerSpec
+
+_RENAMED = {
+    "topic.metadata.refresh.interval.ms": "metadata.max.age.ms",
+    "socket.receive.buffer.bytes": "receive.buffer.bytes",
+    "socket.send.buffer.bytes": "send.buffer.bytes",
+    "message.timeout.ms": "delivery.timeout.ms",
+    "message.max.bytes": "max.request.size",
+    "fetch.wait.max.ms": "fetch.max.wait.ms",
+}
+_ONLY_LIBRDKAFKA = frozenset(
+    {
+        "batch.num.messages",
+        "fetch.error.backoff.ms",
+        "log_level",
+        "socket.timeout.ms",
+        "topic.metadata.refresh.fast.interval.ms",
+    }
+)
+"""Settings of librdkafka without a counterpart."""
+_KILOBYTES = {"queue.buffering.max.kbytes": "buffer.memory"}
+
+
+def producer_properties(spec: ProducerSpec) -> dict[str, str]:
+    """The complete properties of a producer."""
+    properties = renamed(spec.librdkafka_config())
+    # The Java client refuses a delivery time-out below linger.ms + request.timeout.ms.
+    room = int(properties["delivery.timeout.ms"]) - int(properties["linger.ms"])
+    properties["request.timeout.ms"] = str(max(1, min(int(properties["request.timeout.ms"]), room)))
+    properties.setdefault("max.block.ms", properties["delivery.timeout.ms"])
+    if spec.role == "scripted":
+        properties.setdefault("batch.size", "0")  # one message a batch, so that attempts can be counted
+    return properties
+
+
+def consumer_properties(spec: ConsumerSpec) -> dict[str, str]:
+    """The complete properties of a consumer: a member of a group, or one that assigns its partitions."""
+    config = spec.librdkafka_config()
+    timeout = config.pop("socket.timeout.ms", None)
+    properties = renamed(config)
+    if timeout is not None:
+        properties["request.timeout.ms"] = _text(timeout)
+    session = int(properties["session.timeout.ms"])
+    properties.setdefault("heartbeat.interval.ms", str(min(3000, session // 3)))
+    properties.setdefault("max.poll.records", "1000")
+    if spec.self_assigned:
+        del properties["group.id"]
+    return properties
+
+
+def renamed(config: Mapping[str, ConfigValue]) -> dict[str, str]:
+    """Settings by librdkafka's names, by Java's, without those that only librdkafka has."""
+    found = {}
+    for key, value in config.items():
+        if key in _KILOBYTES:
+            found[_KILOBYTES[key]] = str(int(value) * 1024)
+        elif key not in _ONLY_LIBRDKAFKA:
+            found[_RENAMED.get(key, key)] = _text(value)
+    return found
+
+
+def _text(value: ConfigValue) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

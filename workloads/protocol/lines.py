@@ -1,0 +1,170 @@
+"""The client protocol, version 1: the JSON lines that the agent and a client program exchange.
+
+`docs/client-protocol.md` describes them for those who write a client program. The program first prints a
+`Hello`. Then it reads requests (`{"id": 1, "op": "flush", ...}`) from its standard input and prints answers
+(`{"id": 1, "result": {...}}`) and events. An event is an object with one key, its kind.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from workloads.protocol.codec import Json, from_json
+
+VERSION = 1
+HELLO_S = 20.0
+"""How long a program may take until its `Hello`."""
+FEATURES = ("idempotence", "transactions", "groups")
+"""What a program may lack. Each is a word in `Hello.features`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hello:
+    """The first line of a program."""
+
+    protocol: int
+    client: str
+    """Name of the client library."""
+    version: str
+    """Version of the client library."""
+    features: tuple[str, ...] = ()
+    ns: int | None = None
+    """CLOCK_MONOTONIC at the time of the line, in ns. A program that states it times its events itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """Why a message or a request failed."""
+
+    exception: str = ""
+    """Class of the exception, without its package."""
+    code: int | None = None
+    """Error code of the Kafka protocol, if there is one."""
+    text: str = ""
+    abortable: bool = False
+    """The transaction must be aborted, and then the producer can go on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutcomeEvent:
+    """The outcome of one message."""
+
+    producer: int
+    seq: int
+    outcome: Literal["ok", "fail", "info"] | None = None
+    """None: the harness decides by `error.exception`, which is one of the Java client's."""
+    offset: int | None = None
+    broker: int | None = None
+    attempts: int | None = None
+    """ProduceRequests that carried the message; None: the program does not know."""
+    error: Failure | None = None
+    ns: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordsEvent:
+    """Records that one poll of a consumer returned."""
+
+    consumer: int
+    records: tuple[tuple[str, int, int, int | None, str | None], ...]
+    """Topic, partition, offset, leader epoch, value."""
+    ns: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupEvent:
+    """Partitions were assigned to or revoked from a member of a group, or it committed offsets."""
+
+    consumer: int
+    event: Literal["assigned", "revoked", "committed"]
+    partitions: tuple[tuple[str, int, int | None], ...]
+    """Topic, partition, committed offset."""
+    ns: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemEvent:
+    """An error of a consumer, which goes on."""
+
+    consumer: int
+    error: Failure
+
+
+Event: TypeAlias = OutcomeEvent | RecordsEvent | GroupEvent | ProblemEvent
+_EVENTS: Mapping[str, type[Event]] = {
+    "outcome": OutcomeEvent,
+    "records": RecordsEvent,
+    "group": GroupEvent,
+    "problem": ProblemEvent,
+}
+
+
+@dataclass(frozen=True)
+class ProgramAnswer:
+    """The answer to a request."""
+
+    number: int
+    result: Mapping[str, Json]
+    error: Failure | None
+
+
+def request_line(number: int | None, op: str, fields: Mapping[str, Json]) -> str:
+    """A request, with its end. One without a number (`send`) has no answer."""
+    head: dict[str, Json] = {"op": op} if number is None else {"id": number, "op": op}
+    return json.dumps({**head, **fields}, separators=(",", ":")) + "\n"
+
+
+def parse_hello(line: str) -> Hello:
+    """The first line of a program. Raises ValueError with the reason why it is none."""
+    data = _object(line)
+    if set(data) != {"hello"}:
+        raise ValueError('the first line must be {"hello": {...}}')
+    hello = from_json(Hello, data["hello"])
+    if hello.protocol != VERSION:
+        raise ValueError(f"it speaks version {hello.protocol} of the protocol, and this is version {VERSION}")
+    unknown = [name for name in hello.features if name not in FEATURES]
+    if unknown:
+        raise ValueError(f"there is no feature {unknown[0]!r}; the features are {', '.join(FEATURES)}")
+    return hello
+
+
+def parse_line(line: str) -> ProgramAnswer | Event:
+    """Any later line of a program. Raises ValueError with the reason why it is none."""
+    data = _object(line)
+    if "id" in data:
+        number, result, error = data["id"], data.get("result", {}), data.get("error")
+        if not isinstance(number, int) or not isinstance(result, dict) or ("result" in data) == bool(error):
+            raise ValueError("an answer has an id and either a result or an error, both of them objects")
+        return ProgramAnswer(number, result, None if error is None else from_json(Failure, error))
+    if len(data) != 1:
+        raise ValueError("a line holds an answer, with an id, or one event")
+    ((kind, content),) = data.items()
+    if kind not in _EVENTS:
+        raise ValueError(f"there is no event {kind!r}; the events are {', '.join(_EVENTS)}")
+    return from_json(_EVENTS[kind], content)
+
+
+def _object(line: str) -> dict[str, Json]:
+    try:
+        data = json.loads(line)
+    except ValueError:
+        raise ValueError("it is not JSON") from None
+    if not isinstance(data, dict):
+        raise ValueError("it is not a JSON object")
+    return data
+
+
+def value_text(value: bytes) -> str:
+    """A record value as the protocol carries it: each byte as the character of that number."""
+    return value.decode("latin-1")
+
+
+def value_bytes(text: str | None) -> bytes | None:
+    """The inverse of `value_text`; None for text that holds other characters."""
+    try:
+        return None if text is None else text.encode("latin-1")
+    except UnicodeEncodeError:
+        return None
