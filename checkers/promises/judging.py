@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from checkers.partition.messages import Ints
 from checkers.promises.bugs import KNOWN
-from checkers.promises.conditions import Answer, Case, ask
+from checkers.promises.case import Case
+from checkers.promises.conditions import Answer, ask
 from checkers.promises.facts import Facts
 from checkers.promises.table import ROWS, STRAY, Row
 

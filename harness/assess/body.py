@@ -10,7 +10,7 @@ from before the fault until after the recovery. What is measured later is told b
 | `begin`, `injected` | the fault is about to be injected; it is in force |
 | `heal`, `healed` | it is about to be healed; it is over |
 | `operator` | what an operator had to do |
-| `recovered` | every partition has a leader and a full ISR; absent if that did not happen in time |
+| `recovered` | every partition has a leader and a full ISR, and all replicas answer; absent if not in time |
 | `drained` | the producers have stopped |
 """
 
@@ -185,7 +185,7 @@ def _recover(stage: Stage) -> None:
             return
         try:
             wait_until(
-                lambda: _unhealthy(stage),
+                lambda: _unhealthy(stage) or _silent(stage),
                 accept=lambda found: not found,
                 within_s=recovery_s(stage.timings),
                 poll_s=max(0.1, stage.cluster.poll_s),
@@ -232,6 +232,26 @@ def _unhealthy(stage: Stage) -> list[TopicPartition]:
             if state is None or state.leader < 0 or set(state.isr) != set(replicas):
                 found.append(key)
     return found
+
+
+def _silent(stage: Stage) -> list[TopicPartition]:
+    """Partitions of which a replica does not answer with its log.
+
+    After all brokers have ended at once, the metadata store states the leaders and the full ISR of before.
+    """
+
+    def answers(number: int, key: TopicPartition) -> bool:
+        try:
+            return not stage.own_log(broker_name(number), *key).error
+        except OSError:
+            return False
+
+    return [
+        key
+        for topic in stage.setup.topics
+        for key, replicas in zip(topic.topic_partitions, topic.assignment, strict=True)
+        if not all(answers(number, key) for number in replicas)
+    ]
 
 
 def _cluster_hosts(stage: Stage) -> list[str]:

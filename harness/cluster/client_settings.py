@@ -63,7 +63,7 @@ def _readable(text: str) -> Value:
     if text.lower() in UNREADABLE:
         raise ValueError(
             f"the harness reads every replica's log itself, and cannot decompress {text.lower()}; use none "
-            f"or gzip"
+            f"or gzip: the codec does not matter to what is lost"
         )
     return _text("none", "gzip")(text)
 

@@ -88,9 +88,12 @@ def _format(
 
 
 def clone(template: Path, data: Path, node_id: int) -> None:
-    """Make one node's data folder from the formatted one, with its own node id and directory id."""
+    """Fill one node's data folder from the formatted one, with its own node id and directory id.
+
+    The folder may exist: a disk that can lose power is mounted there.
+    """
     data.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(template, data)
+    shutil.copytree(template, data, dirs_exist_ok=True)
     own = {"node.id": str(node_id), "directory.id": _short_uuid()}
     properties = data / "meta.properties"
     lines = []

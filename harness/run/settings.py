@@ -135,7 +135,8 @@ def _refuse_impossible(settings: Settings, version: KafkaVersion) -> None:
         if setting.key == "compression.type" and setting.value.lower() in UNREADABLE:
             raise UsageError(
                 f"{setting}: the harness reads every replica's log itself, and cannot decompress "
-                f"{setting.value}; use producer, uncompressed or gzip."
+                f"{setting.value}; use producer, uncompressed or gzip: the codec does not matter to "
+                f"what is lost."
             )
 
 

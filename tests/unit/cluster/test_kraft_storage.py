@@ -40,6 +40,14 @@ def test_a_clone_is_a_node_of_its_own(template: Path, tmp_path: Path) -> None:
     assert (first / "bootstrap.checkpoint").read_bytes() == b"\0records"
 
 
+def test_a_folder_that_exists_is_filled(template: Path, tmp_path: Path) -> None:
+    """A disk that can lose power is mounted before."""
+    data = tmp_path / "data"
+    data.mkdir()
+    clone(template, data, 2)
+    assert properties(data / "meta.properties")["node.id"] == "2"
+
+
 def test_before_3_7_there_is_no_directory_id(template: Path, tmp_path: Path) -> None:
     """A key that the version does not know must be absent."""
     (template / "meta.properties").write_text("version=1\ncluster.id=abc\nnode.id=1\n")

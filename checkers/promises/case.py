@@ -1,0 +1,154 @@
+"""A finding together with what the facts say about its message, its partition and its time.
+
+`Case` answers what several conditions of the promise table need; `checkers.promises.conditions` asks it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from checkers.evidence import FaultSpan, Row
+from checkers.promises.facts import DATA_LOSS, Facts, Message, State, broker_number
+
+
+class Gone(NamedTuple):
+    """A time at which all replicas of the ISR were down."""
+
+    isr: tuple[int, ...]
+    damaged: tuple[str, ...]
+    """Faults that took data from one of them, from the acknowledgement on."""
+    flushed: bool
+    """A power loss hit them that did not count, because they flush every message."""
+    flush_unknown: bool
+
+
+@dataclass(frozen=True)
+class Case:
+    """A finding and the facts about its run."""
+
+    finding: Mapping[str, Any]
+    facts: Facts
+
+    @property
+    def topic(self) -> str:
+        """Topic of the finding, empty for a finding about the run."""
+        return str(self.finding["topic"] or "")
+
+    @property
+    def partition(self) -> int:
+        """Partition of the finding, -1 for a finding about the run."""
+        return -1 if self.finding["partition"] is None else int(self.finding["partition"])
+
+    @property
+    def where(self) -> tuple[str, int]:
+        """Topic and partition."""
+        return self.topic, self.partition
+
+    @cached_property
+    def since(self) -> int:
+        """From when on the message was to be kept: its acknowledgement, or the beginning of the run."""
+        acked = self.finding["acked_ns"]
+        return 0 if acked is None else int(acked)
+
+    @cached_property
+    def writer(self) -> Row | None:
+        """The producer of the message."""
+        number = self.finding["writer"]
+        return None if number is None else self.facts.writers.get(int(number))
+
+    @cached_property
+    def config(self) -> Mapping[str, Any]:
+        """The producer's configuration."""
+        try:
+            found = json.loads((self.writer or {}).get("config") or "{}")
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @cached_property
+    def message(self) -> Message | None:
+        """The message, where it was looked up."""
+        writer, seq = self.finding["writer"], self.finding["seq"]
+        return None if writer is None or seq is None else self.facts.messages.get((int(writer), int(seq)))
+
+    @cached_property
+    def cause(self) -> str:
+        """The cause that the checker attributed."""
+        return str(self.finding["cause"] or "")
+
+    def hits(self, mechanisms: tuple[str, ...], brokers: tuple[int, ...] | None = None) -> list[FaultSpan]:
+        """Faults of these mechanisms that hit this partition on one of the brokers (None: on any)."""
+        name = f"{self.topic}/{self.partition}"
+        return [
+            fault
+            for fault in self.facts.faults
+            if fault.mechanism in mechanisms
+            and fault.until_ns >= self.since
+            and (not fault.partitions or name in fault.partitions)
+            and (
+                brokers is None
+                or not fault.hosts
+                or any(broker_number(host) in brokers for host in fault.hosts)
+            )
+        ]
+
+    @cached_property
+    def flushes(self) -> bool | None:
+        """Whether the topic's replicas sync every message; None if the configuration is not recorded."""
+        value = self.facts.topic_config(self.topic, "flush.messages", "log.flush.interval.messages")
+        return None if value is None else value == "1"
+
+    @cached_property
+    def gone(self) -> Gone | None:
+        """When all in-sync replicas were down; the worst such time, None if there was none.
+
+        Needs the partition's states.
+        """
+        facts = self.facts
+        states = facts.states.get(self.where, ())
+        times = {state.ns for state in states if state.ns >= self.since} | {self.since}
+        times |= set(facts.ends_of_processes(self.since))
+        worst: Gone | None = None
+        for ns in sorted(times):
+            isr = self._isr_at(ns)
+            if not isr or not all(facts.is_down(broker, ns) for broker in isr):
+                continue
+            hits = [fault for fault in self.hits(DATA_LOSS, isr) if fault.from_ns >= self.since]
+            counted = [f for f in hits if f.mechanism != "power_cut" or not self.flushes]
+            found = Gone(
+                isr=isr,
+                damaged=tuple(dict.fromkeys(fault.name for fault in counted)),
+                flushed=bool(self.flushes) and any(f.mechanism == "power_cut" for f in hits),
+                flush_unknown=self.flushes is None
+                and bool(hits)
+                and all(f.mechanism == "power_cut" for f in hits),
+            )
+            if worst is None or (found.damaged and not worst.damaged):
+                worst = found
+        return worst
+
+    def _isr_at(self, ns: int) -> tuple[int, ...]:
+        """The ISR at a time; where it is empty (eligible leader replicas), its last members count."""
+        isr: tuple[int, ...] = ()
+        for state in self.facts.states.get(self.where, ()):
+            if state.ns > ns and isr:
+                break
+            isr = state.isr or isr
+        return isr
+
+    @cached_property
+    def elections(self) -> list[tuple[State, State]]:
+        """Elections from the acknowledgement on: the state before, and the state with the new leader."""
+        before = self.facts.state_at(*self.where, self.since)
+        found: list[tuple[State, State]] = []
+        if before is None:
+            return found
+        for state in self.facts.later_states(*self.where, self.since):
+            if state.epoch > before.epoch and state.leader >= 0:
+                found.append((before, state))
+            before = state
+        return found
