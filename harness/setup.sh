@@ -39,14 +39,18 @@ java_major() { # prints nothing if no Java answers
 # Required: without one of these the embedded lab does not run, so setup ends here.
 # Optional: what makes disks whose power a fault can cut. Without them setup goes on: `acked doctor` names what
 # is missing, power cuts are emulated, and tests of the missing kind of disk are skipped with the reason.
-# Optional, too: Chromium, in which tests open the pages of runs. Without it those tests are skipped.
+# Optional, too: Chromium, in which tests open the pages of runs, and a Java compiler, for clients in Java. Without
+# them those tests are skipped.
 required=() optional=()
 export PATH="$PATH:/usr/sbin:/sbin"
 has() { command -v "$1" >/dev/null; }
 has iptables || required+=(iptables)
 { has ip && has tc; } || required+=(iproute2)
 "$python" -c 'import venv, ensurepip' 2>/dev/null || required+=("python$found-venv")
-[ -n "$(java_major)" ] || [ -n "${JAVA_HOME:-}" ] || required+=(openjdk-17-jre-headless)
+major=$(java_major)
+[ -n "$major" ] || [ -n "${JAVA_HOME:-}" ] || required+=(openjdk-17-jdk-headless)
+compiles() { "${JAVA_HOME:+$JAVA_HOME/bin/}java" --list-modules 2>/dev/null | grep -q '^jdk\.compiler'; }
+[ "${major:-0}" -lt 17 ] || compiles || optional+=("openjdk-$major-jdk-headless")
 { has mount && has losetup; } || optional+=(mount)
 has mkfs.ext4 || optional+=(e2fsprogs)
 has mkfs.xfs || optional+=(xfsprogs)
@@ -85,13 +89,16 @@ elif [ ${#required[@]} -gt 0 ]; then
     unfit "Not installed: ${lacking[*]}. $(remedy "${lacking[@]}")"
 else
     lost="some power cuts will be emulated"
-    [ "${optional[*]}" != chromium ] || lost="the tests that open pages in a browser will be skipped"
+    case "${optional[*]}" in
+    chromium) lost="the tests that open pages in a browser will be skipped" ;;
+    *jdk-headless) [ ${#optional[@]} -gt 1 ] || lost="there will be no Java client" ;;
+    esac
     say "Going on without the optional ${optional[*]}: $lost. $(remedy "${optional[@]}")"
 fi
 
 major=$(java_major)
-[ -n "$major" ] || unfit "No Java that answers ${JAVA_HOME:+in JAVA_HOME=$JAVA_HOME }was found: install it with sudo apt-get install -y openjdk-17-jre-headless."
-[ "$major" -ge 17 ] || unfit "Java $major is too old: Kafka needs Java 17 or newer; install it with sudo apt-get install -y openjdk-17-jre-headless, or set JAVA_HOME to one."
+[ -n "$major" ] || unfit "No Java that answers ${JAVA_HOME:+in JAVA_HOME=$JAVA_HOME }was found: install it with sudo apt-get install -y openjdk-17-jdk-headless."
+[ "$major" -ge 17 ] || unfit "Java $major is too old: Kafka needs Java 17 or newer; install it with sudo apt-get install -y openjdk-17-jdk-headless, or set JAVA_HOME to one."
 
 if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
     say "making .venv with Python $found"

@@ -13,7 +13,7 @@ from functools import cache
 from harness.errors import UnfitError
 
 MIN_JAVA = 17
-INSTALL = "sudo apt-get install -y openjdk-17-jre-headless"
+INSTALL = "sudo apt-get install -y openjdk-17-jdk-headless"
 
 
 @dataclass(frozen=True)

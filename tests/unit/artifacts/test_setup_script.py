@@ -38,6 +38,7 @@ MAKE = {"git", "make", "python3"}
 """What a machine needs before `make setup` can be called."""
 ENGINE = {"debootstrap", "docker-compose", "docker.io"}
 """What only the Compose lab needs: `make setup` does not touch a machine's Docker."""
+JAVA_17 = "echo 'openjdk version \"17.0.9\"' >&2"
 RECORD = '[ "$1" != install ] || for w; do case $w in install|-*) ;; *) echo "$w" >>installed;; esac; done'
 """An apt-get that writes down what it is to install."""
 
@@ -56,7 +57,7 @@ def checkout(tmp_path: Path) -> Path:
         (tmp_path / "bin" / tool).symlink_to(str(shutil.which(tool)))
     _user(tmp_path, 1000)
     _script(tmp_path, "python3", 'case "$2" in *print*) echo 3.11;; esac')
-    _script(tmp_path, "java", "echo 'openjdk version \"17.0.9\"' >&2")
+    _script(tmp_path, "java", f"{JAVA_17}; echo jdk.compiler@17.0.9")
     for program in PROGRAMS:
         _script(tmp_path, program, "")
     return tmp_path
@@ -113,13 +114,23 @@ def test_java_too_old(checkout: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_java_without_a_compiler_lacks_the_java_client_alone(checkout: Path) -> None:
+    _script(checkout, "java", f"{JAVA_17}; echo java.base@17.0.9")
+    _script(checkout, "apt-get", "touch called")
+    done = _setup(checkout)
+    assert (
+        "Going on without the optional openjdk-17-jdk-headless: there will be no Java client." in done.stderr
+    )
+    assert not (checkout / "called").exists()
+
+
 def test_no_java_and_no_right_to_install_it(checkout: Path) -> None:
     (checkout / "bin" / "java").unlink()
     _script(checkout, "apt-get", "touch called")
     done = _setup(checkout)
     assert done.returncode == 3
     assert (
-        "Not installed: openjdk-17-jre-headless. Install them with: sudo sh -c 'apt-get update" in done.stderr
+        "Not installed: openjdk-17-jdk-headless. Install them with: sudo sh -c 'apt-get update" in done.stderr
     )
     assert not (checkout / "called").exists()
 
@@ -131,7 +142,7 @@ def test_failing_installation_shows_its_end_and_the_command(checkout: Path) -> N
     done = _setup(checkout)
     assert done.returncode == 3
     assert "E: no way out" in done.stderr
-    assert "Installing openjdk-17-jre-headless failed" in done.stderr
+    assert "Installing openjdk-17-jdk-headless failed" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -195,7 +206,7 @@ def test_bare_machine_gets_every_program_that_labs_and_faults_run(checkout: Path
     _bare(checkout)
     _setup(checkout)
     for_tests = {browser.PACKAGE}
-    for_programs = {"python3.11-venv", "openjdk-17-jre-headless"}
+    for_programs = {"python3.11-venv", "openjdk-17-jdk-headless"}
     assert set(tools.PACKAGES.values()) | for_programs | for_tests == set(_installed(checkout))
 
 
