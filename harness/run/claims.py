@@ -43,7 +43,9 @@ def refuse(scenario: Scenario, refused: Mapping[str, str]) -> None:
     """Raise UsageError, with file and line, for the first query that Spark has refused, if any."""
     for query, reason in refused.items():
         what = _what(scenario, query)
-        raise UsageError(f"{_place(scenario, query)}: the SQL of {what} cannot be understood: {reason}")
+        raise UsageError(
+            f"{_place(scenario, query)}: the SQL of {what} cannot be understood: {reason.rstrip('.')}; correct it."
+        )
 
 
 def _versions(scenario: Scenario) -> tuple[str, ...]:
