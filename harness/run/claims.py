@@ -42,10 +42,8 @@ def require_sql(scenarios: Iterable[Scenario], *, say: Callable[[str], None] = l
 def refuse(scenario: Scenario, refused: Mapping[str, str]) -> None:
     """Raise UsageError, with file and line, for the first query that Spark has refused, if any."""
     for query, reason in refused.items():
-        what = _what(scenario, query)
-        raise UsageError(
-            f"{_place(scenario, query)}: the SQL of {what} cannot be understood: {reason.rstrip('.')}; correct it."
-        )
+        what = f"the SQL of {_what(scenario, query)} cannot be understood"
+        raise UsageError(f"{_place(scenario, query)}: {what}: {reason.rstrip('.')}; correct it.")
 
 
 def _versions(scenario: Scenario) -> tuple[str, ...]:
