@@ -76,7 +76,7 @@ def listing() -> list[str]:
             thing = getattr(module, public)
             lines.append(f"{name}.{_heading(public, thing)}")
             if inspect.isclass(thing):
-                lines += [f"{name}.{public}.{field}: {kind}" for field, kind, _ in _fields(thing)]
+                lines += [f"{name}.{public}.{field}: {kind}" for field, kind, _ in fields_of(thing)]
                 lines += [f"{name}.{public}.{one}{_signature(what)}" for one, what in _methods(thing)]
     return lines
 
@@ -98,7 +98,7 @@ def _entry(name: str, thing: object) -> Iterator[str]:
     if inspect.isclass(thing):
         rows = [
             f"* `{field}: {kind}`{f' – {_one_line(said)}' if said else ''}"
-            for field, kind, said in _fields(thing)
+            for field, kind, said in fields_of(thing)
         ]
         if rows:
             yield "\n".join(rows)
@@ -185,7 +185,7 @@ def _default(value: object) -> str:
     return "{}" if "factory" in repr(value) else repr(value)
 
 
-def _fields(thing: type) -> list[tuple[str, str, str]]:
+def fields_of(thing: type) -> list[tuple[str, str, str]]:
     """Public attributes: name, type and docstring, in the order of the source."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(thing))).body[0]
     assert isinstance(tree, ast.ClassDef)
