@@ -76,11 +76,11 @@ class BlackHole:
 def body(stage: Stage) -> None:
     """Large records flow to the leader while the black hole is there, then it goes."""
     seed(stage, TOPIC)
-    large = StreamLoad(topic=TOPIC, partitions=(0,), rate=20, size_bytes=2000, max_count=300)
+    large = StreamLoad(topic=TOPIC, partitions=(0,), rate=10, size_bytes=2000, max_count=300)
     stage.start_stream("az1", "az1-large", large)
     with stage.nemesis.add(BlackHole(stage.lab, "broker1", "broker2", "broker3")):
         stage.mark("hole", "large packets from broker1 to the other brokers vanish")
-        stage.wait_for_isr(TOPIC, 1)
+        stage.wait_for_isr(TOPIC, 1, within_s=30)
         stage.mark("shrunk", "broker1 is alone in the ISR")
     stage.stop_streams()
     settle(stage, TOPIC)
