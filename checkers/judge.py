@@ -70,15 +70,22 @@ class Results(Protocol):
         """Put life and findings into a folder or URI. Called last."""
 
 
-def judge(session: SparkSession, run_dir: Path | str, write: bool = True, plan: str = "auto") -> Judgement:
+def judge(
+    session: SparkSession,
+    run_dir: Path | str,
+    write: bool = True,
+    plan: str = "auto",
+    *,
+    by: Declared | None = None,
+) -> Judgement:
     """Judge a stored run folder; ``write`` puts life, findings and judgement into it.
 
-    ``run_dir`` is a path, or a URI of any Hadoop file system. Raises BadDataError when the folder is damaged
-    or half-written.
+    ``run_dir`` is a path, or a URI of any Hadoop file system. ``by`` takes the place of what the folder says
+    that the run should show. Raises BadDataError when the folder is damaged or half-written.
     """
     folder = str(run_dir)
     manifest = read_manifest(folder)
-    declared = read_declared(folder)
+    declared = read_declared(folder) if by is None else by
     history = inside(folder, "history")
     unjudged = manifest.status in NOT_JUDGED
     if manifest.status != "complete" and not is_folder(history):

@@ -45,20 +45,36 @@ def check(
             "began. Lists the claims that hold all the same; exit code 1 if there are any."
         ),
     ] = "",
+    by: Annotated[
+        str,
+        typer.Option(
+            "--claims",
+            help="Judge by the claims that this scenario declares now (a name, or a file such as "
+            "./my_case.py), instead of those that the run recorded.",
+        ),
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the judgement as JSON.")] = False,
 ) -> None:
     """Judge one or many stored runs by Spark alone. The worst verdict gives the exit code.
 
-    With --control nothing is written to the run folder.
+    A run is judged by its own `claims.json`: what its scenario declared when it
+    ran, wherever that scenario came from. With --claims or --control nothing is
+    written to the run folder.
     """
-    from harness.series.rejudge import judge_folders, judge_imported, run_controls
+    from harness.series.rejudge import judge_by, judge_folders, judge_imported, run_controls
 
     if control and (imported is not None or master):
         raise UsageError("--control judges run folders on this machine, without --import and --master.")
+    if by and (imported is not None or master or control):
+        raise UsageError(
+            "--claims judges run folders on this machine, without --import, --master and --control."
+        )
     if imported is not None:
         raise typer.Exit(_print([judge_imported(imported, master=master, plan=plan)], as_json=as_json))
     if not runs:
         raise UsageError("Say which run to judge, for example `acked check runs/<scenario>/latest`.")
+    if by:
+        raise typer.Exit(_print(judge_by(runs, by, plan=plan), as_json=as_json))
     if control:
         raise typer.Exit(_print_controls(run_controls(runs, control, plan=plan), as_json=as_json))
     judgements = judge_folders(runs, master=master, plan=plan)

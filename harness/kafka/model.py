@@ -42,7 +42,9 @@ class TopicPartition(NamedTuple):
     """One partition of a topic. It equals, and hashes as, the plain pair ``(topic, partition)``."""
 
     topic: str
+    """The topic."""
     partition: int
+    """Number of the partition, from 0."""
 
     def __str__(self) -> str:
         """`topic/partition`, the notation that messages carry and people type."""
@@ -63,9 +65,13 @@ class PartitionState:
     """
 
     leader: int
+    """Node id of the leader, or NO_LEADER."""
     leader_epoch: int | None
+    """The leader epoch."""
     isr: tuple[int, ...]
+    """Node ids of the in-sync replicas."""
     replicas: tuple[int, ...] | None = None
+    """Node ids of all replicas."""
 
 
 @dataclass(frozen=True)

@@ -40,10 +40,15 @@ class Host:
     """
 
     name: str
+    """Such as `broker1`."""
     role: str
+    """`broker`, `zookeeper`, `controller` or `client`."""
     az: str
+    """The AZ: `az1` and so on."""
     address: str
+    """IP address."""
     node_id: int
+    """Its id in Kafka or ZooKeeper."""
     ports: tuple[int, ...] = ()
     """TCP ports its main process listens on."""
 
@@ -68,7 +73,9 @@ class Topology:
     """All hosts of a lab, and the address from which the harness observes them, which no fault names."""
 
     hosts: tuple[Host, ...]
+    """All hosts."""
     observer_address: str
+    """Address of the harness itself in the hosts' network."""
     az_names: Mapping[str, str] = field(default_factory=dict)
     """The AZs in order, with the names that their owner gave them: `az1` → `frankfurt`."""
 
@@ -127,8 +134,11 @@ class Result:
     """Exit status and output of a short command inside a host."""
 
     status: int
+    """Exit status."""
     stdout: str
+    """Standard output."""
     stderr: str
+    """Standard error."""
 
 
 class Pipe(Protocol):
@@ -164,8 +174,11 @@ class Lab(Protocol):
     """A set of hosts, up or down."""
 
     kind: str
+    """`embedded` or `compose`."""
     topology: Topology
+    """Its hosts."""
     run_dir: Path
+    """The run folder."""
 
     def up(self) -> None:
         """Create the hosts and their network, without main processes. Raises UnfitError, LabError."""

@@ -11,7 +11,7 @@ import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -33,13 +33,17 @@ def require_sql(scenarios: Iterable[Scenario], *, say: Callable[[str], None] = l
         return
     say("checking the SQL of the claims (once for each change)")
     for (one, declared), refused in zip(new, _ask([declared for _, declared in new]), strict=True):
-        for query, reason in refused.items():
-            raise UsageError(
-                f"{_place(one, query)}: the SQL of {_what(one, query)} cannot be understood: {reason}"
-            )
+        refuse(one, refused)
         with suppress(OSError):  # then it is asked again
             _note(declared).parent.mkdir(parents=True, exist_ok=True)
             _note(declared).touch()
+
+
+def refuse(scenario: Scenario, refused: Mapping[str, str]) -> None:
+    """Raise UsageError, with file and line, for the first query that Spark has refused, if any."""
+    for query, reason in refused.items():
+        what = f"the SQL of {_what(scenario, query)} cannot be understood"
+        raise UsageError(f"{_place(scenario, query)}: {what}: {reason.rstrip('.')}; correct it.")
 
 
 def _versions(scenario: Scenario) -> tuple[str, ...]:
@@ -70,7 +74,8 @@ def _note(declared: dict[str, Any]) -> Path:
 
 
 def _place(scenario: Scenario, query: str) -> str:
-    assert scenario.file is not None
+    if scenario.file is None:
+        return "the catalogue"
     if query.startswith("expected "):
         finding = scenario.expected[int(query.split()[1]) - 1].finding
         line = line_of(scenario.file.text, "Expected", finding)

@@ -34,6 +34,44 @@ def judge_folders(places: Sequence[Place], *, master: str = "", plan: str = "aut
     return [judge(session, folder, plan=plan) for folder in folders]
 
 
+def judge_by(places: Sequence[Place], reference: str, *, plan: str = "auto") -> list[Judgement]:
+    """Judge every run folder at or below ``places`` by what a scenario declares now; nothing is written.
+
+    Raises UsageError for runs of another scenario, and for SQL that Spark does not understand.
+    """
+    from checkers.claims.understood import make_empty_tables, refused
+    from checkers.judge import judge
+    from checkers.spark.session import start_session
+    from harness.run.catalogue import find
+    from harness.run.claims import refuse
+
+    scenario = find(reference)
+    declared = []
+    folders = [folder for place in places for folder in _runs_below(Path(place))]
+    for folder in folders:
+        manifest = folder.manifest()
+        if manifest.get("scenario") != scenario.name:
+            raise UsageError(
+                f"{folder.path} is a run of {manifest.get('scenario')!r}, and {reference} declares "
+                f"{scenario.name!r}; name runs of that scenario."
+            )
+        declared.append(scenario.declared(str(manifest.get("kafka") or "")))
+    session = start_session()
+    make_empty_tables(session)
+    for one in declared:
+        refuse(scenario, refused(session, one))
+    return [
+        judge(
+            session,
+            folder.path,
+            write=False,
+            plan=plan,
+            by={"claims": one["claims"], "expected": one["expected"]},
+        )
+        for folder, one in zip(folders, declared, strict=True)
+    ]
+
+
 def judge_imported(place: Place, *, master: str = "", plan: str = "auto") -> Judgement:
     """Judge a history that another program laid down, by path or URI."""
     from checkers.judge import judge_import

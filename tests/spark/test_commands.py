@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from checkers.judge import judge
 from harness.cli.main import app
 from harness.errors import BadDataError, UsageError
 from tests.spark.test_general import explained, stored_run
+from tests.unit.run.own import write
 
 pytestmark = pytest.mark.spark
 
@@ -156,6 +158,33 @@ def test_the_story_of_a_lost_message(acked: Run, run: Path) -> None:
     assert "nothing went wrong with it" in acked("story", "1/0", run)
     with pytest.raises(UsageError, match="has no message"):
         acked("story", "nobody", run)
+
+
+def test_a_run_is_judged_by_the_claims_of_a_file(acked: Run, run: Path, tmp_path: Path) -> None:
+    """Instead of those that it recorded: claims are corrected without another run. Nothing is written."""
+    folder = tmp_path / "my-case"
+    shutil.copytree(run, folder)
+    (folder / "run.json").write_text(
+        json.dumps({"status": "complete", "scenario": "my-case", "kafka": "2.7.1"})
+    )
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    counted = "SELECT count(*) = {} AS holds, concat(count(*), ' messages') AS observed FROM {}"
+    claims = "Claim(name='six', says='There are six.', holds=\"{}\")"
+    expected = "expected=(Expected(finding='lost', where='true', because=''),),"
+
+    def judged(query: str) -> dict[str, Any]:
+        file = write(tmp_path, claims=claims.format(query), more=expected)
+        answer: dict[str, Any] = json.loads(acked("check", folder, "--claims", file, "--json"))
+        return answer
+
+    assert judged(counted.format(6, "life"))["verdict"] == "as declared"
+    with pytest.raises(AssertionError, match="refuted"):
+        judged(counted.format(7, "life"))
+    with pytest.raises(UsageError, match=r"my_case.py:10: the SQL of claim 'six' .*liefe"):
+        judged(counted.format(6, "liefe"))
+    with pytest.raises(UsageError, match="is a run of 'my-case', and no-fault declares 'no-fault'"):
+        acked("check", folder, "--claims", "no-fault")
+    assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
 
 
 def test_export_as_json_is_a_history_of_invocations_and_completions(

@@ -17,19 +17,29 @@ class SendResult:
     """The outcome of one message."""
 
     writer: int
+    """Number of the producer in the history."""
     seq: int
+    """Number of the message among those of its producer."""
     topic: str
+    """Its topic."""
     partition: int
+    """Its partition."""
     label: str
+    """The name that the scenario gave it."""
     outcome: Outcome
+    """Acknowledged, definitely not written, or unknown."""
     error: int
     """Kafka's error code, or librdkafka's (negative); 0 for none."""
     offset: int | None
+    """The offset that the acknowledgement named."""
     attempts: int | None
     """ProduceRequests that carried the message; None if the client does not know."""
     broker: int | None
+    """Node id of the broker that answered, where it is known."""
     sent_ns: int
+    """When it was handed over, in ns of the run's clock."""
     done_ns: int
+    """When its outcome was known."""
 
     @property
     def ok(self) -> bool:
@@ -80,14 +90,19 @@ class PinnedWritesResult:
     """Progress of a series of raw writes to one broker."""
 
     sent: int
+    """Writes so far."""
     ok: int
+    """Acknowledged writes."""
     last_error: int
     """Error code of the last write; 0 for none."""
     first_ok_ns: int | None
+    """When the first was acknowledged, in ns of the run's clock."""
     last_ok_ns: int | None
+    """When the last was acknowledged."""
     offsets: tuple[int, ...]
     """Offsets of the acknowledged writes."""
     running: bool
+    """Whether they go on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +124,11 @@ class ReadResult:
     """What a consumer has read: ``count`` records in all, and its distinct errors as (code, text)."""
 
     partitions: tuple[PartitionRead, ...]
+    """Progress by partition."""
     count: int
+    """Records in all."""
     errors: tuple[tuple[int, str], ...]
+    """Distinct errors, as code and text."""
 
     @property
     def complete(self) -> bool:

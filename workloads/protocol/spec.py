@@ -124,12 +124,17 @@ class StreamLoad:
     """What a background stream sends. It ends by itself after ``max_count`` messages or ``max_s`` seconds."""
 
     topic: str
+    """Where it sends to."""
     partitions: tuple[int, ...] = (0,)
+    """The partitions that it takes in turn."""
     rate: float = 50.0
     """Messages per second. After a pause the stream catches up on at most one second's worth of messages."""
     size_bytes: int = 100
+    """Size of a message's value."""
     max_count: int = 10_000_000
+    """Ends after so many messages."""
     max_s: float = 3600.0
+    """Ends after so many seconds."""
     max_in_flight: int = 20_000
     """The stream pauses while this many messages are without an outcome, which bounds its memory."""
 

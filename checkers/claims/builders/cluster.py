@@ -30,7 +30,9 @@ class Partition:
     """A partition, as the metadata store knows it."""
 
     topic: str
+    """The topic."""
     number: int = 0
+    """Number of the partition."""
 
     @property
     def where(self) -> str:
@@ -225,6 +227,7 @@ class Broker:
     """A broker: what its own Metadata says, and what it logs. Its number is that of acked, counted from 1."""
 
     number: int
+    """Node id."""
 
     @property
     def host(self) -> str:

@@ -12,6 +12,7 @@ class Controller:
     """A KRaft controller with a host of its own, by the number of its AZ."""
 
     number: int
+    """Node id."""
 
     @property
     def host(self) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from acked.document import MODULES, document, listing
+from acked.document import MODULES, document, fields_of, listing
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "api.md"
 LISTING = Path(__file__).with_name("public.txt")
@@ -30,13 +30,15 @@ def test_the_page_is_current() -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_every_public_name_exists_once_and_is_explained(name: str) -> None:
-    """`__all__` is the list of what is public; a module has nothing beside it but what it imports."""
+    """So is each attribute and, because the page cannot be written without it, each method."""
     module = importlib.import_module(name)
     assert len(set(module.__all__)) == len(module.__all__)
     for public in module.__all__:
         thing = getattr(module, public)
         if inspect.isclass(thing) or inspect.isfunction(thing):
             assert inspect.getdoc(thing), public
+        if inspect.isclass(thing):
+            assert [field for field, _, said in fields_of(thing) if not said] == [], public
 
 
 def test_what_the_harness_needs_is_not_public() -> None:

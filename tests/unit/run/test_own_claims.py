@@ -62,6 +62,7 @@ def test_sql_that_is_refused_is_named_each_time(
     scenario = find(str(write(tmp_path, claims=GIVEN, more=expected)))
     for _ in range(2):
         with pytest.raises(
-            UsageError, match=rf"my_case.py:{line}: the SQL of {what} .*: There is no column fatal\.$"
+            UsageError,
+            match=rf"my_case.py:{line}: the SQL of {what} .*: There is no column fatal; correct it\.$",
         ):
             require_sql([scenario])
