@@ -90,8 +90,9 @@ def _format(
 def clone(template: Path, data: Path, node_id: int) -> None:
     """Fill one node's data folder from the formatted one, with its own node id and directory id.
 
-    The folder may exist: a disk that can lose power is mounted there.
+    The folder may exist: a disk that can lose power is mounted there. What was formatted survives that.
     """
+    on_its_own_disk = data.exists()
     data.parent.mkdir(parents=True, exist_ok=True)
     shutil.copytree(template, data, dirs_exist_ok=True)
     own = {"node.id": str(node_id), "directory.id": _short_uuid()}
@@ -101,6 +102,17 @@ def clone(template: Path, data: Path, node_id: int) -> None:
         key = line.partition("=")[0]
         lines.append(f"{key}={own[key]}" if key in own else line)
     properties.write_text("\n".join(lines) + "\n")
+    if on_its_own_disk:
+        for path in (*data.rglob("*"), data):
+            _flush(path)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def cast_vote(data: Path, candidate: int, voters: Iterable[int]) -> None:

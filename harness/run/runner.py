@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -464,7 +465,8 @@ class _Clients:
         for host in self._hosts:
             journal = self._journal(host.name)
             if journal.exists():
-                journal.replace(folder.journal(host.name))
+                # In containers, a host's folder may be a file system of its own.
+                shutil.move(journal, folder.journal(host.name))
 
     def _journal(self, host: str) -> Path:
         return self._lab.data_dir(host) / "client.jsonl"
