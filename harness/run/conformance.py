@@ -147,13 +147,14 @@ class Check:
             via=stage.library,
             **settings,
         )
+        count = len(stage.own_log("broker1", TOPIC).records)
         consumer = stage.clients["az1"].start_consumer(spec)
         try:
             wait_until(
-                consumer.progress,
+                lambda: consumer.progress().count,
                 within_s=25,
-                awaiting=f"the consumer to read {2 * MESSAGES} records",
-                accept=lambda read: read.count >= 2 * MESSAGES,
+                awaiting=f"the consumer to return {count} records",
+                accept=lambda returned: returned >= count,
             )
         finally:
             consumer.stop()
