@@ -24,6 +24,8 @@ _INTERNAL = {
     "Stage": {
         "clients",
         "journal",
+        "java",
+        "library",
         "observer",
         "processes",
         "progress",

@@ -17,6 +17,7 @@ from harness.cli import (
     bisect,
     catalogue,
     clean,
+    client,
     compare,
     compose,
     doctor,
@@ -76,6 +77,7 @@ app.command("check")(judging.check)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.add_typer(runs.app, name="runs")
+app.add_typer(client.app, name="client")
 app.command("doctor")(doctor.doctor)
 app.command("versions")(versions.versions)
 app.command("matrix")(matrix.matrix)

@@ -73,6 +73,13 @@ def matrix(
     cluster: Annotated[
         Path | None, typer.Option(help="Cluster file (TOML): AZs, hosts and settings. Default: three AZs.")
     ] = None,
+    clients: Annotated[
+        str | None,
+        typer.Option(
+            help="Client libraries, comma-separated: librdkafka, java, java@VERSION, a program. "
+            "Default: librdkafka."
+        ),
+    ] = None,
     sets: Sets = None,
     broker_config: BrokerConfig = None,
     topic_config: TopicConfig = None,
@@ -107,6 +114,7 @@ def matrix(
     """
     from checkers.verdict import VERDICTS, worst
     from harness.run.claims import require_sql
+    from harness.run.client_choice import LIBRDKAFKA, parse_client, parse_clients
     from harness.run.session import prepare, require_settings
 
     settings = given_settings(
@@ -127,7 +135,14 @@ def matrix(
         modes = modes if modes is not None else file.mode or None
     asked = () if versions is None else parse_versions(versions, force=force)
     asked += _builds(kafka_home, kafka_jars, asked, progress)
-    cells = plan(scenarios.values(), asked, () if modes is None else parse_modes(modes), repeat)
+    chosen = () if clients is None else parse_clients(clients)
+    cells = plan(
+        scenarios.values(),
+        asked,
+        () if modes is None else parse_modes(modes),
+        repeat,
+        [client.text for client in chosen],
+    )
     unfitting = misfits(cells, scenarios.values(), file)
     fitting = [cell for cell in dict.fromkeys(cells) if cell not in unfitting]
     night = read_night(
@@ -140,7 +155,7 @@ def matrix(
     )
     for cell in fitting if settings else ():
         require_settings(scenarios[cell.scenario], settings, kafka=cell.version, mode=cell.mode, force=force)
-    for example in {cell.version: cell for cell in reversed(fitting)}.values():
+    for example in {(cell.version, cell.client): cell for cell in reversed(fitting)}.values():
         prepare(
             scenarios[example.scenario],
             lab=lab,
@@ -148,6 +163,7 @@ def matrix(
             mode=example.mode,
             cluster=file and replace(file, settings=NO_SETTINGS),
             force=force,
+            client=parse_client(example.client) if example.client else LIBRDKAFKA,
         )
     require_sql({cell.scenario: scenarios[cell.scenario] for cell in fitting}.values(), say=progress.say)
     series = open_series(

@@ -7,8 +7,8 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.artifacts.java_client import java_client
@@ -36,20 +36,16 @@ class ClientChoice:
         return "librdkafka" if self.name == "librdkafka" else "java" if self.name == "java" else "program"
 
     @property
+    def text(self) -> str:
+        """As `parse_client` reads it."""
+        return f"{self.name}@{self.version}" if self.version else self.name
+
+    @property
     def label(self) -> str:
         """In one word, for tables: `java@3.6.2`, or the file name of a program."""
         if self.via == "program":
             return " ".join(Path(word).name for word in shlex.split(self.name))
-        return f"{self.name}@{self.version}" if self.version else self.name
-
-    def as_json(self) -> dict[str, str]:
-        """For the process of a run in a series, and for the manifest."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, str]) -> ClientChoice:
-        """The inverse of `as_json`."""
-        return cls(**data)
+        return self.text
 
 
 LIBRDKAFKA = ClientChoice()

@@ -314,10 +314,18 @@ class _Run:
                 "library": found[0].client,
                 "version": found[0].version,
                 "ready_s": max(one.ready_s for one in found),
-                "memory_mib": max(one.memory_mib for one in found),
             }
         )
         self.progress.say(f"the clients are {found[0].client} {found[0].version} ({choice.label})")
+
+    def _note_memory(self, stage: Stage) -> None:
+        """Note the most memory that a client program has taken."""
+        via = self.options.client.via
+        if via != "librdkafka":
+            found = [client.describe_program(via) for client in stage.clients.values() if client.alive]
+            told = self.folder.manifest()["client"]
+            peak = max((one.memory_mib for one in found), default=None)
+            self.folder.update(client={**told, "memory_mib": peak})
 
     def _check_clients(self, stage: Stage) -> None:
         """Note how the background streams are configured.
@@ -354,6 +362,7 @@ class _Run:
     def _finish(self, stage: Stage, watch: Watch) -> None:
         stage.cluster.check_alive()  # after a broker has ended by itself, nothing is as the scenario means it
         stage.stop_streams()
+        self._note_memory(stage)
         self._settle(stage)
         with ThreadPoolExecutor(1) as beside:
             reading = beside.submit(self._read_back, stage)

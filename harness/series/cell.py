@@ -1,7 +1,8 @@
 """The process of one run in a series: it runs a scenario; the process that started it judges the run.
 
-`python -m harness.series.cell SCENARIO VERSION MODE LAB FOLDER SETTINGS [CLUSTER_FILE]` runs into a run
-folder that exists already. SETTINGS are all that the user has set, as JSON, or null.
+`python -m harness.series.cell SCENARIO VERSION MODE LAB FOLDER SETTINGS [CLUSTER_FILE [CLIENT]]` runs into a
+run folder that exists already. SETTINGS are all that the user has set, as JSON, or null. An empty
+CLUSTER_FILE is none. CLIENT has librdkafka's roles.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from harness.errors import EXIT_AS_DECLARED, EXIT_INTERRUPTED, AckedError
 from harness.kafka.versions import kafka_version
 from harness.lab.embedded.namespaces import die_with_parent, run_inside
 from harness.run.catalogue import find
+from harness.run.client_choice import LIBRDKAFKA, parse_client
 from harness.run.folder import RunFolder
 from harness.run.runner import RunOptions, run_scenario
 from harness.run.scenario_file import kept
@@ -32,8 +34,10 @@ def main(argv: list[str]) -> int:
     try:
         scenario = kept(folder, name) or find(name)
         settings = settings_of(json.loads(given[0]) if given else {})
-        layout = layout_of(given[1] if len(given) > 1 else None)
-        options = RunOptions(kafka_version(version, force=True), mode, lab, layout=layout, settings=settings)
+        layout = layout_of(given[1] if len(given) > 1 and given[1] else None)
+        client = parse_client(given[2]) if len(given) > 2 else LIBRDKAFKA
+        spec = kafka_version(version, force=True)
+        options = RunOptions(spec, mode, lab, layout=layout, settings=settings, client=client)
         return run_in_lab(scenario, options, folder)
     except AckedError as error:
         folder.update(status="crashed", problem=error.message)

@@ -23,9 +23,11 @@ class Cell:
     mode: str
     file: ScenarioFile | None = field(default=None, compare=False, repr=False)
     """Where the scenario was read from; None for the catalogue."""
+    client: str = ""
+    """The client library that has librdkafka's roles, as `--client` names it; empty: librdkafka."""
 
     def __str__(self) -> str:
-        return f"{self.scenario} on {self.version} {self.mode}"
+        return f"{self.scenario} on {self.version} {self.mode}" + (f" with {self.client}" * bool(self.client))
 
 
 def parse_versions(text: str, *, force: bool = False) -> tuple[KafkaVersion, ...]:
@@ -71,11 +73,12 @@ def plan(
     versions: Sequence[KafkaVersion] = (),
     modes: Sequence[str] = (),
     repeat: int = 1,
+    clients: Sequence[str] = (),
 ) -> list[Cell]:
     """Every combination that can run, ``repeat`` times, in rounds.
 
-    Without ``versions`` or ``modes``, those whose difference a scenario shows. Raises UsageError where no
-    combination can run.
+    Without ``versions`` or ``modes``, those whose difference a scenario shows; without ``clients``,
+    librdkafka. Raises UsageError where no combination can run.
     """
     cells: list[Cell] = []
     tried: dict[str, None] = {}
@@ -86,7 +89,10 @@ def plan(
             for mode in modes or scenario.supported_modes:
                 tried[f"{version.label} {mode}"] = None
                 if mode in version.modes and mode in scenario.supported_modes:
-                    cells.append(Cell(scenario.name, version.label, mode, scenario.file))
+                    cells += [
+                        Cell(scenario.name, version.label, mode, scenario.file, client)
+                        for client in clients or ("",)
+                    ]
     if not cells:
         supported = [f"{one.name} runs in mode {' or '.join(one.supported_modes)}" for one in scenarios[:3]]
         raise UsageError(

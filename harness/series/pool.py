@@ -197,7 +197,8 @@ def run_cell(
     began = time.monotonic()
     log = folder.path.absolute() / LOG
     arguments = [cell.scenario, cell.version, cell.mode, lab, str(folder.path.absolute())]
-    arguments += [json.dumps(settings), *([] if cluster_file is None else [str(cluster_file.absolute())])]
+    arguments += [json.dumps(settings), "" if cluster_file is None else str(cluster_file.absolute())]
+    arguments += [cell.client] if cell.client else []
     child = processes.begin("harness.series.cell", arguments, log)
     try:
         child.wait(LIMIT_S)
@@ -231,6 +232,7 @@ def judge_cell(session: SparkSession, run: CellRun) -> RunSummary:
         scenario=run.cell.scenario,
         version=run.cell.version,
         mode=run.cell.mode,
+        client=run.cell.client,
         verdict="crashed",
         seconds=round(run.seconds, 1),
         folder=str(run.folder),

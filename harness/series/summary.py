@@ -40,11 +40,13 @@ class RunSummary:
     folder: str = ""
     ended: str = ""
     """UTC, to the second."""
+    client: str = ""
+    """The client library that had librdkafka's roles; empty: librdkafka."""
 
     @property
     def cell(self) -> Cell:
         """What was run."""
-        return Cell(self.scenario, self.version, self.mode)
+        return Cell(self.scenario, self.version, self.mode, client=self.client)
 
     @property
     def judged(self) -> bool:
@@ -102,7 +104,7 @@ def _range(values: Iterable[int]) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Grid:
-    """Totals by scenario, metadata mode and Kafka version."""
+    """Totals by scenario, metadata mode (with the client, where one was named) and Kafka version."""
 
     versions: tuple[str, ...]
     """Oldest first."""
@@ -113,8 +115,10 @@ class Grid:
 def grid(runs: Sequence[RunSummary]) -> Grid:
     """Totals of some runs, as a table of versions."""
     found: dict[tuple[str, str], dict[str, Totals]] = {}
-    for cell, mine in sorted(by_cell(runs).items(), key=lambda entry: (entry[0].scenario, entry[0].mode)):
-        found.setdefault((cell.scenario, cell.mode), {})[cell.version] = add_up(mine)
+    cells = by_cell(runs)
+    for cell in sorted(cells, key=lambda cell: (cell.scenario, cell.mode, cell.client)):
+        mode = f"{cell.mode}, {cell.client}" if cell.client else cell.mode
+        found.setdefault((cell.scenario, mode), {})[cell.version] = add_up(cells[cell])
     return Grid(tuple(sorted({run.version for run in runs}, key=version_order)), found)
 
 
@@ -268,6 +272,7 @@ _COLUMNS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     "reasons": ("a list of strings", _are_texts),
     "folder": _TEXT,
     "ended": _TEXT,
+    "client": _TEXT,
 }
 """What each column of a line holds: in words, and as a test. Columns not listed here are ignored."""
 _REQUIRED = ("scenario", "version", "mode", "verdict")

@@ -38,7 +38,6 @@ import org.apache.kafka.common.errors.OutOfOrderSequenceException;
 import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.UnsupportedVersionException;
-import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -439,11 +438,7 @@ public final class Agent {
         }
 
         void close(Duration within) {
-            stop = true;
-            KafkaConsumer<byte[], byte[]> running = consumer;
-            if (running != null) {
-                running.wakeup();
-            }
+            stop = true; // not a wakeup, which would also cut off the answers to commits
             try {
                 ended.await(within.toMillis(), TimeUnit.MILLISECONDS);
             } catch (InterruptedException error) {
@@ -501,8 +496,6 @@ public final class Agent {
                         }
                     });
                 }
-            } catch (WakeupException woken) {
-                stop = true;
             } catch (RuntimeException error) {
                 problem(error);
                 sleep();

@@ -71,7 +71,7 @@ class ProgramDescription:
     ready_s: float
     """From its start to its first line."""
     memory_mib: float
-    """Resident memory at this moment."""
+    """Most resident memory so far."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable
@@ -148,6 +149,30 @@ def test_transactions_in_a_program(client: Client, rows: Rows, mode: str, outcom
     assert (number, end.outcome, end.error) == (0, outcome, error)
     assert [row["event"] for row in rows("transactions")] == ["begin", outcome]
     assert rows("sent")[0]["txn"] == 0
+
+
+def test_a_program_dies_with_its_agent(client: Client, tmp_path: Path) -> None:
+    argv = (sys.executable, str(PROGRAM), "good", str(tmp_path))
+    client.use(ClientProgram(via="program", argv=argv, name="./program.py"))
+    client.describe_program("program")
+    assert started_with(str(tmp_path / "journal")) == started_with("no such argument") == 0
+    assert started_with(str(tmp_path)) == 1
+    client.kill()
+    wait_until(
+        lambda: started_with(str(tmp_path)),
+        within_s=10,
+        awaiting="the program to end",
+        accept=lambda count: count == 0,
+    )
+
+
+def started_with(argument: str) -> int:
+    """How many processes have this argument, as a whole."""
+    count = 0
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            count += argument.encode() in file.read_bytes().split(b"\0")
+    return count
 
 
 # Lines

@@ -94,7 +94,7 @@ class Program:
             version=hello.version,
             features=hello.features,
             ready_s=round(self._ready_s, 3),
-            memory_mib=_resident_mib(self._process.pid),
+            memory_mib=_peak_mib(self._process.pid),
         )
 
     def handle(self, kind: str, number: int, handler: Handler) -> None:
@@ -232,9 +232,9 @@ def _consumer(event: Event) -> tuple[str, int]:
     return "consumer", event.consumer
 
 
-def _resident_mib(pid: int) -> float:
+def _peak_mib(pid: int) -> float:
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
+            if line.startswith("VmHWM:"):
                 return round(int(line.split()[1]) / 1024, 1)
     return 0.0

@@ -1,0 +1,103 @@
+"""`acked client check`: does a program speak the client protocol, and does it tell the truth?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.options import LAB, RUNS, Lab, Runs
+from harness.console import Progress
+from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED
+from harness.lab.embedded.namespaces import run_inside
+
+if TYPE_CHECKING:
+    from harness.errors import AckedError
+    from harness.run.conformance import Check, Objection
+
+app = typer.Typer(help="Clients of your own.", no_args_is_help=True)
+
+
+@app.callback()
+def _clients() -> None:
+    """Clients of your own (docs/client-protocol.md)."""
+
+
+@app.command()
+def check(
+    client: Annotated[
+        str, typer.Argument(help="A program that speaks the client protocol, with its arguments; or java.")
+    ],
+    client_version: Annotated[str, typer.Option(help="With java: the version of kafka-clients.")] = "",
+    lab: Lab = LAB,
+    runs: Runs = RUNS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Put a client program through its operations, with and without a fault.
+
+    Starts three brokers, and compares what the program reports with what the
+    brokers hold: a message that is acknowledged and in no log, called definitely
+    failed and in a log, acknowledged with a wrong offset, or never mentioned
+    again.
+
+    Exit code: 0 nothing is wrong, 1 the program says or does something wrong,
+    2 it broke off or the run is invalid, 3 this machine lacks something,
+    254 usage error, or a program that does not greet.
+    """
+    from harness.run.client_choice import greet, parse_client, program
+    from harness.run.conformance import KAFKA, MODE, Check, examine
+    from harness.run.folder import RunFolder
+    from harness.run.runner import run_scenario
+    from harness.run.session import prepare
+    from report import terminal
+
+    choice = parse_client(client, client_version)
+    progress = Progress(quiet=as_json)
+    started = Check()
+    options = prepare(started.scenario(), lab=lab, kafka=KAFKA, mode=MODE, client=choice, say=progress.say)
+    found = program(choice, options.version)
+    started.features = greet(found).features if found is not None else started.features
+    folder = RunFolder.create(runs, started.scenario().name)
+
+    def work() -> int:
+        result = run_scenario(started.scenario(), options, folder, progress)
+        objections = examine(folder.path, started)
+        if as_json:
+            typer.echo(json.dumps(_as_json(started, objections, result.problem), indent=2))
+        else:
+            _show(started, objections)
+            if result.problem is not None:
+                terminal.show_error(result.problem)
+            progress.say(f"run folder: {folder.path}")
+        if objections:
+            return EXIT_VIOLATED
+        return EXIT_AS_DECLARED if result.problem is None else EXIT_UNKNOWN
+
+    raise typer.Exit(run_inside(work) if lab == "embedded" else work())
+
+
+def _show(check: Check, objections: list[Objection]) -> None:
+    from harness.run.conformance import SENTENCES
+
+    for name, sentence in SENTENCES.items():
+        wrong = [one.sentence for one in objections if one.operation == name]
+        missing = "-" if name in check.skipped else "?"
+        sign = "✗" if wrong else "✓" if name in check.done else missing
+        typer.echo(f" {sign} {name:<13} {sentence}")
+        for text in wrong:
+            typer.echo(f"     {text}")
+        if sign == "-":
+            typer.echo("     the program does not have this feature")
+    count = len(objections)
+    typer.echo("Nothing is wrong." if not count else f"{count} objection{'s' * (count > 1)}.")
+
+
+def _as_json(check: Check, objections: list[Objection], problem: AckedError | None) -> dict[str, object]:
+    return {
+        "operations": check.done,
+        "skipped": check.skipped,
+        "objections": [asdict(one) for one in objections],
+        "problem": None if problem is None else problem.message,
+    }

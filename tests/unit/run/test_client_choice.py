@@ -1,0 +1,112 @@
+"""`--client`: what it accepts, and what a program that does not greet is told."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from harness.artifacts.java_client import java_client
+from harness.errors import UsageError
+from harness.kafka.versions import kafka_version
+from harness.lab.model import Lab
+from harness.run.catalogue import find
+from harness.run.client_choice import LIBRDKAFKA, greet, inside, parse_client, parse_clients
+from harness.series.plan import plan, remaining
+from harness.series.summary import RunSummary, grid
+from workloads.protocol.spec import ClientProgram
+
+PROGRAM = Path(__file__).parents[1] / "workloads" / "program.py"
+
+
+def greeter(code: str) -> ClientProgram:
+    return ClientProgram(via="program", argv=(sys.executable, "-c", code), name="./agent")
+
+
+def test_what_a_client_may_be_called() -> None:
+    assert parse_client("librdkafka") is LIBRDKAFKA
+    java = parse_client("java", "3.6.2")
+    assert (java.via, java.version, java.label) == ("java", "3.6.2", "java@3.6.2")
+    assert parse_client(java.text) == java
+    own = parse_client(f"{sys.executable} {PROGRAM} good")
+    assert (own.via, own.label.split()[1:]) == ("program", ["program.py", "good"])
+    assert [one.via for one in parse_clients("librdkafka, java")] == ["librdkafka", "java"]
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "sentence"),
+    [
+        ("./no-such-agent", "", "./no-such-agent is neither a file nor on the path"),
+        (str(PROGRAM), "", "is not executable"),
+        ("", "", "--client is empty"),
+        ("'", "", "no command line"),
+        ("librdkafka", "3.6.2", "--client-version 3.6.2 is for --client java"),
+        ("java", "x", "'x'"),
+    ],
+)
+def test_what_it_may_not(text: str, version: str, sentence: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_client(text, version)
+    assert sentence in caught.value.message
+
+
+def test_a_list_of_no_clients() -> None:
+    with pytest.raises(UsageError, match="names no client"):
+        parse_clients(" , ")
+
+
+def test_a_program_that_greets() -> None:
+    found = greet(ClientProgram(via="program", argv=(sys.executable, str(PROGRAM)), name="./agent"))
+    assert (found.client, found.protocol) == ("none", 1)
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("import sys; sys.exit('no library')", "ended before its first line (exit status 1): no library."),
+        ("print('Hello!')", "it is not JSON; its first line is 'Hello!'."),
+        ('print(\'{"hello": {"protocol": 9, "client": "c", "version": "1"}}\')', "version 9 of the protocol"),
+        ("import time; time.sleep(600)", "wrote nothing within 0.5 s"),
+    ],
+)
+def test_a_program_that_does_not(code: str, sentence: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        greet(greeter(code), within_s=0.5 if "sleep" in code else 20.0)
+    assert sentence in caught.value.message
+
+
+def test_a_java_client_that_is_too_old() -> None:
+    with pytest.raises(UsageError, match=r"Kafka 1\.1\.1 is too old.*--client-version"):
+        java_client(kafka_version("1.1.1"))
+
+
+def test_a_container_gets_a_copy_of_the_users_files(tmp_path: Path) -> None:
+    lab = cast(
+        Lab,
+        SimpleNamespace(
+            kind="compose", data_dir=lambda host: tmp_path, inside=lambda host, path: f"/data/{path.name}"
+        ),
+    )
+    program = ClientProgram(via="program", argv=("/usr/bin/env", str(PROGRAM), "good"), name="p")
+    assert inside(program, lab, "client1").argv == ("/usr/bin/env", "/data/client-program.py", "good")
+    assert (tmp_path / "client-program.py").read_text() == PROGRAM.read_text()
+    java = ClientProgram(via="java", argv=("/opt/jdk/bin/java", "-cp", "x"), name="java")
+    assert inside(java, lab, "client1").argv == ("java", "-cp", "x")
+
+
+def test_a_matrix_of_clients() -> None:
+    scenario = find("no-fault")
+    cells = plan([scenario], (kafka_version("2.7.1"),), ("zookeeper",), 2, ["librdkafka", "java"])
+    assert [cell.client for cell in cells] == ["librdkafka", "java"] * 2
+    assert str(cells[1]) == "no-fault on 2.7.1 zookeeper with java"
+    runs = [
+        RunSummary(
+            scenario="no-fault", version="2.7.1", mode="zookeeper", verdict="as declared", client=client
+        )
+        for client in ("java", "librdkafka")
+    ]
+    assert remaining(cells, [run.cell for run in runs]) == cells[2:]
+    assert list(grid(runs).lines) == [("no-fault", "zookeeper, java"), ("no-fault", "zookeeper, librdkafka")]
