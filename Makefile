@@ -12,9 +12,9 @@ MESSAGES ?= 1000000
 DAMAGE ?= clean
 VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest
-# Three workers, one file of tests at a time, so that what a file shares (a cluster, a session) is made once;
+# Four workers, one file of tests at a time, so that what a file shares (a cluster, a session) is made once;
 # in the order of tests/conftest.py.
-SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
+SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run-scenario run-all nightly nightly-summary test test-all check clean benchmark-checker
