@@ -31,6 +31,10 @@ class Cell(Protocol):
     def mode(self) -> str:
         """Its metadata mode."""
 
+    @property
+    def client(self) -> str:
+        """The client library that was named for it; empty: none."""
+
 
 class Run(Cell, Protocol):
     """What is shown of one run (`harness.series.summary.RunSummary`)."""
@@ -139,7 +143,8 @@ def claims(totals: Totals) -> str:
 
 def cell_name(cell: Cell) -> str:
     """What was run, or can be: scenario, Kafka version and metadata mode."""
-    return f"{cell.scenario} on {cell.version} {cell.mode}"
+    name = f"{cell.scenario} on {cell.version} {cell.mode}"
+    return f"{name} with {cell.client}" if cell.client else name
 
 
 def ended(run: Run) -> str:
