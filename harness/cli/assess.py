@@ -18,6 +18,8 @@ from harness.cli.options import (
     BrokerConfig,
     CompressTime,
     ConsumerConfig,
+    KafkaHome,
+    KafkaJars,
     Lab,
     Parallel,
     ProducerConfig,
@@ -25,6 +27,7 @@ from harness.cli.options import (
     Runs,
     Sets,
     TopicConfig,
+    build_label,
     given_settings,
 )
 from harness.console import Progress
@@ -62,6 +65,8 @@ def assess(
     producer_config: ProducerConfig = None,
     consumer_config: ConsumerConfig = None,
     compress_time: CompressTime = 1.0,
+    kafka_home: KafkaHome = None,
+    kafka_jars: KafkaJars = None,
     repeat: Repeat = 1,
     parallel: Parallel = 0,
     resume: Annotated[
@@ -113,10 +118,23 @@ def assess(
     )
     budget_s = None if budget is None else parse_duration("--budget", budget)
     if resume is not None:
-        if cluster or faults or budget or kafka or mode or repeat != 1 or settings:
+        if (
+            cluster
+            or faults
+            or budget
+            or kafka
+            or kafka_home
+            or kafka_jars
+            or mode
+            or repeat != 1
+            or settings
+        ):
             raise UsageError("--resume continues an assessment as it was planned; leave the others out.")
         work = Assessment.resume(resume)
     else:
+        if kafka_home or kafka_jars is not None:
+            base = "" if kafka_home else describe(cluster, kafka or "", mode or "", settings).version.name
+            kafka = build_label(kafka_home, kafka_jars, kafka or base, progress.say)
         target = describe(cluster, kafka or "", mode or "", settings)
         topology = target.topology
         cases = faults_of.battery(topology, target.mode)
