@@ -77,7 +77,9 @@ def test_a_half_written_run_is_no_pass(tmp_path: Path) -> None:
     _one_sentence(done.stderr)
 
 
-@pytest.mark.parametrize("lab", ["embedded", pytest.param("compose", marks=pytest.mark.compose)])
+@pytest.mark.parametrize(
+    "lab", ["embedded", pytest.param("compose", marks=[pytest.mark.compose, pytest.mark.long])]
+)
 def test_ctrl_c_ends_everything(lab: str, runs: Path) -> None:
     """SIGINT to the foreground group while the cluster is up: exit 130, one sentence, nothing left."""
     words = ("run", "leader-az-isolated", "--lab", lab, "--runs", str(runs))

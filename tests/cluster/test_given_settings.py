@@ -30,6 +30,7 @@ compression.type = "gzip"
 pytestmark = pytest.mark.cluster
 
 
+@pytest.mark.long
 def test_every_table_takes_effect(tmp_path: Path) -> None:
     """Brokers, topics and producers state the values; a topic of one's own is written to and judged."""
     file = tmp_path / "cluster.toml"

@@ -117,6 +117,7 @@ def _compose(tmp_path: Path, count: int) -> None:
 
 
 @pytest.mark.compose
+@pytest.mark.long
 def test_killed_in_two_faults_leaves_nothing_after_clean(tmp_path: Path) -> None:
     _compose(tmp_path, 2)
 

@@ -268,7 +268,12 @@ FIRST: dict[str, Callable[[], list[str]]] = {
 """The same with the first histories of each, for the control."""
 
 
-SLOW = ("a short replica is reported by every range", "a short replica is reported record by record")
+SLOW = (
+    "a short replica is reported by every range",
+    "a short replica is reported record by record",
+    "an unknown outcome is never a duplicate",
+    "two copies are no duplicate",
+)
 """Mutants that take more than ten seconds to be caught."""
 
 

@@ -25,16 +25,23 @@ def empty(spark: Any) -> Any:
     return spark
 
 
-def _queries(scenario: Scenario) -> dict[str, str]:
-    claims = [asdict(claim) for claim in scenario.claims]
-    return queries_declared({**scenario.declared(), "claims": claims})
+def _declared(scenario: Scenario) -> dict[str, Any]:
+    """With the claims of all versions."""
+    return {**scenario.declared(), "claims": [asdict(claim) for claim in scenario.claims]}
 
 
+def test_every_claim_is_understood(empty: Any) -> None:
+    """Spark finds every table and column that a claim names, and no mistake of syntax."""
+    mistakes = {name: refused(empty, _declared(one)) for name, one in all_scenarios().items()}
+    assert {name: found for name, found in mistakes.items() if found} == {}
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(all_scenarios()))
 def test_claims_are_sql_and_do_not_hold_where_nothing_was_seen(name: str, empty: Any) -> None:
     """With every mark set and every table empty no claim is confirmed and no erratum holds."""
     scenario = all_scenarios()[name]
-    queries = _queries(scenario)
+    queries = queries_declared(_declared(scenario))
     marks = {mark: 10**9 * n for n, mark in enumerate(marks_named(" ".join(queries.values())))}
     with settings_for_small_data(empty):
         answers = ask(empty, queries, Moments(marks=marks))

@@ -53,7 +53,7 @@ def explained() -> History:
     [
         pytest.param(CASES, id="plain", marks=pytest.mark.long),
         pytest.param(READERS, id="readers", marks=pytest.mark.long),
-        pytest.param(LISTED, id="listed"),
+        pytest.param(LISTED, id="listed", marks=pytest.mark.long),
     ],
 )
 def test_the_general_plan_judges_as_the_fast_one(spark: Any, tmp_path: Path, cases: dict[str, Any]) -> None:
@@ -99,6 +99,7 @@ def judged_by_uri(spark: Any, folder: Path) -> Judgement:
     return judge(spark, f"file://{folder}")
 
 
+@pytest.mark.long
 def test_a_run_behind_a_uri(spark: Any, tmp_path: Path) -> None:
     """Read and written through Hadoop; the same verdict and files as by its path."""
     by_path, by_uri = (stored_run(tmp_path / name, explained()) for name in ("path", "uri with blank"))
