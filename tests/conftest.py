@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("filterwarnings", f"ignore:{name} is deprecated:DeprecationWarning")
 
 
-_LONGEST_FIRST = ("cluster", "runs", "spark", "independent", "property", "unit")
+_LONGEST_FIRST = ("cluster", "property", "runs", "spark", "independent", "unit")
 """Folders of tests by the time that one file of them takes."""
 
 

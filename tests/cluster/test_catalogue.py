@@ -18,6 +18,7 @@ from tests.cluster.conftest import acked, processes_of, run_by
 pytestmark = pytest.mark.cluster
 
 
+@pytest.mark.long
 def test_without_a_fault_nothing_is_found(runs: Path) -> None:
     """The control: a finding here would be one of the harness's own making."""
     run = acked("run", "no-fault", "--runs", runs, "--json")

@@ -273,6 +273,8 @@ SLOW = (
     "a short replica is reported record by record",
     "an unknown outcome is never a duplicate",
     "two copies are no duplicate",
+    "retention explains any loss",
+    "only what moved forward has moved",
 )
 """Mutants that take more than ten seconds to be caught."""
 
