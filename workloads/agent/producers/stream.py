@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 
 from confluent_kafka import KafkaException, Message, Producer
@@ -15,8 +16,8 @@ from workloads.agent.producers.recorder import Recorder
 from workloads.protocol.results import StreamCounts
 from workloads.protocol.spec import ProducerSpec, StreamLoad
 
-_MIN_POLL_S = 0.01
-_MAX_POLL_S = 0.5
+_MIN_WAIT_S = 0.01
+_MAX_WAIT_S = 0.5
 _QUEUE_FULL = -184
 
 
@@ -39,6 +40,31 @@ class Pacer:
     def next_s(self, elapsed_s: float) -> float:
         """Seconds until the next message is due; negative if it is overdue."""
         return (self._due + 1) / self._rate - elapsed_s
+
+
+def feed(
+    load: StreamLoad,
+    stop: threading.Event,
+    *,
+    in_flight: Callable[[], int],
+    send: Callable[[int], None],
+    wait: Callable[[float], object],
+) -> None:
+    """Have ``send`` send the messages that are due, until the load is used up or ``stop`` is set.
+
+    ``in_flight`` counts messages without an outcome; ``wait`` is called with seconds in between.
+    """
+    started, pacer, sent = time.monotonic(), Pacer(load.rate), 0
+    while not stop.is_set():
+        elapsed_s = time.monotonic() - started
+        if elapsed_s > load.max_s or sent >= load.max_count:
+            return
+        room = load.max_in_flight - in_flight()
+        count = pacer.take(elapsed_s, min(room, load.max_count - sent))
+        if count:
+            send(count)
+            sent += count
+        wait(min(max(_MIN_WAIT_S, pacer.next_s(time.monotonic() - started)), _MAX_WAIT_S))
 
 
 class StreamProducer:
@@ -74,18 +100,13 @@ class StreamProducer:
         return StreamCounts(sent=self._sent, **self._outcomes, running=self._thread.is_alive())
 
     def _run(self) -> None:
-        started = time.monotonic()
-        pacer = Pacer(self._load.rate)
-        while not self._stop.is_set():
-            elapsed_s = time.monotonic() - started
-            if elapsed_s > self._load.max_s or self._sent >= self._load.max_count:
-                break
-            room = self._load.max_in_flight - len(self._producer)
-            count = pacer.take(elapsed_s, min(room, self._load.max_count - self._sent))
-            if count:
-                self._send(count)
-            next_s = pacer.next_s(time.monotonic() - started)
-            self._poll_until(time.monotonic() + min(max(_MIN_POLL_S, next_s), _MAX_POLL_S))
+        feed(
+            self._load,
+            self._stop,
+            in_flight=self._producer.__len__,
+            send=self._send,
+            wait=lambda seconds: self._poll_until(time.monotonic() + seconds),
+        )
         self._producer.flush(self._flush_s)
         self._producer.purge()
         self._producer.flush(2.0)

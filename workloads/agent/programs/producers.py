@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
@@ -11,7 +10,7 @@ from harness.clock import now_ns
 from harness.errors import InvalidRunError, LabError, UsageError
 from harness.history.identity import encode
 from workloads.agent.producers.recorder import Recorder, SentMessage
-from workloads.agent.producers.stream import Pacer
+from workloads.agent.producers.stream import feed
 from workloads.agent.programs.exceptions import error_code, java_outcome
 from workloads.agent.programs.process import ANSWER_S, Answered, Program
 from workloads.protocol.codec import Json
@@ -221,24 +220,16 @@ class ProgramStream:
 
     def _run(self) -> None:
         try:
-            self._feed()
+            feed(
+                self._load,
+                self._stop,
+                in_flight=lambda: self._producer.in_flight,
+                send=self._send,
+                wait=self._stop.wait,
+            )
             self._producer.close(self._flush_s)
         except Exception as error:  # noqa: BLE001 - raised again where the stream is asked
             self._problem = error
-
-    def _feed(self) -> None:
-        load, started = self._load, time.monotonic()
-        pacer = Pacer(load.rate)
-        while not self._stop.is_set():
-            elapsed_s = time.monotonic() - started
-            if elapsed_s > load.max_s or self._sent >= load.max_count:
-                break
-            room = load.max_in_flight - self._producer.in_flight
-            count = pacer.take(elapsed_s, min(room, load.max_count - self._sent))
-            if count:
-                self._send(count)
-            next_s = pacer.next_s(time.monotonic() - started)
-            self._stop.wait(min(max(0.01, next_s), 0.5))
 
     def _send(self, count: int) -> None:
         writer, recorder, load = self._producer.spec.writer, self._producer.recorder, self._load
