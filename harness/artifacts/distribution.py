@@ -30,6 +30,8 @@ class KafkaDistribution:
     root: Path
     jars: tuple[Path, ...]
     java: Java
+    sums: Mapping[str, str]
+    """SHA-256 of every jar, by file name."""
     archives: Mapping[str, Path] = field(default_factory=dict)
     """Class-data archive by main class."""
     without_archives: str = ""
@@ -39,12 +41,6 @@ class KafkaDistribution:
     def version(self) -> str:
         """Kafka version, with the build if it is not the release."""
         return self.spec.name
-
-    @property
-    def sums(self) -> Mapping[str, str]:
-        """SHA-256 of every jar, by file name."""
-        manifest = Manifest.read(self.root)
-        return manifest.sums if manifest else {}
 
     @property
     def zookeeper(self) -> str | None:
@@ -89,7 +85,7 @@ def resolve(
         found = _stored(root, spec)
         manifest = _download(root, spec, java, say) if found is None or found.damaged(root) else found
     jars = tuple(sorted(root / "lib" / name for name in manifest.sums))
-    plain = KafkaDistribution(spec=spec, root=root, jars=jars, java=java)
+    plain = KafkaDistribution(spec=spec, root=root, jars=jars, java=java, sums=manifest.sums)
     if not with_archives:
         return plain
     archives = class_data.archives(spec, root, plain.class_path(), java, say, retry=retry_archives)

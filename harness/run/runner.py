@@ -251,10 +251,7 @@ class _Run:
         if standing is not None and standing.ground is not None:
             ground = standing.ground
             ground.processes.journal = journal
-            stack.enter_context(_explaining_failures(ground.processes))
-            clients = _Clients(ground.lab, program(self.options.client, self.options.version))
-            stack.callback(clients.close, self.folder)
-            return ground, clients
+            return ground, self._start_clients(stack, ground.lab, ground.processes)
         lasting = stack if standing is None else standing.stack
         lab = make_lab(self.options, self.folder.path if standing is None else standing.path)
         disks = Disks(lab)
@@ -271,9 +268,7 @@ class _Run:
             journal=journal,
             log_syntax=self.options.version.log_syntax,
         )
-        stack.enter_context(_explaining_failures(processes))
-        clients = _Clients(lab, program(self.options.client, self.options.version))
-        stack.callback(clients.close, self.folder)
+        clients = self._start_clients(stack, lab, processes)
         cluster = make_cluster(self.options, processes, self.setup)
         lasting.callback(cluster.close)
         with self.progress.phase("boot", "starting the cluster"):
@@ -292,6 +287,13 @@ class _Run:
             if refusal is None:
                 raise
             raise InvalidRunError(refusal, detail=error.detail) from error
+
+    def _start_clients(self, stack: ExitStack, lab: Lab, processes: Processes) -> _Clients:
+        """Start the agents, which end with ``stack``; from here on a failure names processes that died."""
+        stack.enter_context(_explaining_failures(processes))
+        clients = _Clients(lab, program(self.options.client, self.options.version))
+        stack.callback(clients.close, self.folder)
+        return clients
 
     def _java(self) -> ClientProgram:
         found = program(ClientChoice(name="java"), self.options.version, self.progress.say)

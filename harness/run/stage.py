@@ -374,9 +374,8 @@ class Stage:
         state = self.state(topic, partition)
         if state is not None:
             self._wait_recorded(topic, partition, state)
-            self._give_nodes_time(
-                "broker", topic, partition, state, within_s=_NEWS_S + self.timings.recovery_s
-            )
+            key = TopicPartition(topic, partition)
+            self._give_nodes_time("broker", key, state, within_s=_NEWS_S + self.timings.recovery_s)
 
     def _disagreement(self, topic: str, partition: int, *, full_isr: bool) -> str:
         state = self.cluster.partition(topic, partition)
@@ -438,27 +437,26 @@ class Stage:
 
         A node that lags behind may still record an older state after another one has recorded the new state.
         """
+        key = TopicPartition(topic, partition)
         kind = "zookeeper" if self.cluster.mode == "zookeeper" else "broker"
         if kind == "zookeeper":
-            self._give_nodes_time(kind, topic, partition, state, within_s=2)
+            self._give_nodes_time(kind, key, state, within_s=2)
         wait_until(
-            lambda: self._recorded(
-                [self.observer.views.of(kind).partition(topic, partition)], topic, partition, state
-            ),
+            lambda: self._recorded([self.observer.views.of(kind).partition(*key)], key, state),
             within_s=5,
             poll_s=self.cluster.poll_s / 2,
             awaiting=f"the observer to record leader {state.leader}, epoch {state.leader_epoch}, "
-            f"ISR {state.isr} of {TopicPartition(topic, partition)}",
+            f"ISR {state.isr} of {key}",
         )
 
     def _give_nodes_time(
-        self, kind: str, topic: str, partition: int, state: PartitionState, *, within_s: float
+        self, kind: str, key: TopicPartition, state: PartitionState, *, within_s: float
     ) -> None:
         """Wait until every node of a kind that answers reports the state; go on after ``within_s`` seconds.
 
         Whether a node learns of the state is for the claims to judge: no error if it does not.
         """
-        key, views = TopicPartition(topic, partition), self.observer.views
+        views = self.observer.views
         try:
             wait_until(
                 lambda: self._recorded(
@@ -467,8 +465,7 @@ class Stage:
                         for view in views.select(kind, "partition", key)
                         if views.of(view.source).reachable()
                     ),
-                    topic,
-                    partition,
+                    key,
                     state,
                 ),
                 within_s=within_s,
@@ -479,9 +476,9 @@ class Stage:
             self.progress.say(f"not every {kind} reports the new state of {key} yet")
 
     def _recorded(
-        self, states: Iterable[PartitionState | None], topic: str, partition: int, state: PartitionState
+        self, states: Iterable[PartitionState | None], key: TopicPartition, state: PartitionState
     ) -> bool:
-        newest = self.cluster.partition(topic, partition) or state
+        newest = self.cluster.partition(*key) or state
         known = {_comparable(state), _comparable(newest)}
         return all(one is not None and _comparable(one) in known for one in states)
 
