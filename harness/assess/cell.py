@@ -14,26 +14,25 @@ import sys
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from types import FrameType
 
 import msgspec
 
 from harness.assess.battery import Case, battery
 from harness.assess.body import run_case
 from harness.assess.described import for_runs, producers, setup
-from harness.cluster.cluster_file import read_cluster_file
 from harness.cluster.settings import Settings
 from harness.console import Progress
 from harness.errors import EXIT_AS_DECLARED, EXIT_INTERRUPTED, AckedError
 from harness.kafka.versions import kafka_version
 from harness.lab.embedded.namespaces import die_with_parent, run_inside
-from harness.lab.layout import THREE_AZS, Layout
+from harness.lab.layout import Layout
 from harness.lab.model import Topology
 from harness.run.folder import RunFolder
 from harness.run.runner import RunOptions, run_scenario
-from harness.run.session import with_protocol
+from harness.run.session import layout_of, with_protocol
 from harness.run.standing import Standing
 from harness.scenario import Scenario
+from harness.series.cell import interrupt
 
 
 class Order(msgspec.Struct):
@@ -69,14 +68,14 @@ def main(argv: list[str]) -> int:
     """Serve one cluster; the arguments are those of the module. Returns the exit code."""
     die_with_parent()
     version, mode, lab, path, given, *file = argv
-    layout: Layout = read_cluster_file(Path(file[0])).layout if file else THREE_AZS
+    layout = layout_of(file[0] if file else None)
     settings = Settings.from_json(json.loads(given))
     serve = partial(_serve, version, mode, lab, Path(path), layout, settings)
     return run_inside(serve) if lab == "embedded" else serve()
 
 
 def _serve(version: str, mode: str, lab: str, path: Path, layout: Layout, settings: Settings) -> int:
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
     topology = layout.topology(mode)
     cases = {case.name: case for case in battery(topology, mode)}
     kafka = kafka_version(version, force=True)
@@ -121,11 +120,6 @@ def _orders(lines: Iterable[str]) -> Iterable[Order]:
 def _answer(answer: Answer) -> None:
     sys.stdout.write(msgspec.json.encode(answer).decode() + "\n")
     sys.stdout.flush()
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # one signal is enough: the hosts are being taken down
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from harness.cluster.settings import NO_SETTINGS, Settings, values
 from harness.cluster.timings import Timings, effective_times
 from harness.doctor import diagnose
 from harness.errors import BadDataError, UsageError
-from harness.kafka.versions import KafkaVersion, kafka_version
+from harness.kafka.versions import DEFAULT, KafkaVersion, kafka_version
 from harness.lab.layout import THREE_AZS, Layout
 from harness.lab.model import Topology
 from harness.run.session import prepare
@@ -35,7 +35,6 @@ from harness.series.summary import RunSummary
 PLAN = "plan.json"
 CLUSTER = "cluster.toml"
 DOCUMENT = "assessment.json"
-DEFAULT_VERSION = "2.7.1"
 
 _AROUND_S = 18.0
 """A run without its fault: clients, recovery, final logs, and its share of the start of a cluster."""
@@ -56,10 +55,9 @@ class Target:
     """Those of the options over those of the file."""
 
 
-def describe(cluster: Path | None, kafka: str, mode: str, settings: Settings) -> Target:
-    """Read the description; options take precedence over the file. Raises UsageError."""
-    file = None if cluster is None else read_cluster_file(cluster)
-    version = kafka_version(kafka or (file.kafka if file else "") or DEFAULT_VERSION)
+def describe(file: ClusterFile | None, kafka: str, mode: str, settings: Settings) -> Target:
+    """What is to be assessed; options take precedence over the file. Raises UsageError."""
+    version = kafka_version(kafka or (file.kafka if file else "") or DEFAULT)
     mode = mode or (file.mode if file else "") or next(one for one in MODES if one in version.modes)
     if mode not in MODES:
         raise UsageError(f"There is no mode {mode!r}; use {', '.join(MODES)}.")

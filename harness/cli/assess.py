@@ -27,11 +27,12 @@ from harness.cli.options import (
     Runs,
     Sets,
     TopicConfig,
-    build_label,
+    chosen_kafka,
     given_settings,
 )
 from harness.console import Progress
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, StoppedError, UsageError
+from harness.kafka.versions import DEFAULT
 
 if TYPE_CHECKING:
     from harness.assess.series import Assessment
@@ -100,6 +101,7 @@ def assess(
         timings,
         unfit,
     )
+    from harness.cluster.cluster_file import read_cluster_file
     from harness.series.capacity import side_by_side
     from harness.series.night import parse_duration
 
@@ -132,10 +134,10 @@ def assess(
             raise UsageError("--resume continues an assessment as it was planned; leave the others out.")
         work = Assessment.resume(resume)
     else:
-        if kafka_home or kafka_jars is not None:
-            base = "" if kafka_home else describe(cluster, kafka or "", mode or "", settings).version.name
-            kafka = build_label(kafka_home, kafka_jars, kafka or base, progress.say)
-        target = describe(cluster, kafka or "", mode or "", settings)
+        file = read_cluster_file(cluster) if cluster else None
+        default = (file and file.kafka) or DEFAULT
+        version = chosen_kafka(kafka, kafka_home, kafka_jars, default, progress.say)
+        target = describe(file, version, mode or "", settings)
         topology = target.topology
         cases = faults_of.battery(topology, target.mode)
         if faults is not None:

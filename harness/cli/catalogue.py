@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -70,7 +69,9 @@ def new(
     The file is written into the current folder: `acked new my-case` writes
     `my_case.py`, and `acked run ./my_case.py` runs it.
     """
-    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
+    from harness.run.declaration import NAME
+
+    if not NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} is no name of a scenario; give lower-case words with hyphens, such as my-case."
         )

@@ -77,6 +77,18 @@ def given_settings(
     return read_options(sets or []).over(settings)
 
 
+def chosen_kafka(
+    kafka: str | None, home: Path | None, jars: str | None, default: str, say: Callable[[str], None]
+) -> str:
+    """The Kafka version of `--kafka`, or the label of the build of `--kafka-home` and `--kafka-jars`.
+
+    ``default`` is the release that jars alone go in front of. Empty if no option chooses. Raises UsageError.
+    """
+    if home is None and jars is None:
+        return kafka or ""
+    return build_label(home, jars, kafka or ("" if home else default), say)
+
+
 def build_label(home: Path | None, jars: str | None, base: str, say: Callable[[str], None]) -> str:
     """Copy the user's build of Kafka into the cache; returns its label, a Kafka version. Raises UsageError.
 

@@ -37,7 +37,7 @@ from harness.cli.options import (
     ShardOption,
     Summary,
     TopicConfig,
-    build_label,
+    chosen_kafka,
     given_settings,
 )
 from harness.cli.pages import add_page
@@ -240,14 +240,11 @@ def _run_one(
     scenario = find(name)
     progress = Progress(quiet=as_json or quiet)
     described = read_cluster_file(cluster) if cluster else None
-    if kafka_home or kafka_jars is not None:
-        of_file = described.kafka if described else ""
-        base = kafka or ("" if kafka_home else of_file or scenario.kafka)
-        kafka = build_label(kafka_home, kafka_jars, base, progress.say)
+    default = (described and described.kafka) or scenario.kafka
     options = prepare(
         scenario,
         lab=lab,
-        kafka=kafka or "",
+        kafka=chosen_kafka(kafka, kafka_home, kafka_jars, default, progress.say),
         mode=mode or "",
         rate=rate,
         cluster=described,

@@ -17,7 +17,8 @@ from harness.kafka.versions import KRAFT, ZOOKEEPER, kafka_version
 from harness.lab.layout import three_azs
 from harness.scenario import Claim, Either, Erratum, Expected, Scenario, speaks_of
 
-_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+"""Lower-case words with hyphens."""
 _RESERVED = ("all", "assess", "matrix")
 """Folders of series, beside those of the scenarios."""
 _TUPLES = {"claims": Claim, "expected": Expected, "faults": str, "versions": str, "modes": str}
@@ -51,7 +52,7 @@ def _problems(one: Scenario) -> Iterator[_Problem]:
     for name in ("name", "title", "article", "section", "outcome", "kafka", "mode"):
         if not isinstance(value := getattr(one, name), str):
             yield *mine, f"{name} is {_shown(value)}, but must be a text."
-    if not _NAME.fullmatch(one.name) or one.name in _RESERVED:
+    if not NAME.fullmatch(one.name) or one.name in _RESERVED:
         yield (
             *mine,
             (

@@ -52,7 +52,7 @@ def run_in_lab(scenario: Scenario, options: RunOptions, folder: RunFolder) -> in
 
 
 def _run(scenario: Scenario, options: RunOptions, folder: RunFolder) -> int:
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
     try:
         result = run_scenario(with_protocol(scenario, options.version), options, folder, Progress())
     except KeyboardInterrupt:
@@ -62,7 +62,8 @@ def _run(scenario: Scenario, options: RunOptions, folder: RunFolder) -> int:
     return EXIT_AS_DECLARED
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
+def interrupt(_number: int, _frame: FrameType | None) -> None:
+    """Handle SIGTERM as Ctrl-C."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # one signal is enough: the hosts are being taken down
     raise KeyboardInterrupt
 
