@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,8 +64,10 @@ def java_client(version: KafkaVersion, *, say: Callable[[str], None] = lambda te
             f"on with --client-version."
         )
     kafka = resolve(version, say=say, with_archives=False)
-    jars = [jar for jar in kafka.jars if jar.name.rpartition("-")[0] in _LIBRARIES]
-    key = hashlib.sha256(SOURCE.read_bytes() + repr(_OPTIONS).encode()).hexdigest()[:12]
+    jars = libraries_among(kafka.jars)
+    key = hashlib.sha256(SOURCE.read_bytes() + repr((_OPTIONS, list(map(str, jars)))).encode()).hexdigest()[
+        :12
+    ]
     folder = cache_dir() / f"java-client-{version.version}" / f"{kafka.java.build}-{key}"
     if not (folder / "agent.jar").is_file():
         with locked(writable(folder.parent), say):
@@ -73,6 +75,11 @@ def java_client(version: KafkaVersion, *, say: Callable[[str], None] = lambda te
                 say(f"compiling the Java client of Kafka {version.version}, once for this Java")
                 _make(folder, jars, kafka.java)
     return JavaClient(version.version, _argv(folder, jars, kafka.java))
+
+
+def libraries_among(jars: Iterable[Path]) -> list[Path]:
+    """The jars that a client needs, whatever follows the version in their names."""
+    return [jar for jar in jars if jar.name.startswith(tuple(f"{name}-" for name in _LIBRARIES))]
 
 
 def _argv(folder: Path, jars: list[Path], java: Java, *more: str) -> tuple[str, ...]:

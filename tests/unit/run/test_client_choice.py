@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from harness.artifacts.java_client import java_client
+from harness.artifacts.java_client import java_client, libraries_among
 from harness.errors import UsageError
 from harness.kafka.versions import kafka_version
 from harness.lab.model import Lab
@@ -76,6 +76,14 @@ def test_a_program_that_does_not(code: str, sentence: str) -> None:
     with pytest.raises(UsageError) as caught:
         greet(greeter(code), within_s=0.5 if "sleep" in code else 20.0)
     assert sentence in caught.value.message
+
+
+def test_the_jars_of_a_client_are_found_in_releases_and_in_builds() -> None:
+    """A revision or a qualifier may follow the version."""
+    needed = ["kafka-clients-3.9.1-SNAPSHOT.jar", "slf4j-api-1.7.36.jar", "zstd-jni-1.4.5-6.jar"]
+    others = ["kafka_2.13-3.9.1-SNAPSHOT.jar", "0-00-kafka-clients-fix.jar", "slf4j-reload4j-1.7.36.jar"]
+    found = libraries_among(Path("/lib") / name for name in sorted([*needed, *others]))
+    assert [jar.name for jar in found] == needed
 
 
 def test_a_java_client_that_is_too_old() -> None:
