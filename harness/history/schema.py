@@ -152,6 +152,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     Column("acks", "int", "0, 1 or -1 (all)"),
                     Column("idempotent", "flag", "enable.idempotence"),
                     Column("retries", "int", "configured number of retries"),
+                    Column("transactional_id", "text", "transactional.id; null: none"),
                     Column("config", "text", "complete configuration as JSON"),
                 ),
             ),
@@ -176,6 +177,12 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     Column("sequence", "int", "Kafka's sequence number of the record (not `seq`); -1: none"),
                     Column("control", "flag", "a control record (transaction marker), not a message"),
                     Column("transactional", "flag", "written in a transaction"),
+                    Column("marker", "text", "of a transaction marker: `commit` or `abort`; else null"),
+                    Column(
+                        "coordinator_epoch",
+                        "int",
+                        "of a marker: epoch of the coordinator that wrote it; -1: an operator's tool",
+                    ),
                 ),
             ),
             Table(
@@ -189,6 +196,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     Column("ns", "long", "when the log was read"),
                     Column("leo", "long", "log end offset"),
                     Column("high_watermark", "long", "high watermark"),
+                    Column("last_stable_offset", "long", "LSO: the offset before which all is decided"),
                     Column("log_start", "long", "log start offset"),
                     Column("leader", "flag", "this replica was the leader"),
                     Column("in_sync", "flag", "this replica was in the ISR"),
@@ -235,6 +243,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     ),
                     Column("leo", "long", "log end offset"),
                     Column("log_start", "long", "log start offset"),
+                    Column("last_stable_offset", "long", "the replica's own LSO; null: not known"),
                 ),
             ),
             Table(
@@ -275,7 +284,12 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     _NS,
                     _need("writer", "int", "the producer's number, as in `writers`"),
                     _need("txn", "long", "number of the transaction, unique per writer"),
-                    _need("event", "text", "`begin`, `committed`, `aborted` or `unknown`"),
+                    _need(
+                        "event",
+                        "text",
+                        "`begin`; `committing` or `aborting` (the application asked for that end); "
+                        "`committed`, `aborted` or `unknown` (the answer to the application)",
+                    ),
                     Column(
                         "error",
                         "int",

@@ -7,7 +7,8 @@ parses the records inside.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
 from aiokafka.record.default_records import DefaultRecordBatch
@@ -16,6 +17,11 @@ from aiokafka.record.legacy_records import LegacyRecordBatch
 _LEAD = struct.Struct(">qi")
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LEGACY = struct.Struct(">qiIbb")
+_MARKER_KEY = struct.Struct(">hh")
+"""Version, and the kind of a control record."""
+_MARKER_VALUE = struct.Struct(">hi")
+"""Version, and the coordinator's epoch."""
+_MARKERS: Mapping[int, Literal["abort", "commit"]] = {0: "abort", 1: "commit"}
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _UNREADABLE = (CorruptRecordException, UnsupportedCodecError, ValueError, IndexError, struct.error, OSError)
@@ -49,6 +55,25 @@ class Record(NamedTuple):
     transactional: bool
     key: bytes | None
     value: bytes | None
+
+    @property
+    def marker(self) -> TransactionMarker | None:
+        """The transaction marker that a control record is; None for other records, and for damaged ones."""
+        if not self.control or not self.crc_ok or self.key is None or len(self.key) < _MARKER_KEY.size:
+            return None
+        _, kind = _MARKER_KEY.unpack_from(self.key)
+        if kind not in _MARKERS:
+            return None
+        known = self.value is not None and len(self.value) >= _MARKER_VALUE.size
+        epoch = _MARKER_VALUE.unpack_from(self.value)[1] if known and self.value is not None else None
+        return TransactionMarker(_MARKERS[kind], epoch)
+
+
+class TransactionMarker(NamedTuple):
+    """How a transaction ended in a partition, and the epoch of the coordinator that decided it."""
+
+    end: Literal["commit", "abort"]
+    coordinator_epoch: int | None
 
 
 class Parsed(NamedTuple):

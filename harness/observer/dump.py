@@ -90,6 +90,7 @@ def copies_of(log: ReplicaLog) -> pa.Table:
     schema = TABLES["copies"].arrow()
     count = len(log.records)
     identities = [decode(record.value) for record in log.records]
+    markers = [record.marker for record in log.records]
     columns: dict[str, Any] = {
         "topic": pa.repeat(log.topic_partition.topic, count),
         "partition": pa.repeat(pa.scalar(log.topic_partition.partition, pa.int32()), count),
@@ -111,6 +112,8 @@ def copies_of(log: ReplicaLog) -> pa.Table:
         "sequence": [r.sequence for r in log.records],
         "control": [r.control for r in log.records],
         "transactional": [r.transactional for r in log.records],
+        "marker": [m.end if m else None for m in markers],
+        "coordinator_epoch": [m.coordinator_epoch if m else None for m in markers],
     }
     return pa.table(
         [
@@ -130,6 +133,7 @@ def _replica_row(log: ReplicaLog, state: PartitionState | None, cleanup: str | N
         "ns": log.ns,
         "leo": log.leo,
         "high_watermark": log.high_watermark,
+        "last_stable_offset": log.last_stable_offset,
         "log_start": log.log_start,
         "leader": None if state is None else state.leader == log.broker,
         "in_sync": None if state is None else log.broker in state.isr,

@@ -32,6 +32,8 @@ class ReplicaLog:
     ns: int = 0
     leo: int | None = None
     high_watermark: int | None = None
+    last_stable_offset: int | None = None
+    """None where the log was read from files."""
     log_start: int | None = None
     epochs: list[tuple[int, int]] | None = None
     """Leader epoch cache: (epoch, start offset) pairs."""
@@ -93,6 +95,7 @@ def _read_by_fetch(connection: Connection, log: ReplicaLog, dialect: Dialect) ->
             log.error = f"Kafka error {got.error} at offset {position}"
             return
         log.high_watermark, log.log_start = got.high_watermark, got.log_start
+        log.last_stable_offset = got.last_stable_offset
         log.records.extend(got.records)
         following = got.parsed.next_offset
         if following is not None and following > position:

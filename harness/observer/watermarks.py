@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from harness.kafka.model import TopicPartition
 from harness.kafka.wire.logs import Fetched
 
-_Offsets = tuple[int | None, int | None, int | None]
+_Offsets = tuple[int | None, int | None, int | None, int | None]
 
 
 @dataclass
@@ -30,12 +30,20 @@ class Watermarks:
             return None
         following = fetched.parsed.next_offset
         leo = start if following is None else following
-        offsets = (_offset(fetched.high_watermark), leo, _offset(fetched.log_start))
+        offsets = (
+            _offset(fetched.high_watermark),
+            leo,
+            _offset(fetched.log_start),
+            fetched.last_stable_offset,
+        )
         if self.known.get(key) == offsets:
             return None
         self.known[key] = offsets
         row = {"ns": ns, **key._asdict(), "broker": self.broker, "leo": leo}
-        for name, value in (("high_watermark", offsets[0]), ("log_start", offsets[2])):
+        stated = zip(
+            ("high_watermark", "log_start", "last_stable_offset"), (offsets[0], *offsets[2:]), strict=True
+        )
+        for name, value in stated:
             if value is not None:
                 row[name] = value
         return row

@@ -33,6 +33,8 @@ class Fetched:
     parsed: Parsed = field(default_factory=lambda: Parsed([], [], 0))
     error: int = 0
     high_watermark: int = -1
+    last_stable_offset: int | None = None
+    """LSO of the replica that answers; None where the broker states none."""
     log_start: int = -1
     size_bytes: int = 0
     limit_bytes: int = 0
@@ -97,6 +99,9 @@ def _fetch(
                 parsed=parse(raw, offsets[key]),
                 error=data.error_code,
                 high_watermark=data.high_watermark,
+                last_stable_offset=data.last_stable_offset
+                if dialect.fetch >= 4 and data.last_stable_offset >= 0
+                else None,
                 log_start=data.log_start_offset if dialect.fetch >= 5 else -1,
                 size_bytes=len(raw),
                 limit_bytes=max_bytes,

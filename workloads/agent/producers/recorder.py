@@ -72,6 +72,7 @@ class Recorder:
             acks=int(config.get("acks", producer.acks)),
             idempotent=bool(config.get("enable.idempotence", False)),
             retries=int(config.get("retries", 0)),
+            transactional_id=producer.transactional_id or None,
             config=json.dumps(producer_properties(producer) if producer.via in PROGRAMS else config),
         )
 

@@ -45,6 +45,7 @@ class TransactionalProducer:
     def end(self, *, commit: bool, within_s: float) -> TransactionEnd:
         """Commit or abort the open transaction. Aborts it too if its commit fails and asks for that."""
         producer = self._scripted.producer
+        self._record("committing" if commit else "aborting", 0)
         try:
             if commit:
                 producer.commit_transaction(within_s)

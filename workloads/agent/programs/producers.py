@@ -121,6 +121,7 @@ class ProgramProducer:
         """Commit or abort the open transaction. Aborts it too if its commit fails and asks for that."""
         writer = self.spec.writer
         op = "commit_transaction" if commit else "abort_transaction"
+        self._record("committing" if commit else "aborting", 0)
         _, failure = self.program.request(op, within_s, producer=writer)
         if failure is None:
             end = TransactionEnd("committed" if commit else "aborted", 0)
