@@ -251,6 +251,41 @@ def leader_at(evidence: Evidence, topic: str, partition: int, at_ns: Ints) -> In
     return leaders[np.searchsorted(times, at_ns, side="right")]
 
 
+def acknowledged_by(
+    evidence: Evidence,
+    topic: str,
+    partition: int,
+    *,
+    stated: Ints,
+    first_seen: Ints,
+    sent_ns: Ints,
+    done_ns: Ints,
+) -> Ints:
+    """The broker that acknowledged each message; -1 where that is not known.
+
+    The answer states it (``stated``), or it is the broker on which the record was seen first, if that one
+    had led by then: a follower may be seen first. Otherwise it is the leader at the time of the answer,
+    unless another broker led when the message was sent, because then either may have acknowledged it.
+    """
+    led_from: dict[int, int] = {}
+    for row in evidence.rows("views"):
+        if row["subject"] == "partition" and (row["topic"], row["partition"]) == (topic, partition):
+            leader = -1 if row["leader"] is None else row["leader"]
+            led_from[leader] = min(row["ns"], led_from.get(leader, row["ns"]))
+    found = np.where(stated >= 0, stated, first_seen)
+    if not led_from:
+        return found
+    seen_only = np.zeros(len(found), dtype=bool)
+    for broker in np.unique(found[(stated < 0) & (found >= 0)]).tolist():
+        follower = done_ns < led_from.get(broker, _FOREVER)
+        seen_only |= (stated < 0) & (found == broker) & follower
+    rest = np.flatnonzero((found < 0) | seen_only)
+    before, after = (leader_at(evidence, topic, partition, at[rest]) for at in (sent_ns, done_ns))
+    led = np.where((before >= 0) & (after >= 0) & (before != after), -1, after)
+    found[rest] = np.where((after < 0) & seen_only[rest], found[rest], led)
+    return found
+
+
 def own_epoch_at(evidence: Evidence, topic: str, partition: int, broker: Ints, at_ns: Ints) -> Ints:
     """The leader epoch that each broker itself named last before a time; -1 where it never spoke."""
     found = np.full(len(at_ns), -1, dtype=np.int64)

@@ -150,6 +150,8 @@ def _leader_failed(case: Case) -> Answer:
         return Answer(True, f"`{hit[0].name}` took data from its disk")
     if not facts.states.get(case.where):
         return unknown("no view says who led the partition")
+    if by is None:
+        return unknown("which broker acknowledged it is not known")
     return Answer(False, "its leader neither failed nor was deposed")
 
 

@@ -13,10 +13,10 @@ from checkers.causes import duplicate_causes, loss_causes
 from checkers.evidence import (
     Evidence,
     Sightings,
+    acknowledged_by,
     during,
     fault_names,
     fault_numbers,
-    leader_at,
     own_epoch_at,
     writer_columns,
 )
@@ -89,10 +89,14 @@ def attributed(
     sent, done = numbers(table, "sent_ns"), numbers(table, "done_ns")
     ok = sends.outcome == OK
     acked = np.where(ok, done, -1)
-    broker = numbers(table, "broker")
-    acked_by = np.where(broker >= 0, broker, seen.first_broker)
-    acked_by = np.where(
-        acked_by >= 0, acked_by, leader_at(evidence, partition.topic, partition.number, acked)
+    acked_by = acknowledged_by(
+        evidence,
+        partition.topic,
+        partition.number,
+        stated=numbers(table, "broker"),
+        first_seen=seen.first_broker,
+        sent_ns=sent,
+        done_ns=acked,
     )
     acked_by = np.where(ok, acked_by, -1)
     # A leader appends before it acknowledges, so the record was there even if the observer did not see it.

@@ -198,15 +198,19 @@ LOOKALIKES: dict[str, tuple[History, str]] = {
 """Histories in which everything looks like a cause that is none, and what they come to."""
 
 
-def causes(history: History, folder: Path) -> list[str]:
-    """Causes from the life table, computed without Spark."""
+def lives(history: History, folder: Path) -> list[dict[str, Any]]:
+    """Rows of the life table, computed without Spark."""
     source = open_source(history.write(folder / "history"))
     life, findings = folder / "life", folder / "findings"
     life.mkdir()
     findings.mkdir()
     judge_all(run_here, Job(source=source, evidence=gather(source), life=str(life), findings=str(findings)))
-    told = [row["cause"] for path in life.glob("*.parquet") for row in pq.read_table(path).to_pylist()]
-    return [cause for cause in told if cause is not None]
+    return [row for path in life.glob("*.parquet") for row in pq.read_table(path).to_pylist()]
+
+
+def causes(history: History, folder: Path) -> list[str]:
+    """The causes in the life table."""
+    return [row["cause"] for row in lives(history, folder) if row["cause"] is not None]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -269,3 +273,36 @@ def test_a_mechanism_that_is_recorded_counts(tmp_path: Path) -> None:
     """Not the name: it says `wipe`, and the power was cut."""
     history = fault(lost(), "wipe t/0 on broker1", "storage", 2000, mechanism="power_cut")
     assert causes(history, tmp_path)[0].startswith("un-fsynced data lost: `wipe t/0 on broker1`")
+
+
+def sent_to_broker_1(**answer: Any) -> History:
+    """Message 1 is sent at 1000 ns, when broker 1 leads, and acknowledged at 1500 ns."""
+    history = History().send(0, offset=0, broker=1).send(1, offset=1, **answer).logs([(0, 0)])
+    return led(history, 1, 1, 0, [1, 2])
+
+
+def deposed(history: History) -> History:
+    """Broker 2 is elected between the sending and the acknowledgement of message 1."""
+    return led(history, 1200, 2, 1, [2])
+
+
+def seen_on(history: History, broker: int) -> History:
+    return history.add("sightings", **SEEN | {"broker": broker})
+
+
+ACKNOWLEDGED: dict[str, tuple[History, int | None]] = {
+    "the answer states it": (deposed(sent_to_broker_1(broker=1)), 1),
+    "seen on the leader that was deposed": (seen_on(deposed(sent_to_broker_1()), 1), 1),
+    "not seen, and the leader changed": (deposed(sent_to_broker_1()), None),
+    "not seen, one leader": (sent_to_broker_1(), 1),
+    "a follower was seen first": (seen_on(sent_to_broker_1(), 3), 1),
+    "a follower was seen first, and the leader changed": (seen_on(deposed(sent_to_broker_1()), 3), None),
+    "nobody reported a leader": (seen_on(History().send(1, offset=1).logs([]), 3), 3),
+}
+
+
+@pytest.mark.parametrize("name", ACKNOWLEDGED)
+def test_which_broker_acknowledged_it(tmp_path: Path, name: str) -> None:
+    history, broker = ACKNOWLEDGED[name]
+    (life,) = (row for row in lives(history, tmp_path) if row["seq"] == 1)
+    assert life["acked_by"] == broker

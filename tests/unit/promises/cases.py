@@ -117,6 +117,9 @@ CASES: dict[str, Callable[[], Expected]] = {
         _acks(1).state(1, 1, 0, 1, 2, 3).down(1, 3, 5), "lost", "broken", "acks-1-steady"
     ),
     "acks=1, no fault": lambda: Expected(_acks(1).state(1, 1, 0, 1, 2, 3), "lost", "broken", "acks-1-steady"),
+    "acks=1, an election before the acknowledgement, by whom is not known": lambda: Expected(
+        _crash(_acks(1)), "lost", "unknown", "acks-1-leader", {"acked_ns": 45 * S, "acked_by": None}
+    ),
     "acks=1, no views": lambda: Expected(_acks(1), "lost", "unknown", "acks-1-leader"),
     "acks=1, but read, leader isolated": lambda: Expected(
         _failover(_acks(1)), "lost_after_read", "broken", "partition"
