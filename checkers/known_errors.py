@@ -24,6 +24,11 @@ KNOWN = (
         any_time=True,
     ),
     Known(
+        "Unexpected exception in LearnerHandler",
+        "the same, in the words of ZooKeeper 3.8",
+        any_time=True,
+    ),
+    Known(
         "Failed to send last message. Shutting down thread.",
         "two ZooKeeper nodes connected to each other at once: one is dropped, the other carries on",
         any_time=True,
@@ -38,6 +43,15 @@ KNOWN = (
     ),
     Known("fails to send a request to broker", "the controller does not reach a broker"),
     Known("Error when handling request: clientId=", "a request of a former controller"),
+    *(
+        Known(f"Unexpected error handling request RequestHeader(apiKey={request}", "the same, from 3.0 on")
+        for request in ("UPDATE_METADATA", "LEADER_AND_ISR", "STOP_REPLICA")
+    ),
+    Known(
+        "Unexpected error handling request RequestHeader(apiKey=INIT_PRODUCER_ID",
+        "a broker that does not reach its controller gets no producer ids to hand out",
+    ),
+    Known("Failed to update ISR for partition", "a controller without ZooKeeper (from 2.8 on)"),
     Known("Received error STALE_CONTROLLER_EPOCH", "a request of a deposed controller"),
     Known("Error processing append operation on partition", "fewer in-sync replicas than acks=all needs"),
     Known("Error processing fetch with max size", "a replica that was just moved or fenced"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from harness.artifacts import resolve
+from harness.artifacts import resolve, resolve_all
 from harness.console import Progress
 from harness.errors import EXIT_INTERRUPTED, AckedError
 from harness.kafka.versions import DEFAULT
@@ -13,10 +13,12 @@ from harness.kafka.versions import DEFAULT
 def main(argv: list[str]) -> int:
     """Resolve the named versions, or the default one."""
     progress = Progress()
+    versions = argv or [DEFAULT]
     try:
-        for version in argv or [DEFAULT]:
-            with progress.phase("resolve", f"Kafka {version}"):
-                found = resolve(version, say=progress.say, retry_archives=True)
+        with progress.phase("resolve", f"Kafka {', '.join(versions)}"):
+            resolve_all(versions, say=progress.say)
+        for version in versions:
+            found = resolve(version, say=progress.say, retry_archives=True)
             progress.say(f"Kafka {version}: {len(found.jars)} jars in {found.root}")
     except AckedError as error:
         sys.stderr.write(f"{error.message}\n")

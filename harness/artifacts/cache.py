@@ -35,12 +35,15 @@ def writable(folder: Path) -> Path:
 
 
 @contextmanager
-def locked(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold the folder's lock, so that one process at a time works on it. It ends with the process."""
-    with (folder / ".lock").open("w") as file:
+def locked(folder: Path, say: Callable[[str], None], name: str = "") -> Iterator[None]:
+    """Hold the folder's lock, so that one process or thread at a time works on it. It ends with the process.
+
+    With ``name`` it is the lock of one thing in the folder; others may be worked on meanwhile.
+    """
+    with (folder / (f".lock-{name}" if name else ".lock")).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"waiting for another process that is working on {folder}")
+            say(f"waiting for another process that is working on {folder / name}")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield

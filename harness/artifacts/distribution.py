@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,6 +19,8 @@ from harness.kafka.versions import DEFAULT, KafkaVersion, kafka_version
 
 Say = Callable[[str], None]
 _RECIPE = "coordinates.txt"
+SIDE_BY_SIDE = 4
+"""Versions that are resolved at a time: look-ups mostly wait for answers."""
 
 
 def _silent(_text: str) -> None: ...
@@ -92,6 +96,38 @@ def resolve(
     return replace(plain, archives=archives.files, without_archives=archives.problem)
 
 
+def resolve_all(versions: Iterable[str | KafkaVersion], *, say: Say = _silent, force: bool = False) -> None:
+    """Resolve several versions side by side, so that each is in the cache afterwards.
+
+    Lines of ``say`` begin with the version. Raises the first error, and then downloads nothing more.
+    """
+    wanted = list(dict.fromkeys(versions))
+    if len(wanted) < 2:
+        for version in wanted:
+            resolve(version, say=say, force=force)
+        return
+    stop = threading.Event()
+
+    def one(version: str | KafkaVersion) -> None:
+        name = version if isinstance(version, str) else version.name
+
+        def about(text: str) -> None:
+            if stop.is_set():
+                raise InterruptedError(name)  # ends the download, which reports every few seconds
+            say(f"{name}: {text}")
+
+        resolve(version, say=about, force=force)
+
+    with ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="resolve") as pool:
+        tasks = [pool.submit(one, version) for version in wanted]
+        try:
+            for task in as_completed(tasks):
+                task.result()
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+
+
 def _stored(root: Path, spec: KafkaVersion) -> Manifest | None:
     try:
         recipe = (root / _RECIPE).read_text()
@@ -106,7 +142,7 @@ def _recipe(spec: KafkaVersion) -> str:
 
 def _download(root: Path, spec: KafkaVersion, java: Java, say: Say) -> Manifest:
     cache = writable(root.parent)
-    with locked(cache, say):
+    with locked(cache, say, f"kafka-{spec.version}"):
         manifest = _stored(root, spec)  # another process may have downloaded it meanwhile
         bad = manifest.damaged(root) if manifest else ()
         if manifest and not bad:
@@ -133,6 +169,8 @@ def _install(root: Path, new: Path, spec: KafkaVersion) -> Manifest:
             f"Resolving {spec.coordinates[0]} did not bring {wanted}; remove {root.parent} and try again."
         )
     manifest.write(new)
+    for name in ivy.FILES:
+        (new / name).unlink(missing_ok=True)
     (new / _RECIPE).write_text(_recipe(spec))
     if root.exists():
         shutil.rmtree(root)

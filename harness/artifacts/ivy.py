@@ -22,13 +22,13 @@ from harness.kafka.versions import Coordinates
 _SETTINGS = """\
 <ivysettings>
   <settings defaultResolver="central"/>
-  <caches defaultCacheDir="${ivy.home}/cache"/>
+  <caches defaultCacheDir="${ivy.home}/cache" lockStrategy="artifact-lock-nio"/>
   <resolvers><ibiblio name="central" m2compatible="true" checksums="sha1,md5"/></resolvers>
 </ivysettings>
 """
 _MODULE = """\
 <ivy-module version="2.0">
-  <info organisation="acked" module="resolved"/>
+  <info organisation="acked" module="{name}"/>
   <configurations><conf name="default"/></configurations>
   <dependencies>
 {dependencies}
@@ -44,6 +44,8 @@ _PROBLEM = re.compile(
 )
 _BANNER = re.compile(r"^\s*::.*::\s*$")
 
+FILES = ("ivysettings.xml", "ivy.xml")
+"""Files that a download leaves beside its folder of jars."""
 ATTEMPTS = 3
 FIRST_WAIT_S = 1.0
 QUIET_S = 3.0
@@ -73,13 +75,16 @@ def fetch(
 ) -> None:
     """Download ``wanted`` and their dependencies to ``into``. ``home`` is Ivy's cache of earlier downloads.
 
-    Ivy checks each file against its published SHA-1. Raises UnfitError, with the coordinates, after three
-    failed attempts.
+    Several processes may use the cache at a time. Ivy checks each file against its published SHA-1. Raises
+    UnfitError, with the coordinates, after three failed attempts.
     """
     home.mkdir(parents=True, exist_ok=True)
-    settings, module = home / "settings.xml", home / "module.xml"
+    name = f"{wanted[0].name}-{wanted[0].revision}"
+    into.parent.mkdir(parents=True, exist_ok=True)
+    settings, module = (into.parent / file for file in FILES)
     settings.write_text(_SETTINGS)
-    module.write_text(_MODULE.format(dependencies="\n".join(_dependency(entry) for entry in wanted)))
+    dependencies = "\n".join(_dependency(entry) for entry in wanted)
+    module.write_text(_MODULE.format(name=name, dependencies=dependencies))
     command = [
         java.path,
         f"-Divy.home={home}",

@@ -38,6 +38,7 @@ def bisect(
     Exit code: 0 found, 2 no change between the oldest and the newest version.
     """
     from checkers.spark.session import start_session
+    from harness.artifacts import resolve_all
     from harness.run.claims import require_sql
     from harness.run.session import prepare
 
@@ -46,8 +47,9 @@ def bisect(
     asked = () if versions is None else parse_versions(versions)
     found = candidates(scenario, claim, asked, wanted_mode)
     progress = Progress(quiet=as_json)
+    resolve_all(found, say=progress.say)
     for version in found:
-        prepare(scenario, lab=lab, kafka=version.label, mode=wanted_mode)
+        prepare(scenario, lab=lab, kafka=version.label, mode=wanted_mode, say=progress.say)
     require_sql([scenario], say=progress.say)
     session = start_session()
 

@@ -113,6 +113,7 @@ def matrix(
     Exit code: that of the worst verdict.
     """
     from checkers.verdict import VERDICTS, worst
+    from harness.artifacts import resolve_all
     from harness.run.claims import require_sql
     from harness.run.client_choice import LIBRDKAFKA, parse_client, parse_clients
     from harness.run.session import prepare, require_settings
@@ -155,6 +156,9 @@ def matrix(
     )
     for cell in fitting if settings else ():
         require_settings(scenarios[cell.scenario], settings, kafka=cell.version, mode=cell.mode, force=force)
+    resolve_all(
+        [kafka_version(name, force=force) for name in {cell.version: 0 for cell in fitting}], say=progress.say
+    )
     for example in {(cell.version, cell.client): cell for cell in reversed(fitting)}.values():
         prepare(
             scenarios[example.scenario],
@@ -164,6 +168,7 @@ def matrix(
             cluster=file and replace(file, settings=NO_SETTINGS),
             force=force,
             client=parse_client(example.client) if example.client else LIBRDKAFKA,
+            say=progress.say,
         )
     require_sql({cell.scenario: scenarios[cell.scenario] for cell in fitting}.values(), say=progress.say)
     series = open_series(

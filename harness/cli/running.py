@@ -295,7 +295,9 @@ def _run_many(
     night: Night,
 ) -> int:
     from checkers.verdict import VERDICTS, worst
+    from harness.artifacts import resolve_all
     from harness.cli.series import misfits, open_series, report_end, run_series, with_cluster, write_documents
+    from harness.kafka.versions import kafka_version
     from harness.run.catalogue import select
     from harness.run.claims import require_sql
     from harness.run.scenario_file import read_folder
@@ -314,6 +316,7 @@ def _run_many(
     scenarios = [one for one in scenarios if one.name not in unfit]
     for one in scenarios if settings else ():
         require_settings(one, settings, kafka=kafka, mode=mode)
+    resolve_all([kafka_version(one.kafka) for one in scenarios], say=progress.say)
     for example in {(one.kafka, one.mode): one for one in scenarios}.values():
         prepare(example, lab=lab, cluster=file and replace(file, settings=NO_SETTINGS), say=progress.say)
     require_sql(scenarios, say=progress.say)

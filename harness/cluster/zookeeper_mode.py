@@ -19,6 +19,7 @@ from harness.errors import InvalidRunError
 from harness.kafka.config import ZooKeeperModeBroker, broker_properties, zookeeper_properties
 from harness.kafka.java import BROKER, ZOOKEEPER, JavaProcess
 from harness.kafka.model import PartitionState, Topic, TopicPartition, broker_name
+from harness.kafka.wire.connection import accepts
 from harness.waiting import wait_until
 from harness.zookeeper.four_letter import mode as zookeeper_mode
 from harness.zookeeper.session import NoZooKeeperAnswerError, ZooKeeperSession
@@ -91,6 +92,7 @@ class ZooKeeperCluster:
         wanted = frozenset(self._setup.brokers)
         self._wait(lambda: self.registered() == wanted, f"brokers {sorted(wanted)} to register")
         for name in self._broker_names():
+            self._wait_until_it_serves(name, BOOT_S)
             self._processes.ready(name)
         self._assert_roles()
 
@@ -167,6 +169,7 @@ class ZooKeeperCluster:
         self._wait(
             lambda: self._is_registered(node_id), f"{host} to register again", within_s=self._restart_s
         )
+        self._wait_until_it_serves(host, self._restart_s)
         self._processes.ready(host)
 
     def registered(self) -> frozenset[int] | None:
@@ -225,6 +228,11 @@ class ZooKeeperCluster:
         if registered is None:
             raise NoZooKeeperAnswerError("no ZooKeeper node answers")
         return node_id in registered
+
+    def _wait_until_it_serves(self, host: str, within_s: float) -> None:
+        """Newer brokers (seen with 3.5 and 3.9) open their listener only after they have registered."""
+        address = self._lab.topology.host(host).broker_address
+        self._wait(lambda: accepts(address), f"{host} to open its listener", within_s=within_s)
 
     def _broker_names(self) -> tuple[str, ...]:
         return tuple(broker_name(number) for number in self._setup.brokers)

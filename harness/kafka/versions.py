@@ -136,6 +136,9 @@ _V0_11 = replace(_FIRST, version="0.11.0.3", zookeeper="3.4.10", record_epochs=T
 _V1_1 = replace(_V0_11, version="1.1.1", extras=())
 _V2_4 = replace(_V1_1, version="2.4.1", scala="2.13", zookeeper="3.5.7", replica_log="fetch-v11")
 _V2_7 = replace(_V2_4, version="2.7.1", zookeeper="3.5.9", alter_isr=True, unsupported_keys=frozenset())
+_V2_8 = replace(_V2_7, version="2.8.2")
+_V3_3 = replace(_V2_8, version="3.3.2", logging=_RELOAD4J, zookeeper="3.6.3", message_format_config=False)
+_V3_5 = replace(_V3_3, version="3.5.2", zookeeper="3.6.4")
 _V3_6 = replace(
     _V2_7,
     version="3.6.2",
@@ -147,19 +150,28 @@ _V3_6 = replace(
     broker_heap_mb=320,
 )
 _V3_7 = replace(_V3_6, version="3.7.0", resigns_when_cut_off=True)
-_V3_9 = replace(_V3_7, version="3.9.1", describe_quorum=2)
-_V4_1 = replace(
+_V3_7_2 = replace(_V3_7, version="3.7.2")
+_V3_8 = replace(_V3_7, version="3.8.1")
+_V3_9 = replace(_V3_7, version="3.9.1", modes=(*KRAFT, *ZOOKEEPER), zookeeper="3.8.4", describe_quorum=2)
+_V4_0 = replace(
     _V3_9,
-    version="4.1.0",
+    version="4.0.1",
+    modes=KRAFT,
+    zookeeper=None,
     logging=_log4j2("2.24.3"),
     log_syntax="log4j2",
-    eligible_leader_replicas=True,
     pre_vote=True,
     min_java=17,
 )
+_V4_1 = replace(_V4_0, version="4.1.0", eligible_leader_replicas=True)
+_V4_2 = replace(_V4_1, version="4.2.0", logging=_log4j2("2.25.3"))
 _V4_3 = replace(_V4_1, version="4.3.1", logging=_log4j2("2.25.4"))
 
-_ALL = (_FIRST, _V0_11, _V1_1, _V2_4, _V2_7, _V3_6, _V3_7, _V3_9, _V4_1, _V4_3)
+_ALL = (
+    *(_FIRST, _V0_11, _V1_1, _V2_4, _V2_7, _V2_8),
+    *(_V3_3, _V3_5, _V3_6, _V3_7, _V3_7_2, _V3_8, _V3_9),
+    *(_V4_0, _V4_1, _V4_2, _V4_3),
+)
 VERSIONS: Mapping[str, KafkaVersion] = {entry.version: entry for entry in _ALL}
 """Known versions, oldest first."""
 

@@ -114,6 +114,15 @@ class Connection:
         self.close()
 
 
+def accepts(address: Address, timeout_s: float = 1.0) -> bool:
+    """Whether a connection can be opened, and is then closed without a request."""
+    try:
+        socket.create_connection(address, timeout_s).close()
+    except OSError:
+        return False
+    return True
+
+
 Target = Address | Connection
 """An address (a fresh connection for this call) or a Connection that is kept."""
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import multiprocessing
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from harness.artifacts import ivy, resolve
+from harness.artifacts import ivy, resolve, resolve_all
 from harness.artifacts.manifest import Manifest
 from harness.errors import UnfitError, UsageError
+from harness.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("no_process_left")
 
@@ -187,3 +189,32 @@ def test_archives_that_cannot_be_created_are_reported_once(cache_folder: Path, f
     lines.clear()
     assert resolve("2.7.1", say=lines.append).without_archives == distribution.without_archives
     assert not lines, "a known failure is not repeated at every run"
+
+
+TWO = ("kafka_2.13-2.7.1.jar", "kafka_2.13-2.8.2.jar")
+
+
+def test_versions_are_resolved_side_by_side(cache_folder: Path, fake_java, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    java = fake_java(jars=TWO, gate=str(gate))
+    lines: list[str] = []
+    with ThreadPoolExecutor() as pool:
+        done = pool.submit(resolve_all, ["2.7.1", "2.8.2"], say=lines.append)
+        wait_until(lambda: java.downloads == 2, within_s=30, awaiting="both downloads to begin")
+        assert not done.done()
+        gate.touch()
+        done.result()
+    assert {line.partition(":")[0] for line in lines} == {"2.7.1", "2.8.2"}
+    assert (cache_folder / "kafka-2.7.1").is_dir()
+    assert (cache_folder / "kafka-2.8.2").is_dir()
+
+
+def test_the_first_failure_ends_all_downloads(
+    cache_folder: Path, fake_java, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gate never opens: without the end of the others, this would not return."""
+    monkeypatch.setattr(ivy, "QUIET_S", 0.05)
+    fake_java(jars=TWO, gate=str(tmp_path / "never"))
+    with pytest.raises(UsageError, match=r"1\.2\.3"):
+        resolve_all(["2.7.1", "2.8.2", "1.2.3"])
+    assert not list(cache_folder.glob(".new-*"))

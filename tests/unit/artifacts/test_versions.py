@@ -34,10 +34,10 @@ def test_an_unknown_version_names_the_nearest_and_all_known_ones() -> None:
 
 
 def test_a_forced_version_is_treated_as_the_one_before_it() -> None:
-    forced = kafka_version("3.8.1", force=True)
-    assert (forced.version, forced.known) == ("3.8.1", False)
+    forced = kafka_version("3.8.0", force=True)
+    assert (forced.version, forced.known) == ("3.8.0", False)
     assert forced.logging == VERSIONS["3.7.0"].logging
-    assert str(forced.coordinates[0]) == "org.apache.kafka:kafka_2.13:3.8.1"
+    assert str(forced.coordinates[0]) == "org.apache.kafka:kafka_2.13:3.8.0"
 
 
 @pytest.mark.parametrize("text", ["latest", "", "2.7.x"])
