@@ -49,7 +49,8 @@ def archives(
     if found is not None and (found.files or not retry):
         return found
     try:
-        with locked(root, say):
+        # Training runs side by side on few processors would all run into their time limit.
+        with locked(root, say), locked(root.parent, say, "training"):
             found = _found(folder)  # another process may have created them meanwhile
             if found is not None and (found.files or not retry):
                 return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,8 @@ Say = Callable[[str], None]
 _RECIPE = "coordinates.txt"
 SIDE_BY_SIDE = 4
 """Versions that are resolved at a time: look-ups mostly wait for answers."""
+STILL_S = 15.0
+"""With several versions, how often each is reported to go on."""
 
 
 def _silent(_text: str) -> None: ...
@@ -99,7 +102,8 @@ def resolve(
 def resolve_all(versions: Iterable[str | KafkaVersion], *, say: Say = _silent, force: bool = False) -> None:
     """Resolve several versions side by side, so that each is in the cache afterwards.
 
-    Lines of ``say`` begin with the version. Raises the first error, and then downloads nothing more.
+    Lines of ``say`` begin with the version; that a step goes on is said less often than for one version.
+    Raises the first error, and then downloads nothing more.
     """
     wanted = list(dict.fromkeys(versions))
     if len(wanted) < 2:
@@ -110,11 +114,15 @@ def resolve_all(versions: Iterable[str | KafkaVersion], *, say: Say = _silent, f
 
     def one(version: str | KafkaVersion) -> None:
         name = version if isinstance(version, str) else version.name
+        said = time.monotonic()
 
         def about(text: str) -> None:
+            nonlocal said
             if stop.is_set():
                 raise InterruptedError(name)  # ends the download, which reports every few seconds
-            say(f"{name}: {text}")
+            if not text.startswith(ivy.STILL) or time.monotonic() - said >= STILL_S:
+                said = time.monotonic()
+                say(f"{name}: {text}")
 
         resolve(version, say=about, force=force)
 

@@ -48,6 +48,8 @@ FILES = ("ivysettings.xml", "ivy.xml")
 """Files that a download leaves beside its folder of jars."""
 ATTEMPTS = 3
 FIRST_WAIT_S = 1.0
+STILL = "still"
+"""Begins a line that says that a step goes on."""
 QUIET_S = 3.0
 """Longest time without a line of progress."""
 
@@ -152,7 +154,7 @@ def _follow(output: Iterable[str], say: Callable[[str], None]) -> Sequence[str]:
     while True:
         now = time.monotonic()
         if now >= quiet_until:
-            say(f"still {step} ({now - begun:.0f} s)")
+            say(f"{STILL} {step} ({now - begun:.0f} s)")
             quiet_until = now + QUIET_S
         try:
             line = lines.get(timeout=quiet_until - now)

@@ -11,7 +11,7 @@ from typing import Literal
 
 from checkers.claims.builders import both, broker, messages, partition
 from harness.cluster.setup import Setup
-from harness.errors import InvalidRunError, WaitTimeoutError
+from harness.errors import InvalidRunError, UnfitError, WaitTimeoutError
 from harness.kafka.model import Topic, TopicPartition
 from harness.kafka.wire.metadata import describe_topic_partitions
 from harness.run.stage import Stage
@@ -57,9 +57,13 @@ def _body(how: How) -> Callable[[Stage], None]:
 
 
 def _note_eligible(stage: Stage, broker: str, name: str) -> None:
-    """Write down who may lead, as the broker that is up says it (Kafka 3.9 and later)."""
+    """Write down who may lead, as the broker that is up says it."""
     address = stage.lab.topology.host(broker).broker_address
-    seen = describe_topic_partitions(address, [TOPIC], timeout_s=2.0)[TopicPartition(TOPIC, 0)]
+    try:
+        seen = describe_topic_partitions(address, [TOPIC], timeout_s=2.0)[TopicPartition(TOPIC, 0)]
+    except UnfitError as error:
+        stage.mark(name, error.message)
+        return
     stage.mark(
         name,
         f"leader {seen.state.leader}, ISR {list(seen.state.isr)}, eligible {list(seen.eligible)}, "

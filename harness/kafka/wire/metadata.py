@@ -13,6 +13,7 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
+from harness.errors import UnfitError
 from harness.kafka.model import PartitionState, TopicPartition
 from harness.kafka.wire.connection import Target, exchange
 from harness.kafka.wire.dialect import MODERN, Dialect
@@ -78,7 +79,12 @@ def finalized_features(target: Target, timeout_s: float | None = None) -> dict[s
 def describe_topic_partitions(
     target: Target, topics: Iterable[str], timeout_s: float | None = None
 ) -> dict[TopicPartition, EligibleReplicas]:
-    """Partitions with their eligible leader replicas (Kafka 3.9 and later, brokers only)."""
+    """Partitions with their eligible leader replicas (Kafka 3.8 and later, brokers only).
+
+    Raises UnfitError for an earlier version, which would close the connection.
+    """
+    if DescribeTopicPartitionsRequest.API_KEY not in api_versions(target, timeout_s):
+        raise UnfitError("This Kafka version does not say which replicas may lead; 3.8 and later do.")
     request = DescribeTopicPartitionsRequest(
         topics=[DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in sorted(topics)],
         response_partition_limit=2000,
