@@ -62,7 +62,7 @@ def _note_eligible(stage: Stage, broker: str, name: str) -> None:
     try:
         seen = describe_topic_partitions(address, [TOPIC], timeout_s=2.0)[TopicPartition(TOPIC, 0)]
     except UnfitError as error:
-        stage.mark(name, error.message)
+        stage.progress.say(error.message)
         return
     stage.mark(
         name,
