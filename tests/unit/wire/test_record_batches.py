@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from record_bytes import batch, message
 
-from harness.kafka.batches import parse
+from harness.kafka.batches import Record, parse
 from harness.kafka.segments import high_watermarks, leader_epochs, read_folder
 
 
@@ -85,3 +85,36 @@ def test_checkpoint_files(tmp_path: Path) -> None:
     assert leader_epochs(tmp_path) == [(0, 0), (3, 17)]
     assert high_watermarks(tmp_path) == {("t", 0): 5, ("other-topic", 1): 9}
     assert leader_epochs(tmp_path / "absent") is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "crc_ok", "marker"),
+    [
+        (b"\0\0\0\1", b"\0\0\0\0\0\7", True, ("commit", 7)),
+        (b"\0\0\0\0", b"\0\0\xff\xff\xff\xff", True, ("abort", -1)),
+        (b"\0\0\0\1", b"", True, ("commit", None)),
+        (b"\0\0\0\2", b"\0\0\0\0\0\7", True, None),  # LEADER_CHANGE, in KRaft's metadata log
+        (b"\0\0\0\1", b"\0\0\0\0\0\7", False, None),
+        (None, None, True, None),
+    ],
+)
+def test_transaction_markers(
+    key: bytes | None, value: bytes | None, crc_ok: bool, marker: tuple[str, int | None] | None
+) -> None:
+    record = Record(
+        offset=3,
+        epoch=1,
+        batch_offset=3,
+        crc=0,
+        crc_ok=crc_ok,
+        timestamp_ms=0,
+        producer_id=1,
+        producer_epoch=0,
+        sequence=-1,
+        control=True,
+        transactional=True,
+        key=key,
+        value=value,
+    )
+    assert record.marker == marker
+    assert record._replace(control=False).marker is None

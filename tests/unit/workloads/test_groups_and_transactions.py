@@ -51,12 +51,15 @@ def test_transactions_are_recorded_with_their_messages(client: Client, bootstrap
     assert client.end_transaction(producer, commit=False, within_s=60) == TransactionEnd("aborted", 0)
     assert [(row["txn"], row["event"]) for row in rows("transactions")] == [
         (0, "begin"),
+        (0, "committing"),
         (0, "committed"),
         (1, "begin"),
+        (1, "aborting"),
         (1, "aborted"),
     ]
     assert [(row["label"], row["txn"]) for row in rows("sent")] == [("c", 0), ("d", 1)]
     (row,) = rows("writers")
+    assert row["transactional_id"] == "first"
     assert row["idempotent"] and row["acks"] == -1
 
 

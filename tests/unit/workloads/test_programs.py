@@ -147,7 +147,7 @@ def test_transactions_in_a_program(client: Client, rows: Rows, mode: str, outcom
     client.send("t", "a", spec)
     end = client.end_transaction(spec)
     assert (number, end.outcome, end.error) == (0, outcome, error)
-    assert [row["event"] for row in rows("transactions")] == ["begin", outcome]
+    assert [row["event"] for row in rows("transactions")] == ["begin", "committing", outcome]
     assert rows("sent")[0]["txn"] == 0
 
 
