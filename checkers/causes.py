@@ -193,8 +193,14 @@ def _explain(
     later = [e for e in elections if e.ns >= loss.acked_ns and e.broker != loss.acked_by]
     ruling = next((e for e in reversed(elections) if e.ns < loss.acked_ns), None)
     cut = next((c for c in cuts if _took(c, loss)), None)
-    done = f"; broker{cut.broker} truncated its log to offset {cut.offset}" if cut else ""
-    cut_row = (cut.row(),) if cut else ()
+    both = _cut_alike(cut, cuts, loss) if cut else ()
+    cut_row = tuple(one.row() for one in both)
+    done = ""
+    if len(both) > 1:
+        names = ", ".join(f"broker{one.broker}" for one in both)
+        done = f"; {names} truncated their logs to offset {both[0].offset}"
+    elif cut:
+        done = f"; broker{cut.broker} truncated its log to offset {cut.offset}"
     usurped = ruling is not None and loss.acked_by >= 0 and ruling.broker != loss.acked_by
     winner = ruling if usurped else (later[0] if later else None)
     if winner is not None and winner.isr_before and winner.broker not in winner.isr_before:
@@ -246,6 +252,15 @@ def _took(cut: Event, loss: _Loss) -> bool:
         and 0 <= cut.offset <= max(loss.offset, 0)
         and (loss.holder < 0 or cut.broker == loss.holder)
     )
+
+
+def _cut_alike(cut: Event, cuts: list[Event], loss: _Loss) -> tuple[Event, ...]:
+    """The truncation that took the message, and those by which other brokers cut the same offset."""
+    alike = {cut.broker: cut}
+    for one in cuts:
+        if one.ns >= loss.acked_ns and (one.kind, one.offset) == (cut.kind, cut.offset):
+            alike.setdefault(one.broker, one)
+    return tuple(alike[broker] for broker in sorted(alike))
 
 
 _STORAGE = {

@@ -165,7 +165,7 @@ ROWS: tuple[Row, ...] = (
         classes=LOSSES,
         when=("acks 1", "not received by a reader", "the leader failed or was deposed"),
         promised=False,
-        brief="acks=1: a leader's crash or isolation may lose what only it has",
+        brief="acks=1: what the next leader had not copied may be lost",
         says="With `acks=1` the leader confirms alone. If it crashes, loses its disk, or another leader is "
         "elected while it is isolated, what no other in-sync replica had copied is lost. "
         "`min.insync.replicas` makes no difference.",
@@ -248,7 +248,7 @@ ROWS: tuple[Row, ...] = (
         classes=LOSSES,
         when=("the in-sync replicas were down and lost data",),
         promised=False,
-        brief="all in-sync replicas were down at once, and one lost unflushed data",
+        brief="all in-sync replicas were down at once, and at least one lost unflushed data",
         says="Kafka relies on replication, not on fsync. If all in-sync replicas are down at the same time "
         "and one of them lost what it had not flushed (power loss) or its disk, that one may lead "
         "afterwards, and the message is lost.",

@@ -108,7 +108,8 @@ def _of_fault(fault: Fault) -> str:
         return f"{names} {_plural(what, names)} at {fault.from_s:.1f} s."
     times = f"from {fault.from_s:.1f} s to {fault.to_s:.1f} s"
     if prefix in ("kill ", "stop "):
-        back = f" and started again at {fault.to_s:.1f} s" if fault.to_s - fault.from_s > SHORT_S else ""
+        late = fault.to_s - fault.from_s > SHORT_S
+        back = f" and {_plural('was ', names)}running again at {fault.to_s:.1f} s" if late else ""
         return f"{names} {_plural(what, names)} at {fault.from_s:.1f} s{back}."
     if not what:
         return f"“{fault.name}” was in force {times}."
@@ -139,10 +140,15 @@ def _number(node: int, role: str) -> int:
 
 def _flat(story: PartitionStory, zombie: Zombie) -> str:
     """That a zombie's log grew while its high watermark stood still; empty if it did not."""
-    steps = [one for one in story.offsets.get(zombie.node, ()) if one.s < zombie.to_s - 0.3]
+    known = [one for one in story.offsets.get(zombie.node, ()) if one.s <= zombie.to_s]
+    steps = [one for one in known if one.s < zombie.to_s - SHORT_S]
     if not steps or steps[-1].high_watermark is None:
         return ""
     still = steps[-1].high_watermark
+    for one in known[len(steps) :]:
+        if one.high_watermark != still or (one.leo or 0) < (steps[-1].leo or 0):
+            break
+        steps.append(one)
     moved = [number for number, one in enumerate(steps) if one.high_watermark != still]
     begin = steps[moved[-1] + 1 if moved else 0]
     if (
@@ -172,27 +178,7 @@ def _of_losses(fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> list
         f"; the scenario does not expect {surprising} of them" if surprising else ", as the scenario expects"
     )
     verb = "is" if lost == 1 else "are"
-    return [f"{_count(lost, 'acknowledged message')} {verb} lost{told}.{causes_in_words(of)}"]
-
-
-def causes_in_words(groups: Sequence[FindingGroup]) -> str:
-    """The causes by their names, with counts where there are several, and the most frequent one in full."""
-    counts: dict[str, int] = {}
-    for one in groups:
-        if one.cause:
-            name = one.cause.split(":")[0]
-            counts[name] = counts.get(name, 0) + one.count
-    if not counts:
-        return ""
-    names = sorted(counts, key=lambda name: -counts[name])
-    listed = [f"{name} ({counts[name]})" for name in names[:3]] if len(names) > 1 else names
-    _, _, detail = max((one for one in groups if one.cause), key=lambda one: one.count).cause.partition(": ")
-    example = f" In the largest group, {detail}." if detail and len(groups) > 1 else f" {_capital(detail)}."
-    return f" Cause: {', '.join(listed)}.{example if detail else ''}"
-
-
-def _capital(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
+    return [f"{_count(lost, 'acknowledged message')} {verb} lost{told}."]
 
 
 def promises_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Promise, ...]:

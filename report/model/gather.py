@@ -10,11 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from report.model import causes
 from report.model.beliefs import Seconds, Zombie, lanes, leaders_by_epoch, splits, zombies
 from report.model.facts import claim_of, lost_messages, meaning, promises_of, sentences
 from report.model.faults import faults as faults_of
 from report.model.logs import log_figure
-from report.model.messages import COLUMNS, availability, fault_in_force, meta_of, send_bins
+from report.model.messages import COLUMNS, LOST, availability, fault_in_force, meta_of, send_bins
 from report.model.model import (
     File,
     Lane,
@@ -114,6 +115,7 @@ class _Gathering:
                 messages=int(self.judgement.get("messages") or 0),
                 fates=fates,
                 lost=lost_messages(fates),
+                why=causes.reasons(groups, self._acks_of_lost()),
             ),
             from_s=from_s,
             to_s=to_s,
@@ -131,6 +133,14 @@ class _Gathering:
             settings=self._settings(),
             files=_files(self.folder),
         )
+
+    def _acks_of_lost(self) -> set[int | None]:
+        """The acks of the producers whose messages are lost."""
+        rows = self.findings.select(["class", "writer"]).group_by(["class", "writer"]).aggregate([])
+        lost = {row["writer"] for row in rows.to_pylist() if row["class"] in LOST}
+        return {
+            row["acks"] for row in self.tables.rows("writers", ["writer", "acks"]) if row["writer"] in lost
+        }
 
     def _run(self, from_s: float, to_s: float) -> Run:
         manifest = self.manifest

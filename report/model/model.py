@@ -51,6 +51,8 @@ class Verdict:
     fates: Mapping[str, int]
     lost: int
     """Acknowledged messages that are lost, whether the scenario expects it or not."""
+    why: tuple[str, ...] = ()
+    """Why they are lost, in plain sentences, the most frequent cause first."""
 
 
 @dataclass(frozen=True)

@@ -187,7 +187,7 @@ def _ghost(record: Record, column: Column, x: float, y: float, wide: float, name
         ),
         tag("line", x1=x + 4, x2=x + wide - 4, y1=y + 7.5, y2=y + 7.5, class_="strike"),
     ]
-    return titled(joined(parts), _words(record, column, name, "truncated"))
+    return titled(joined(parts), _words(record, column, name, "no longer in this log"))
 
 
 def _words(record: Record, column: Column, name: str, state: str) -> str:

@@ -199,7 +199,8 @@ def _belief(
     epoch = "" if belief.epoch is None else f"epoch {belief.epoch}"
     if belief.leader == _NOBODY:
         box = tag("rect", x=x, y=y, width=width, height=_LANE, class_="nobody")
-        label = text(x + 5, y + 18, fit(f"none · {epoch}", width - 6), "silenttext")
+        words = next((one for one in (f"none · {epoch}", "none") if 6.6 * len(one) + 8 <= width), "")
+        label = text(x + 5, y + 18, words, "silenttext")
         return titled(box + label, f"{source}, {times}: no leader, {epoch}")
     leader = name(belief.leader)
     own = leader == source
@@ -245,6 +246,8 @@ def _belief(
 
 def _splits(canvas: _Canvas, splits: Sequence[Split], name: Callable[[int], str]) -> None:
     for one in splits:
+        if sum(leader >= 0 for leader in one.says) < 2:
+            continue  # some know no leader yet, and the lanes show that
         x, end = canvas.x(one.from_s), canvas.x(one.to_s)
         y = canvas.y + 3
         path = f"M{x:.1f},{y:.1f} v7 H{end:.1f} v-7"

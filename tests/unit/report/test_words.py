@@ -7,7 +7,8 @@ import json
 import pytest
 
 from harness.kafka.model import PartitionState
-from report.model.facts import causes_in_words, meaning, names_in
+from report.model.causes import reasons
+from report.model.facts import meaning, names_in
 from report.model.faults import faults
 from report.model.model import FindingGroup
 from report.page.svg import wrapped
@@ -17,22 +18,70 @@ def group(cause: str, count: int) -> FindingGroup:
     return FindingGroup(name="lost", cause=cause, expected=True, count=count, promises={}, shown=())
 
 
+REJOINED = "old leader truncated on rejoin: broker1 acknowledged it while broker2 led in epoch 1; broker1 cut"
+LATER = "old leader truncated on rejoin: broker1 acknowledged it, then broker2 was elected in epoch 1"
+
+
 @pytest.mark.parametrize(
-    ("groups", "words"),
+    ("groups", "acks", "words"),
     [
-        ((), ""),
-        ((group("", 3),), ""),
-        ((group("power cut", 3),), " Cause: power cut."),
-        ((group("truncated: broker1 cut its log", 3),), " Cause: truncated. Broker1 cut its log."),
+        ((), (), ()),
+        ((group("", 3),), (1,), ()),
+        ((group("not known", 1),), (1,), ("1 message: not known.",)),
         (
-            (group("b: x", 2), group("a: y", 4), group("b: z", 3)),
-            " Cause: b (5), a (4). In the largest group, y.",
+            (group("truncated: broker1 cut its log at offset 2; no election was seen", 3),),
+            (1,),
+            ("3 messages: truncated, broker1 cut its log at offset 2; no election was seen.",),
+        ),
+        (
+            (group(LATER, 2), group(REJOINED, 4), group(f"{REJOINED} 2", 3)),
+            (1,),
+            (
+                "broker1 acknowledged 9 messages with acks=1 before and after broker2 was elected. The log "
+                "of broker2 did not have this, so broker1 cut it from its own when it followed broker2.",
+            ),
+        ),
+        (
+            (group(REJOINED, 1),),
+            (1, -1),
+            (
+                "broker1 acknowledged 1 message although broker2 had been elected already. The log of "
+                "broker2 did not have this, so broker1 cut it from its own when it followed broker2.",
+            ),
+        ),
+        (
+            (group("un-fsynced data lost: `power cut broker1` took what broker1 had acknowledged", 6),),
+            (-1,),
+            (
+                "The fault “power cut broker1” erased 6 messages, with acks=all: acknowledged when in the "
+                "brokers' memory, and not yet flushed to a disk.",
+            ),
         ),
     ],
 )
-def test_causes_in_words(groups: tuple[FindingGroup, ...], words: str) -> None:
-    """Several causes have counts, the most frequent one first; the largest group gives the example."""
-    assert causes_in_words(groups) == words
+def test_why_messages_are_lost(
+    groups: tuple[FindingGroup, ...], acks: tuple[int | None, ...], words: tuple[str, ...]
+) -> None:
+    """Groups that differ in details only count together."""
+    assert reasons(groups, acks) == words
+
+
+CAUSES = [
+    "old leader truncated on rejoin: broker1 acknowledged it, then broker2 was elected in epoch 1",
+    "zombie accepted after heal: broker1 acknowledged it after `isolate az1` was healed, while broker2 led",
+    "un-fsynced data lost: `lights out` took what broker1 had acknowledged but not flushed",
+    "unclean election: broker2 became leader in epoch 1 although the in-sync replicas were [1]",
+    "high-watermark truncation: broker1 truncated to its own high watermark 1 instead of asking",
+    "last in-sync replica wiped: `an empty disk` emptied broker1, which then led again",
+]
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_each_cause_has_a_sentence_of_its_own(cause: str) -> None:
+    (said,) = reasons([group(cause, 2)], [1])
+    assert cause.partition(":")[0] not in said
+    assert "2 messages" in said
+    assert "acknowledged" in said
 
 
 def test_captions_are_wrapped_and_cut_at_the_last_line() -> None:
