@@ -48,6 +48,9 @@ class Results(Protocol):
     def life(self) -> DataFrame:
         """One row per message."""
 
+    def transactions(self) -> Mapping[str, DataFrame]:
+        """`transaction_fates` and `transaction_records`."""
+
     def mark_expected(self, expected: Sequence[Mapping[str, Any]], moments: Moments) -> Mapping[str, int]:
         """Fill the findings' column `expected`; returns the expected findings by class. Called first."""
 
@@ -158,6 +161,8 @@ def judge_history(
         expected = results.mark_expected(declared["expected"], moments)
         clock.lap("findings")
         results.life.createOrReplaceTempView("life")
+        for name, frame in results.transactions().items():
+            frame.createOrReplaceTempView(name)
         tallies = results.tallies()
         promises = _judge_promises(session, source, evidence, results, tallies, manifest)
         results.findings().createOrReplaceTempView("findings")

@@ -17,7 +17,7 @@ import pyarrow as pa
 from checkers.claims.moments import names_moments, read_moments, resolve
 from checkers.spark.errors import reason, spark_errors
 from checkers.spark.views import table_frame
-from checkers.tables.output import FINDING, LIFE, ddl
+from checkers.tables.output import FINDING, LIFE, TRANSACTION_TABLES, ddl
 from checkers.tables.source import open_source
 from harness.errors import BadDataError, UsageError
 from harness.history.schema import TABLES, VIEWS
@@ -131,13 +131,14 @@ def register_runs(session: SparkSession, runs: Sequence[Path]) -> list[str]:
     for table in TABLES:
         frames = [_with_run(table_frame(session, source, table), name) for name, source, _ in sources]
         _union(frames).createOrReplaceTempView(table)
-    for table, schema in (("life", LIFE), ("findings", FINDING)):
+    outputs = {"life": LIFE, "findings": FINDING, **TRANSACTION_TABLES}
+    for table, schema in outputs.items():
         frames = [_with_run(_output(session, folder, table, schema), name) for name, _, folder in sources]
         _union(frames).createOrReplaceTempView(table)
     views = {name: text.replace("SELECT ns,", "SELECT run, ns,", 1) for name, text in VIEWS.items()}
     for name, text in {**views, **RUN_VIEWS}.items():
         session.sql(text).createOrReplaceTempView(name)
-    return sorted([*TABLES, "life", "findings", *views, *RUN_VIEWS])
+    return sorted([*TABLES, *outputs, *views, *RUN_VIEWS])
 
 
 def run_folders(paths: Sequence[Path]) -> list[Path]:

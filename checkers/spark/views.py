@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.tables.output import FINDING, LIFE, ddl
+from checkers.tables.output import FINDING, LIFE, TRANSACTION_TABLES, ddl
 from checkers.tables.source import Source, read_small
 from harness.history.schema import SPARK, TABLES, VIEWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-DERIVED = {"life": LIFE, "findings": FINDING}
+DERIVED = {"life": LIFE, "findings": FINDING, **TRANSACTION_TABLES}
 SMALL_ROWS = 100_000
 """A history of up to so many rows is handed to Spark as rows: opening its files takes longer than a query."""
 
