@@ -76,7 +76,6 @@ KNOWN: tuple[KnownBug, ...] = (
         "protocol has no epoch for each transaction",
         classes=("aborted_read", *TRANSACTIONS),
         when=("a late marker ended the transaction",),
-        since="0.11.0",
     ),
     KnownBug(
         name="KIP-890",
@@ -87,14 +86,12 @@ KNOWN: tuple[KnownBug, ...] = (
             "a write arrived after the transaction had ended",
             "the client names no transaction when it ends one",
         ),
-        since="0.11.0",
     ),
     KnownBug(
         name="KAFKA-20716",
         says="nobody writes a marker again that an unclean election took away",
         classes=TRANSACTIONS,
         when=("the marker of the transaction is missing", "an unclean leader was elected"),
-        since="0.11.0",
         contributes=True,
     ),
     KnownBug(

