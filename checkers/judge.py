@@ -27,7 +27,7 @@ from checkers.run_folder import NOTHING_DECLARED, Declared, Manifest, read_decla
 from checkers.spark.errors import spark_errors_as_sentences
 from checkers.spark.messages import messages_of
 from checkers.spark.session import settings_for_small_data
-from checkers.spark.views import SMALL_ROWS, register
+from checkers.spark.views import SMALL_ROWS, blocked_readers, register
 from checkers.tables.output import FATES
 from checkers.tables.source import Source, inside, is_folder, is_uri, open_source
 from checkers.verdict import NOT_JUDGED, VERDICTS, Judgement, decide
@@ -158,11 +158,13 @@ def judge_history(
         texts = texts_of(declared)
         moments = read_moments(source, texts)
         register(session, source, texts, small=small)
+        for name, frame in results.transactions().items():
+            frame.createOrReplaceTempView(name)
+        if any("blocked_readers" in text.lower() for text in texts):
+            session.sql(blocked_readers()).createOrReplaceTempView("blocked_readers")
         expected = results.mark_expected(declared["expected"], moments)
         clock.lap("findings")
         results.life.createOrReplaceTempView("life")
-        for name, frame in results.transactions().items():
-            frame.createOrReplaceTempView(name)
         tallies = results.tallies()
         promises = _judge_promises(session, source, evidence, results, tallies, manifest)
         results.findings().createOrReplaceTempView("findings")

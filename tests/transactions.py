@@ -13,7 +13,7 @@ from checkers.fast.plan import judge_all
 from checkers.fast.run import run_here
 from checkers.fast.tasks import Job
 from checkers.fast.transactions import conclude
-from checkers.tables.output import FINDING, TRANSACTION, TRANSACTION_RECORD
+from checkers.tables.output import FINDING, ISOLATION, TRANSACTION, TRANSACTION_RECORD
 from checkers.tables.source import open_source
 from tests.histories import History
 
@@ -28,11 +28,12 @@ def judged(history: History, folder: Path, **cut: int) -> dict[str, list[dict[st
         place.mkdir(parents=True)
     job = Job(source=source, evidence=evidence, **{name: str(place) for name, place in places.items()})
     tallies = judge_all(run_here, job, **cut)  # type: ignore[arg-type]
-    tallies = conclude(evidence, places["transactions"], places["findings"], tallies)
+    tallies = conclude(source, evidence, places["transactions"], places["findings"], tallies)
     counted = sum(row["count"] for row in tallies.to_pylist() if row["kind"] == "finding")
     found = {
         "findings": rows(places["findings"].glob("*.parquet"), FINDING),
         "fates": rows(places["transactions"].glob("fates.parquet"), TRANSACTION),
+        "anomalies": rows(places["transactions"].glob("anomalies.parquet"), ISOLATION),
         "records": rows((places["transactions"] / "records").glob("*.parquet"), TRANSACTION_RECORD),
     }
     assert len(found["findings"]) == counted

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from checkers.claims.moments import names_moments, read_moments, resolve
 from checkers.spark.errors import reason, spark_errors
-from checkers.spark.views import table_frame
+from checkers.spark.views import blocked_readers, table_frame
 from checkers.tables.output import FINDING, LIFE, TRANSACTION_TABLES, ddl
 from checkers.tables.source import open_source
 from harness.errors import BadDataError, UsageError
@@ -61,11 +61,13 @@ RUN_VIEWS: Mapping[str, str] = MappingProxyType(
             UNION ALL SELECT run, ns, 'fault', concat(name, ': ', moment), targets FROM faults
             UNION ALL SELECT run, ns, 'process', concat(host, ' ', event), detail FROM processes
             UNION ALL SELECT run, ns, 'log', concat(host, ' ', kind), text FROM log_events""",
+        "blocked_readers": blocked_readers("run"),
     }
 )
 """Views for common questions, besides those of the schema: `lost` messages (`losses`: with every column of
 `life`), `availability` per second (since the first send) and AZ, `latency` per AZ and fault (`latencies`: of
-each message), `leaders` that any source reported, by epoch, and the `timeline` of events."""
+each message), `leaders` that any source reported, by epoch, the `timeline` of events, and `blocked_readers`
+by partition and transaction."""
 
 _PROGRAMS = frozenset({"ScriptTransformation", "CallMethodViaReflection", "TryReflect"})
 """Nodes of a query's plan that start a program or call a Java method."""

@@ -23,7 +23,7 @@ from checkers.fast.cut import PIECE_MESSAGES
 from checkers.fast.judging import answer
 from checkers.fast.plan import judge_all
 from checkers.fast.tasks import WIRE_DDL, Job, Result, Task, decode
-from checkers.fast.transactions import FATES_FILE, conclude
+from checkers.fast.transactions import ANOMALIES_FILE, FATES_FILE, conclude
 from checkers.health import check_health
 from checkers.promises.facts import Facts
 from checkers.promises.judging import with_promises
@@ -143,14 +143,18 @@ class FastResults:
         """The tables about transactions, by name."""
         found = {}
         for name, place in self._transactions.items():
-            paths = [str(place)] if place.is_file() else _parts(place)
+            paths = [str(place)] if place.is_file() else _parts(place) if place.is_dir() else []
             found[name] = output_frame(self.session, name, paths, small=self.small)
         return found
 
     @property
     def _transactions(self) -> Mapping[str, Path]:
         base = self.folder / "transactions"
-        return {"transaction_fates": base / FATES_FILE, "transaction_records": base / RECORDS_FOLDER}
+        return {
+            "transaction_fates": base / FATES_FILE,
+            "transaction_records": base / RECORDS_FOLDER,
+            "isolation_anomalies": base / ANOMALIES_FILE,
+        }
 
     @property
     def _findings(self) -> Path:
@@ -178,7 +182,7 @@ def judge_fast(
             transactions=str(transactions),
         )
         tallies = run(session, job, small=small)
-        tallies = conclude(evidence, transactions, findings, tallies)
+        tallies = conclude(source, evidence, transactions, findings, tallies)
         yield FastResults(
             session=session,
             evidence=evidence,

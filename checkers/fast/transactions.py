@@ -10,15 +10,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.evidence import Evidence
-from checkers.tables.output import PARTS, TALLY, TRANSACTION_RECORD, build
+from checkers.tables.output import FINDING, PARTS, TALLY, TRANSACTION_RECORD, build
+from checkers.tables.source import Source
 from checkers.tables.transactions import PARTS_FOLDER, RECORDS_FOLDER
+from checkers.transactions import isolation
 from checkers.transactions.fates import fates_of, suspects
 from checkers.transactions.findings import findings_of
+from checkers.transactions.isolation import reads_in_transactions
 
-FATES_FILE = "fates.parquet"
+FATES_FILE, ANOMALIES_FILE = "fates.parquet", "anomalies.parquet"
 
 
-def conclude(evidence: Evidence, folder: Path, findings: Path, tallies: pa.Table) -> pa.Table:
+def conclude(source: Source, evidence: Evidence, folder: Path, findings: Path, tallies: pa.Table) -> pa.Table:
     """Write the fates of transactions into ``folder`` and their findings into ``findings``.
 
     ``folder`` is that of `Job.transactions`. Returns the tallies with the findings. Without
@@ -29,10 +32,15 @@ def conclude(evidence: Evidence, folder: Path, findings: Path, tallies: pa.Table
         return tallies
     fates = fates_of(pa.concat_tables([PARTS.empty_table(), *parts]), evidence)
     pq.write_table(fates, folder / FATES_FILE)
-    odd = suspects(fates)
-    if not odd.num_rows:
+    odd, records = suspects(fates), folder / RECORDS_FOLDER
+    found = findings_of(odd, _records(records, odd), evidence) if odd.num_rows else FINDING.empty_table()
+    reads = reads_in_transactions(source)
+    if reads.num_rows:
+        anomalies = isolation.anomalies_of(reads, _read(sorted(records.glob("*.parquet")), None))
+        pq.write_table(anomalies, folder / ANOMALIES_FILE)
+        found = pa.concat_tables([found, isolation.findings_of(anomalies)])
+    if not found.num_rows:
         return tallies
-    found = findings_of(odd, _records(folder / RECORDS_FOLDER, odd), evidence)
     pq.write_table(found, findings / "transactions.parquet")
     counts = found.group_by(["class", "topic", "partition"]).aggregate([([], "count_all")])
     columns = {
@@ -54,6 +62,6 @@ def _records(folder: Path, odd: pa.Table) -> pa.Table:
     return _read(paths, own | pc.field("marker_offset").isin(markers))
 
 
-def _read(paths: Sequence[Path], wanted: pc.Expression) -> pa.Table:
+def _read(paths: Sequence[Path], wanted: pc.Expression | None) -> pa.Table:
     parts = [pq.read_table(path, schema=TRANSACTION_RECORD, filters=wanted) for path in paths]
     return pa.concat_tables([TRANSACTION_RECORD.empty_table(), *parts])

@@ -30,6 +30,7 @@ from checkers.promises.judging import COLUMNS, with_promises
 from checkers.spark.views import table_frame
 from checkers.tables.output import (
     FINDING,
+    ISOLATION,
     TALLY,
     TRANSACTION,
     TRANSACTION_RECORD,
@@ -37,6 +38,7 @@ from checkers.tables.output import (
     ddl,
 )
 from checkers.tables.source import Source, file_system, inside, is_folder, remove
+from checkers.transactions import isolation
 from checkers.transactions.fates import suspects
 from checkers.transactions.findings import findings_of
 from harness.errors import BadDataError
@@ -152,17 +154,18 @@ def _fitted(frame: DataFrame, name: str) -> DataFrame:
     return frame.selectExpr(*(f"cast({column} as {kind}) as {column}" for column, kind in kinds.items()))
 
 
-def _of_transactions(session: SparkSession, evidence: Evidence, scratch: str) -> DataFrame:
+def _of_transactions(session: SparkSession, source: Source, evidence: Evidence, scratch: str) -> DataFrame:
     """Findings about transactions, as a DataFrame."""
     from pyspark.sql import functions as f
 
     fates, records = (
-        session.read.schema(ddl(schema)).parquet(inside(scratch, f"{name}.parquet"))
-        for name, schema in TRANSACTION_TABLES.items()
+        session.read.schema(ddl(TRANSACTION_TABLES[name])).parquet(inside(scratch, f"{name}.parquet"))
+        for name in TRANSACTION_QUERIES
     )
+    anomalies = _isolation(session, source, records, scratch)
     odd = suspects(fates.filter("finding is not null").toArrow().cast(TRANSACTION))
     if not odd.num_rows:
-        return session.createDataFrame([], ddl(FINDING))
+        return _as_findings(session, anomalies)
     keys = session.createDataFrame(odd.select(["writer", "txn"]))
     own = records.join(keys, ["writer", "txn"])
     places = own.select("topic", "partition", "marker_offset").distinct()
@@ -170,7 +173,24 @@ def _of_transactions(session: SparkSession, evidence: Evidence, scratch: str) ->
     names = TRANSACTION_RECORD.names
     both = own.select(*map(f.col, names)).unionAll(also.select(*map(f.col, names))).distinct()
     found = findings_of(odd, both.toArrow().cast(TRANSACTION_RECORD), evidence)
+    return _as_findings(session, pa.concat_tables([found, anomalies]))
+
+
+def _as_findings(session: SparkSession, found: pa.Table) -> DataFrame:
     return session.createDataFrame([tuple(row.values()) for row in found.to_pylist()], ddl(FINDING))
+
+
+def _isolation(session: SparkSession, source: Source, records: DataFrame, scratch: str) -> pa.Table:
+    """Write the anomalies between transactions; returns the findings about them."""
+    reads = table_frame(session, source, "reads").filter("txn is not null and txn_writer is not null")
+    found = ISOLATION.empty_table()
+    read = reads.select(*isolation.READ_COLUMNS).toArrow()
+    if read.num_rows:
+        found = isolation.anomalies_of(read, records.toArrow())
+    rows = [tuple(row.values()) for row in found.to_pylist()]
+    frame = session.createDataFrame(rows, ddl(ISOLATION))
+    frame.write.parquet(inside(scratch, "isolation_anomalies.parquet"))
+    return isolation.findings_of(found)
 
 
 @contextmanager
@@ -200,7 +220,7 @@ def judge_generally(
             scratch=scratch,
             life=session.read.parquet(life),
             unmarked=found.unionAll(_health(session, evidence)).unionAll(
-                _of_transactions(session, evidence, scratch)
+                _of_transactions(session, source, evidence, scratch)
             ),
         )
     finally:

@@ -525,6 +525,16 @@ ROWS: tuple[Row, ...] = (
         sources=(KIP_98, SEMANTICS),
     ),
     Row(
+        name="transaction-isolation",
+        classes=("precommitted_read", "circular_read"),
+        when=(),
+        promised=True,
+        brief="read_committed readers receive nothing before it is committed",
+        says="With `isolation.level=read_committed` nobody receives a message before its transaction is "
+        "committed: no transaction reads its own messages, and no two read each other's.",
+        sources=(ISOLATION, KIP_98),
+    ),
+    Row(
         name="transaction-fencing",
         classes=("fenced_write_read",),
         when=(),

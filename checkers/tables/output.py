@@ -31,6 +31,8 @@ FINDINGS: Mapping[str, str] = MappingProxyType(
         "torn_transaction": "markers committed a part of it and aborted another part",
         "hanging_transaction": "no marker ends it although its application does not hold it open",
         "fenced_write_read": "a record that a fenced producer wrote can be read",
+        "precommitted_read": "a transaction read its own message",
+        "circular_read": "transactions read each other's messages in a circle",
         "process_exit": "a process of the cluster ended although no fault ended it",
         "server_error": "a log complains (ERROR, FATAL) of something that no fault explains",
         "not_converged": "a replica was not in sync at the end, though all were read whole",
@@ -162,8 +164,28 @@ TRANSACTION_RECORD = pa.schema(
 )
 """`transaction_records`: one row per message of a transaction."""
 
+ISOLATION = pa.schema(
+    [
+        ("anomaly", pa.string()),
+        ("allowed", pa.bool_()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("writer", pa.int32()),
+        ("seq", pa.int64()),
+        ("txn", pa.int64()),
+        ("transactions", _TEXTS),
+        ("detail", pa.string()),
+    ]
+)
+"""`isolation_anomalies`: one row per anomaly between transactions that read and write."""
+
 TRANSACTION_TABLES: Mapping[str, pa.Schema] = MappingProxyType(
-    {"transaction_fates": TRANSACTION, "transaction_records": TRANSACTION_RECORD}
+    {
+        "transaction_fates": TRANSACTION,
+        "transaction_records": TRANSACTION_RECORD,
+        "isolation_anomalies": ISOLATION,
+    }
 )
 """Output tables about transactions; a history without transactions has none of them."""
 

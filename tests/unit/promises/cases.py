@@ -551,6 +551,9 @@ CASES: dict[str, Callable[[], Expected]] = {
         "transaction-marker-under-fault",
         {"txn": 1, "cause": "the marker is missing: told committed"},
     ),
+    "read its own": lambda: Expected(
+        _acks(-1), "precommitted_read", "broken", "transaction-isolation", {"txn": 1}
+    ),
     "fenced": lambda: Expected(
         _acks(-1), "fenced_write_read", "broken", "transaction-fencing", {"txn": 1, "cause": ""}
     ),
