@@ -3,6 +3,7 @@
     python -m benchmarks.checker --messages 10000000 --damage clean --partitions 100
 
 Damage is `clean`, `duplicated` (every third message twice), `lost` (1 %) or `diverged` (1 % of one replica).
+With `--transaction 10`, each writer's messages are in committed transactions of ten, each with its marker.
 The history is on disk before the clock starts; reading it and writing the findings is measured.
 """
 
@@ -27,9 +28,11 @@ from checkers.evidence import gather
 from checkers.fast.plan import judge_all
 from checkers.fast.run import run, run_here
 from checkers.fast.tasks import Job
+from checkers.fast.transactions import FATES_FILE, conclude
 from checkers.spark.session import start_session
 from checkers.spark.warm import warm_up
 from checkers.tables.source import open_source
+from checkers.tables.transactions import PARTS_FOLDER, RECORDS_FOLDER
 from harness.history.schema import TABLES
 
 WRITERS = 3
@@ -38,31 +41,93 @@ CHECKERS = Path(checkers.__file__).parent
 DAMAGES = ("clean", "duplicated", "lost", "diverged")
 
 
-def make_history(folder: Path, messages: int, partitions: int, damage: str) -> None:
-    """Write `sends`, `copies` of three replicas, and `replicas`, one file per topic partition."""
+def make_history(folder: Path, messages: int, partitions: int, damage: str, transaction: int = 0) -> None:
+    """Write `sends`, `copies` of three replicas, and `replicas`, one file per topic partition.
+
+    With ``transaction``, every writer's messages are in transactions of so many.
+    """
     for name in ("sends", "copies"):
         (folder / f"{name}.parquet").mkdir(parents=True)
     rows = []
     for partition in range(partitions):
         count = messages // partitions + (partition < messages % partitions)
-        rows += _make_partition(folder, partition, count, damage)
+        rows += _make_partition(folder, partition, count, damage, transaction)
     pq.write_table(pa.Table.from_pylist(rows, TABLES["replicas"].arrow()), folder / "replicas.parquet")
+    if transaction:
+        _make_transactions(folder, messages, partitions, transaction)
 
 
-def _make_partition(folder: Path, partition: int, count: int, damage: str) -> list[dict[str, Any]]:
+def _make_transactions(folder: Path, messages: int, partitions: int, size: int) -> None:
+    """Three events for each transaction of each writer; the last one may still be open."""
+    with pq.ParquetWriter(folder / "transactions.parquet", TABLES["transactions"].arrow()) as file:
+        for partition in range(partitions):
+            count = messages // partitions + (partition < messages % partitions)
+            for place in range(WRITERS):
+                sent = (count - place + WRITERS - 1) // WRITERS
+                begun, ended = (sent + size - 1) // size, sent // size
+                txn = np.arange(begun, dtype=np.int64)
+                last = (txn * size + size) * WRITERS * 1000
+                for number, event in enumerate(("begin", "committing", "committed")):
+                    ns = txn * size * WRITERS * 1000 - 1 if event == "begin" else last + number
+                    writer = partition * WRITERS + place + 1
+                    rows = begun if event == "begin" else ended
+                    columns = {"ns": ns[:rows], "writer": writer, "txn": txn[:rows], "event": event}
+                    file.write_table(_table("transactions", rows, **columns))
+
+
+def _with_markers(table: Any, size: int) -> Any:
+    """Records in the order in which transactions end: after each writer's ``size`` messages, a marker."""
+    seq = table["seq"].to_numpy()
+    ends = np.flatnonzero(seq % size == size - 1)
+    kept = table.num_rows
+    order = np.argsort(np.concatenate([np.arange(kept), ends + 0.5]), kind="stable")
+    both = pa.concat_tables([table, table.take(pa.array(ends))]).take(pa.array(order))
+    control = order >= kept
+    producer = both["writer"].to_numpy().astype(np.int64)
+    columns = {
+        "producer_id": pa.array(producer),
+        "producer_epoch": pa.repeat(pa.scalar(0, pa.int32()), len(order)),
+        "control": pa.array(control),
+        "transactional": pa.repeat(True, len(order)),
+        "marker": pa.array(np.where(control, "commit", None), pa.string()),
+        "coordinator_epoch": pa.array(np.where(control, 0, -1), pa.int32(), mask=~control),
+        "writer": pa.array(both["writer"].to_numpy(), mask=control),
+        "seq": pa.array(both["seq"].to_numpy(), mask=control),
+        "home": pa.array(np.where(control, None, both["home"][0].as_py()), pa.string()),
+    }
+    for name, values in columns.items():
+        both = both.set_column(both.schema.get_field_index(name), name, values)
+    return both.cast(TABLES["copies"].arrow())
+
+
+def _in_transactions(ids: Any, size: int) -> Any:
+    """The offset of each message if markers stand between them: how many ended before it."""
+    ended = sum((np.maximum(0, ids - place + WRITERS - 1) // WRITERS) // size for place in range(WRITERS))
+    return ids + ended
+
+
+def _make_partition(
+    folder: Path, partition: int, count: int, damage: str, transaction: int
+) -> list[dict[str, Any]]:
     step = 1 << 20
     name = f"bench-{partition}.parquet"
     with pq.ParquetWriter(folder / "sends.parquet" / name, TABLES["sends"].arrow()) as sends:
         for low in range(0, count, step):
             ids = np.arange(low, min(count, low + step), dtype=np.int64)
-            offset = _offset(ids, damage)
-            sends.write_table(_sends(partition, ids, offset), row_group_size=ROW_GROUP)
+            offset = _in_transactions(ids, transaction) if transaction else _offset(ids, damage)
+            sends.write_table(_sends(partition, ids, offset, transaction), row_group_size=ROW_GROUP)
     leo = 0
     with pq.ParquetWriter(folder / "copies.parquet" / name, TABLES["copies"].arrow()) as copies:
         for broker in (1, 2, 3):
             for low in range(0, count, step):
                 ids = np.arange(low, min(count, low + step), dtype=np.int64)
                 table = _copies(partition, broker, ids, damage)
+                if transaction:
+                    first = int(_in_transactions(ids[:1], transaction)[0])
+                    table = _with_markers(table, transaction)
+                    numbers = pa.array(np.arange(first, first + table.num_rows, dtype=np.int64))
+                    table = table.set_column(table.schema.get_field_index("offset"), "offset", numbers)
+                    table = table.cast(TABLES["copies"].arrow())
                 leo = int(table["offset"][-1].as_py()) + 1
                 copies.write_table(table, row_group_size=ROW_GROUP)
     return [
@@ -89,7 +154,7 @@ def _who(ids: Any) -> tuple[Any, Any]:
     return (ids % WRITERS + 1).astype(np.int32), ids // WRITERS
 
 
-def _sends(partition: int, ids: Any, offset: Any) -> Any:
+def _sends(partition: int, ids: Any, offset: Any, transaction: int) -> Any:
     writer, seq = _who(ids)
     writer = writer + np.int32(partition * WRITERS)
     rows = len(ids)
@@ -105,6 +170,7 @@ def _sends(partition: int, ids: Any, offset: Any) -> Any:
         outcome="ok",
         offset=offset,
         attempts=1,
+        txn=seq // transaction if transaction else None,
     )
 
 
@@ -287,6 +353,7 @@ def main() -> None:
     parser.add_argument(
         "--piece", type=int, default=1_000_000, help="messages in a piece of a partition, at most"
     )
+    parser.add_argument("--transaction", type=int, default=0, help="messages in a transaction; 0: none")
     parser.add_argument("--life", action="store_true", help="also write the life table")
     parser.add_argument("--floor", action="store_true", help="compare with plain numpy, and profile")
     parser.add_argument("--keep", type=Path, help="folder to make the history in, or one that has it")
@@ -303,7 +370,7 @@ def _measure(options: argparse.Namespace, scratch: Path) -> None:
     phases: dict[str, float] = {}
     began = time.perf_counter()
     if not (folder / "replicas.parquet").exists():
-        make_history(folder, options.messages, options.partitions, options.damage)
+        make_history(folder, options.messages, options.partitions, options.damage, options.transaction)
     phases["make history"] = time.perf_counter() - began
     began = time.perf_counter()
     session = start_session()
@@ -319,14 +386,27 @@ def _measure(options: argparse.Namespace, scratch: Path) -> None:
     life = scratch / "life.parquet" if options.life else None
     if life is not None:
         life.mkdir()
+    transactions = scratch / "transactions"
+    for name in (PARTS_FOLDER, RECORDS_FOLDER):
+        (transactions / name).mkdir(parents=True)
     with PeakMemory() as peak:
         began = time.perf_counter()
         source = open_source(folder)
-        job = Job(source=source, evidence=gather(source), life=str(life) if life else None, findings=str(out))
+        evidence = gather(source)
+        job = Job(
+            source=source,
+            evidence=evidence,
+            life=str(life) if life else None,
+            findings=str(out),
+            transactions=str(transactions),
+        )
         phases["open"] = time.perf_counter() - began
         middle = time.perf_counter()
         tallies = run(session, job, piece_messages=options.piece)
         phases["fates and findings"] = time.perf_counter() - middle
+        middle = time.perf_counter()
+        tallies = conclude(source, evidence, transactions, out, tallies)
+        phases["fates of transactions"] = time.perf_counter() - middle
         taken = time.perf_counter() - began
     for name, seconds in phases.items():
         print(f"{name}: {seconds:.2f} s")
@@ -335,6 +415,10 @@ def _measure(options: argparse.Namespace, scratch: Path) -> None:
         key = f"{row['kind']} {row['name']}"
         counts[key] = counts.get(key, 0) + row["count"]
     print(", ".join(f"{name}: {count}" for name, count in sorted(counts.items())))
+    if options.transaction:
+        fates = pq.read_table(transactions / FATES_FILE, columns=["told", "visible", "finding"])
+        for row in fates.group_by(fates.column_names).aggregate([([], "count_all")]).to_pylist():
+            print("transactions:", ", ".join(f"{name} {value}" for name, value in row.items()))
     if options.floor:
         show_floor(options, folder, taken, scratch)
     print(f"{options.messages / taken:.0f} messages/s, peak {peak.mib:.0f} MiB")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from checkers.partition.messages import Ints
 from checkers.tables.source import Source, numbers, read_small
+from checkers.transactions.told import Transactions, transactions_of
 
 Row = dict[str, Any]
 """A row of a table, by column; what a value is, the schema says."""
@@ -59,9 +60,7 @@ class Evidence:
     tables: Mapping[str, pa.Table]
     faults: tuple[FaultSpan, ...] = ()
     writers: Mapping[int, Row] = field(default_factory=dict)
-    aborted: frozenset[tuple[int, int]] = frozenset()
-    """Transactions, as writer and number, that were aborted."""
-    committed: frozenset[tuple[int, int]] = frozenset()
+    transactions: Transactions = field(default_factory=Transactions)
     start_ns: int = 0
     """The earliest time in any small table; times are shown relative to it."""
 
@@ -69,6 +68,11 @@ class Evidence:
         """A small table as Python rows."""
         found: list[Row] = self.tables[table].to_pylist()
         return found
+
+    def for_tasks(self) -> Evidence:
+        """The same without what tasks do not read: `transactions` may have as many rows as `sends`."""
+        empty = self.tables["transactions"].schema.empty_table()
+        return replace(self, tables={**self.tables, "transactions": empty})
 
 
 def gather(source: Source) -> Evidence:
@@ -83,14 +87,9 @@ def evidence_of(tables: Mapping[str, pa.Table]) -> Evidence:
         tables=tables,
         faults=_fault_spans(tables["faults"]),
         writers={row["writer"]: row for row in tables["writers"].to_pylist()},
-        aborted=_transactions(tables["transactions"], "aborted"),
-        committed=_transactions(tables["transactions"], "committed"),
+        transactions=transactions_of(tables["transactions"], tables["writers"].to_pylist()),
         start_ns=min((ns for ns in moments if ns is not None), default=0),
     )
-
-
-def _transactions(table: pa.Table, event: str) -> frozenset[tuple[int, int]]:
-    return frozenset((row["writer"], row["txn"]) for row in table.to_pylist() if row["event"] == event)
 
 
 def _fault_spans(table: pa.Table) -> tuple[FaultSpan, ...]:

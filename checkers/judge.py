@@ -27,7 +27,7 @@ from checkers.run_folder import NOTHING_DECLARED, Declared, Manifest, read_decla
 from checkers.spark.errors import spark_errors_as_sentences
 from checkers.spark.messages import messages_of
 from checkers.spark.session import settings_for_small_data
-from checkers.spark.views import SMALL_ROWS, register
+from checkers.spark.views import SMALL_ROWS, blocked_readers, register
 from checkers.tables.output import FATES
 from checkers.tables.source import Source, inside, is_folder, is_uri, open_source
 from checkers.verdict import NOT_JUDGED, VERDICTS, Judgement, decide
@@ -47,6 +47,9 @@ class Results(Protocol):
     @property
     def life(self) -> DataFrame:
         """One row per message."""
+
+    def transactions(self) -> Mapping[str, DataFrame]:
+        """`transaction_fates` and `transaction_records`."""
 
     def mark_expected(self, expected: Sequence[Mapping[str, Any]], moments: Moments) -> Mapping[str, int]:
         """Fill the findings' column `expected`; returns the expected findings by class. Called first."""
@@ -155,6 +158,10 @@ def judge_history(
         texts = texts_of(declared)
         moments = read_moments(source, texts)
         register(session, source, texts, small=small)
+        for name, frame in results.transactions().items():
+            frame.createOrReplaceTempView(name)
+        if any("blocked_readers" in text.lower() for text in texts):
+            session.sql(blocked_readers()).createOrReplaceTempView("blocked_readers")
         expected = results.mark_expected(declared["expected"], moments)
         clock.lap("findings")
         results.life.createOrReplaceTempView("life")

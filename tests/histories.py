@@ -93,7 +93,8 @@ def together(cases: Mapping[str, History], folder: Path) -> Path:
                 for key in ("writer", "reader", "fault"):
                     if changed.get(key) is not None:
                         changed[key] += 100 * number
-                if changed.get("group") is not None:
-                    changed["group"] += name
+                for key in ("group", "transactional_id"):
+                    if changed.get(key) is not None:
+                        changed[key] += name
                 merged.add(table, **changed)
     return merged.write(folder)

@@ -12,6 +12,7 @@ import duckdb
 from checkers.evidence import Evidence
 from checkers.general import life as whole
 from checkers.general.steps import BASE, STEPS, sql_of
+from checkers.general.transactions import QUERIES
 from harness.history.schema import TABLES
 
 Finding = tuple[str, str, int, int | None, int | None, int | None]
@@ -57,6 +58,16 @@ def fates_of(db: Any) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = db.execute(
         "select t, p, w, q, outcome, o, copies, found, fate from life_core"
     ).fetchall()
+    return found
+
+
+def transactions_of(db: Any) -> dict[str, list[dict[str, Any]]]:
+    """The rows of `transaction_fates` and `transaction_records`, by table."""
+    found = {}
+    for name, text in QUERIES.items():
+        table = db.sql(text).to_arrow_table()
+        names = ["offset" if column == "at_offset" else column for column in table.column_names]
+        found[name] = table.rename_columns(names).to_pylist()
     return found
 
 

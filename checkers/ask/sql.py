@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from checkers.claims.moments import names_moments, read_moments, resolve
 from checkers.spark.errors import reason, spark_errors
-from checkers.spark.views import table_frame
-from checkers.tables.output import FINDING, LIFE, ddl
+from checkers.spark.views import blocked_readers, table_frame
+from checkers.tables.output import FINDING, LIFE, TRANSACTION_TABLES, ddl
 from checkers.tables.source import open_source
 from harness.errors import BadDataError, UsageError
 from harness.history.schema import TABLES, VIEWS
@@ -61,11 +61,13 @@ RUN_VIEWS: Mapping[str, str] = MappingProxyType(
             UNION ALL SELECT run, ns, 'fault', concat(name, ': ', moment), targets FROM faults
             UNION ALL SELECT run, ns, 'process', concat(host, ' ', event), detail FROM processes
             UNION ALL SELECT run, ns, 'log', concat(host, ' ', kind), text FROM log_events""",
+        "blocked_readers": blocked_readers("run"),
     }
 )
 """Views for common questions, besides those of the schema: `lost` messages (`losses`: with every column of
 `life`), `availability` per second (since the first send) and AZ, `latency` per AZ and fault (`latencies`: of
-each message), `leaders` that any source reported, by epoch, and the `timeline` of events."""
+each message), `leaders` that any source reported, by epoch, the `timeline` of events, and `blocked_readers`
+by partition and transaction."""
 
 _PROGRAMS = frozenset({"ScriptTransformation", "CallMethodViaReflection", "TryReflect"})
 """Nodes of a query's plan that start a program or call a Java method."""
@@ -131,13 +133,14 @@ def register_runs(session: SparkSession, runs: Sequence[Path]) -> list[str]:
     for table in TABLES:
         frames = [_with_run(table_frame(session, source, table), name) for name, source, _ in sources]
         _union(frames).createOrReplaceTempView(table)
-    for table, schema in (("life", LIFE), ("findings", FINDING)):
+    outputs = {"life": LIFE, "findings": FINDING, **TRANSACTION_TABLES}
+    for table, schema in outputs.items():
         frames = [_with_run(_output(session, folder, table, schema), name) for name, _, folder in sources]
         _union(frames).createOrReplaceTempView(table)
     views = {name: text.replace("SELECT ns,", "SELECT run, ns,", 1) for name, text in VIEWS.items()}
     for name, text in {**views, **RUN_VIEWS}.items():
         session.sql(text).createOrReplaceTempView(name)
-    return sorted([*TABLES, "life", "findings", *views, *RUN_VIEWS])
+    return sorted([*TABLES, *outputs, *views, *RUN_VIEWS])
 
 
 def run_folders(paths: Sequence[Path]) -> list[Path]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from checkers.ask.sql import history_of
+from checkers.ask.transaction import PREFIX, transaction_story
 from checkers.evidence import Evidence, gather
 from checkers.partition.fate import BENIGN
 from checkers.spark.views import table_frame
@@ -32,8 +33,10 @@ Event = tuple[int, str]
 def story(session: SparkSession, run_dir: Path | str, message: str) -> list[str]:
     """Lines that say what happened to ``message``: its label, `writer/seq`, or `topic/label`.
 
-    Raises UsageError when the run has no such message, or several.
+    `txn:WRITER/NUMBER` names a transaction. Raises UsageError when the run has no such message, or several.
     """
+    if message.startswith(PREFIX):
+        return transaction_story(session, run_dir, message)
     folder = Path(run_dir)
     source = open_source(history_of(folder))
     evidence = gather(source)

@@ -241,6 +241,18 @@ def _groups(source: Source, where: TopicPartition, table: str, column: str) -> l
     return found
 
 
+def in_transactions(source: Source, where: TopicPartition) -> bool:
+    """Whether messages of a partition may be of transactions, as far as statistics tell."""
+    for parquet, _ in _files(source, where, "sends"):
+        place = parquet.schema_arrow.get_field_index("txn")
+        for number in range(parquet.metadata.num_row_groups if place >= 0 else 0):
+            group = parquet.metadata.row_group(number)
+            stats = group.column(place).statistics
+            if stats is None or not stats.has_null_count or stats.null_count < group.num_rows:
+                return True
+    return False
+
+
 Ends = dict[int, tuple[int, int]]
 
 

@@ -45,6 +45,7 @@ from checkers.fast.tasks import (
     KeyResult,
     OffsetRange,
     OffsetResult,
+    PartitionMarkers,
     PassedMessages,
     PassedResult,
     Range,
@@ -60,6 +61,7 @@ from checkers.fast.tasks import (
     encode_error,
     table_of,
 )
+from checkers.partition.decisions import with_losses
 from checkers.partition.deliveries import (
     Steps,
     aborted_reads,
@@ -80,7 +82,7 @@ from checkers.tables.arrays import (
     group_events,
     read_arrays,
 )
-from checkers.tables.output import write
+from checkers.tables.output import PARTS, TRANSACTION_RECORD, write
 from checkers.tables.rows import (
     counted,
     joined,
@@ -91,6 +93,14 @@ from checkers.tables.rows import (
     of_records,
 )
 from checkers.tables.source import numbers, read_rows
+from checkers.tables.transactions import (
+    PARTS_FOLDER,
+    RECORDS_FOLDER,
+    fenced_writes,
+    parts_of,
+    record_rows,
+    write_markers,
+)
 from harness.errors import BadDataError
 from harness.history.schema import OUTCOMES
 from harness.kafka.model import TopicPartition
@@ -124,6 +134,9 @@ def judge_task(job: Job, task: Task) -> Result:
         return HomesResult(homes=look_up(task))
     if isinstance(task, SharedWriters):
         refuse_sent_twice(task)
+        return HomesResult()
+    if isinstance(task, PartitionMarkers):
+        write_markers(job.source, task.where, task.partition.reference, task.path)
         return HomesResult()
     return sort_apart(task)
 
@@ -182,6 +195,7 @@ def _write_messages(job: Job, part: str, messages: Messages, fates: Fates, late:
     )
     if job.life is not None:
         write(job.life, part, life.table)
+    _write_transactions(job, part, messages, fates)
     found = [
         of_messages(life, place[mine], narrow[1]),
         of_messages(life, place[late], narrow[1], "out_of_order"),
@@ -192,6 +206,21 @@ def _write_messages(job: Job, part: str, messages: Messages, fates: Fates, late:
         found.append(of_reads(partition, "aborted_read", reads, gone))
         found.append(of_reads(partition, "offset_conflict", reads, elsewhere))
     return joined(found)
+
+
+def _write_transactions(job: Job, part: str, messages: Messages, fates: Fates) -> None:
+    """Write what became of messages of transactions, one by one and counted by transaction."""
+    if job.transactions is None:
+        return
+    records, counts = TRANSACTION_RECORD.empty_table(), PARTS.empty_table()
+    if messages.decisions is not None:
+        txn, sends = numbers(messages.table, "txn"), messages.sends
+        decisions = with_losses(messages.decisions, fates.fate)
+        fenced = fenced_writes(job.evidence, sends, txn, decisions)
+        records = record_rows(messages.partition, messages.table, sends, decisions, fenced)
+        counts = parts_of(sends, txn, decisions, fenced, messages.log_read_ns)
+    write(f"{job.transactions}/{RECORDS_FOLDER}", part, records)
+    write(f"{job.transactions}/{PARTS_FOLDER}", part, counts)
 
 
 def _chosen(count: int, mine: Ints, late: Ints, *, everything: bool) -> tuple[Ints, Ints]:
@@ -210,7 +239,14 @@ def _narrow(record: Arrays, rows: Ints) -> Arrays:
 
 
 def _key_range(job: Job, task: KeyRange) -> KeyResult:
-    messages = load(job, task.where, identities=task.identities, partition=task.partition, seqs=task.seqs)
+    messages = load(
+        job,
+        task.where,
+        identities=task.identities,
+        partition=task.partition,
+        seqs=task.seqs,
+        markers=task.markers,
+    )
     unresolved = messages.unresolved()
     if unresolved.num_rows:
         return KeyResult(unresolved=unresolved, seqs=_seqs(messages.sends))
@@ -317,7 +353,14 @@ def _window_edges(job: Job, task: WindowEdges) -> ReadResult:
 
 
 def _passed(job: Job, task: PassedMessages) -> PassedResult:
-    messages = load(job, task.where, identities=Identities(), partition=task.partition, seqs=task.seqs)
+    messages = load(
+        job,
+        task.where,
+        identities=Identities(),
+        partition=task.partition,
+        seqs=task.seqs,
+        markers=task.markers,
+    )
     return PassedResult(passed=_missed(messages, task.jumps))
 
 

@@ -7,7 +7,7 @@ nobody did.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -25,12 +25,23 @@ from checkers.fast.tasks import (
     Range,
     SharedWriters,
 )
+from checkers.partition.decisions import (
+    ABORTED,
+    ABSENT,
+    BLOCKED,
+    LOST,
+    READABLE,
+    UNKNOWN,
+    Decisions,
+    all_producer_records,
+    decisions_of,
+)
 from checkers.partition.deliveries import Slices
-from checkers.partition.fates import Claims, recognise
+from checkers.partition.fates import Claims, places, recognise
 from checkers.partition.logs import OWN, Copies, Log, Partition, reference_of, split_copies, split_logs
 from checkers.partition.logs import UNRESOLVED as NOT_LOOKED_UP
 from checkers.partition.messages import FAIL, Flags, Homes, Ints, KeyIndex, Reads, Sends
-from checkers.tables.arrays import copy_arrays, partition_of, read_arrays, send_arrays
+from checkers.tables.arrays import copy_arrays, partition_of, read_arrays, send_arrays, transaction_rows
 from checkers.tables.source import (
     Source,
     Window,
@@ -41,6 +52,9 @@ from checkers.tables.source import (
     read_rows,
     row_groups,
 )
+from checkers.tables.transactions import log_of, read_markers, records_between
+from checkers.transactions.told import ABORTED as TOLD_ABORTED
+from checkers.transactions.told import COMMITTED
 from harness.errors import BadDataError
 from harness.kafka.model import TopicPartition
 
@@ -68,6 +82,9 @@ class Messages:
     reads: Reads
     claims: Claims
     away: Flags | None
+    decisions: Decisions | None
+    """How messages of transactions were decided; None: there are none."""
+    log_read_ns: int
 
     def unresolved(self) -> pa.Table:
         """Messages that must be looked up among all sends before anything can be said."""
@@ -117,7 +134,9 @@ def load(
     identities: Identities,
     partition: Partition | None = None,
     seqs: Range | None = None,
+    markers: str | None = None,
 ) -> Messages:
+    """Read what a task judges. ``markers`` is the file about the transactions of a partition that is cut."""
     table = rows_of(job, where, "sends", SEND_COLUMNS, seqs)
     sends = send_arrays(table, job.evidence, str(where))
     index = KeyIndex(sends.writer, sends.seq, str(where))
@@ -139,6 +158,11 @@ def load(
         away = np.zeros(len(sends), dtype=bool)
         rows = index.find(identities.away[:, 0], identities.away[:, 1])
         away[rows[rows >= 0]] = True
+    decisions, read_ns = None, -1
+    if table["txn"].null_count < len(table):
+        reference = reference_of(partition, logs)
+        decisions, read_ns = _decisions(job, where, partition, table, sends, reference, seqs, markers)
+        sends = _as_decided(job, table, sends, decisions)
     return Messages(
         where=where,
         seqs=seqs,
@@ -150,7 +174,51 @@ def load(
         reads=reads,
         claims=claims,
         away=away,
+        decisions=decisions,
+        log_read_ns=read_ns,
     )
+
+
+def _decisions(
+    job: Job,
+    where: TopicPartition,
+    partition: Partition,
+    table: pa.Table,
+    sends: Sends,
+    reference: Log,
+    seqs: Range | None,
+    markers: str | None,
+) -> tuple[Decisions, int]:
+    """How the messages of transactions were decided, and when the log that says so was read."""
+    rows = transaction_rows(table)
+    _, offset, _, _ = places(len(sends), sends, reference)
+    offset = offset[rows]
+    if seqs is None:
+        windows: tuple[Window, ...] = ()
+    else:
+        stands = offset[offset >= 0]
+        windows = (Window("offset", int(stands.min()), int(stands.max())),) if len(stands) else ()
+    broker, files = partition.reference, job.source.files["copies"]
+    if seqs is not None and not windows:
+        records = all_producer_records([])
+    else:
+        records = records_between(files, where, broker, windows)
+    if markers is None:
+        log = log_of(partition, job.evidence, [records])
+    else:
+        log = read_markers(partition, job.evidence, markers)
+    return decisions_of(log, records, rows, offset), log.read_ns
+
+
+def _as_decided(job: Job, table: pa.Table, sends: Sends, decisions: Decisions) -> Sends:
+    """Messages as the log decided them, which may differ from what applications were told."""
+    rows, state, known = decisions.row, decisions.state, job.evidence.transactions
+    told = known.told_of(known.find(sends.writer[rows], numbers(table, "txn")[rows]))
+    committed = np.isin(state, (READABLE, BLOCKED))
+    visible, withheld = sends.visible.copy(), sends.withheld.copy()
+    visible[rows] = committed | (visible[rows] & np.isin(state, (UNKNOWN, ABSENT, LOST)))
+    withheld[rows] = ((told == TOLD_ABORTED) & ~committed) | ((state == ABORTED) & (told != COMMITTED))
+    return replace(sends, visible=visible, withheld=withheld)
 
 
 def rows_of(

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.fast.cut import PIECE_MESSAGES, SPLIT_ROWS, Piece, chunks, cut, laid_out
+from checkers.fast.cut import PIECE_MESSAGES, SPLIT_ROWS, Piece, chunks, cut, in_transactions, laid_out
 from checkers.fast.loading import homes_of, lookups, shared_writers
 from checkers.fast.merge import (
     PartitionResult,
@@ -41,6 +41,7 @@ from checkers.fast.tasks import (
     KeyResult,
     OffsetRange,
     OffsetResult,
+    PartitionMarkers,
     PassedMessages,
     PassedResult,
     ReadResult,
@@ -56,7 +57,7 @@ from checkers.partition.deliveries import EdgeReads
 from checkers.partition.logs import Partition
 from checkers.partition.messages import NO_HOMES, Homes, Ints
 from checkers.tables.output import TALLY, write
-from checkers.tables.source import numbers, partitions, remove
+from checkers.tables.source import make_folder, numbers, partitions, remove
 from harness.kafka.model import TopicPartition
 
 PACK_ROWS = 400_000
@@ -85,9 +86,9 @@ def judge_all(
     follow_up_runner = follow_up_runner or runner
     beside = f"{job.findings}-split"
     mixed = chunks(job.source, beside, split_rows)
-    if not mixed:
-        return _Plan(runner, follow_up_runner, job, slots, piece_messages).judge()
     try:
+        if not mixed:
+            return _Plan(runner, follow_up_runner, job, slots, piece_messages).judge()
         written = runner(job, [[task] for task in mixed]).values()
         files = pa.concat_tables(
             [FILES.empty_table(), *(r.files for r in written if isinstance(r, FilesResult))]
@@ -96,6 +97,12 @@ def judge_all(
         return _Plan(runner, follow_up_runner, job, slots, piece_messages).judge()
     finally:
         remove(beside)
+        remove(_markers_folder(job))
+
+
+def _markers_folder(job: Job) -> str:
+    """Scratch files about the transactions of large partitions."""
+    return f"{job.findings}-markers"
 
 
 def pack(pieces: Sequence[tuple[Task, int]], slots: int) -> list[list[Task]]:
@@ -168,6 +175,7 @@ class _Plan:
         """Judge until no task lacks anything; returns counts."""
         if not self._partitions:
             return TALLY.empty_table()
+        self._write_markers()
         todo = [(one, number) for one in self._partitions for number in range(len(one.pieces))]
         self._run(todo)
         self._check_identities()
@@ -180,6 +188,19 @@ class _Plan:
         else:
             raise AssertionError("tasks of the fast plan never agreed")
         return self._put_together()
+
+    def _write_markers(self) -> None:
+        """Let the markers of large partitions with transactions be gathered, for all their pieces."""
+        tasks: list[PartitionMarkers] = []
+        for number, one in enumerate(self._partitions):
+            if one.partition is None or not in_transactions(self._job.source, one.where):
+                continue
+            folder = _markers_folder(self._job)
+            make_folder(folder)
+            path = f"{folder}/part-{number:06}.parquet"
+            tasks.append(PartitionMarkers(where=one.where, partition=one.partition, path=path))
+            one.pieces = [replace(p, markers=path) if isinstance(p, KeyRange) else p for p in one.pieces]
+        self._one_by_one(tasks)
 
     def _run(self, todo: Sequence[tuple[_Judged, int]]) -> None:
         sized = [(number, max(1, one.rows // len(one.pieces))) for number, (one, _) in enumerate(todo)]
@@ -320,7 +341,11 @@ class _Plan:
                 if isinstance(piece, KeyRange):
                     asking.append(
                         PassedMessages(
-                            where=one.where, partition=piece.partition, seqs=piece.seqs, jumps=ahead
+                            where=one.where,
+                            partition=piece.partition,
+                            seqs=piece.seqs,
+                            jumps=ahead,
+                            markers=piece.markers,
                         )
                     )
         passed: dict[TopicPartition, list[PassedResult]] = {}

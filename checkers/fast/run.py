@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,13 +23,15 @@ from checkers.fast.cut import PIECE_MESSAGES
 from checkers.fast.judging import answer
 from checkers.fast.plan import judge_all
 from checkers.fast.tasks import WIRE_DDL, Job, Result, Task, decode
+from checkers.fast.transactions import ANOMALIES_FILE, FATES_FILE, conclude
 from checkers.health import check_health
 from checkers.promises.facts import Facts
 from checkers.promises.judging import with_promises
 from checkers.promises.summary import counted
 from checkers.spark.views import output_frame
-from checkers.tables.output import FINDING, LIFE
+from checkers.tables.output import FINDING, LIFE, TRANSACTION_TABLES
 from checkers.tables.source import Source
+from checkers.tables.transactions import PARTS_FOLDER, RECORDS_FOLDER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,6 +55,7 @@ def run(
     """
     size = piece_messages or int(os.environ.get(PIECE_VARIABLE, PIECE_MESSAGES))
     in_workers = partial(run_tasks, session)
+    job = replace(job, evidence=job.evidence.for_tasks())
     return judge_all(
         in_workers,
         job,
@@ -133,6 +136,25 @@ class FastResults:
         """Put life and findings into the folder ``out``."""
         for name, schema in (("life.parquet", LIFE), ("findings.parquet", FINDING)):
             _keep(self.folder / name, Path(out) / name, schema)
+        for name in TRANSACTION_TABLES:
+            _keep(self._transactions[name], Path(out) / f"{name}.parquet", None)
+
+    def transactions(self) -> Mapping[str, DataFrame]:
+        """The tables about transactions, by name."""
+        found = {}
+        for name, place in self._transactions.items():
+            paths = [str(place)] if place.is_file() else _parts(place) if place.is_dir() else []
+            found[name] = output_frame(self.session, name, paths, small=self.small)
+        return found
+
+    @property
+    def _transactions(self) -> Mapping[str, Path]:
+        base = self.folder / "transactions"
+        return {
+            "transaction_fates": base / FATES_FILE,
+            "transaction_records": base / RECORDS_FOLDER,
+            "isolation_anomalies": base / ANOMALIES_FILE,
+        }
 
     @property
     def _findings(self) -> Path:
@@ -149,8 +171,18 @@ def judge_fast(
         life, findings = folder / "life.parquet", folder / "findings.parquet"
         life.mkdir()
         findings.mkdir()
-        job = Job(source=source, evidence=evidence, life=str(life), findings=str(findings))
+        transactions = folder / "transactions"
+        for name in (PARTS_FOLDER, RECORDS_FOLDER):
+            (transactions / name).mkdir(parents=True)
+        job = Job(
+            source=source,
+            evidence=evidence,
+            life=str(life),
+            findings=str(findings),
+            transactions=str(transactions),
+        )
         tallies = run(session, job, small=small)
+        tallies = conclude(source, evidence, transactions, findings, tallies)
         yield FastResults(
             session=session,
             evidence=evidence,
@@ -165,15 +197,16 @@ def _parts(folder: Path) -> list[str]:
     return sorted(str(path) for path in folder.glob("*.parquet"))
 
 
-def _keep(place: Path, target: Path, schema: pa.Schema) -> None:
+def _keep(place: Path, target: Path, schema: pa.Schema | None) -> None:
+    """Put a table into ``target``; an empty one is only written if it has a schema here."""
     if target.is_dir():
         shutil.rmtree(target)
     elif target.exists():
         target.unlink()
-    parts = _parts(place)
+    parts = [str(place)] if place.is_file() else _parts(place)
     if len(parts) == 1:
         shutil.copyfile(parts[0], target)
     elif parts:
         shutil.copytree(place, target)
-    else:
+    elif schema is not None:
         pq.write_table(schema.empty_table(), target)

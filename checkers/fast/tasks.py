@@ -38,6 +38,8 @@ class Job:
     life: str | None
     """Folder for the parts of `life`; None: not wanted."""
     findings: str
+    transactions: str | None = None
+    """Folder for what is written about transactions; None: not wanted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +99,8 @@ class KeyRange:
     identities: Identities = field(default_factory=Identities)
     later_low: Mapping[int, int] = field(default_factory=dict)
     """Lowest offset of each writer in ranges of higher sequence numbers (see `out_of_order`)."""
+    markers: str | None = None
+    """File of what decides the partition's transactions; None: it has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +168,16 @@ class PassedMessages:
     partition: Partition
     seqs: Range
     jumps: Steps
+    markers: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionMarkers:
+    """What decides the transactions of a large partition, to be put into a file."""
+
+    where: TopicPartition
+    partition: Partition
+    path: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +198,7 @@ Task = (
     | ReadWindow
     | WindowEdges
     | PassedMessages
+    | PartitionMarkers
     | IdentityLookup
     | SharedWriters
     | MixedRows

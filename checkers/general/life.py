@@ -107,6 +107,7 @@ def _of_partition(evidence: Evidence, table: pa.Table) -> pa.Table:
         sent_ns=numbers(table, "sent_ns"),
         aborted=unused,
         visible=unused,
+        withheld=unused,
     )
     fates = Fates(
         fate=pc.index_in(table["fate"], value_set=pa.array(list(CODE))).to_numpy().astype(np.int8),

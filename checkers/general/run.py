@@ -23,12 +23,24 @@ from checkers.claims.moments import Moments
 from checkers.evidence import Evidence
 from checkers.general import life as whole
 from checkers.general.steps import BASE, SHARED, STEPS, sql_of
+from checkers.general.transactions import QUERIES as TRANSACTION_QUERIES
 from checkers.health import check_health
 from checkers.promises.facts import Facts
 from checkers.promises.judging import COLUMNS, with_promises
 from checkers.spark.views import table_frame
-from checkers.tables.output import FINDING, TALLY, ddl
+from checkers.tables.output import (
+    FINDING,
+    ISOLATION,
+    TALLY,
+    TRANSACTION,
+    TRANSACTION_RECORD,
+    TRANSACTION_TABLES,
+    ddl,
+)
 from checkers.tables.source import Source, file_system, inside, is_folder, remove
+from checkers.transactions import isolation
+from checkers.transactions.fates import suspects
+from checkers.transactions.findings import findings_of
 from harness.errors import BadDataError
 from harness.history.schema import TABLES
 
@@ -100,6 +112,19 @@ class GeneralResults:
         """Put life and findings into the folder or URI ``out``."""
         for name in ("life.parquet", "findings.parquet"):
             _put(inside(self.scratch, name), inside(out, name))
+        some = not self.transactions()["transaction_fates"].isEmpty()
+        for name in TRANSACTION_TABLES:
+            if some:
+                _put(inside(self.scratch, f"{name}.parquet"), inside(out, f"{name}.parquet"))
+            else:
+                _discard(inside(out, f"{name}.parquet"))
+
+    def transactions(self) -> Mapping[str, DataFrame]:
+        """The tables about transactions, by name."""
+        return {
+            name: self.session.read.schema(ddl(schema)).parquet(inside(self.scratch, f"{name}.parquet"))
+            for name, schema in TRANSACTION_TABLES.items()
+        }
 
     @property
     def _findings(self) -> str:
@@ -108,13 +133,64 @@ class GeneralResults:
 
 def _put(source: str, target: str) -> None:
     """Put a folder where another file or folder may lie."""
+    _discard(target)
+    system, inner = file_system(target)
+    system.move(file_system(source)[1], inner)
+
+
+def _discard(target: str) -> None:
+    """Remove a file or a folder, if it is there."""
     system, inner = file_system(target)
     kind = system.get_file_info(inner).type
     if kind == pafs.FileType.Directory:
         system.delete_dir(inner)
     elif kind == pafs.FileType.File:
         system.delete_file(inner)
-    system.move(file_system(source)[1], inner)
+
+
+def _fitted(frame: DataFrame, name: str) -> DataFrame:
+    """A frame with the column types of an output table."""
+    kinds = dict(part.strip().split(" ", 1) for part in ddl(TRANSACTION_TABLES[name]).split(", "))
+    return frame.selectExpr(*(f"cast({column} as {kind}) as {column}" for column, kind in kinds.items()))
+
+
+def _of_transactions(session: SparkSession, source: Source, evidence: Evidence, scratch: str) -> DataFrame:
+    """Findings about transactions, as a DataFrame."""
+    from pyspark.sql import functions as f
+
+    fates, records = (
+        session.read.schema(ddl(TRANSACTION_TABLES[name])).parquet(inside(scratch, f"{name}.parquet"))
+        for name in TRANSACTION_QUERIES
+    )
+    anomalies = _isolation(session, source, records, scratch)
+    odd = suspects(fates.filter("finding is not null").toArrow().cast(TRANSACTION))
+    if not odd.num_rows:
+        return _as_findings(session, anomalies)
+    keys = session.createDataFrame(odd.select(["writer", "txn"]))
+    own = records.join(keys, ["writer", "txn"])
+    places = own.select("topic", "partition", "marker_offset").distinct()
+    also = records.join(places, ["topic", "partition", "marker_offset"])
+    names = TRANSACTION_RECORD.names
+    both = own.select(*map(f.col, names)).unionAll(also.select(*map(f.col, names))).distinct()
+    found = findings_of(odd, both.toArrow().cast(TRANSACTION_RECORD), evidence)
+    return _as_findings(session, pa.concat_tables([found, anomalies]))
+
+
+def _as_findings(session: SparkSession, found: pa.Table) -> DataFrame:
+    return session.createDataFrame([tuple(row.values()) for row in found.to_pylist()], ddl(FINDING))
+
+
+def _isolation(session: SparkSession, source: Source, records: DataFrame, scratch: str) -> pa.Table:
+    """Write the anomalies between transactions; returns the findings about them."""
+    reads = table_frame(session, source, "reads").filter("txn is not null and txn_writer is not null")
+    found = ISOLATION.empty_table()
+    read = reads.select(*isolation.READ_COLUMNS).toArrow()
+    if read.num_rows:
+        found = isolation.anomalies_of(read, records.toArrow())
+    rows = [tuple(row.values()) for row in found.to_pylist()]
+    frame = session.createDataFrame(rows, ddl(ISOLATION))
+    frame.write.parquet(inside(scratch, "isolation_anomalies.parquet"))
+    return isolation.findings_of(found)
 
 
 @contextmanager
@@ -132,13 +208,20 @@ def judge_generally(
             wide.drop("further", "evidence").write.parquet(life)
             wide.createOrReplaceTempView("x_life")
             whole.findings(session, "x_life").write.parquet(inside(scratch, "found"))
+            for name, text in TRANSACTION_QUERIES.items():
+                frame = session.sql(text)
+                if name == "transaction_records":
+                    frame = frame.withColumnRenamed("at_offset", "offset")
+                _fitted(frame, name).write.parquet(inside(scratch, f"{name}.parquet"))
         found = session.read.schema(ddl(FINDING)).parquet(inside(scratch, "found"))
         yield GeneralResults(
             session=session,
             evidence=evidence,
             scratch=scratch,
             life=session.read.parquet(life),
-            unmarked=found.unionAll(_health(session, evidence)),
+            unmarked=found.unionAll(_health(session, evidence)).unionAll(
+                _of_transactions(session, source, evidence, scratch)
+            ),
         )
     finally:
         if is_folder(scratch):

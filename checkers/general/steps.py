@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from checkers.general.transactions import STEPS as TRANSACTIONS
 from checkers.partition.fate import FATES
 
 BASE: Mapping[str, tuple[str, str]] = {
     "s": (
         "sends",
         "topic as t, partition as p, writer as w, seq as q, coalesce(outcome, 'info') as outcome, "
-        "case when {offset} >= 0 then {offset} end as o, txn, sent_ns",
+        "case when {offset} >= 0 then {offset} end as o, txn, sent_ns, done_ns",
     ),
     "c": (
         "copies",
@@ -24,11 +25,18 @@ BASE: Mapping[str, tuple[str, str]] = {
         "coalesce(intact, true) as intact, "
         "coalesce(home = concat(topic, '/', partition), true) as at_home",
     ),
+    "pc": (
+        "copies",
+        "topic as t, partition as p, broker as b, {offset} as o, coalesce(control, false) as control, "
+        "coalesce(producer_id, -1) as pid, coalesce(producer_epoch, -1) as pe, transactional, marker, "
+        "coordinator_epoch as ce",
+    ),
     "n": (
         "replicas",
         "topic as t, partition as p, broker as b, complete, coalesce(leo, -1) as leo, "
         "coalesce(log_start, -1) as log_start, coalesce(leader, false) as leader, "
-        "coalesce(in_sync, true) as in_sync, coalesce(cleanup like '%compact%', false) as compacted",
+        "coalesce(in_sync, true) as in_sync, coalesce(cleanup like '%compact%', false) as compacted, "
+        "high_watermark as hw, last_stable_offset as lso, ns as read_ns",
     ),
     "r": (
         "reads",
@@ -39,7 +47,12 @@ BASE: Mapping[str, tuple[str, str]] = {
         "{row} as nth",
     ),
     "ge": ("groups", "ns, {group} as g, reader as rd, event, topic as t, partition as p, {offset} as o"),
-    "tx": ("transactions", "writer as w, txn, event"),
+    "tx": ("transactions", "writer as w, txn, event, ns"),
+    "wr": (
+        "writers",
+        "writer as w, name, transactional_id as tid, "
+        'regexp_extract(config, \'"transaction[.]timeout[.]ms": *"?([0-9]+)\', 1) as timeout',
+    ),
 }
 """Working tables: name, table of the history, and columns.
 
@@ -213,6 +226,7 @@ STEPS: Mapping[str, str] = {
             select t, p, o, w, q, found, min(found) over (
                 partition by t, p, w order by q rows between 1 following and unbounded following) as later
             from life_core where outcome = 'ok' and fate = 'kept' and copies = 1) z where later < found""",
+    **TRANSACTIONS,
     # Records that are a finding, one per offset, where no finding of a message speaks for them.
     "claimed": """
         select t, p, o from life_core where fate = 'overwritten'
@@ -311,10 +325,11 @@ STEPS: Mapping[str, str] = {
               and ((k.w = r.w and k.q = r.q) or not k.intact)""",
     "found_reads": """
         select 'aborted_read' as class, t, p, o, w, q from (
-            select z.*, row_number() over (partition by t, p, w, q order by ns, nth) as rn from read_of z
-            where known and case when aborted then committed
-                                 else fate = 'failed'
-                                      or (fate = 'unknown_dropped' and not in_sync and not retired) end) y
+            select z.*, row_number() over (partition by z.t, z.p, z.w, z.q order by ns, nth) as rn
+            from read_of z left join tr on tr.w = z.w and tr.q = z.q
+            where known and ((committed and case when tr.q is null then z.aborted else tr.withheld end)
+                             or (not z.aborted and (fate = 'failed'
+                                 or (fate = 'unknown_dropped' and not in_sync and not retired))))) y
         where rn = 1
         union all
         select distinct 'aborted_read', z.t, z.p, z.o, case when z.w >= 0 then z.w end,
@@ -388,8 +403,9 @@ STEPS: Mapping[str, str] = {
     "passed": """
         select z.t, z.p, z.stream, z.n, z.since_ns, z.until_ns, l.o, l.mw, l.mq from forward z
         join l on l.t = z.t and l.p = z.p and l.o > z.low and l.o < z.o and l.intact and l.mq is not null
-        join sm on sm.t = l.t and sm.p = l.p and sm.w = l.mw and sm.q = l.mq
-               and sm.sent_ns <= z.ns and (sm.visible or z.uncommitted)""",
+        join sm on sm.t = l.t and sm.p = l.p and sm.w = l.mw and sm.q = l.mq and sm.sent_ns <= z.ns
+        left join tr on tr.w = l.mw and tr.q = l.mq
+        where case when tr.q is null then sm.visible else tr.visible end or z.uncommitted""",
     "jumped": """
         select z.t, z.p, z.stream, z.n, min(z.o) as o from passed z
         left join r x on x.t = z.t and x.p = z.p and x.stream = z.stream and x.w = z.mw and x.q = z.mq
@@ -405,7 +421,7 @@ STEPS: Mapping[str, str] = {
     "found_all": """
         select * from found_messages union all select * from found_strays
         union all select * from found_differences union all select * from found_reads
-        union all select * from found_steps""",
+        union all select * from found_steps union all select * from found_transactions""",
 }
 """The plan, step by step; each may use the working tables and every step before it.
 
@@ -429,6 +445,8 @@ SHARED = (
     "reported",
     "unmatched",
     "surplus",
+    "tr",
+    "tf",
     "moves",
     "found_all",
 )

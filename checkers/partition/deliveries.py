@@ -49,7 +49,7 @@ def aborted_reads(
     in_sync = sum(1 << bit for bit, log in enumerate(logs) if partition.in_sync(log.broker))
     dropped = (fates.fate == CODE["unknown_dropped"]) & ~((fates.holders & in_sync) != 0).astype(bool)
     guilty = known & ~sends.aborted[row] & (fates.fate == CODE["failed"])[row]
-    guilty |= known & sends.aborted[row] & reads.committed
+    guilty |= known & sends.withheld[row] & reads.committed
     maybe = known & ~sends.aborted[row] & dropped[row]
     maybe &= ~partition.retired_at(reads.offset, reference.at(reads.offset) >= 0)
     found = _first(np.flatnonzero(guilty | maybe), reads, with_offset=False)

@@ -116,7 +116,7 @@ def decide(
     count = len(sends)
     holders, damaged = _holders(count, logs)
     reference = reference_of(partition, logs)
-    copies, found_offset, found_epoch, extra = _places(count, sends, reference)
+    copies, found_offset, found_epoch, extra = places(count, sends, reference)
     read = read_counts(reads, count)
     outcome, offset = sends.outcome, sends.offset
     ok = outcome == OK
@@ -226,7 +226,7 @@ def _holders(count: int, logs: Sequence[Log]) -> tuple[Ints, Flags]:
     return holders, damaged
 
 
-def _places(count: int, sends: Sends, log: Log) -> tuple[Ints, Ints, Ints, Ints]:
+def places(count: int, sends: Sends, log: Log) -> tuple[Ints, Ints, Ints, Ints]:
     """Copies in the reference log, the offset and epoch that are the message's own, and a further offset."""
     found = np.full(count, -1, dtype=np.int64)
     epoch = np.full(count, -1, dtype=np.int32)

@@ -35,7 +35,9 @@ class Sends:
     aborted: Flags
     """The message's transaction was aborted."""
     visible: Flags
-    """Readers of committed records are to see it: it is of no transaction, or of a committed one."""
+    """Readers of committed records are to see it: it is of no transaction, or it was committed."""
+    withheld: Flags
+    """Readers of committed records must not see it: its transaction was aborted."""
 
     def __len__(self) -> int:
         return len(self.seq)

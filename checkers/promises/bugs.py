@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkers.promises.table import LOSSES
+from checkers.promises.table import LOSSES, TRANSACTIONS
 from harness.kafka.bugs import BUGS as OF_EVERY_SCENARIO
 from harness.kafka.versions import version_key
 
@@ -72,10 +72,27 @@ KNOWN: tuple[KnownBug, ...] = (
     ),
     KnownBug(
         name="KAFKA-17754",
-        says="a delayed EndTxn request decides a later transaction of the same producer",
-        classes=("aborted_read",),
-        when=("the transaction was aborted", "the client names no transaction when it ends one"),
-        since="0.11.0",
+        says="a delayed EndTxn request decides a later transaction of the same producer, if the client's "
+        "protocol has no epoch for each transaction",
+        classes=("aborted_read", *TRANSACTIONS),
+        when=("a late marker ended the transaction",),
+    ),
+    KnownBug(
+        name="KIP-890",
+        says="a leader appends a write that arrives after its transaction has ended: any before 3.6, later "
+        "only if the producer's next transaction has the same partition",
+        classes=("aborted_read", "torn_transaction", "hanging_transaction"),
+        when=(
+            "a write arrived after the transaction had ended",
+            "the client names no transaction when it ends one",
+        ),
+    ),
+    KnownBug(
+        name="KAFKA-20716",
+        says="nobody writes a marker again that an unclean election took away",
+        classes=TRANSACTIONS,
+        when=("the marker of the transaction is missing", "an unclean leader was elected"),
+        contributes=True,
     ),
     KnownBug(
         name="librdkafka: implicit acknowledgement",

@@ -113,7 +113,7 @@ def _sessions(case: Case) -> Answer:
 def _failed(case: Case) -> Answer:
     if case.finding["class"] == "phantom":
         return Answer(True, "the client reported a failure")
-    if case.finding["writer"] is None:
+    if case.finding["writer"] is None or case.finding["txn"] is not None:
         return NO
     if case.message is None:
         return unknown("the outcome of the message was not looked up")
@@ -121,6 +121,8 @@ def _failed(case: Case) -> Answer:
 
 
 def _aborted(case: Case) -> Answer:
+    if case.finding["txn"] is not None:
+        return Answer(True, "nobody asked for the commit of its transaction")
     if case.finding["writer"] is None:
         return NO
     if case.message is None:
@@ -444,6 +446,16 @@ def _old_end_txn(case: Case) -> Answer:
     return Answer(version is not None and version < (4, 0), "clients before 4.0 name no transaction")
 
 
+# ---- transactions
+
+
+def _cause_is(*beginnings: str) -> Callable[[Case], Answer]:
+    def asked(case: Case) -> Answer:
+        return Answer(case.cause.startswith(beginnings), case.cause.partition(" (")[0])
+
+    return asked
+
+
 @dataclass(frozen=True)
 class Condition:
     """A condition: its meaning for the document, and how the facts decide it."""
@@ -528,6 +540,23 @@ CONDITIONS: Mapping[str, Condition] = {
     "an ISR change was never answered": Condition("the finding's cause says so", _unanswered_isr),
     "acknowledged without an offset": Condition("the answer named no offset", _no_offset),
     "the client is librdkafka": Condition("the producer is librdkafka", _librdkafka),
+    "a late marker ended the transaction": Condition(
+        "the finding's cause says so: a delayed request to end an earlier transaction of the producer",
+        _cause_is("late marker"),
+    ),
+    "a write arrived after the transaction had ended": Condition(
+        "the finding's cause says so", _cause_is("late write")
+    ),
+    "the marker of the transaction is missing": Condition(
+        "the finding's cause says so: the log lacks the marker that the coordinator wrote",
+        _cause_is(
+            "its own marker is not in the log", "the marker is missing", "unclean election: its marker"
+        ),
+    ),
+    "an operator ended the transaction": Condition(
+        "the marker has no coordinator epoch, as those of `kafka-transactions abort`",
+        _cause_is("ended by an operator"),
+    ),
     "the client names no transaction when it ends one": Condition(
         "librdkafka, or a client before 4.0 (EndTxn before version 5)", _old_end_txn
     ),

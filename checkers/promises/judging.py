@@ -110,7 +110,7 @@ def _groups(findings: pa.Table, facts: Facts) -> Ints:
     edges = np.array(facts.edges, dtype=np.int64)
     codes: Ints = np.searchsorted(edges, acked, side="right").astype(np.int64) * 2 + (acked < 0)
     columns = [_codes(findings[name]) for name in _KEY]
-    columns.append(_codes(findings["offset"].is_null()))
+    columns += [_codes(findings[name].is_null()) for name in ("offset", "txn")]
     columns.append(_particulars(findings, facts))
     for column in columns:
         size = int(column.max()) + 1

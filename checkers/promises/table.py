@@ -16,6 +16,10 @@ STRAY = ("foreign", "misrouted", "overwritten")
 """Classes about records that do not belong where they are."""
 
 
+TRANSACTIONS = ("lost_transaction", "torn_transaction", "hanging_transaction")
+"""Classes about what ended a transaction."""
+
+
 @dataclass(frozen=True)
 class Source:
     """Where a statement comes from: a section of Kafka's documentation, a KIP, an issue, or code."""
@@ -46,6 +50,8 @@ RECORDS = _docs("Implementation, Messages, Record batch (`crc`)")
 KIP_98 = Source("KIP-98, Exactly Once Delivery and Transactional Messaging")
 KIP_101 = Source("KIP-101, Alter Replication Protocol to use Leader Epoch (KAFKA-1211)")
 KIP_106 = Source("KIP-106, Change Default unclean.leader.election.enable from True to False")
+KIP_664 = Source("KIP-664, Provide tooling to detect and abort hanging transactions")
+KIP_890 = Source("KIP-890, Transactions Server-Side Defense")
 KIP_966 = Source("KIP-966, Eligible Leader Replicas")
 APPEND = Source("code: Partition.appendRecordsToLeader, ReplicaManager.appendRecords")
 ISR_CODE = Source("code: Partition.maybeExpandIsr, Partition.maybeShrinkIsr")
@@ -469,6 +475,75 @@ ROWS: tuple[Row, ...] = (
         "what it had not committed.",
         sources=(SEMANTICS, OFFSETS),
     ),
+    # ---- transactions
+    Row(
+        name="transaction-ended-by-operator",
+        classes=("lost_transaction", "torn_transaction"),
+        when=("an operator ended the transaction",),
+        promised=False,
+        brief="an operator aborted the transaction",
+        says="`kafka-transactions abort` writes an abort marker whatever the coordinator had decided.",
+        sources=(KIP_664,),
+    ),
+    Row(
+        name="transaction-marker-unclean",
+        classes=TRANSACTIONS,
+        when=("the marker of the transaction is missing", "an unclean leader was elected"),
+        promised=False,
+        brief="an unclean election may lose the marker that ends a transaction",
+        says="A marker is a record: an unclean election may lose it. Then the next marker of the producer "
+        "decides, or none.",
+        sources=(UNCLEAN, KIP_98),
+    ),
+    Row(
+        name="transaction-marker-under-fault",
+        classes=("hanging_transaction",),
+        when=("a fault stands at the end",),
+        promised=False,
+        brief="the coordinator cannot reach the leader to write the marker",
+        says="The coordinator writes markers as soon as it reaches the leaders; Kafka does not say when.",
+        sources=(KIP_98,),
+    ),
+    Row(
+        name="transaction-ends",
+        classes=("hanging_transaction",),
+        when=(),
+        promised=True,
+        brief="the coordinator ends every transaction",
+        says="Every transaction ends in every partition: as the application asked or, after "
+        "`transaction.timeout.ms`, by an abort.",
+        sources=(KIP_98, KIP_890),
+    ),
+    Row(
+        name="transaction-atomicity",
+        classes=("lost_transaction", "torn_transaction"),
+        when=(),
+        promised=True,
+        brief="a transaction is committed as a whole or not at all, and as the application was told",
+        says="All messages of a transaction are committed or none is, over all partitions; an acknowledged "
+        "commit is a commit.",
+        sources=(KIP_98, SEMANTICS),
+    ),
+    Row(
+        name="transaction-isolation",
+        classes=("precommitted_read", "circular_read"),
+        when=(),
+        promised=True,
+        brief="read_committed readers receive nothing before it is committed",
+        says="With `isolation.level=read_committed` nobody receives a message before its transaction is "
+        "committed: no transaction reads its own messages, and no two read each other's.",
+        sources=(ISOLATION, KIP_98),
+    ),
+    Row(
+        name="transaction-fencing",
+        classes=("fenced_write_read",),
+        when=(),
+        promised=True,
+        brief="a producer with the same transactional.id fences its predecessor",
+        says="After a producer has initialised, nothing that a predecessor with the same `transactional.id` "
+        "writes is committed.",
+        sources=(KIP_98,),
+    ),
     # ---- the cluster at the end
     Row(
         name="isr-under-fault",
@@ -548,10 +623,9 @@ STATEMENTS: tuple[Statement, ...] = (
         sources=(REPLICATION,),
     ),
     Statement(
-        name="transactions",
-        says="The messages of a transaction become visible to `read_committed` readers together or not at "
-        "all, and a producer with the same `transactional.id` fences its predecessor. An unclean election "
-        "may lose the marker that ends a transaction.",
+        name="transactions-at-once",
+        says="The messages of a transaction do not become visible at the same time: each partition has a "
+        "marker of its own. An open transaction blocks `read_committed` readers of its partitions.",
         sources=(KIP_98, ISOLATION),
     ),
 )

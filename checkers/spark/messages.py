@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from checkers.evidence import Evidence
 from checkers.promises.facts import Message
 from checkers.spark.views import table_frame
 from checkers.tables.source import Source
+from checkers.transactions.told import ABORTED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,7 +38,10 @@ def messages_of(
     findings_of: Callable[[Sequence[str]], pa.Table],
     classes: AbstractSet[str],
 ) -> dict[tuple[int, int], Message]:
-    """Messages by writer and seq. The view `life` must be there; ``classes`` are those of the findings."""
+    """Messages by writer and seq; ``classes`` are those of the findings.
+
+    The views `life` and `transaction_records` must be there.
+    """
     wanted = [name for name in ("aborted_read", "duplicated", "out_of_order") if name in classes]
     rows = findings_of(wanted).select(["class", "writer", "seq"]).to_pylist() if wanted else []
     named: dict[str, set[tuple[int, int]]] = {}
@@ -46,12 +51,16 @@ def messages_of(
     found: dict[tuple[int, int], Message] = {}
     if "aborted_read" in named:
         frame = _named(session, named["aborted_read"])
-        columns = frame.join(session.table("life"), ["writer", "seq"]).select(
-            "writer", "seq", "outcome", "txn"
+        states = session.table("transaction_records").select("writer", "seq", "state")
+        columns = (
+            frame.join(session.table("life"), ["writer", "seq"])
+            .join(states, ["writer", "seq"], "left")
+            .select("writer", "seq", "outcome", "txn", "state")
         )
         for row in columns.toArrow().to_pylist():
-            aborted = (row["writer"], row["txn"]) in evidence.aborted
-            found[row["writer"], row["seq"]] = Message(outcome=row["outcome"], aborted=aborted)
+            found[row["writer"], row["seq"]] = Message(
+                outcome=row["outcome"], aborted=row["txn"] is not None and _aborted(evidence, row)
+            )
     if "out_of_order" in named:
         _named(session, named["out_of_order"]).createOrReplaceTempView(_NAMED)
         for row in session.sql(_LATER).toArrow().to_pylist():
@@ -64,6 +73,14 @@ def messages_of(
         for row in distinct.groupBy("writer", "seq").count().toArrow().to_pylist():
             found[row["writer"], row["seq"]] = Message(sessions=row["count"])
     return found
+
+
+def _aborted(evidence: Evidence, row: dict[str, Any]) -> bool:
+    if row["state"] == "aborted":
+        return True
+    known = evidence.transactions
+    rows = known.find(np.array([row["writer"]]), np.array([row["txn"]]))
+    return int(known.told_of(rows)[0]) == ABORTED
 
 
 def _needed(row: dict[str, Any], evidence: Evidence) -> bool:

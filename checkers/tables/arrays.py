@@ -13,6 +13,7 @@ from checkers.partition.deliveries import GroupEvent
 from checkers.partition.logs import Copies, Partition, Replica, choose_reference
 from checkers.partition.messages import Flags, Ints, KeyIndex, Reads, Sends
 from checkers.tables.source import Source, numbers
+from checkers.transactions.told import ABORTED, COMMITTED
 from harness.errors import BadDataError
 from harness.history.schema import OUTCOMES
 from harness.kafka.model import TopicPartition
@@ -151,6 +152,7 @@ def send_arrays(table: pa.Table, evidence: Evidence, name: str) -> Sends:
         sent_ns=numbers(table, "sent_ns"),
         aborted=aborted,
         visible=visible,
+        withheld=aborted,
     )
     refuse(sends.writer < 0, sends.writer, "writer", f"sends of {name}")
     refuse(sends.seq < 0, sends.seq, "seq", f"sends of {name}")
@@ -166,15 +168,18 @@ def _transactions(table: pa.Table, evidence: Evidence, writer: Ints) -> tuple[Fl
     aborted, visible = np.zeros(len(writer), dtype=bool), np.ones(len(writer), dtype=bool)
     if column.null_count == len(column):
         return aborted, visible
-    txn = numbers(table, "txn")
-    visible = pc.is_null(column).to_numpy().astype(bool)
-    for ended, mark in ((evidence.aborted, aborted), (evidence.committed, visible)):
-        numbers_of: dict[int, list[int]] = {}
-        for number, transaction in ended:
-            numbers_of.setdefault(number, []).append(transaction)
-        for number, transactions in numbers_of.items():
-            mark |= (writer == number) & np.isin(txn, transactions)
-    return aborted, visible & ~aborted
+    rows = transaction_rows(table)
+    visible[rows] = False
+    known = evidence.transactions
+    told = known.told_of(known.find(writer[rows], numbers(table, "txn")[rows]))
+    aborted[rows[told == ABORTED]] = True
+    visible[rows[told == COMMITTED]] = True
+    return aborted, visible
+
+
+def transaction_rows(table: pa.Table) -> Ints:
+    """Rows of `sends` that are messages of a transaction."""
+    return np.flatnonzero(pc.is_valid(table["txn"]).to_numpy())
 
 
 def outcome_codes(column: pa.ChunkedArray, name: str) -> Ints:

@@ -22,11 +22,17 @@ FINDINGS: Mapping[str, str] = MappingProxyType(
         "diverged": "replicas disagree at an offset, in content, epoch or length",
         "foreign": "a record in the final log that nobody sent",
         "out_of_order": "it stands behind a later message of the same writer, both acknowledged",
-        "aborted_read": "a reader was handed a message that was aborted or never became part of the log",
+        "aborted_read": "a message that was aborted, or never became part of the log, was or can be read",
         "offset_conflict": "a reader was handed a message at an offset that is not the message's own",
         "skip": "a reader jumped over records that are in the final log",
         "non_monotonic": "a reader went back without having asked to",
         "replay": "a consumer group was handed again what it had committed",
+        "lost_transaction": "the application was told that it committed, and no reader is to see any of it",
+        "torn_transaction": "markers committed a part of it and aborted another part",
+        "hanging_transaction": "no marker ends it although its application does not hold it open",
+        "fenced_write_read": "a record that a fenced producer wrote can be read",
+        "precommitted_read": "a transaction read its own message",
+        "circular_read": "transactions read each other's messages in a circle",
         "process_exit": "a process of the cluster ended although no fault ended it",
         "server_error": "a log complains (ERROR, FATAL) of something that no fault explains",
         "not_converged": "a replica was not in sync at the end, though all were read whole",
@@ -90,6 +96,7 @@ FINDING = pa.schema(
         ("writer", pa.int32()),
         ("seq", pa.int64()),
         ("label", pa.string()),
+        ("txn", pa.int64()),
         ("found_offset", pa.int64()),
         ("count", pa.int64()),
         ("acked_ns", pa.int64()),
@@ -108,6 +115,98 @@ FINDING = pa.schema(
         ("known_bug", pa.string()),
     ]
 )
+
+TRANSACTION = pa.schema(
+    [
+        ("writer", pa.int32()),
+        ("txn", pa.int64()),
+        ("writer_name", pa.string()),
+        ("transactional_id", pa.string()),
+        ("begin_ns", pa.int64()),
+        ("ending_ns", pa.int64()),
+        ("ended_ns", pa.int64()),
+        ("asked", pa.string()),
+        ("told", pa.string()),
+        ("visible", pa.string()),
+        ("messages", pa.int64()),
+        ("acknowledged", pa.int64()),
+        ("readable", pa.int64()),
+        ("blocked", pa.int64()),
+        ("aborted", pa.int64()),
+        ("undecided", pa.int64()),
+        ("lost", pa.int64()),
+        ("absent", pa.int64()),
+        ("unknown", pa.int64()),
+        ("fenced", pa.int64()),
+        ("finding", pa.string()),
+    ]
+)
+"""`transaction_fates`: one row per transaction."""
+
+TRANSACTION_RECORD = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("writer", pa.int32()),
+        ("seq", pa.int64()),
+        ("txn", pa.int64()),
+        ("acked_ns", pa.int64()),
+        ("offset", pa.int64()),
+        ("state", pa.string()),
+        ("fenced", pa.bool_()),
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int32()),
+        ("marker", pa.string()),
+        ("marker_offset", pa.int64()),
+        ("marker_epoch", pa.int32()),
+        ("coordinator_epoch", pa.int32()),
+    ]
+)
+"""`transaction_records`: one row per message of a transaction."""
+
+ISOLATION = pa.schema(
+    [
+        ("anomaly", pa.string()),
+        ("allowed", pa.bool_()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("writer", pa.int32()),
+        ("seq", pa.int64()),
+        ("txn", pa.int64()),
+        ("transactions", _TEXTS),
+        ("detail", pa.string()),
+    ]
+)
+"""`isolation_anomalies`: one row per anomaly between transactions that read and write."""
+
+TRANSACTION_TABLES: Mapping[str, pa.Schema] = MappingProxyType(
+    {
+        "transaction_fates": TRANSACTION,
+        "transaction_records": TRANSACTION_RECORD,
+        "isolation_anomalies": ISOLATION,
+    }
+)
+"""Output tables about transactions; a history without transactions has none of them."""
+
+COUNTS = ("readable", "blocked", "aborted", "undecided", "lost", "absent", "unknown", "fenced")
+"""Columns of `transaction_fates` that count messages by what became of them."""
+
+PARTS = pa.schema(
+    [
+        ("writer", pa.int32()),
+        ("txn", pa.int64()),
+        ("messages", pa.int64()),
+        ("acknowledged", pa.int64()),
+        *((name, pa.int64()) for name in COUNTS),
+        ("last_sent_ns", pa.int64()),
+        ("undecided_ns", pa.int64()),
+    ]
+)
+"""Messages of one partition (or of a range of one) by transaction; an inner table of the fast plan.
+
+`undecided_ns` is when the log of undecided messages was read, -1 if there are none or it is not known.
+"""
 
 TALLY = pa.schema(
     [

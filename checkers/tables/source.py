@@ -96,6 +96,12 @@ def is_folder(place: str) -> bool:
     return bool(system.get_file_info(inner).type == pafs.FileType.Directory)
 
 
+def make_folder(folder: str) -> None:
+    """Make a folder of scratch files, unless it is there."""
+    system, inner = file_system(folder)
+    system.create_dir(inner, recursive=True)
+
+
 def remove(folder: str) -> None:
     """Remove a folder of scratch files, if it is there."""
     system, inner = file_system(folder)

@@ -1,4 +1,4 @@
-"""`acked story`: what became of one message, and when."""
+"""`acked story`: what became of one message or transaction, and when."""
 
 from __future__ import annotations
 
@@ -12,11 +12,19 @@ from harness.run.folder import RunFolder
 
 
 def story(
-    message: Annotated[str, typer.Argument(help="Its label, topic/label, or writer/seq: c, t/c, 5/0.")],
+    message: Annotated[
+        str,
+        typer.Argument(
+            help="Its label, topic/label, or writer/seq: c, t/c, 5/0; or a transaction, txn:WRITER/NUMBER."
+        ),
+    ],
     run: Annotated[Path, typer.Argument(help="A judged run folder.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the lines as a JSON array.")] = False,
 ) -> None:
     """Tell what happened to one message: who acknowledged it, where it appeared and vanished, and why.
+
+    Or to one transaction: its messages, the end that was asked for and told, the markers that decided it, and
+    its readers.
 
     acked story c runs/leader-az-isolated/latest
     """

@@ -262,6 +262,12 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     Column("group", "text", "consumer group; null: none, the partitions were assigned"),
                     Column("isolation", "text", "isolation level: `read_committed` or `read_uncommitted`"),
                     Column("broker", "int", "broker it was fetched from"),
+                    Column(
+                        "txn_writer",
+                        "int",
+                        "producer in whose transaction the application polled; null: in none",
+                    ),
+                    Column("txn", "long", "number of that transaction; null: in none"),
                 ),
             ),
             Table(

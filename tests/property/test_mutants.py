@@ -22,13 +22,17 @@ from hypothesis import Phase, given, settings
 
 from checkers.fast import judging, loading, merge, plan
 from checkers.health import CLASSES
-from checkers.partition import deliveries, fates, logs, replicas
+from checkers.partition import decisions, deliveries, fates, logs, replicas
 from checkers.partition.messages import KeyIndex
-from checkers.tables import arrays, rows
+from checkers.tables import arrays, rows, transactions
+from checkers.transactions import fates as transaction_fates
+from checkers.transactions import told
 from harness.errors import BadDataError
-from tests.histories import together
+from tests.histories import History, together
 from tests.oracles import duckdb_plan, fates_of
 from tests.property.test_checker import SETTINGS, Damaged, damaged, fast_fates, fast_findings, walked
+from tests.property.test_transactions_planted import check_model
+from tests.property.transactions import planted
 from tests.spark.anomalies import CASES, LISTED
 from tests.spark.reader_anomalies import READERS
 
@@ -160,6 +164,76 @@ MUTANTS = {
     "each range knows only its own messages": Mutant(
         loading._offsets_of_interest, "return offsets[offsets >= 0]", "return offsets[:0]", ("apart",)
     ),
+    # ---- transactions
+    "the last marker decides": Mutant(
+        decisions._next_marker, "producer[rows], offset[rows])", "producer[rows], offset[rows] + 1)",
+        ("planted",),
+    ),
+    "any producer's marker decides": Mutant(
+        decisions._next_marker, "(log.producer[inside] == producer[rows])", "(log.producer[inside] >= 0)",
+        ("planted",),
+    ),
+    "an abort marker commits": Mutant(
+        decisions.decisions_of, "state[decided & (commit == ABORT)] = ABORTED",
+        "state[decided & (commit == ABORT)] = READABLE", ("planted",),
+    ),
+    "nothing is blocked": Mutant(
+        decisions.decisions_of, "below = offset < log.limit", "below = offset < log.limit + 99", ("planted",)
+    ),
+    "a log that was not read lacks markers": Mutant(
+        decisions.decisions_of, "named & ~decided & log.conclusive &", "named & ~decided &", ("planted",)
+    ),
+    "what is not committed yet is undecided": Mutant(
+        decisions.decisions_of, "(offset < log.high_watermark)", "(offset >= 0)", ("planted",)
+    ),
+    "undecided records block nobody": Mutant(
+        decisions.undecided_from, "int(mine.offset[open_].min()) if open_.any() else -1", "-1", ("planted",)
+    ),
+    "the recorded last stable offset is ignored": Mutant(
+        decisions.transaction_log, "[high_watermark, last_stable_offset,", "[high_watermark,", ("planted",)
+    ),
+    "no epoch is outdated": Mutant(
+        decisions.decisions_of, "_epoch_raised(log, producer, epoch) < offset", "offset < 0", ("planted",)
+    ),
+    "an unknown answer is a commit": Mutant(
+        told.transactions_of, "told[any_of(\"unknown\") | (asked > 0)] = UNKNOWN",
+        "told[any_of(\"unknown\") | (asked > 0)] = COMMITTED", ("planted",),
+    ),
+    "an unanswered request is an open transaction": Mutant(
+        told.transactions_of, "| (asked > 0)]", "]", ("planted",)
+    ),
+    "a commit may come of any unknown end": Mutant(
+        told.may_commit, "(asked != ASKED_ABORT)", "(asked >= 0)", ("planted",)
+    ),
+    "nobody is fenced": Mutant(told._fences, "found[number] = min(later)", "pass", ("planted",)),
+    "a successor commits nothing": Mutant(
+        transactions.fenced_writes, "(fence >= 0) & (sends.sent_ns[rows] > fence) & before",
+        "(fence >= 0) & (sends.sent_ns[rows] > fence)", ("planted",),
+    ),
+    "torn is lost": Mutant(
+        transaction_fates._findings, "code[(committed > 0) & (aborted > 0)] = 1", "pass", ("planted",)
+    ),
+    "lost transactions go unseen": Mutant(
+        transaction_fates._findings, "code[(told == COMMITTED) & (committed == 0) & (aborted > 0)] = 2",
+        "pass", ("planted",),
+    ),
+    "time-outs end everything": Mutant(
+        transaction_fates._findings, "(ended | overdue)", "ended", ("planted",)
+    ),
+    "what is blocked can be read": Mutant(
+        transaction_fates._visible, 'readable = counts["readable"]',
+        'readable = counts["readable"] + counts["blocked"]', ("planted",),
+    ),
+    "readers may be handed what was aborted": Mutant(
+        deliveries.aborted_reads, "sends.withheld[row] & reads.committed", "sends.withheld[row] & ~known",
+        ("planted",),
+    ),
+    "what is told aborted is never to be read": Mutant(
+        loading._as_decided, "((told == TOLD_ABORTED) & ~committed)", "(told == TOLD_ABORTED)", ("planted",)
+    ),
+    "a piece knows its own markers only": Mutant(
+        loading._decisions, "if markers is None:", "if True:", ("planted pieces",)
+    ),
 }  # fmt: skip
 
 
@@ -251,12 +325,30 @@ def differences_apart(count: int = 200) -> list[str]:
     return []
 
 
+def planted_differences(count: int = 400, **cut: int) -> list[str]:
+    """A planted history of transactions that is judged in another way than by brute force."""
+
+    @settings(SETTINGS, max_examples=count, database=None, phases=[Phase.generate])
+    @given(planted())
+    def hunt(history: History) -> None:
+        with tempfile.TemporaryDirectory() as scratch:
+            check_model(history, Path(scratch) / "history", **cut)
+
+    try:
+        hunt()
+    except (AssertionError, BadDataError, IndexError, ValueError) as error:
+        return [f"{type(error).__name__}: {error}"]
+    return []
+
+
 LOOKS: dict[str, Callable[[], list[str]]] = {
     "written": written_differences,
     "fates": fate_differences,
     "damaged": lambda: damaged_differences(1_000_000),
     "cut": lambda: damaged_differences(1),
     "apart": differences_apart,
+    "planted": planted_differences,
+    "planted pieces": lambda: planted_differences(piece_messages=1, split_rows=2),
 }
 FIRST: dict[str, Callable[[], list[str]]] = {
     "written": written_differences,
@@ -264,6 +356,8 @@ FIRST: dict[str, Callable[[], list[str]]] = {
     "damaged": lambda: damaged_differences(1_000_000, 60),
     "cut": lambda: damaged_differences(1, 60),
     "apart": lambda: differences_apart(40),
+    "planted": lambda: planted_differences(40),
+    "planted pieces": lambda: planted_differences(20, piece_messages=1, split_rows=2),
 }
 """The same with the first histories of each, for the control."""
 

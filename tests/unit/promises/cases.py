@@ -372,7 +372,6 @@ CASES: dict[str, Callable[[], Expected]] = {
         "aborted_read",
         "broken",
         "read-committed",
-        bug="KAFKA-17754",
     ),
     "read, and later lost by an unclean election": lambda: Expected(
         _unclean(_with_unclean("true")).message(outcome="info"),
@@ -512,6 +511,55 @@ CASES: dict[str, Callable[[], Expected]] = {
         "isr-rejoins",
         {"brokers": [2]},
     ),
+    # ---- transactions
+    "aborted by an operator": lambda: Expected(
+        _acks(-1),
+        "lost_transaction",
+        "not promised",
+        "transaction-ended-by-operator",
+        {"txn": 1, "cause": "ended by an operator: the marker at offset 2"},
+    ),
+    "torn": lambda: Expected(
+        _acks(-1), "torn_transaction", "broken", "transaction-atomicity", {"txn": 1, "cause": "not known"}
+    ),
+    "marker taken by an unclean election": lambda: Expected(
+        _unclean(_with_unclean("true")),
+        "torn_transaction",
+        "not promised",
+        "transaction-marker-unclean",
+        {"txn": 1, "cause": "its own marker is not in the log"},
+        "KAFKA-20716",
+    ),
+    "torn, and an unclean election elsewhere in time": lambda: Expected(
+        _unclean(_with_unclean("true")),
+        "torn_transaction",
+        "broken",
+        "transaction-atomicity",
+        {"txn": 1, "cause": "not known"},
+    ),
+    "marker missing without an unclean election": lambda: Expected(
+        _failover(_acks(-1)),
+        "hanging_transaction",
+        "broken",
+        "transaction-ends",
+        {"txn": 1, "cause": "the marker is missing: told committed"},
+    ),
+    "marker missing under a cut": lambda: Expected(
+        _acks(-1).state(1, 1, 0, 1, 2, 3).fault("cut", 11),
+        "hanging_transaction",
+        "not promised",
+        "transaction-marker-under-fault",
+        {"txn": 1, "cause": "the marker is missing: told committed"},
+    ),
+    "read its own": lambda: Expected(
+        _acks(-1), "precommitted_read", "broken", "transaction-isolation", {"txn": 1}
+    ),
+    "fenced": lambda: Expected(
+        _acks(-1), "fenced_write_read", "broken", "transaction-fencing", {"txn": 1, "cause": ""}
+    ),
+    "read although nobody asked for a commit": lambda: Expected(
+        _acks(-1), "aborted_read", "broken", "read-committed", {"txn": 1, "cause": ""}
+    ),
     "process ended": lambda: Expected(Run(), "process_exit", "not promised", "process-exit"),
     "ERROR line": lambda: Expected(Run(), "server_error", "not promised", "log-lines"),
     "another configuration": lambda: Expected(Run(), "config_mismatch", "not promised", "configuration"),
@@ -585,17 +633,46 @@ BUGS: dict[str, Callable[[], Expected]] = {
         _two_claims(_failover(Run(kafka="3.7.0").writer(1).safe())), "lost", "not promised", "acks-1-leader"
     ),
     "delayed EndTxn": lambda: Expected(
-        _librdkafka().message(outcome="ok", aborted=True),
+        _librdkafka(),
         "aborted_read",
         "broken",
         "read-committed",
-        bug="KAFKA-17754",
+        {"txn": 2, "cause": "late marker: a delayed request"},
+        "KAFKA-17754",
     ),
-    "not a delayed EndTxn: the client names the transaction": lambda: Expected(
-        Run(kafka="4.1.0").writer(-1, client="java").message(outcome="ok", aborted=True),
-        "aborted_read",
+    "a delayed EndTxn that tears": lambda: Expected(
+        _librdkafka(),
+        "torn_transaction",
         "broken",
-        "read-committed",
+        "transaction-atomicity",
+        {"txn": 2, "cause": "late marker: a delayed request"},
+        "KAFKA-17754",
+    ),
+    "not a delayed EndTxn": lambda: Expected(
+        _librdkafka(), "lost_transaction", "broken", "transaction-atomicity", {"txn": 2, "cause": "not known"}
+    ),
+    "late write": lambda: Expected(
+        _librdkafka(),
+        "hanging_transaction",
+        "broken",
+        "transaction-ends",
+        {"txn": 1, "cause": "late write: offset 2"},
+        "KIP-890",
+    ),
+    "late write of a client that numbers its transactions": lambda: Expected(
+        Run(kafka="4.1.0").writer(-1, client="java"),
+        "hanging_transaction",
+        "broken",
+        "transaction-ends",
+        {"txn": 1, "cause": "late write: offset 2"},
+    ),
+    "marker lost by an unclean election": lambda: Expected(
+        _unclean(_with_unclean("true")),
+        "lost_transaction",
+        "not promised",
+        "transaction-marker-unclean",
+        {"txn": 1, "cause": "its own marker is not in the log"},
+        "KAFKA-20716",
     ),
     "implicit acknowledgement": lambda: Expected(
         _crash(_librdkafka(idempotent=True)),

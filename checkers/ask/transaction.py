@@ -1,0 +1,153 @@
+"""The story of one transaction: its messages, the end that was asked for and told, markers, and readers.
+
+A transaction is one row of `transaction_fates`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from checkers.ask.sql import history_of
+from checkers.evidence import Evidence, gather
+from checkers.spark.views import table_frame
+from checkers.tables.output import FINDING, TRANSACTION_TABLES, ddl
+from checkers.tables.source import Source, open_source
+from harness.errors import BadDataError, UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PREFIX = "txn:"
+"""Begins the name of a transaction: `txn:WRITER/NUMBER`."""
+_SHOWN = 20
+"""So many messages of a transaction are shown one by one."""
+
+Event = tuple[int, str]
+
+
+def transaction_story(session: SparkSession, run_dir: Path | str, name: str) -> list[str]:
+    """Lines that say what happened to the transaction ``name`` (`txn:WRITER/NUMBER`).
+
+    Raises UsageError when the run has no such transaction, BadDataError when it has not been judged.
+    """
+    folder = Path(run_dir)
+    writer, number = _parsed(name)
+    fates = _output(session, folder, "transaction_fates").filter(f"writer = {writer} AND txn = {number}")
+    found = [row.asDict() for row in fates.collect()]
+    if not found:
+        raise UsageError(f"{folder} has no transaction {name!r}; the table transaction_fates lists them.")
+    fate = found[0]
+    source = open_source(history_of(folder))
+    evidence = gather(source)
+    records = _rows(
+        _output(session, folder, "transaction_records").filter(f"writer = {writer} AND txn = {number}")
+    )
+    records.sort(key=lambda row: int(row["seq"]))
+    own = list(_own_events(session, source, evidence, fate))
+    end = max((ns for ns, _ in own), default=0)
+    begin = min((ns for ns, _ in own), default=0)
+    around = [event for event in _around(evidence) if begin <= event[0] <= end]
+    start_ns = evidence.start_ns or begin
+    return [
+        f"Transaction {number} of {fate['writer_name'] or f'writer {writer}'}"
+        + (f" (transactional.id {fate['transactional_id']})" if fate["transactional_id"] else "")
+        + f": told {fate['told']}, {fate['visible'] or 'nothing'} of it readable",
+        *(f"{(ns - start_ns) / 1e9:10.3f} s  {text}" for ns, text in sorted([*own, *around])),
+        *(f"   in the end  {_ending(row)}" for row in records[:_SHOWN]),
+        *([f"   in the end  ({len(records) - _SHOWN} more messages)"] if len(records) > _SHOWN else []),
+        f"        cause  {_cause(session, folder, fate)}",
+    ]
+
+
+def _parsed(name: str) -> tuple[int, int]:
+    writer, slash, number = name.removeprefix(PREFIX).partition("/")
+    if not (slash and writer.isdecimal() and number.isdecimal() and len(writer) < 10 and len(number) < 19):
+        raise UsageError(
+            f"{name!r} names no transaction; give {PREFIX}WRITER/NUMBER, for example {PREFIX}3/12."
+        )
+    return int(writer), int(number)
+
+
+def _output(session: SparkSession, folder: Path, table: str) -> DataFrame:
+    path = folder / f"{table}.parquet"
+    if not (folder / "life.parquet").exists():
+        raise BadDataError(f"{folder} has not been judged yet (no life.parquet); run `acked check {folder}`.")
+    schema = ddl(TRANSACTION_TABLES[table])
+    if not path.exists():
+        return session.createDataFrame([], schema)
+    return session.read.schema(schema).parquet(str(path))
+
+
+def _own_events(
+    session: SparkSession, source: Source, evidence: Evidence, fate: Mapping[str, Any]
+) -> Iterator[Event]:
+    """What happened to the transaction and its messages, up to their readers."""
+    texts = {
+        "begin": "it began",
+        "committing": "the application asked to commit",
+        "aborting": "the application asked to abort",
+        "committed": "the application was told: committed",
+        "aborted": "the application was told: aborted",
+        "unknown": "the application was not told what became of it",
+    }
+    for row in evidence.rows("transactions"):
+        if (row["writer"], row["txn"]) == (fate["writer"], fate["txn"]):
+            error = f" (error {row['error']})" if row["error"] else ""
+            yield row["ns"], texts.get(row["event"], str(row["event"])) + error
+    condition = f"writer = {fate['writer']} AND txn = {fate['txn']}"
+    sends = _rows(table_frame(session, source, "sends").filter(condition).orderBy("seq").limit(_SHOWN))
+    names = {}
+    for row in sends:
+        label = f" ({row['label']})" if row["label"] else ""
+        names[row["seq"]] = f"message {row['writer']}/{row['seq']}{label}"
+        yield row["sent_ns"], f"{names[row['seq']]} sent to {row['topic']}/{row['partition']}"
+        if row["done_ns"] is not None:
+            at = f" at offset {row['offset']}" if row["offset"] is not None else ""
+            told = {"ok": f"acknowledged{at}", "fail": "refused"}.get(row["outcome"], "outcome unknown")
+            yield row["done_ns"], f"{names[row['seq']]} {told}"
+    if not names:
+        return
+    wanted = ", ".join(str(seq) for seq in names)
+    reads = table_frame(session, source, "reads").filter(f"writer = {fate['writer']} AND seq IN ({wanted})")
+    for row in _rows(reads):
+        level = f" ({row['isolation']})" if row["isolation"] else ""
+        place = f"to reader {row['reader']}{level} at offset {row['offset']}"
+        yield row["ns"], f"{names[row['seq']]} handed {place}"
+
+
+def _around(evidence: Evidence) -> Iterator[Event]:
+    """Faults, and what became of brokers."""
+    for row in evidence.rows("faults"):
+        if row["moment"] in ("injected", "healed"):
+            yield row["ns"], f"fault `{row['name']}` {row['moment']}"
+    for row in evidence.rows("processes"):
+        if str(row["host"]).startswith("broker") and row["event"] in ("killed", "exited", "ready", "paused"):
+            yield row["ns"], f"{row['host']} {row['event']}"
+
+
+def _ending(record: Mapping[str, Any]) -> str:
+    place = f"{record['topic']}/{record['partition']}"
+    where = f"{place} at offset {record['offset']}" if record["offset"] is not None else f"not in {place}"
+    text = f"message {record['writer']}/{record['seq']} {where}: {record['state']}"
+    if record["marker_offset"] is None:
+        return text
+    return (
+        f"{text}, decided by the {record['marker'] or 'marker'} at offset {record['marker_offset']} "
+        f"(producer epoch {record['marker_epoch']}, coordinator epoch {record['coordinator_epoch']})"
+    )
+
+
+def _cause(session: SparkSession, folder: Path, fate: Mapping[str, Any]) -> str:
+    if fate["finding"] is None:
+        return "nothing went wrong with it"
+    findings = session.read.schema(ddl(FINDING)).parquet(str(folder / "findings.parquet"))
+    chosen = findings.filter(f"writer = {fate['writer']} AND txn = {fate['txn']}")
+    rows = _rows(chosen.filter(f"class = '{fate['finding']}'").limit(1))
+    cause = rows[0]["cause"] if rows else None
+    return f"{fate['finding'].replace('_', ' ')}: {cause or 'not known'}"
+
+
+def _rows(frame: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict(recursive=True) for row in frame.collect()]

@@ -1,0 +1,67 @@
+"""The end of the fast plan for transactions: counts of all partitions put together, fates, and findings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from checkers.evidence import Evidence
+from checkers.tables.output import FINDING, PARTS, TALLY, TRANSACTION_RECORD, build
+from checkers.tables.source import Source
+from checkers.tables.transactions import PARTS_FOLDER, RECORDS_FOLDER
+from checkers.transactions import isolation
+from checkers.transactions.fates import fates_of, suspects
+from checkers.transactions.findings import findings_of
+from checkers.transactions.isolation import reads_in_transactions
+
+FATES_FILE, ANOMALIES_FILE = "fates.parquet", "anomalies.parquet"
+
+
+def conclude(source: Source, evidence: Evidence, folder: Path, findings: Path, tallies: pa.Table) -> pa.Table:
+    """Write the fates of transactions into ``folder`` and their findings into ``findings``.
+
+    ``folder`` is that of `Job.transactions`. Returns the tallies with the findings. Without
+    transactions it writes nothing.
+    """
+    parts = [pq.read_table(path, schema=PARTS) for path in sorted((folder / PARTS_FOLDER).glob("*.parquet"))]
+    if not parts and not len(evidence.transactions):
+        return tallies
+    fates = fates_of(pa.concat_tables([PARTS.empty_table(), *parts]), evidence)
+    pq.write_table(fates, folder / FATES_FILE)
+    odd, records = suspects(fates), folder / RECORDS_FOLDER
+    found = findings_of(odd, _records(records, odd), evidence) if odd.num_rows else FINDING.empty_table()
+    reads = reads_in_transactions(source)
+    if reads.num_rows:
+        anomalies = isolation.anomalies_of(reads, _read(sorted(records.glob("*.parquet")), None))
+        pq.write_table(anomalies, folder / ANOMALIES_FILE)
+        found = pa.concat_tables([found, isolation.findings_of(anomalies)])
+    if not found.num_rows:
+        return tallies
+    pq.write_table(found, findings / "transactions.parquet")
+    counts = found.group_by(["class", "topic", "partition"]).aggregate([([], "count_all")])
+    columns = {
+        "kind": "finding",
+        "topic": counts["topic"],
+        "partition": counts["partition"],
+        "name": counts["class"],
+        "count": counts["count_all"],
+    }
+    return pa.concat_tables([tallies, build(TALLY, columns, counts.num_rows)])
+
+
+def _records(folder: Path, odd: pa.Table) -> pa.Table:
+    """The records of these transactions, and those that the same markers decided."""
+    paths = sorted(folder.glob("*.parquet"))
+    writers, numbers = (pc.unique(odd[name]) for name in ("writer", "txn"))
+    own = pc.field("writer").isin(writers) & pc.field("txn").isin(numbers)
+    markers = pc.unique(_read(paths, own)["marker_offset"]).drop_null()
+    return _read(paths, own | pc.field("marker_offset").isin(markers))
+
+
+def _read(paths: Sequence[Path], wanted: pc.Expression | None) -> pa.Table:
+    parts = [pq.read_table(path, schema=TRANSACTION_RECORD, filters=wanted) for path in paths]
+    return pa.concat_tables([TRANSACTION_RECORD.empty_table(), *parts])

@@ -1,0 +1,164 @@
+"""The general plan's steps about transactions: how markers decided each message, and what follows.
+
+`tr` has one row per message of a transaction, `tf` one per transaction; both by one-letter names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from checkers.transactions.told import CLEANUP_MS, TIMEOUT_MS
+
+_FOREVER = 2**63 - 1
+
+STEPS: Mapping[str, str] = {
+    # What applications asked for and were told.
+    "told": """
+        select w, txn, case when bool_or(event = 'aborted') then 'aborted'
+                            when bool_or(event = 'committed') then 'committed'
+                            when bool_or(event in ('unknown', 'committing', 'aborting')) then 'unknown'
+                            else 'open' end as told,
+               case when bool_or(event = 'committing') then 'commit'
+                    when bool_or(event = 'aborting') then 'abort' end as asked,
+               min(case when event = 'begin' then ns end) as begin_ns,
+               min(case when event in ('committing', 'aborting') then ns end) as ending_ns,
+               max(case when event in ('committed', 'aborted', 'unknown') then ns end) as ended_ns
+        from tx group by w, txn""",
+    "begun": """
+        select wr.w, wr.tid, min(told.begin_ns) as ns from wr join told on told.w = wr.w
+        where wr.tid is not null and told.begin_ns is not null group by wr.w, wr.tid""",
+    "fences": """
+        select a.w, min(z.ns) as ns
+        from begun a join begun z on z.tid = a.tid and z.ns > a.ns group by a.w""",
+    # The reference logs, with the next marker of each record's producer id.
+    "produced": """
+        select pc.t, pc.p, pc.o, pc.control, pc.pid, pc.pe, pc.transactional, pc.marker, pc.ce,
+               case when pc.pid >= 0 then min(case when pc.control then pc.o end) over (
+                   partition by pc.t, pc.p, pc.pid order by pc.o
+                   rows between 1 following and unbounded following) end as mo,
+               case when pc.pid >= 0 then max(pc.pe) over (
+                   partition by pc.t, pc.p, pc.pid order by pc.o
+                   rows between unbounded preceding and 1 preceding) end as earlier_pe
+        from pc join ref on ref.t = pc.t and ref.p = pc.p and ref.rb = pc.b""",
+    "stable": f"""
+        select ref.t, ref.p, ref.conclusive, coalesce(n.hw, {_FOREVER}) as hw, n.read_ns,
+               least(coalesce(n.hw, {_FOREVER}), coalesce(n.lso, {_FOREVER}),
+                     coalesce(u.o, {_FOREVER})) as lso
+        from ref left join n on n.t = ref.t and n.p = ref.p and n.b = ref.rb
+        left join (
+            select x.t, x.p, min(x.o) as o from produced x
+            where x.transactional and not x.control and x.pid >= 0 and x.mo is null group by x.t, x.p) u
+          on u.t = ref.t and u.p = ref.p and ref.conclusive""",
+    "decided": """
+        select lc.t, lc.p, lc.w, lc.q, s.txn, s.sent_ns,
+               case when lc.outcome = 'ok' then s.done_ns end as acked_ns,
+               lc.outcome, case when lc.copies > 0 then lc.found end as o, x.pid, x.pe,
+               case when x.transactional and x.pid >= 0 then x.mo end as mo,
+               case when x.transactional and x.pid >= 0 then m.marker end as marker,
+               case when x.transactional and x.pid >= 0 then m.pe end as mpe,
+               case when x.transactional and x.pid >= 0 then coalesce(m.ce, -1) end as mce,
+               coalesce(x.transactional and x.pid >= 0 and x.earlier_pe > x.pe, false) as outdated,
+               coalesce(told.told, 'unknown') as told, told.begin_ns, st.read_ns,
+               case when lc.copies = 0 then
+                         case when lc.fate in ('lost', 'lost_after_read', 'overwritten', 'diverged',
+                                               'corrupt', 'misrouted') then 'lost' else 'absent' end
+                    when x.transactional = false then
+                         case when lc.found < st.lso then 'readable' else 'blocked' end
+                    when x.transactional is null or x.pid < 0 then 'unknown'
+                    when x.mo is null then
+                         case when st.conclusive and lc.found < st.hw then 'undecided' else 'unknown' end
+                    when m.marker = 'abort' then 'aborted'
+                    when m.marker = 'commit' then
+                         case when lc.found < st.lso then 'readable' else 'blocked' end
+                    else 'unknown' end as state
+        from life_core lc join s on s.t = lc.t and s.p = lc.p and s.w = lc.w and s.q = lc.q
+        join stable st on st.t = lc.t and st.p = lc.p
+        left join produced x on x.t = lc.t and x.p = lc.p and x.o = lc.found and lc.copies > 0
+        left join produced m on m.t = x.t and m.p = x.p and m.o = x.mo
+        left join told on told.w = s.w and told.txn = s.txn
+        where s.txn is not null""",
+    "tr": """
+        select d.*,
+               coalesce(d.marker = 'commit', false) and (d.outdated or coalesce(
+                   d.sent_ns > f.ns and (d.told <> 'committed' or coalesce(d.begin_ns, -1) < f.ns),
+                   false)) as fenced,
+               d.state in ('readable', 'blocked')
+                   or (d.told = 'committed' and d.state in ('unknown', 'absent', 'lost')) as visible,
+               (d.told = 'aborted' and d.state not in ('readable', 'blocked'))
+                   or (d.state = 'aborted' and d.told <> 'committed') as withheld
+        from decided d left join fences f on f.w = d.w""",
+    # Transactions.
+    "counted": """
+        select w, txn, count(*) as messages, count(case when outcome = 'ok' then 1 end) as acknowledged,
+               count(case when state = 'readable' then 1 end) as readable,
+               count(case when state = 'blocked' then 1 end) as blocked,
+               count(case when state = 'aborted' then 1 end) as aborted,
+               count(case when state = 'undecided' then 1 end) as undecided,
+               count(case when state = 'lost' then 1 end) as lost,
+               count(case when state = 'absent' then 1 end) as absent,
+               count(case when state = 'unknown' then 1 end) as unknown,
+               count(case when fenced then 1 end) as fenced, max(sent_ns) as sent_ns,
+               max(case when state = 'undecided' then read_ns end) as undecided_ns
+        from tr group by w, txn""",
+    "all_transactions": "select w, txn from counted union select w, txn from told",
+    "known_transactions": f"""
+        select a.w, a.txn, wr.name, wr.tid, told.begin_ns, told.ending_ns, told.ended_ns, told.asked,
+               coalesce(told.told, 'unknown') as told, coalesce(c.messages, 0) as messages,
+               coalesce(c.acknowledged, 0) as acknowledged, coalesce(c.readable, 0) as readable,
+               coalesce(c.blocked, 0) as blocked, coalesce(c.aborted, 0) as aborted,
+               coalesce(c.undecided, 0) as undecided, coalesce(c.lost, 0) as lost,
+               coalesce(c.absent, 0) as absent, coalesce(c.unknown, 0) as unknown,
+               coalesce(c.fenced, 0) as fenced,
+               coalesce(c.readable + c.blocked, 0) as committed,
+               coalesce(c.readable + c.blocked + c.aborted + c.undecided + c.lost, 0) as present,
+               coalesce(c.undecided_ns > greatest(coalesce(told.begin_ns, -1), c.sent_ns)
+                        + (coalesce(cast(nullif(wr.timeout, '') as bigint), {TIMEOUT_MS}) + {CLEANUP_MS})
+                        * 1000000, false) as overdue
+        from all_transactions a left join told on told.w = a.w and told.txn = a.txn
+        left join counted c on c.w = a.w and c.txn = a.txn left join wr on wr.w = a.w""",
+    "tf": """
+        select z.*,
+               case when present > 0 and readable = present and unknown = 0 then 'all'
+                    when readable > 0 and readable < present then 'part'
+                    when unknown > 0 then 'unknown' when present > 0 then 'none' end as visible,
+               case when fenced > 0 then 'fenced_write_read'
+                    when committed > 0 and aborted > 0 then 'torn_transaction'
+                    when told = 'committed' and aborted > 0 then 'lost_transaction'
+                    when committed > 0 and (told in ('aborted', 'open')
+                                            or (told = 'unknown' and coalesce(asked, '') = 'abort'))
+                      then 'aborted_read'
+                    when undecided > 0 and (told in ('committed', 'aborted') or overdue)
+                      then 'hanging_transaction' end as finding
+        from known_transactions z""",
+    "found_transactions": """
+        select finding as class, t, p, o, w, q from (
+            select tf.finding, tr.t, tr.p, tr.o, tr.w, tr.q,
+                   row_number() over (partition by tr.w, tr.txn order by tr.t, tr.p, tr.o) as rn
+            from tf join tr on tr.w = tf.w and tr.txn = tf.txn
+            where case when tf.finding = 'fenced_write_read' then tr.fenced
+                       when tf.finding = 'hanging_transaction' then tr.state = 'undecided'
+                       when tf.finding = 'lost_transaction' then tr.state = 'aborted'
+                       when tf.finding = 'torn_transaction'
+                            and (tf.told = 'committed'
+                                 or (tf.told = 'unknown' and coalesce(tf.asked, '') <> 'abort'))
+                         then tr.state = 'aborted'
+                       else tf.finding is not null and tr.state in ('readable', 'blocked') end) z
+        where rn = 1""",
+}
+"""To be run after `life_core`."""
+
+FATES = """
+    select w as writer, txn, name as writer_name, tid as transactional_id, begin_ns, ending_ns, ended_ns,
+           asked, told, visible, messages, acknowledged, readable, blocked, aborted, undecided, lost, absent,
+           unknown, fenced, finding from tf"""
+"""`transaction_fates`."""
+
+RECORDS = """
+    select t as topic, p as partition, w as writer, q as seq, txn, acked_ns, o as at_offset, state, fenced,
+           case when pid >= 0 then pid end as producer_id, case when pe >= 0 then pe end as producer_epoch,
+           marker, mo as marker_offset, mpe as marker_epoch,
+           case when mo is not null then mce end as coordinator_epoch from tr"""
+"""`transaction_records`; `at_offset` stands for `offset`."""
+
+QUERIES: Mapping[str, str] = {"transaction_fates": FATES, "transaction_records": RECORDS}
+"""The output tables, from the steps."""

@@ -1,0 +1,291 @@
+"""The findings about transactions: one for each, at the record that shows it best, with its cause."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.causes import partition_events
+from checkers.evidence import Evidence, Row
+from checkers.tables.output import FINDING
+
+_COMMITTED = ("readable", "blocked")
+NOT_KNOWN = "not known: neither the markers nor what applications were told explains it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Case:
+    """A transaction with a finding, its records, and what else its markers decided."""
+
+    fate: Row
+    records: Sequence[Row]
+    neighbours: Mapping[tuple[str, int, int], Sequence[Row]] = field(default_factory=dict)
+    """By topic, partition and offset of the marker: all records that it decided."""
+    evidence: Evidence
+
+    @property
+    def may_commit(self) -> bool:
+        """Whether the application asked for a commit, as far as the history tells."""
+        told: str = self.fate["told"]
+        return told == "committed" or (told == "unknown" and self.fate["asked"] != "abort")
+
+    def culprits(self) -> list[Row]:
+        """The records that the finding is about, by place."""
+        kind = self.fate["finding"]
+        if kind == "fenced_write_read":
+            found = [row for row in self.records if row["fenced"]]
+        elif kind == "hanging_transaction":
+            found = [row for row in self.records if row["state"] == "undecided"]
+        elif kind == "lost_transaction" or (kind == "torn_transaction" and self.may_commit):
+            found = [row for row in self.records if row["state"] == "aborted"]
+        else:
+            found = [row for row in self.records if row["state"] in _COMMITTED]
+        return sorted(found, key=lambda row: (row["topic"], row["partition"], row["offset"]))
+
+
+def findings_of(suspects: pa.Table, records: pa.Table, evidence: Evidence) -> pa.Table:
+    """The findings about transactions (rows of `transaction_fates` that have one).
+
+    ``records`` are rows of `transaction_records`: those of these transactions, and those that the same
+    markers decided; others do no harm.
+    """
+    mine: dict[tuple[int, int], list[Row]] = {}
+    decided: dict[tuple[str, int, int], list[Row]] = {}
+    for row in records.to_pylist():
+        mine.setdefault((row["writer"], row["txn"]), []).append(row)
+        if row["marker_offset"] is not None:
+            decided.setdefault((row["topic"], row["partition"], row["marker_offset"]), []).append(row)
+    found = []
+    for fate in suspects.to_pylist():
+        case = _Case(
+            fate=fate,
+            records=mine.get((fate["writer"], fate["txn"]), []),
+            neighbours=decided,
+            evidence=evidence,
+        )
+        found.append(_finding(case))
+    return pa.Table.from_pylist(found, schema=FINDING)
+
+
+def _finding(case: _Case) -> dict[str, Any]:
+    fate, culprits = case.fate, case.culprits()
+    first = culprits[0]
+    cause, rows = _cause(case, first)
+    return {
+        "class": fate["finding"],
+        "topic": first["topic"],
+        "partition": first["partition"],
+        "offset": first["offset"],
+        "writer": fate["writer"],
+        "seq": first["seq"],
+        "txn": fate["txn"],
+        "count": len(culprits),
+        "acked_ns": fate["ended_ns"] if fate["told"] == "committed" else None,
+        "cause": cause,
+        "evidence": [row for row in rows if row],
+        "detail": _detail(fate),
+        "expected": False,
+    }
+
+
+def _detail(fate: Row) -> str:
+    told = {"unknown": "not told what became of it", "open": "never told to end it"}.get(
+        fate["told"], f"told that it {fate['told']}"
+    )
+    asked = f"asked to {fate['asked']}, " if fate["asked"] else ""
+    counts = ", ".join(
+        f"{fate[name]} {name}"
+        for name in ("readable", "blocked", "aborted", "undecided", "lost")
+        if fate[name]
+    )
+    return f"transaction {fate['txn']}: {asked}{told}; messages: {counts}"
+
+
+# ---- causes
+
+
+def _cause(case: _Case, record: Row) -> tuple[str, list[str]]:
+    """Why the record was decided as it was, or not at all, and the rows of the history that show it."""
+    fate = case.fate
+    if fate["finding"] == "fenced_write_read":
+        return _fenced(case, record)
+    before = _earlier_marker(case, record)
+    if before is not None:
+        if _asked_later(case, record):
+            return _late_marker(case, before)
+        return (
+            f"late write: offset {record['offset']} stands behind the marker at offset "
+            f"{before['marker_offset']} that ended the transaction{_decided_by(case, record)}",
+            [_marker_row(before), _marker_row(record), *_told_rows(case)],
+        )
+    if fate["finding"] == "hanging_transaction":
+        return _hanging(case, record)
+    if record["coordinator_epoch"] == -1:
+        return (
+            f"ended by an operator: the marker at offset {record['marker_offset']} has no coordinator epoch",
+            [_marker_row(record), *_told_rows(case)],
+        )
+    later = _later_transaction(case, record)
+    if later is not None:
+        return (
+            f"its own marker is not in the log{_lost_by(case, record)}: the marker at offset "
+            f"{record['marker_offset']}, which ended transaction {later}, decided it",
+            [_marker_row(record), *_told_rows(case)],
+        )
+    if _earlier_with_same_end(case, record) is not None:
+        return _late_marker(case, record)
+    if record["marker"] == "abort" and (record["marker_epoch"] or 0) > (record["producer_epoch"] or 0):
+        fence = case.evidence.transactions.fence_ns.get(fate["writer"])
+        who = (
+            "another producer with its transactional id began"
+            if fence is not None
+            else "it timed out or another producer initialised with its transactional id"
+        )
+        return (
+            f"aborted by the coordinator, which raised the producer epoch to {record['marker_epoch']}: {who}",
+            [_marker_row(record), *_told_rows(case)],
+        )
+    return NOT_KNOWN, [_marker_row(record), *_told_rows(case)]
+
+
+def _earlier_marker(case: _Case, record: Row) -> Row | None:
+    """A record of the transaction in the same partition that a marker before this record decided."""
+    return next(
+        (
+            row
+            for row in case.records
+            if (row["topic"], row["partition"]) == (record["topic"], record["partition"])
+            and row["marker_offset"] is not None
+            and row["marker_offset"] < record["offset"]
+        ),
+        None,
+    )
+
+
+def _asked_later(case: _Case, record: Row) -> bool:
+    """Whether the application asked for an end only after the record had been acknowledged."""
+    acked, ending = record["acked_ns"], case.fate["ending_ns"]
+    return acked is not None and ending is not None and acked < ending
+
+
+def _late_marker(case: _Case, record: Row) -> tuple[str, list[str]]:
+    earlier = _earlier_with_same_end(case, record)
+    of = f" of transaction {earlier}" if earlier is not None else ""
+    rows = [_marker_row(record), *_told_rows(case)]
+    if earlier is not None:
+        rows += _told_rows(case, earlier)
+    return (
+        f"late marker: a delayed request to {record['marker']}{of} ended this transaction "
+        f"(marker at offset {record['marker_offset']} of {record['topic']}/{record['partition']}, producer "
+        f"epoch {record['marker_epoch']}, coordinator epoch {record['coordinator_epoch']})",
+        rows,
+    )
+
+
+def _earlier_with_same_end(case: _Case, record: Row) -> int | None:
+    """The newest earlier transaction of the producer whose application asked for the marker's end.
+
+    Only where the marker has the record's own producer epoch: other requests raise it.
+    """
+    if record["marker"] is None or record["marker_epoch"] != record["producer_epoch"]:
+        return None
+    known = case.evidence.transactions
+    wanted = {"commit": (1, 1), "abort": (2, 2)}[record["marker"]]
+    mine = (known.writer == case.fate["writer"]) & (known.txn < case.fate["txn"])
+    mine &= (known.asked & wanted[0] > 0) | (known.told == wanted[1])
+    rows = np.flatnonzero(mine)
+    return int(known.txn[rows].max()) if len(rows) else None
+
+
+def _later_transaction(case: _Case, record: Row) -> int | None:
+    """A later transaction of the same producer that the same marker ended."""
+    key = (record["topic"], record["partition"], record["marker_offset"])
+    later = [
+        row["txn"]
+        for row in case.neighbours.get(key, ())
+        if row["writer"] == record["writer"] and row["txn"] > record["txn"]
+    ]
+    return min(later, default=None)
+
+
+def _decided_by(case: _Case, record: Row) -> str:
+    if record["marker_offset"] is None:
+        return ", and no marker follows it"
+    later = _later_transaction(case, record)
+    of = f" of transaction {later}" if later is not None else ""
+    return f", and the {record['marker']} at offset {record['marker_offset']}{of} decided it"
+
+
+def _lost_by(case: _Case, record: Row) -> str:
+    """The unclean election that may have taken a marker away, in words."""
+    since = case.fate["ended_ns"] or 0
+    _, elections = partition_events(case.evidence, record["topic"], record["partition"])
+    for event in elections:
+        if event.ns >= since and event.isr_before and event.broker not in event.isr_before:
+            return (
+                f" (broker{event.broker} became leader in epoch {event.epoch} although the in-sync "
+                f"replicas were {list(event.isr_before)})"
+            )
+    return ""
+
+
+def _hanging(case: _Case, record: Row) -> tuple[str, list[str]]:
+    told = case.fate["told"]
+    lost = _lost_by(case, record)
+    if lost:
+        text = f"unclean election: its marker is not in the log{lost}"
+    elif told in ("committed", "aborted"):
+        text = f"the marker is missing: the application was told {told}, and no marker follows offset "
+        text += str(record["offset"])
+    else:
+        text = "not ended by its time-out: no marker follows although transaction.timeout.ms had passed"
+    return text, _told_rows(case)
+
+
+def _fenced(case: _Case, record: Row) -> tuple[str, list[str]]:
+    fence = case.evidence.transactions.fence_ns.get(case.fate["writer"])
+    rows = [_marker_row(record), *_told_rows(case)]
+    if fence is None:
+        return (
+            f"a record of producer epoch {record['producer_epoch']} stands behind one of a later epoch",
+            rows,
+        )
+    text = "another producer with the same transactional id had begun a transaction before it was sent"
+    return text, [*rows, _row("transactions", fence, "the successor began its first transaction")]
+
+
+def _row(table: str, ns: int, what: str) -> str:
+    return json.dumps({"table": table, "ns": ns, "what": what})
+
+
+def _marker_row(record: Row) -> str:
+    if record["marker_offset"] is None:
+        return ""
+    what = (
+        f"{record['topic']}/{record['partition']}: {record['marker']} at offset {record['marker_offset']}, "
+        f"producer id {record['producer_id']}, producer epoch {record['marker_epoch']}, coordinator epoch "
+        f"{record['coordinator_epoch']}, decided offset {record['offset']} of producer epoch "
+        f"{record['producer_epoch']}"
+    )
+    return _row("copies", 0, what)
+
+
+def _told_rows(case: _Case, txn: int | None = None) -> list[str]:
+    """What the application asked for and was told, from the table `transactions`."""
+    known = case.evidence.transactions
+    number = case.fate["txn"] if txn is None else txn
+    row = int(known.find(np.array([case.fate["writer"]]), np.array([number]))[0])
+    if row < 0:
+        return []
+    asked = {1: "commit", 2: "abort", 3: "commit"}.get(int(known.asked[row]))
+    found: list[tuple[int, str]] = [(int(known.begin_ns[row]), f"transaction {number} began")]
+    if asked:
+        found.append((int(known.ending_ns[row]), f"its application asked to {asked} transaction {number}"))
+    told = ("open", "committed", "aborted", "unknown")[int(known.told[row])]
+    found.append((int(known.ended_ns[row]), f"its application was told: transaction {number} {told}"))
+    return [_row("transactions", ns, what) for ns, what in found if ns >= 0]

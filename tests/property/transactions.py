@@ -1,0 +1,347 @@
+"""Planted histories of transactions, and what is wrong with them by brute force."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.histories import History
+
+Row = Mapping[str, Any]
+Planted = History
+S = 10**9
+
+
+class Planter:
+    """Draws transactions of two producers over two partitions, and what brokers made of them."""
+
+    def __init__(self, draw: Any) -> None:
+        self.draw = draw
+        self.history = History()
+        self.logs: dict[int, list[dict[str, Any]]] = {0: [], 1: []}
+        self.seqs = {1: -1, 2: -1, 9: -1}
+        self.epochs = {1: 0, 2: 0}
+        self.now = 0
+        self.same_id = draw(st.integers(0, 3)) == 0
+        for writer in (1, 2):
+            config = draw(st.sampled_from((None, '{"transaction.timeout.ms": 1000}', "{}")))
+            name = "x" if self.same_id else f"x{writer}"
+            self.history.add("writers", writer=writer, name="p", transactional_id=name, config=config)
+
+    def tick(self) -> int:
+        self.now += 1000
+        return self.now
+
+    def one_in(self, count: int) -> bool:
+        return bool(self.draw(st.integers(1, count)) == 1)
+
+    def plant(self) -> History:
+        """All of it."""
+        numbers = {1: 0, 2: 0}
+        for _ in range(self.draw(st.integers(0, 5))):
+            if self.one_in(4):
+                self.message(9, None, self.draw(st.integers(0, 1)))
+                continue
+            writer = self.draw(st.integers(1, 2))
+            numbers[writer] += 1
+            self.transaction(writer, numbers[writer])
+        for partition, log in self.logs.items():
+            for broker in (1, 2, 3):
+                self.history.log(broker, log, partition=partition)
+            self.end(partition, log)
+        self.history.rows.setdefault("transactions", [])
+        return self.history
+
+    def transaction(self, writer: int, txn: int) -> None:
+        """One transaction: its messages, markers, and what the application was told."""
+        told = self.draw(st.sampled_from(("committed", "committed", "aborted", "unknown", None)))
+        asked = {"committed": "committing", "aborted": "aborting"}.get(told or "")
+        asked = self.draw(st.sampled_from((asked, asked, "committing", "aborting", None)))
+        if not self.one_in(5):
+            self.history.add("transactions", ns=self.tick(), writer=writer, txn=txn, event="begin")
+        touched: list[int] = []
+        for _ in range(self.draw(st.integers(0, 3))):
+            partition = self.draw(st.integers(0, 1))
+            self.message(writer, txn, partition)
+            touched.append(partition)
+            if self.one_in(10):  # a late marker, or one of a time-out
+                self.marker(writer, partition, self.draw(st.sampled_from(("commit", "abort"))))
+        early = self.one_in(2)
+        if early:
+            self.ask(writer, txn, asked, told)
+        kind = {"committed": "commit", "aborted": "abort"}.get(told or "")
+        kind = kind or self.draw(st.sampled_from(("commit", "abort", None)))
+        for partition in sorted(set(touched)):
+            here = self.draw(st.sampled_from((kind,) * 8 + ("commit", "abort", None)))
+            if here is not None:
+                for _ in range(1 + self.one_in(8)):
+                    self.marker(writer, partition, here)
+            if self.one_in(10):  # a late write
+                self.message(writer, txn, partition)
+        if not early:
+            self.ask(writer, txn, asked, told)
+        if self.one_in(3):
+            self.epochs[writer] += 1
+
+    def ask(self, writer: int, txn: int, asked: str | None, told: str | None) -> None:
+        for event in (asked, told):
+            if event is not None:
+                self.history.add("transactions", ns=self.tick(), writer=writer, txn=txn, event=event)
+
+    def producer(self, writer: int) -> dict[str, Any]:
+        number = 7 if self.same_id else 6 + writer
+        epoch = self.epochs[writer] if not self.one_in(15) else self.draw(st.integers(0, 3))
+        return {"producer_id": number, "producer_epoch": epoch}
+
+    def message(self, writer: int, txn: int | None, partition: int) -> None:
+        """A message that is sent and, mostly, appended; and perhaps handed to readers."""
+        self.seqs[writer] += 1
+        seq, log = self.seqs[writer], self.logs[partition]
+        outcome = self.draw(st.sampled_from(("ok", "ok", "ok", "ok", "info", "fail", None)))
+        logged = outcome != "fail" and not self.one_in(12)
+        sent, offset = self.tick(), len(log) if logged else None
+        self.history.send(
+            seq,
+            outcome,
+            offset if outcome == "ok" else None,
+            writer=writer,
+            partition=partition,
+            txn=txn,
+            sent_ns=sent,
+            done_ns=None if outcome is None else self.tick(),
+        )
+        if not logged:
+            return
+        known = {"producer_id": -1, "producer_epoch": -1} if txn is None else self.producer(writer)
+        transactional: bool | None = txn is not None
+        if txn is not None and self.one_in(25):
+            known["producer_id"] = self.draw(st.sampled_from((-1, None)))
+        elif txn is not None and self.one_in(20):
+            transactional = self.draw(st.sampled_from((None, False)))
+        row = {"offset": len(log), "writer": writer, "seq": seq, "transactional": transactional}
+        log.append(row | known | {"control": False})
+        for _ in range(self.draw(st.integers(0, 2))):
+            isolation = self.draw(st.sampled_from(("read_committed", "read_uncommitted")))
+            reads = self.history.rows.get("reads", [])
+            more = {"partition": partition, "writer": writer, "isolation": isolation}
+            self.history.read(row["offset"], seq, self.tick(), reader=len(reads), **more)
+
+    def marker(self, writer: int, partition: int, kind: str) -> None:
+        log = self.logs[partition]
+        row = {"offset": len(log), "writer": None, "seq": None, "control": True, "transactional": True}
+        row |= {"marker": None if self.one_in(25) else kind, **self.producer(writer)}
+        log.append(row | {"coordinator_epoch": self.draw(st.sampled_from((0, 0, 1, -1)))})
+
+    def end(self, partition: int, log: list[dict[str, Any]]) -> None:
+        """How much of the log was read, when, and how far it was committed."""
+        end = len(log)
+        waited = self.draw(st.sampled_from((1, 12, 100))) * S
+        known = {
+            "leo": end,
+            "high_watermark": self.draw(st.sampled_from((end, end, end, None, max(0, end - 1)))),
+            "last_stable_offset": self.draw(st.sampled_from((None, None, end, max(0, end - 2)))),
+            "ns": self.draw(st.sampled_from((self.now + waited, self.now + waited, None))),
+        }
+        complete = not self.one_in(8)
+        for broker in (1, 2, 3):
+            self.history.replica(broker, complete, partition=partition, leader=broker == 2, **known)
+
+
+@st.composite
+def planted(draw: Any) -> History:
+    """A history of transactions with known damage."""
+    return Planter(draw).plant()
+
+
+# ---- brute force
+
+
+def brute_force(history: History) -> tuple[dict[Any, Any], dict[Any, Any], set[tuple[Any, ...]]]:
+    """States by message, (told, visible, finding) by transaction, and findings about transactions.
+
+    A finding is class, partition, offset, writer, seq. All replicas are equal; broker 2 leads.
+    """
+    rows = history.rows
+    logs = {
+        partition: {
+            row["offset"]: row
+            for row in rows.get("copies", [])
+            if row["partition"] == partition and row["broker"] == 2
+        }
+        for partition in (0, 1)
+    }
+    ends = {row["partition"]: row for row in rows["replicas"] if row["broker"] == 2}
+    states: dict[Any, Any] = {}
+    keys = {(row["writer"], row["txn"]) for row in rows.get("transactions", [])}
+    keys |= {(row["writer"], row["txn"]) for row in rows.get("sends", []) if row["txn"] is not None}
+    found: set[tuple[Any, ...]] = set()
+    fates: dict[Any, Any] = {}
+    for writer, txn in sorted(keys):
+        told, asked = _told(rows, writer, txn)
+        mine = [row for row in rows.get("sends", []) if (row["writer"], row["txn"]) == (writer, txn)]
+        places: list[tuple[int, int, int, str, bool]] = []
+        for send in mine:
+            log, end = logs[send["partition"]], ends[send["partition"]]
+            state, offset, fenced = _state(rows, send, log, end, told)
+            states[writer, send["seq"]] = state
+            if offset is not None:
+                places.append((send["partition"], offset, send["seq"], state, fenced))
+        gone = [send for send in mine if states[writer, send["seq"]] == "lost"]
+        kind, wanted = _kind(rows, writer, txn, told, asked, mine, places, ends)
+        fates[writer, txn] = (told, _visible([p[3] for p in places] + ["lost"] * len(gone)), kind)
+        if kind is not None:
+            partition, offset, seq, _, _ = min(place for place in places if wanted(place))
+            found.add((kind, partition, offset, writer, seq))
+    return states, fates, found | _readers(rows, states)
+
+
+def _told(rows: Mapping[str, list[Any]], writer: int, txn: int) -> tuple[str, str | None]:
+    events = [r["event"] for r in rows.get("transactions", []) if (r["writer"], r["txn"]) == (writer, txn)]
+    asked = "commit" if "committing" in events else "abort" if "aborting" in events else None
+    for event in ("aborted", "committed", "unknown"):
+        if event in events:
+            return event, asked
+    return ("unknown" if asked or not events else "open"), asked
+
+
+def _state(
+    rows: Mapping[str, list[Any]], send: Row, log: Mapping[int, Row], end: Row, told: str
+) -> tuple[str, int | None, bool]:
+    record = next((r for r in log.values() if (r["writer"], r["seq"]) == (send["writer"], send["seq"])), None)
+    if record is None:
+        lost = send["outcome"] == "ok" and end["complete"] and told != "aborted"
+        return ("lost" if lost else "absent"), None, False
+    offset = record["offset"]
+    stable = _stable(log, end)
+    if record["transactional"] is False:
+        return ("readable" if offset < stable else "blocked"), offset, False
+    if record["transactional"] is None or record["producer_id"] in (None, -1):
+        return "unknown", offset, False
+    marker = _marker(log, record)
+    if marker is None:
+        high = end["high_watermark"]
+        known = end["complete"] and (high is None or offset < high)
+        return ("undecided" if known else "unknown"), offset, False
+    if marker["marker"] is None:
+        return "unknown", offset, False
+    if marker["marker"] == "abort":
+        return "aborted", offset, False
+    fenced = any(
+        r["offset"] < offset
+        and r["producer_id"] == record["producer_id"]
+        and r["producer_epoch"] > record["producer_epoch"]
+        for r in log.values()
+    ) or _after_successor(rows, send, told)
+    return ("readable" if offset < stable else "blocked"), offset, fenced
+
+
+def _marker(log: Mapping[int, Row], record: Row) -> Row | None:
+    behind = [
+        r
+        for r in log.values()
+        if r["control"] and r["producer_id"] == record["producer_id"] and r["offset"] > record["offset"]
+    ]
+    return min(behind, key=lambda r: int(r["offset"]), default=None)
+
+
+def _stable(log: Mapping[int, Row], end: Row) -> int:
+    limits = [end["high_watermark"], end["last_stable_offset"]]
+    if end["complete"]:
+        limits += [
+            r["offset"]
+            for r in log.values()
+            if r["transactional"]
+            and not r["control"]
+            and r["producer_id"] not in (None, -1)
+            and _marker(log, r) is None
+        ]
+    return min((limit for limit in limits if limit is not None), default=2**62)
+
+
+def _after_successor(rows: Mapping[str, list[Any]], send: Row, told: str) -> bool:
+    begins: dict[int, dict[int, int]] = {}
+    for row in rows.get("transactions", []):
+        if row["event"] == "begin":
+            begins.setdefault(row["writer"], {})[row["txn"]] = row["ns"]
+    ids = {row["writer"]: row["transactional_id"] for row in rows["writers"]}
+    writer = send["writer"]
+    if writer not in begins:
+        return False
+    first = min(begins[writer].values())
+    later = [
+        min(times.values())
+        for other, times in begins.items()
+        if ids[other] == ids[writer] and min(times.values()) > first
+    ]
+    if not later or send["sent_ns"] <= min(later):
+        return False
+    return told != "committed" or begins[writer].get(send["txn"], -1) < min(later)
+
+
+def _visible(states: list[str]) -> str | None:
+    readable = states.count("readable")
+    known = [state for state in states if state != "unknown"]
+    if not states:
+        return None
+    if readable and readable < len(known):
+        return "part"
+    if len(known) < len(states):
+        return "unknown"
+    return "all" if readable else "none"
+
+
+def _kind(
+    rows: Mapping[str, list[Any]],
+    writer: int,
+    txn: int,
+    told: str,
+    asked: str | None,
+    sends: list[Any],
+    places: list[tuple[int, int, int, str, bool]],
+    ends: Mapping[int, Row],
+) -> tuple[str | None, Any]:
+    committed = [place for place in places if place[3] in ("readable", "blocked")]
+    aborted = [place for place in places if place[3] == "aborted"]
+    undecided = [place for place in places if place[3] == "undecided"]
+    wanted = told == "committed" or (told == "unknown" and asked != "abort")
+    if any(place[4] for place in places):
+        return "fenced_write_read", lambda place: place[4]
+    if committed and aborted:
+        return "torn_transaction", (lambda p: p in aborted) if wanted else (lambda p: p in committed)
+    if told == "committed" and aborted:
+        return "lost_transaction", lambda p: p in aborted
+    if committed and not wanted:
+        return "aborted_read", lambda p: p in committed
+    if undecided:
+        begin = [
+            r["ns"]
+            for r in rows.get("transactions", [])
+            if (r["writer"], r["txn"], r["event"]) == (writer, txn, "begin")
+        ]
+        last = max([*begin, *(send["sent_ns"] for send in sends)])
+        config = next(row["config"] for row in rows["writers"] if row["writer"] == writer)
+        timeout = json.loads(config or "{}").get("transaction.timeout.ms", 60_000) + 10_000
+        read = max((ends[p[0]]["ns"] for p in undecided if ends[p[0]]["ns"] is not None), default=-1)
+        if told in ("committed", "aborted") or read > last + timeout * 10**6:
+            return "hanging_transaction", lambda p: p in undecided
+    return None, None
+
+
+def _readers(rows: Mapping[str, list[Any]], states: Mapping[Any, str]) -> set[tuple[Any, ...]]:
+    """Readers of committed records that were handed what was aborted."""
+    found = set()
+    sends = {(row["writer"], row["seq"]): row for row in rows.get("sends", [])}
+    for read in rows.get("reads", []):
+        key = (read["writer"], read["seq"])
+        if read["isolation"] != "read_committed" or sends[key]["txn"] is None:
+            continue
+        told, _ = _told(rows, read["writer"], sends[key]["txn"])
+        state = states[key]
+        if (told == "aborted" and state not in ("readable", "blocked")) or (
+            state == "aborted" and told != "committed"
+        ):
+            found.add(("aborted_read", read["partition"], read["offset"], *key))
+    return found

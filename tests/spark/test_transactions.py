@@ -1,0 +1,78 @@
+"""Transactions on Spark: both plans write the same tables, and claims and promises can use them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from checkers.ask.sql import query
+from checkers.ask.story import story as story_of
+from checkers.judge import judge_import
+from harness.errors import UsageError
+from tests.histories import History, together
+from tests.transaction_anomalies import TRANSACTIONS, Story, ended
+
+pytestmark = pytest.mark.spark
+
+TABLES = ("findings", "transaction_fates", "transaction_records")
+
+
+def rows(folder: Path, table: str) -> list[str]:
+    found: list[dict[str, Any]] = pq.read_table(folder / f"{table}.parquet").to_pylist()
+    return sorted(str(sorted(row.items())) for row in found)
+
+
+def writer_of(name: str) -> int:
+    """The number of writer 1 of a history in the common folder."""
+    return 1 + 100 * [*TRANSACTIONS, "watched"].index(name)
+
+
+def watched() -> History:
+    """A transaction that holds up the last stable offset for two and a half seconds."""
+    story = Story().event(1, "begin").write(1).marker("commit")
+    history = ended(story, 1, "commit").done()
+    place = {"topic": "t", "partition": 0, "broker": 1, "leo": 2}
+    for at, high, stable in ((1.0, 0, 0), (2.0, 1, 0), (3.0, 2, 0), (4.5, 2, 2)):
+        ns = int(at * 10**9)
+        history.add("watermarks", ns=ns, high_watermark=high, last_stable_offset=stable, **place)
+    return history
+
+
+def test_both_plans_write_the_same_about_transactions(spark: Any, tmp_path: Path) -> None:
+    histories = {name: history for name, (_, history, _) in TRANSACTIONS.items()}
+    histories["watched"] = watched()
+    fast, general = (together(histories, tmp_path / plan) for plan in ("fast", "general"))
+    one, other = judge_import(spark, fast, plan="fast"), judge_import(spark, general, plan="general")
+    for table in TABLES[1:]:
+        assert rows(fast, table) == rows(general, table)
+    expected = sorted(
+        (name, c, p, o, q) for name, (_, _, all_) in TRANSACTIONS.items() for c, p, o, q in all_
+    )
+    for folder in (fast, general):
+        found = pq.read_table(folder / "findings.parquet").to_pylist()
+        places = [(r["topic"], r["class"], r["partition"], r["offset"], r["seq"]) for r in found]
+        assert sorted(places, key=str) == sorted(expected, key=str)
+    writer = writer_of("late-abort")
+    lines = story_of(spark, fast, f"txn:{writer}/2")
+    assert (
+        lines[0] == "Transaction 2 of p (transactional.id xlate-abort): told committed, part of it readable"
+    )
+    text = "\n".join(lines)
+    parts = ("it began", "acknowledged at offset 2", "the application asked to commit", "was told: committed")
+    places = [text.find(part) for part in parts]
+    assert -1 not in places and places == sorted(places), text
+    assert "late-abort/0 at offset 2: aborted, decided by the abort at offset 3 (producer epoch 0" in text
+    assert lines[-1].strip().startswith("cause  torn transaction: late marker: a delayed request to abort")
+    with pytest.raises(UsageError, match="has no transaction"):
+        story_of(spark, fast, "txn:9999/1")
+    with pytest.raises(UsageError, match="names no transaction"):
+        story_of(spark, fast, "txn:9999")
+    blocked = """select writer, txn, seconds from blocked_readers where topic = 'watched'"""
+    columns, found = query(spark, blocked, [fast])
+    assert (columns, found) == (["writer", "txn", "seconds"], [(writer_of("watched"), 1, 2.5)])
+    assert one.findings_by_class == other.findings_by_class
+    assert sorted(map(str, one.promises)) == sorted(map(str, other.promises))
+    assert {"KAFKA-17754", "KAFKA-20716"} <= {row["known_bug"] for row in one.promises}

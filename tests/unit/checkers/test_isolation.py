@@ -1,0 +1,180 @@
+"""The anomalies of the unit tests of Jepsen's Kafka workload, as histories after their descriptions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.histories import History
+from tests.transactions import judged
+
+Op = tuple[str, int, int]
+
+
+class Ops:
+    """Transactions as lists of operations: (`send`, partition, offset), (`poll`, partition, offset)."""
+
+    def __init__(self) -> None:
+        self.history = History()
+        self.records: dict[tuple[int, int], dict[str, Any]] = {}
+        self.now = 0
+        self.ends: dict[int, str] = {}
+
+    def txn(
+        self, writer: int, ops: list[Op], *, told: str = "committed", isolation: str = "read_committed"
+    ) -> Ops:
+        """One transaction of a producer and a consumer of the same number."""
+        self.now += 1000
+        self.history.add("transactions", ns=self.now, writer=writer, txn=1, event="begin")
+        place = {"writer": writer, "txn": 1}
+        for seq, (kind, partition, offset) in enumerate(ops):
+            self.now += 10
+            if kind == "send":
+                key = {"writer": writer, "seq": seq, "producer_id": writer, "producer_epoch": 0}
+                self.records[partition, offset] = key | {"transactional": True, "control": False}
+                times = {"sent_ns": self.now, "done_ns": self.now + 1}
+                self.history.send(seq, "ok", offset, partition=partition, **place, **times)
+            else:
+                self.history.add(
+                    "reads", topic="t", partition=partition, reader=writer, ns=self.now, offset=offset,
+                    isolation=isolation, txn_writer=writer, txn=1, writer=None, seq=None,
+                )  # fmt: skip
+        self.history.add("transactions", ns=self.now + 5, writer=writer, txn=1, event=told)
+        self.ends[writer] = told
+        return self
+
+    def done(self) -> History:
+        """The logs, with a marker of each producer at their end; and what stands where something was read."""
+        for row in self.history.rows.get("reads", []):
+            record = self.records[row["partition"], row["offset"]]
+            row |= {"writer": record["writer"], "seq": record["seq"]}
+        for partition in {partition for partition, _ in self.records}:
+            log = [{"offset": o, **r} for (p, o), r in sorted(self.records.items()) if p == partition]
+            for writer in {record["writer"] for record in log}:
+                kind = "abort" if self.ends[writer] == "aborted" else "commit"
+                end = {"offset": log[-1]["offset"] + 1, "writer": None, "seq": None, "producer_id": writer}
+                log.append(
+                    end | {"producer_epoch": 0, "control": True, "transactional": True, "marker": kind}
+                )
+            self.history.logs(log, partition=partition)
+        return self.history
+
+
+X, Y = 0, 1
+G0 = Ops().txn(1, [("send", X, 0), ("send", Y, 1)]).txn(2, [("send", X, 1), ("send", Y, 0)])
+G0.txn(3, [("poll", X, 0), ("poll", X, 1)])
+G1C = Ops().txn(1, [("send", X, 0), ("poll", Y, 0)]).txn(2, [("send", Y, 0), ("poll", X, 0)])
+G1C_WW = Ops().txn(1, [("send", X, 0), ("send", Y, 2)]).txn(2, [("poll", X, 0), ("send", Y, 1)])
+G1A = Ops().txn(1, [("send", X, 0), ("send", Y, 0)], told="aborted").txn(2, [("poll", X, 0)])
+G1B = Ops().txn(1, [("send", X, 0), ("send", X, 1)]).txn(2, [("poll", X, 0)])
+OWN = Ops().txn(1, [("send", X, 0), ("poll", X, 0)])
+FINE = Ops().txn(1, [("send", X, 0), ("send", X, 1)]).txn(2, [("poll", X, 0), ("poll", X, 1), ("send", Y, 0)])
+DIRTY = Ops().txn(1, [("send", X, 0), ("poll", X, 0)], isolation="read_uncommitted")
+
+CASES: dict[str, tuple[str, Ops, set[tuple[str, bool, tuple[str, ...]]], dict[str, int]]] = {
+    "g0": ("a write cycle, which Kafka allows", G0, {("G0", True, ("1/1", "2/1"))}, {}),
+    "g1c-pure-wr": (
+        "two transactions are visible to each other",
+        G1C,
+        {("G1c", False, ("1/1", "2/1"))},
+        {"circular_read": 1},
+    ),
+    "g1c-ww-wr": (
+        "it read what the other one wrote, and wrote before it: Kafka does not order writes by commits",
+        G1C_WW,
+        {("G1c", True, ("1/1", "2/1"))},
+        {},
+    ),
+    "g1a": ("a failed write was observed", G1A, {("G1a", False, ("1/1", "2/1"))}, {"aborted_read": 1}),
+    "g1b": ("a poll may end anywhere", G1B, {("G1b", True, ("1/1", "2/1"))}, {}),
+    "precommitted-read": (
+        "a transaction observed its own write",
+        OWN,
+        {("precommitted_read", False, ("1/1",))},
+        {"precommitted_read": 1},
+    ),
+    "read-uncommitted": (
+        "a reader of uncommitted records may do so",
+        DIRTY,
+        {("precommitted_read", True, ("1/1",))},
+        {},
+    ),
+    "fine": ("one transaction reads all of another one's", FINE, set(), {}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_anomaly_between_transactions_is_named(name: str, tmp_path: Path) -> None:
+    sentence, ops, expected, findings = CASES[name]
+    found = judged(ops.done(), tmp_path)
+    seen = {(row["anomaly"], row["allowed"], tuple(row["transactions"])) for row in found["anomalies"]}
+    assert seen == expected, sentence
+    classes = [row["class"] for row in found["findings"]]
+    assert {name: classes.count(name) for name in classes} == findings, sentence
+
+
+def kept(*offsets: int) -> History:
+    history = History()
+    for offset in offsets:
+        history.send(offset, offset=offset)
+    return history.logs([(offset, offset) for offset in offsets])
+
+
+def polled(history: History, *polls: tuple[int, ...], reader: int = 1, start: int = 10_000) -> History:
+    """A reader's polls, each with the offsets that it returned."""
+    for number, offsets in enumerate(polls):
+        for place, offset in enumerate(offsets):
+            history.read(offset, offset, start + 1000 * number + place, reader=reader, poll=number)
+    return history
+
+
+POLLS: dict[str, tuple[str, History, dict[str, int]]] = {
+    "poll-skip": (
+        "polls skip what others saw; 5 is a gap",
+        polled(kept(1, 2, 3, 4, 6, 7), (1, 2), (4,), (7,)),
+        {"skip": 2},
+    ),
+    "int-poll-skip": ("one poll skips", polled(kept(1, 2, 4), (1, 4)), {"skip": 1}),
+    "nonmonotonic-poll": (
+        "it goes back", polled(kept(1, 2, 3, 4), (1, 2, 3), (2, 3, 4)), {"non_monotonic": 1}
+    ),
+    "int-nonmonotonic-poll": ("one poll goes back", polled(kept(1, 2, 3), (3, 1)), {"non_monotonic": 1}),
+    "int-nonmonotonic-poll-same": ("and repeats", polled(kept(2, 3), (2, 3), (3,)), {"non_monotonic": 1}),
+    "with-seek": (
+        "between its polls it sought",
+        polled(kept(1, 2, 3, 4), (1, 2, 3), (2, 3, 4)).add(
+            "groups", ns=10_500, group="", reader=1, event="sought", topic="t", partition=0, offset=2
+        ),
+        {},
+    ),
+    "nonmonotonic-send": (
+        "the later messages of one producer stand before its earlier ones",
+        History().send(0, offset=3).send(1, offset=4).send(2, offset=1).send(3, offset=2)
+        .logs([(1, 2), (2, 3), (3, 0), (4, 1)]),
+        {"out_of_order": 2},
+    ),
+    "duplicate": (
+        "one value at two offsets",
+        History().send(1, offset=1).send(2, "info").logs([(1, 1), (2, 2), (3, 1)]),
+        {"duplicated": 1},
+    ),
+    "inconsistent-offsets": (
+        "two values were acknowledged at one offset: one of them is lost",
+        History().send(1, offset=0).send(2, offset=0).logs([(0, 2)]),
+        {"lost": 1},
+    ),
+    "lost-write": (
+        "a and b were acknowledged below what was read",
+        polled(History().send(0, offset=0).send(1, offset=1).send(2, "info").logs([(2, 2)]), (2,)),
+        {"lost": 2},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", POLLS)
+def test_what_polls_skip_or_repeat_is_named(name: str, tmp_path: Path) -> None:
+    sentence, history, expected = POLLS[name]
+    classes = [row["class"] for row in judged(history, tmp_path)["findings"]]
+    assert {name: classes.count(name) for name in classes} == expected, sentence

@@ -1,0 +1,105 @@
+"""Kafka's real behaviours with transactions are each named rightly, and nothing else is named."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.histories import History
+from tests.oracles import duckdb_plan, findings_of, transactions_of
+from tests.transaction_anomalies import TRANSACTIONS
+from tests.transactions import judged, ordered
+
+
+@pytest.mark.parametrize("name", TRANSACTIONS)
+def test_names_what_is_wrong_and_nothing_else(name: str, tmp_path: Path) -> None:
+    sentence, history, expected = TRANSACTIONS[name]
+    found = judged(history, tmp_path)["findings"]
+    assert {(r["class"], r["partition"], r["offset"], r["seq"]) for r in found} == expected, sentence
+    assert len(found) == len(expected)
+
+
+@pytest.mark.parametrize("name", TRANSACTIONS)
+def test_sql_and_pieces_come_to_the_same(name: str, tmp_path: Path) -> None:
+    _, history, _ = TRANSACTIONS[name]
+    whole = judged(history, tmp_path / "whole")
+    pieces = judged(history, tmp_path / "pieces", piece_messages=1, split_rows=2)
+    assert {table: ordered(found) for table, found in pieces.items()} == {
+        table: ordered(found) for table, found in whole.items()
+    }
+    with duckdb_plan(tmp_path / "whole") as general:
+        told = transactions_of(general)
+        seen = Counter(findings_of(general))
+    assert ordered(told["transaction_fates"]) == ordered(whole["fates"])
+    assert ordered(told["transaction_records"]) == ordered(whole["records"])
+    place = ("class", "topic", "partition", "offset", "writer", "seq")
+    assert seen == Counter(tuple(row[key] for key in place) for row in whole["findings"])
+
+
+FATES = {
+    "committed": [("committed", "all", 2, 2, None)],
+    "aborted": [("aborted", "none", 2, 0, None)],
+    "late-abort": [("aborted", "none", 1, 0, None), ("committed", "part", 2, 1, "torn_transaction")],
+    "late-commit": [("committed", "all", 1, 1, None), ("aborted", "part", 2, 1, "torn_transaction")],
+    "late-commit-then-write": [
+        ("committed", "all", 1, 1, None),
+        ("committed", "part", 2, 1, "hanging_transaction"),
+    ],
+    "late-commit-alone": [("committed", "all", 1, 1, None), ("unknown", "all", 1, 1, "aborted_read")],
+    "lost-marker": [("committed", "none", 1, 0, "hanging_transaction")],
+    "lost-marker-committed": [("committed", "all", 1, 1, None), ("committed", "all", 1, 1, None)],
+    "halfway-unknown": [("unknown", "part", 2, 1, None)],
+    "open": [("open", "none", 1, 0, None)],
+    "blocked": [("open", "none", 1, 0, None), ("committed", "none", 1, 0, None)],
+    "committed-and-lost": [("committed", "part", 2, 1, None)],
+    "no-markers": [("committed", "unknown", 1, 0, None)],
+}
+"""What was told, how much is visible, messages, readable messages, and the finding."""
+
+
+@pytest.mark.parametrize("name", FATES)
+def test_every_transaction_has_a_fate(name: str, tmp_path: Path) -> None:
+    fates = judged(TRANSACTIONS[name][1], tmp_path)["fates"]
+    columns = ("told", "visible", "messages", "readable", "finding")
+    assert [tuple(row[column] for column in columns) for row in fates] == FATES[name]
+
+
+CAUSES = {
+    "late-abort": "late marker: a delayed request to abort of transaction 1 ended this transaction",
+    "late-commit": "late marker: a delayed request to commit of transaction 1 ended this transaction",
+    "late-commit-then-write": "late marker: a delayed request to commit of transaction 1",
+    "late-commit-alone": "late marker: a delayed request to commit of transaction 1 ended this transaction",
+    "late-produce": "late write: offset 2 stands behind the marker at offset 1 that ended the transaction",
+    "late-produce-committed": "late write: offset 2 stands behind the marker at offset 1 that ended the "
+    "transaction, and the commit at offset 4 of transaction 2 decided it",
+    "lost-marker": "unclean election: its marker is not in the log (broker2 became leader in epoch 1",
+    "lost-marker-aborted": "its own marker is not in the log (broker2 became leader in epoch 1",
+    "lost-marker-operator": "ended by an operator: the marker at offset 2 has no coordinator epoch",
+    "zombie-read": "another producer with the same transactional id had begun a transaction",
+    "timed-out-told": "aborted by the coordinator, which raised the producer epoch to 1: it timed out or",
+    "open-overdue": "not ended by its time-out",
+    "halfway-told": "the marker is missing: the application was told committed",
+}
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_the_cause_is_named(name: str, tmp_path: Path) -> None:
+    (found,) = judged(TRANSACTIONS[name][1], tmp_path)["findings"]
+    assert found["cause"].startswith(CAUSES[name])
+    assert found["evidence"], "a cause rests on rows of the history"
+
+
+def test_the_marker_that_decided_a_record_is_named(tmp_path: Path) -> None:
+    records = judged(TRANSACTIONS["lost-marker-operator"][1], tmp_path)["records"]
+    columns = ("offset", "state", "marker", "marker_offset", "marker_epoch", "coordinator_epoch")
+    assert [tuple(row[column] for column in columns) for row in records] == [
+        (0, "aborted", "abort", 2, 0, -1)
+    ]
+
+
+def test_a_history_without_transactions_writes_nothing(tmp_path: Path) -> None:
+    found = judged(History().send(0, offset=0).logs([(0, 0)]), tmp_path)
+    assert found == {"findings": [], "fates": [], "records": []}
+    assert not list((tmp_path / "out" / "transactions").rglob("*.parquet"))
