@@ -79,6 +79,7 @@ class Nemesis:
         self.storage = Storage(self._registry, disks)
         self._listings = self._context.chains.sweep()
         self._closed = False
+        lab.on_new_network(self._network_lost)
         lab.on_start(self._process_started)
 
     @property
@@ -204,6 +205,10 @@ class Nemesis:
                     f"The rules of {host} are not as they were before the run: added {added}, "
                     f"removed {removed}."
                 )
+
+    def _network_lost(self, host: str) -> None:
+        if not self._closed:
+            self._context.reapply(host)
 
     def _process_started(self, host: str) -> None:
         if not self._closed:

@@ -46,6 +46,9 @@ class StubLab:
     def execute_all(self, commands: Mapping[str, Any], **_options: object) -> dict[str, Result]:
         return {host: Result(0, "", "") for host in commands}
 
+    def on_new_network(self, _callback: Callable[[str], None]) -> None:
+        pass
+
     def on_start(self, _callback: Callable[[str], None]) -> None:
         pass
 
