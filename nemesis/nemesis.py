@@ -15,7 +15,7 @@ acted when the method returns.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import Self
 
@@ -33,7 +33,8 @@ from nemesis.network.chains import Chains
 from nemesis.network.cut import Cut, Flapping
 from nemesis.network.degrade import Degrade
 from nemesis.network.disconnect import Disconnect
-from nemesis.network.links import Link
+from nemesis.network.hold import Hold, connections
+from nemesis.network.links import Connection, Link
 from nemesis.network.rules import CutAction, normalised
 from nemesis.operator import Operator
 from nemesis.processes.killing import Ending, Restart, RollingRestart
@@ -133,6 +134,33 @@ class Nemesis:
         """Cut and restore links again and again; each half lasts half of ``period_s``."""
         text = ", ".join(texts)
         return self.add(Flapping(self._cut(text, links.parse(self._topology, text), action), period_s))
+
+    def connections(self, client: str, server: str) -> tuple[Connection, ...]:
+        """The TCP connections that are established from a client's host to a server now.
+
+        ``server`` is a host, or a service of it such as `broker2:kafka`; both may be patterns.
+        """
+        return connections(self._context, links.parse(self._topology, f"{client} -> {server}"))
+
+    def hold_connections(
+        self, client: str, server: str, *, client_ports: Collection[int] | None = None
+    ) -> Injection:
+        """Hold the connections that are established when it is injected; new ones work.
+
+        ``client`` and ``server`` are as for `connections`; ``client_ports`` chooses single ones by the port
+        at the client's end. When the fault is healed, the kernels deliver what they hold, also for
+        connections that their process has closed. `heal` returns when the fate of these bytes is known, and
+        the evidence of `healed` says what was delivered and what was dropped.
+        """
+        registry = self._registry
+        hold = Hold(
+            registry.context,
+            number=registry.next_number(),
+            chain=registry.next_chain(),
+            links=links.parse(self._topology, f"{client} -> {server}"),
+            client_ports=client_ports,
+        )
+        return self.add(hold)
 
     def disconnect(self, *patterns: str) -> Injection:
         """Have the container engine take hosts off their network until healed (see `docs/faults.md`).

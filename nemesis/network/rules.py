@@ -15,7 +15,7 @@ from typing import Literal, get_args
 
 from harness.errors import UsageError
 from harness.lab.model import Topology
-from nemesis.network.links import Link
+from nemesis.network.links import Connection, Link
 
 CHAIN_PREFIX = "ACKED-"
 _CHAIN_LENGTH_LIMIT = 28
@@ -120,6 +120,19 @@ def loss_rules(topology: Topology, chain: str, links: Iterable[Link], probabilit
                 Rule(f"{match} -m statistic --mode random --probability {probability:.6f} -j DROP", link),
             )
         )
+    return Ruleset(chain, _title(chain), {host: tuple(lines) for host, lines in rules.items()})
+
+
+def connection_rules(topology: Topology, chain: str, connections: Iterable[Connection]) -> Ruleset:
+    """Rules that drop the packets of single connections where they arrive, at each end one by connection."""
+    rules: dict[str, list[Rule]] = {}
+    for one in connections:
+        client, server = topology.host(one.client), topology.host(one.server)
+        to_server = f"--sport {one.client_port} --dport {one.server_port}"
+        to_client = f"--sport {one.server_port} --dport {one.client_port}"
+        for source, destination, ports in ((client, server, to_server), (server, client, to_client)):
+            match = f"{_match(source.address, destination.address, None, '')} -p tcp -m tcp {ports}"
+            rules.setdefault(destination.name, []).append(Rule(f"{match} -j DROP"))
     return Ruleset(chain, _title(chain), {host: tuple(lines) for host, lines in rules.items()})
 
 

@@ -105,6 +105,11 @@ FAULTS: dict[str, tuple[Callable[[Nemesis], Injection], str, dict[str, object]]]
         "flap",
         {"links": ["broker1 -> broker2"], "period_s": 2.0},
     ),
+    "hold_connections": (
+        lambda n: n.hold_connections("client1", "broker2:kafka"),
+        "hold",
+        {"links": ["client1 -> broker2:9092"]},
+    ),
     "disconnect": (lambda n: n.disconnect("broker1"), "disconnect", {"hosts": ["broker1"]}),
     "kill": (lambda n: n.kill("broker1", "broker2"), "kill", {"hosts": ["broker1", "broker2"]}),
     "stop": (lambda n: n.stop("broker1"), "stop", {"hosts": ["broker1"], "signal": "SIGTERM"}),

@@ -7,8 +7,15 @@ from nemesis_fakes import TOPOLOGY
 
 from harness.errors import UsageError
 from nemesis.network import links
-from nemesis.network.links import Link
-from nemesis.network.rules import chain_name, cut_rules, foreign, loss_rules, normalised
+from nemesis.network.links import Connection, Link
+from nemesis.network.rules import (
+    chain_name,
+    connection_rules,
+    cut_rules,
+    foreign,
+    loss_rules,
+    normalised,
+)
 
 ONE = (Link("broker1", "broker2"),)
 BROKER_1, BROKER_2 = (TOPOLOGY.host(name).address for name in ("broker1", "broker2"))
@@ -62,6 +69,15 @@ def test_loss_is_applied_once_where_packets_arrive() -> None:
     rules = loss_rules(TOPOLOGY, "ACKED-t-1", ONE, 0.25)
     assert rules.hosts == ("broker2",)
     assert "--probability 0.250000 -j DROP" in rules.load_text("broker2")
+
+
+def test_the_packets_of_a_connection_are_dropped_at_both_of_its_ends() -> None:
+    one = Connection(client="broker1", client_port=40112, server="broker2", server_port=9092)
+    rules = connection_rules(TOPOLOGY, "ACKED-t-1", [one])
+    assert {host: [rule.text for rule in lines] for host, lines in rules.rules.items()} == {
+        "broker2": [f"-s {BROKER_1}/32 -d {BROKER_2}/32 -p tcp -m tcp --sport 40112 --dport 9092 -j DROP"],
+        "broker1": [f"-s {BROKER_2}/32 -d {BROKER_1}/32 -p tcp -m tcp --sport 9092 --dport 40112 -j DROP"],
+    }
 
 
 def test_chain_names_fit_and_tell_runs_apart() -> None:
