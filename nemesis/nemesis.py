@@ -29,6 +29,7 @@ from harness.waiting import wait_until
 from nemesis.context import FaultContext
 from nemesis.fault import Action, Evidence, Fault, Injection
 from nemesis.network import links
+from nemesis.network.backlog import wait_delivered
 from nemesis.network.chains import Chains
 from nemesis.network.cut import Cut, Flapping
 from nemesis.network.degrade import Degrade
@@ -212,6 +213,14 @@ class Nemesis:
     def operator(self, cluster: Cluster, dialect: Dialect = MODERN) -> Operator:
         """Elections, reassignments and the like on ``cluster``."""
         return Operator(self._registry, cluster, dialect)
+
+    def wait_delivered(self) -> tuple[str, ...]:
+        """Wait until all that was sent over links before they were restored has been delivered.
+
+        TCP backs off, so this takes up to as long as the links were cut. Returns the connections that
+        still hold something when the kernels' timers have expired, or while other links are cut.
+        """
+        return wait_delivered(self._context)
 
     def heal_all(self) -> None:
         """Heal all faults, the newest first, even if some cannot be healed; then raise the first error."""

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nemesis.proof.half_open import HalfOpenProbes
-from nemesis.proof.sockets import Key, Watch, connected, sockets
+from nemesis.proof.sockets import Key, Watch, backlog, connected, sockets
 
 _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
 _RESET = (errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN)
@@ -62,6 +62,8 @@ class _Held:
 
     def close(self) -> None:
         for held in self.sockets.values():
+            if _unacknowledged(held):  # a reset: the kernel would send them long after the fault
+                held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             held.close()
         self.sockets.clear()
 
@@ -76,8 +78,13 @@ def _acknowledged(held: socket.socket) -> str | None:
         pass
     except OSError:
         return "reset"
-    unacknowledged = struct.unpack("i", fcntl.ioctl(held, termios.TIOCOUTQ, b"\0\0\0\0"))[0]
-    return "alive" if unacknowledged == 0 else None
+    return None if _unacknowledged(held) else "alive"
+
+
+def _unacknowledged(held: socket.socket) -> int:
+    """Bytes in the send queue."""
+    found: int = struct.unpack("i", fcntl.ioctl(held, termios.TIOCOUTQ, b"\0\0\0\0"))[0]
+    return found
 
 
 def _connect(targets: list[list[Any]], deadline: float) -> tuple[dict[str, str], dict[str, socket.socket]]:
@@ -210,6 +217,8 @@ def serve(held: _Held, watched: _Watched, request: dict[str, Any]) -> dict[str, 
             return {"ms": _round_trips_ms(request["address"], request["port"], request["count"], 5.0)}
         case "connections":
             return {"found": [row for address, port in request["to"] for row in connected(address, port)]}
+        case "backlog":
+            return {"found": backlog(request["to"])}
         case "watch":
             watched.start(request["fault"], [_key(key) for key in request["sockets"]])
             return {}

@@ -46,6 +46,19 @@ def connected(remote: str, port: int) -> list[Row]:
     return [row for key, row in _dump() if key[2:] == (remote, port) and row["state"] == "ESTAB"]
 
 
+def backlog(remotes: Iterable[str]) -> list[Row]:
+    """Connections to these addresses with data that was sent in vain, and is sent again by a timer."""
+    wanted = set(remotes)
+    return [
+        row
+        for (*_, remote, _), row in _dump()
+        if remote in wanted
+        and row["state"] not in ("SYN-SENT", "SYN-RECV", "NEW-SYN-RECV")
+        and row.get("backoff", 0)
+        and int(str(row["send_q"])) > (row["state"] in ("FIN-WAIT-1", "LAST-ACK", "CLOSING"))
+    ]
+
+
 class Watch:
     """Remembers the last state of connections' sockets when the kernel destroys them."""
 

@@ -15,6 +15,7 @@ from nemesis.proof.prober import Prober
 from nemesis.proof.reachability import Call
 
 CALL = Call("client1", "broker2", 9092)
+OTHER = Call("client1", "broker3", 9092)
 
 
 @contextmanager
@@ -130,6 +131,30 @@ def held_data_waits_for_another_cut(bench: Bench) -> Any:
             found = let_go(bench, injection)
     assert (found["delivered"], found["dropped"], found["pending"]) == (0, 0, 1), found
     return only(found)
+
+
+@case
+def what_a_cut_held_back_is_waited_for(bench: Bench) -> Any:
+    """A process sends during a cut and ends; its byte arrives when TCP has backed off long enough."""
+    with bench.nemesis.cut("client1 <-> broker2"), client(bench, OTHER) as other:
+        assert send(other, OTHER) == "alive"
+    assert bench.backlog() == {}, "the connections that the proof held leave nothing behind"
+    with client(bench) as process:
+        cut = bench.nemesis.cut("client1 <-> broker2").inject()
+        assert send(process) == "silent"
+    wait_until(
+        bench.backlog,
+        within_s=10,
+        awaiting="TCP to back off",
+        accept=lambda found: max(found.values(), default=0.0) > 1.0,
+    )
+    assert bench.nemesis.wait_delivered() != (), "it is not waited for while the link is cut"
+    cut.heal()
+    (left,) = bench.backlog()
+    assert left.startswith("client1:") and left.endswith(" -> broker2:9092"), left
+    assert bench.nemesis.wait_delivered() == ()
+    assert bench.backlog() == {}
+    return left
 
 
 @case
