@@ -100,7 +100,7 @@ def held_data_is_dropped_by_a_reset(bench: Bench) -> Any:
     bench.start("broker2")
     assert (found["delivered"], found["dropped"], found["pending"]) == (0, 1, 0), found
     assert only(found)["request"] == {"bytes": 1, "fate": "dropped", "arrived_bytes": 0}, found
-    wait_until(lambda: not bench.dead(), within_s=5, awaiting="broker2 to answer")
+    wait_until(lambda: bench.probe().new[CALL] == "open", within_s=20, awaiting="broker2 to answer")
     return only(found)
 
 
@@ -136,6 +136,7 @@ def held_data_waits_for_another_cut(bench: Bench) -> Any:
 @case
 def what_a_cut_held_back_is_waited_for(bench: Bench) -> Any:
     """A process sends during a cut and ends; its byte arrives when TCP has backed off long enough."""
+    assert bench.nemesis.wait_delivered() == (), "what earlier cases have left"
     with bench.nemesis.cut("client1 <-> broker2"), client(bench, OTHER) as other:
         assert send(other, OTHER) == "alive"
     assert bench.backlog() == {}, "the connections that the proof held leave nothing behind"
