@@ -215,7 +215,7 @@ class Nemesis:
         return Operator(self._registry, cluster, dialect)
 
     def wait_delivered(self) -> tuple[str, ...]:
-        """Wait until all that was sent over links before they were restored has been delivered.
+        """Wait until all that clients sent over links before they were restored has been delivered.
 
         TCP backs off, so this takes up to as long as the links were cut. Returns the connections that
         still hold something when the kernels' timers have expired, or while other links are cut.

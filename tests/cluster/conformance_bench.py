@@ -92,7 +92,7 @@ class Bench:
         ]
 
     def backlog(self) -> dict[str, float]:
-        """Connections over which TCP still holds something back, with the seconds until it sends again."""
+        """Connections of clients that hold something back, with the seconds until TCP sends it again."""
         return backlog(self.nemesis._context)
 
     def watchdogs(self, tag: str = CHAIN_PREFIX) -> set[str]:
