@@ -7,6 +7,7 @@ from harness.lab.model import Host, Lab, Result, Topology
 from nemesis.fault import Action, Evidence, Fault, Injection, Kind, Targets
 from nemesis.nemesis import Nemesis
 from nemesis.network.degrade import Degrade
+from nemesis.network.links import Connection
 from nemesis.operator import Operator
 from nemesis.storage.faults import Storage
 
@@ -21,6 +22,7 @@ __all__ = [
     "Kind",
     "Targets",
     "Evidence",
+    "Connection",
     "MECHANISMS",
     "Lab",
     "Topology",

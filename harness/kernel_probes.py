@@ -58,7 +58,7 @@ def _iproute2() -> None:
 
 
 def _iptables(*match: str) -> Callable[[], None]:
-    rule = " ".join(("-A OUTPUT -p tcp", *match))
+    rule = " ".join(("-A INPUT -p tcp", *match))
     return lambda: _run("iptables-restore", "--noflush", stdin=f"*filter\n{rule}\nCOMMIT\n")
 
 

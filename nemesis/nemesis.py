@@ -15,7 +15,7 @@ acted when the method returns.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import Self
 
@@ -29,11 +29,13 @@ from harness.waiting import wait_until
 from nemesis.context import FaultContext
 from nemesis.fault import Action, Evidence, Fault, Injection
 from nemesis.network import links
+from nemesis.network.backlog import wait_delivered
 from nemesis.network.chains import Chains
 from nemesis.network.cut import Cut, Flapping
 from nemesis.network.degrade import Degrade
 from nemesis.network.disconnect import Disconnect
-from nemesis.network.links import Link
+from nemesis.network.hold import Hold, connections
+from nemesis.network.links import Connection, Link
 from nemesis.network.rules import CutAction, normalised
 from nemesis.operator import Operator
 from nemesis.processes.killing import Ending, Restart, RollingRestart
@@ -79,6 +81,7 @@ class Nemesis:
         self.storage = Storage(self._registry, disks)
         self._listings = self._context.chains.sweep()
         self._closed = False
+        lab.on_new_network(self._network_lost)
         lab.on_start(self._process_started)
 
     @property
@@ -133,6 +136,33 @@ class Nemesis:
         text = ", ".join(texts)
         return self.add(Flapping(self._cut(text, links.parse(self._topology, text), action), period_s))
 
+    def connections(self, client: str, server: str) -> tuple[Connection, ...]:
+        """The TCP connections that are established from a client's host to a server now.
+
+        ``server`` is a host, or a service of it such as `broker2:kafka`; both may be patterns.
+        """
+        return connections(self._context, links.parse(self._topology, f"{client} -> {server}"))
+
+    def hold_connections(
+        self, client: str, server: str, *, client_ports: Collection[int] | None = None
+    ) -> Injection:
+        """Hold the connections that are established when it is injected; new ones work.
+
+        ``client`` and ``server`` are as for `connections`; ``client_ports`` chooses single ones by the port
+        at the client's end. When the fault is healed, the kernels deliver what they hold, also for
+        connections that their process has closed. `heal` returns when the fate of these bytes is known, and
+        the evidence of `healed` says what was delivered and what was dropped.
+        """
+        registry = self._registry
+        hold = Hold(
+            registry.context,
+            number=registry.next_number(),
+            chain=registry.next_chain(),
+            links=links.parse(self._topology, f"{client} -> {server}"),
+            client_ports=client_ports,
+        )
+        return self.add(hold)
+
     def disconnect(self, *patterns: str) -> Injection:
         """Have the container engine take hosts off their network until healed (see `docs/faults.md`).
 
@@ -184,6 +214,14 @@ class Nemesis:
         """Elections, reassignments and the like on ``cluster``."""
         return Operator(self._registry, cluster, dialect)
 
+    def wait_delivered(self) -> tuple[str, ...]:
+        """Wait until all that clients sent over links before they were restored has been delivered.
+
+        TCP backs off, so this takes up to as long as the links were cut. Returns the connections that
+        still hold something when the kernels' timers have expired, or while other links are cut.
+        """
+        return wait_delivered(self._context)
+
     def heal_all(self) -> None:
         """Heal all faults, the newest first, even if some cannot be healed; then raise the first error."""
         self._registry.heal_all()
@@ -204,6 +242,10 @@ class Nemesis:
                     f"The rules of {host} are not as they were before the run: added {added}, "
                     f"removed {removed}."
                 )
+
+    def _network_lost(self, host: str) -> None:
+        if not self._closed:
+            self._context.reapply(host)
 
     def _process_started(self, host: str) -> None:
         if not self._closed:

@@ -369,7 +369,7 @@ def _fault_stands(case: Case) -> Answer:
     return Answer(False, "every fault was healed")
 
 
-_LASTING = ("cut", "flap", "disconnect", "loss", "delay", "throttle", "disk_full")
+_LASTING = ("cut", "flap", "hold", "disconnect", "loss", "delay", "throttle", "disk_full")
 
 
 def _time_to_rejoin(case: Case) -> Answer:

@@ -12,7 +12,7 @@ from acked import (
     wait_until,
 )
 from acked.claims import both, messages, partition
-from acked.faults import Evidence, Lab, Targets
+from acked.faults import Evidence, Host, Lab, Targets
 from acked.steps import seed, settle
 
 TOPIC = "t"
@@ -28,18 +28,18 @@ class BlackHole:
 
     def __init__(self, lab: Lab, source: str, *destinations: str, above: int = 600) -> None:
         self.name = f"black hole above {above} bytes from {source}"
-        self._lab, self._source, self._above = lab, source, above
+        self._lab, self._source, self._above = lab, lab.topology.host(source), above
         self._destinations = [lab.topology.host(name) for name in destinations]
 
     def targets(self) -> Targets:
         return {
-            "links": [f"{self._source} -> {host.name}" for host in self._destinations],
+            "links": [f"{self._source.name} -> {host.name}" for host in self._destinations],
             "above_bytes": self._above,
         }
 
     def inject(self) -> None:
         for host in self._destinations:
-            self._iptables("-I", "OUTPUT", *self._rule(host.address))
+            self._iptables(host, "-I", "INPUT", *self._rule())
 
     def verify(self) -> Evidence:
         """Wait until a packet has been dropped: a fault without an effect proves nothing."""
@@ -51,23 +51,25 @@ class BlackHole:
 
     def heal(self) -> None:
         for host in self._destinations:
-            self._iptables("-D", "OUTPUT", *self._rule(host.address), may_fail=True)
+            self._iptables(host, "-D", "INPUT", *self._rule(), may_fail=True)
 
     def verify_healed(self) -> Evidence:
-        left = [line for line in self._iptables("-S", "OUTPUT").splitlines() if "--length" in line]
+        listings = [self._iptables(host, "-S", "INPUT") for host in self._destinations]
+        left = [line for listing in listings for line in listing.splitlines() if "--length" in line]
         if left:
             raise InvalidRunError(f"{self.name} left rules behind: {'; '.join(left)}.")
         return {}
 
-    def _rule(self, address: str) -> tuple[str, ...]:
-        return ("-d", address, "-m", "length", "--length", f"{self._above}:65535", "-j", "DROP")
+    def _rule(self) -> tuple[str, ...]:
+        return ("-s", self._source.address, "-m", "length", "--length", f"{self._above}:65535", "-j", "DROP")
 
     def _dropped(self) -> int:
-        lines = self._iptables("-nvxL", "OUTPUT").splitlines()
+        listings = [self._iptables(host, "-nvxL", "INPUT") for host in self._destinations]
+        lines = [line for listing in listings for line in listing.splitlines()]
         return sum(int(line.split()[0]) for line in lines if f"length {self._above}:" in line)
 
-    def _iptables(self, *words: str, may_fail: bool = False) -> str:
-        done = self._lab.execute(self._source, ["iptables", *words])
+    def _iptables(self, host: Host, *words: str, may_fail: bool = False) -> str:
+        done = self._lab.execute(host.name, ["iptables", *words])
         if done.status and not may_fail:
             raise InvalidRunError(f"{self.name}: iptables {' '.join(words)} failed: {done.stderr.strip()}")
         return done.stdout

@@ -9,6 +9,7 @@ MECHANISMS: Mapping[str, str] = MappingProxyType(
     {
         "cut": "packets of the links are dropped or rejected",
         "flap": "the links are cut and restored in turn",
+        "hold": "packets of single connections over the links are dropped, and new connections work",
         "disconnect": "the hosts lose their network interface",
         "loss": "a share of the packets of the links is lost",
         "delay": "packets of the hosts or links arrive late",

@@ -224,5 +224,8 @@ class Lab(Protocol):
     def python(self) -> tuple[str, ...]:
         """Command prefix that runs this project's Python inside a host."""
 
+    def on_new_network(self, callback: Callable[[str], None]) -> None:
+        """Call ``callback(host)`` when a host has a new network, without rules, before its process starts."""
+
     def on_start(self, callback: Callable[[str], None]) -> None:
         """Call ``callback(host)`` after each `start`, so that the cuts in force can be applied again."""

@@ -39,7 +39,7 @@ SENTENCES: Mapping[str, str] = {
     "assigned": "a consumer with an assigned partition reads what is in the log",
     "group": "a member of a group reads what is in the log",
     "unanswered": "messages are written, and the answers are lost: the outcome is not known",
-    "cut off": "messages cannot leave the client: they are not acknowledged",
+    "cut off": "nothing passes between the client and the brokers: messages are not acknowledged",
     "idempotent": "answers are lost for 2 s: an idempotent producer writes each message once",
     "transactions": "one transaction commits, one aborts",
 }

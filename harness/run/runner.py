@@ -364,6 +364,8 @@ class _Run:
     def _finish(self, stage: Stage, watch: Watch) -> None:
         stage.cluster.check_alive()  # after a broker has ended by itself, nothing is as the scenario means it
         stage.stop_streams()
+        if left := stage.nemesis.wait_delivered():
+            self.progress.say(f"not delivered before the final logs are read: {', '.join(left)}")
         self._note_memory(stage)
         self._settle(stage)
         with ThreadPoolExecutor(1) as beside:
@@ -380,6 +382,7 @@ class _Run:
         with self.progress.phase("final logs", "reading the final logs, although the run has failed"):
             for step in (
                 stage.stop_streams,
+                stage.nemesis.wait_delivered,
                 partial(self._settle, stage),
                 partial(watch.dump, self.folder.path),
             ):

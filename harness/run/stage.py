@@ -361,7 +361,11 @@ class Stage:
         )
 
     def wait_converged(self, topic: str, partition: int = 0, within_s: float | None = None) -> None:
-        """Wait until the ISR is complete and all replicas hold the same log and know all of it committed."""
+        """Wait until the ISR is complete and all replicas hold the same log and know all of it committed.
+
+        Before that, what clients sent over links that were cut has to arrive.
+        """
+        self.nemesis.wait_delivered()
         limit_s = 30.0 + self.timings.recovery_s if within_s is None else within_s
         wait_until(
             lambda: self._disagreement(topic, partition, full_isr=True),

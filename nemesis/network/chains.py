@@ -19,7 +19,7 @@ _LOAD = f"{_RESTORE} || exit 1; {expiry.ARM}"
 _HEAL = f"{_RESTORE}; status=$?; {expiry.DISARM}; exit $status"
 # If the exact removal fails: remove whatever there is of this one chain.
 _REMOVE_REMAINS = """chain=$1; shift
-for hook in INPUT OUTPUT; do while iptables -w 5 -D $hook "$@" 2>/dev/null; do :; done; done
+while iptables -w 5 -D INPUT "$@" 2>/dev/null; do :; done
 iptables -w 5 -F $chain 2>/dev/null; iptables -w 5 -X $chain 2>/dev/null; exit 0"""
 _LIST = ("iptables-save", "-c", "-t", "filter")
 
@@ -41,13 +41,16 @@ class Chains:
             host: (("sh", "-c", _LOAD, "load", rules.chain, f"{self.ttl_s:g}", heal), rules.load_text(host))
             for host in wanted
         }
-        for host, result in self._lab.execute_all(commands).items():
+        results = self._lab.execute_all(commands)
+        for host, result in results.items():
+            if result.status == 0:
+                self._watchdogs[host, rules.chain] = result.stdout.strip()
+        for host, result in results.items():
             if result.status != 0:
                 raise LabError(
                     f"iptables in {host} refused the rules of {rules.chain} (status {result.status}).",
                     detail=result.stderr.strip(),
                 )
-            self._watchdogs[host, rules.chain] = result.stdout.strip()
 
     def remove(self, rules: Ruleset) -> tuple[str, ...]:
         """Remove ``rules``. Returns the hosts in which some or all of them were missing."""

@@ -40,6 +40,23 @@ class Link:
         return (self.destination, self.source) == (caller, callee) and self.port is None
 
 
+@dataclass(frozen=True, order=True, kw_only=True)
+class Connection:
+    """A TCP connection between two hosts, by name."""
+
+    client: str
+    """The host that opened it."""
+    client_port: int
+    """The port that the client's kernel chose."""
+    server: str
+    """The host that accepted it."""
+    server_port: int
+    """The port of the service."""
+
+    def __str__(self) -> str:
+        return f"{self.client}:{self.client_port} -> {self.server}:{self.server_port}"
+
+
 def ports_of(service: str) -> tuple[int, ...]:
     """TCP ports of a service by name or number. Raises UsageError with the known names."""
     if service in SERVICES:

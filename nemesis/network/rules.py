@@ -1,9 +1,9 @@
 """Firewall rules of links, as text: nothing here touches a kernel.
 
-Every fault has its own chain on each host that it affects, first in INPUT and OUTPUT: established connections
-die too, several faults compose, and healing one removes no rule of another fault, of the container engine or
-of anybody else. A cut has rules at both ends, so a host that is started again with an empty table is still
-cut off by the other end.
+Every fault has its own chain on each host that it affects, first in INPUT: established connections die too,
+several faults compose, and healing one removes no rule of another fault, of the container engine or of
+anybody else. Packets are dropped where they arrive, as over a dead link. A drop in the sender's OUTPUT would
+tell its TCP that the packet never left, and TCP would try again every 0.2 s instead of backing off.
 """
 
 from __future__ import annotations
@@ -15,13 +15,10 @@ from typing import Literal, get_args
 
 from harness.errors import UsageError
 from harness.lab.model import Topology
-from nemesis.network.links import Link
+from nemesis.network.links import Connection, Link
 
 CHAIN_PREFIX = "ACKED-"
 _CHAIN_LENGTH_LIMIT = 28
-_LOOPBACK = ("-i lo -j RETURN", "-o lo -j RETURN")
-"""First in every chain: the reset that REJECT sends to a local sender travels over lo, and the rule for the
-other direction would drop it."""
 CutAction = Literal["drop", "reject"]
 
 
@@ -49,17 +46,14 @@ class Ruleset:
     def load_text(self, host: str) -> str:
         """Input of `iptables-restore --noflush` that loads the rules of ``host`` atomically."""
         hook = self.hook
-        lines = [f":{self.chain} - [0:0]", f"-I INPUT 1 {hook}", f"-I OUTPUT 1 {hook}"]
-        lines += [f"-A {self.chain} {text}" for text in _LOOPBACK]
+        lines = [f":{self.chain} - [0:0]", f"-I INPUT 1 {hook}"]
         lines += [f"-A {self.chain} {rule.text}" for rule in self.rules[host]]
         return _restore(lines)
 
     def heal_text(self) -> str:
         """Input of `iptables-restore --noflush` that removes exactly what `load_text` added."""
         hook = self.hook
-        return _restore(
-            [f"-D INPUT {hook}", f"-D OUTPUT {hook}", f"-F {self.chain}", f"-X {self.chain}"],
-        )
+        return _restore([f"-D INPUT {hook}", f"-F {self.chain}", f"-X {self.chain}"])
 
     def hook_words(self) -> tuple[str, ...]:
         """The jump into the chain, as arguments of `iptables`."""
@@ -68,7 +62,7 @@ class Ruleset:
     def packets(self, listing: str) -> list[int]:
         """Packets counted by each rule, in order, from `iptables-save -c`; empty if the chain is missing."""
         lines = [line for line in listing.splitlines() if f" -A {self.chain} " in line]
-        return [int(line[1 : line.index(":")]) for line in lines[len(_LOOPBACK) :]]
+        return [int(line[1 : line.index(":")]) for line in lines]
 
     def counts(self, host: str, listing: str) -> dict[Link, int]:
         """Packets counted per probed link."""
@@ -96,24 +90,25 @@ def chain_name(run: str, number: int) -> str:
 
 
 def cut_rules(topology: Topology, chain: str, links: Iterable[Link], action: CutAction = "drop") -> Ruleset:
-    """Rules that cut ``links`` at both of their ends."""
+    """Rules that cut ``links``, each at the hosts at which its packets arrive."""
     if action not in get_args(CutAction):
         known = " or ".join(get_args(CutAction))
         raise UsageError(f"A link cannot be cut by {action!r}; say {known}.")
     rules: dict[str, list[Rule]] = {}
     for link in links:
         source, destination = topology.host(link.source), topology.host(link.destination)
-        lines = _link_rules(link, source.address, destination.address, action)
-        for end in (link.source, link.destination):
-            rules.setdefault(end, []).extend(lines)
+        match = _match(source.address, destination.address, link.port, "dport")
+        rules.setdefault(link.destination, []).extend(_stop(match, action, link))
+        if link.port is not None:  # the answers of the service
+            match = _match(destination.address, source.address, link.port, "sport")
+            rules.setdefault(link.source, []).extend(_stop(match, action))
     return Ruleset(chain, _title(chain), {host: tuple(lines) for host, lines in rules.items()})
 
 
 def loss_rules(topology: Topology, chain: str, links: Iterable[Link], probability: float) -> Ruleset:
     """Rules that drop a share of the packets of ``links`` where they arrive.
 
-    Only at the destination: at both ends the loss would apply twice, and the sender's TCP notices a drop in
-    its own stack, unlike one on the way. The first rule of each pair only counts packets.
+    The first rule of each pair only counts packets.
     """
     rules: dict[str, list[Rule]] = {}
     for link in links:
@@ -125,6 +120,19 @@ def loss_rules(topology: Topology, chain: str, links: Iterable[Link], probabilit
                 Rule(f"{match} -m statistic --mode random --probability {probability:.6f} -j DROP", link),
             )
         )
+    return Ruleset(chain, _title(chain), {host: tuple(lines) for host, lines in rules.items()})
+
+
+def connection_rules(topology: Topology, chain: str, connections: Iterable[Connection]) -> Ruleset:
+    """Rules that drop the packets of single connections where they arrive, at each end one by connection."""
+    rules: dict[str, list[Rule]] = {}
+    for one in connections:
+        client, server = topology.host(one.client), topology.host(one.server)
+        to_server = f"--sport {one.client_port} --dport {one.server_port}"
+        to_client = f"--sport {one.server_port} --dport {one.client_port}"
+        for source, destination, ports in ((client, server, to_server), (server, client, to_client)):
+            match = f"{_match(source.address, destination.address, None, '')} -p tcp -m tcp {ports}"
+            rules.setdefault(destination.name, []).append(Rule(f"{match} -j DROP"))
     return Ruleset(chain, _title(chain), {host: tuple(lines) for host, lines in rules.items()})
 
 
@@ -152,15 +160,17 @@ def _title(chain: str) -> str:
     return f"acked fault {chain}"
 
 
-def _link_rules(link: Link, source: str, destination: str, action: CutAction) -> tuple[Rule, ...]:
-    forward = _match(source, destination, link.port, "dport")
-    target = "-j REJECT --reject-with tcp-reset" if action == "reject" else "-j DROP"
-    if link.port is not None:
-        answer = _match(destination, source, link.port, "sport")
-        return Rule(f"{forward} {target}", link), Rule(f"{answer} {target}")
-    if action == "reject":
-        return Rule(f"{forward} -p tcp -m tcp {target}", link), Rule(f"{forward} -j DROP")
-    return (Rule(f"{forward} {target}", link),)
+def _stop(match: str, action: CutAction, link: Link | None = None) -> tuple[Rule, ...]:
+    """Rules that drop or reject what matches; the one that counts the packets of a probe has ``link``."""
+    if action == "drop":
+        return (Rule(f"{match} -j DROP", link),)
+    tcp = match if " -p tcp " in match else f"{match} -p tcp -m tcp"
+    return (
+        # The reset with which the other end rejects a packet has to arrive.
+        Rule(f"{tcp} --tcp-flags RST RST -j RETURN"),
+        Rule(f"{tcp} -j REJECT --reject-with tcp-reset", link),
+        Rule(f"{match} -j DROP"),
+    )
 
 
 def _match(source: str, destination: str, port: int | None, side: str) -> str:

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nemesis.proof.half_open import HalfOpenProbes
+from nemesis.proof.sockets import Key, Watch, backlog, connected, sockets
 
 _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
 _RESET = (errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN)
@@ -61,6 +62,8 @@ class _Held:
 
     def close(self) -> None:
         for held in self.sockets.values():
+            if _unacknowledged(held):  # a reset: the kernel would send them long after the fault
+                held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             held.close()
         self.sockets.clear()
 
@@ -75,8 +78,13 @@ def _acknowledged(held: socket.socket) -> str | None:
         pass
     except OSError:
         return "reset"
-    unacknowledged = struct.unpack("i", fcntl.ioctl(held, termios.TIOCOUTQ, b"\0\0\0\0"))[0]
-    return "alive" if unacknowledged == 0 else None
+    return None if _unacknowledged(held) else "alive"
+
+
+def _unacknowledged(held: socket.socket) -> int:
+    """Bytes in the send queue."""
+    found: int = struct.unpack("i", fcntl.ioctl(held, termios.TIOCOUTQ, b"\0\0\0\0"))[0]
+    return found
 
 
 def _connect(targets: list[list[Any]], deadline: float) -> tuple[dict[str, str], dict[str, socket.socket]]:
@@ -158,7 +166,27 @@ def _round_trips_ms(address: str, port: int, count: int, within_s: float) -> lis
     return taken
 
 
-def serve(held: _Held, request: dict[str, Any]) -> dict[str, Any]:
+class _Watched:
+    """The sockets of connections that a fault holds, by the fault's number."""
+
+    def __init__(self) -> None:
+        self._watches: dict[int, tuple[list[Key], Watch]] = {}
+
+    def start(self, fault: int, keys: list[Key]) -> None:
+        self.stop(fault)
+        self._watches[fault] = keys, Watch(keys)
+
+    def stop(self, fault: int) -> None:
+        if fault in self._watches:
+            self._watches.pop(fault)[1].close()
+
+    def seen(self, fault: int) -> dict[str, Any]:
+        keys, watch = self._watches[fault]
+        live = sockets(keys)  # before the destroyed ones, so that none is in neither
+        return {"live": list(live.values()), "destroyed": list(watch.destroyed().values())}
+
+
+def serve(held: _Held, watched: _Watched, request: dict[str, Any]) -> dict[str, Any]:
     """Answer one request; the functions of this module say what each operation does."""
     deadline = time.monotonic() + request.get("within_s", 0.3)
     match request["op"]:
@@ -187,17 +215,34 @@ def serve(held: _Held, request: dict[str, Any]) -> dict[str, Any]:
             return {"sent": _flood(*where, request["count"], request["size_bytes"])}
         case "round_trips":
             return {"ms": _round_trips_ms(request["address"], request["port"], request["count"], 5.0)}
+        case "connections":
+            return {"found": [row for address, port in request["to"] for row in connected(address, port)]}
+        case "backlog":
+            return {"found": backlog(request["to"])}
+        case "watch":
+            watched.start(request["fault"], [_key(key) for key in request["sockets"]])
+            return {}
+        case "sockets":
+            return watched.seen(request["fault"])
+        case "unwatch":
+            watched.stop(request["fault"])
+            return {}
         case other:
             return {"error": f"unknown operation {other!r}"}
 
 
+def _key(words: list[Any]) -> Key:
+    local, port, remote, remote_port = words
+    return local, port, remote, remote_port
+
+
 def main(_arguments: Sequence[str] = ()) -> None:
     """Serve requests until standard input ends."""
-    held = _Held()
+    held, watched = _Held(), _Watched()
     sys.stdout.write('{"ready": true}\n')
     sys.stdout.flush()
     for line in sys.stdin:
-        sys.stdout.write(json.dumps(serve(held, json.loads(line))) + "\n")
+        sys.stdout.write(json.dumps(serve(held, watched, json.loads(line))) + "\n")
         sys.stdout.flush()
 
 

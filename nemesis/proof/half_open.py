@@ -76,7 +76,7 @@ class HalfOpenProbes:
             pseudo = socket.inet_aton(_own_address(address)) + socket.inet_aton(address)
             checksum = _checksum(pseudo + struct.pack("!BBH", 0, socket.IPPROTO_TCP, len(head)) + head)
             self._raw.sendto(head[:16] + struct.pack("!H", checksum) + head[18:], (address, 0))
-        except OSError:  # a rule drops what this host sends, or its network is gone
+        except OSError:  # its network is gone, or a rule of somebody else drops what this host sends
             return
 
 

@@ -126,8 +126,11 @@ class Prober:
 
     def release(self) -> None:
         """Close all held connections."""
-        running = [host for host in self._agents if not self._ended(host)]
-        self.ask({host: {"op": "release"} for host in running})
+        self.ask({host: {"op": "release"} for host in self.running()})
+
+    def running(self) -> list[str]:
+        """Hosts whose agent runs."""
+        return [host for host in self._agents if not self._ended(host)]
 
     def close(self) -> None:
         """End the agents."""

@@ -85,7 +85,7 @@ def still_alive(result: ProbeResult, links: Iterable[Link], *, refused: bool = F
             continue
         direct = any((link.source, link.destination) == (call.caller, call.callee) for link in cut)
         if refused and direct and state == "silent":
-            problems.append(f"{call} times out instead of being refused (is lo up there?)")
+            problems.append(f"{call} times out instead of being refused")
         elif state == "open" or (state == "refused" and not refused):
             problems.append(f"{call} still answers ({state})")
     for call, state in sorted(result.held.items()):

@@ -13,6 +13,7 @@ from harness.lab.model import Lab, MainProcess
 from harness.waiting import wait_until
 from nemesis.fault import Injection
 from nemesis.nemesis import Nemesis
+from nemesis.network.backlog import backlog
 from nemesis.network.rules import CHAIN_PREFIX, normalised
 from nemesis.proof.reachability import Call, ProbeResult, calls
 from nemesis.storage.disk import DiskKind
@@ -89,6 +90,10 @@ class Bench:
             for line in normalised(text)
             if CHAIN_PREFIX in line
         ]
+
+    def backlog(self) -> dict[str, float]:
+        """Connections of clients that hold something back, with the seconds until TCP sends it again."""
+        return backlog(self.nemesis._context)
 
     def watchdogs(self, tag: str = CHAIN_PREFIX) -> set[str]:
         """Watchdogs that still run, as host and pid; embedded hosts see all processes of the lab."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from conformance_bench import Bench, az, case, expect_dead, recorded, refused_to
@@ -98,6 +99,45 @@ def one_way_calls_with_resets(bench: Bench) -> None:
         assert result[Call("broker1", "broker2", 9092)] == "refused"
         assert result[Call("broker2", "broker1", 9092)] == "open"
     assert injection.evidence["held"] == {"reset": 1}
+
+
+@case
+def sender_backs_off(bench: Bench) -> dict[str, list[str]]:
+    """TCP waits twice as long before each retransmission, as over a dead link: it does not know of the rule.
+
+    The fault's own proof has left a byte unacknowledged on a connection that it holds. A packet dropped
+    where it leaves would be tried again every 0.2 s, with the timer of a full window (`persist`).
+    """
+    seen: dict[str, list[str]] = {}
+    for cut in (
+        "broker1 <-> broker2",
+        "broker1 -> broker2",
+        "broker1 <- broker2",
+        "broker1 -> broker2:kafka",
+    ):
+        found: list[str] = []
+
+        def timers(found: list[str] = found) -> str:
+            address = bench.lab.topology.host("broker2").address
+            argv = ("ss", "-tinoH", "state", "established", "dst", f"{address}:9092")
+            found.append(" ".join(bench.lab.execute("broker1", argv).stdout.split()))
+            return found[-1]
+
+        with recorded(bench, bench.nemesis.cut(cut)):
+            wait_until(
+                timers,
+                within_s=10,
+                awaiting=f"the sender to back off while {cut} is cut",
+                accept=lambda shown: "timer:(on," in shown and _number(shown, "backoff") >= 2,
+            )
+        assert _number(found[-1], "rto") >= 4 * 200 and "persist" not in found[-1], found[-1]
+        seen[cut] = found[-1:]
+    return seen
+
+
+def _number(shown: str, field: str) -> float:
+    match = re.search(rf"\b{field}:([\d.]+)", shown)
+    return float(match[1]) if match else 0.0
 
 
 @case

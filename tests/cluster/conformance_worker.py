@@ -13,6 +13,7 @@ import traceback
 from pathlib import Path
 
 import conformance_degrade
+import conformance_hold
 import conformance_links
 import conformance_processes
 import conformance_rules
@@ -28,6 +29,7 @@ from nemesis.storage.disks import Disks
 
 FAMILIES = (
     conformance_links,
+    conformance_hold,
     conformance_rules,
     conformance_degrade,
     conformance_processes,

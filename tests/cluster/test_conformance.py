@@ -23,7 +23,9 @@ MARKS = {"embedded": pytest.mark.cluster, "compose": pytest.mark.compose}
 FIRST_ON_COMPOSE = frozenset(
     {
         *("az_isolated", "broker_from_broker", "client_from_broker", "one_way_packets", "one_way_calls"),
-        *("disconnected", "foreign_rules_survive", "restarted_host_is_cut_again"),
+        *("sender_backs_off", "disconnected", "foreign_rules_survive", "restarted_host_is_cut_again"),
+        *("held_data_of_a_closed_connection_is_delivered", "held_data_is_dropped_by_a_reset"),
+        "restarted_container_is_cut_before_its_process",
         *("rate_limit", "delay", "killed_and_started_again", "stopped", "paused"),
         *("power_cut_emulated", "power_cut_of_ext4", "power_cut_of_xfs", "full_disk"),
         *("wiped_and_damaged_replica", "clean_end"),

@@ -101,6 +101,7 @@ NOT_IN: Mapping[str, tuple[str, ...]] = {
     "checkers/tables/hadoop.py": (),
     "nemesis/proof/agent.py": ("harness", "kazoo", "confluent_kafka"),
     "nemesis/proof/half_open.py": ("harness", "kazoo", "confluent_kafka"),
+    "nemesis/proof/sockets.py": ("harness", "kazoo", "confluent_kafka"),
     "workloads/agent": ("pyspark", "pyarrow", "pandas", "numpy"),
     "workloads/protocol": ("pyspark", "pyarrow", "pandas", "numpy", "confluent_kafka"),
     "report": ("pyspark", "pyarrow", "pandas", "numpy"),

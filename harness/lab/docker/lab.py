@@ -49,6 +49,7 @@ class ComposeLab:
         self._containers: dict[str, str] = {}
         self._main: dict[str, Exec] = {}
         self._callbacks: list[Callable[[str], None]] = []
+        self._network_callbacks: list[Callable[[str], None]] = []
         self._user = f"{os.getuid()}:{os.getgid()}"
 
     def up(self) -> None:
@@ -112,6 +113,8 @@ class ComposeLab:
         try:
             if not api.inspect_container(container)["State"]["Running"]:
                 api.start(container)
+                for callback in self._network_callbacks:
+                    callback(host)
             self._main[host] = start_main(api, container, self._user)
         except APIError as error:
             raise LabError(
@@ -180,6 +183,10 @@ class ComposeLab:
     def python(self) -> tuple[str, ...]:
         """The image's interpreter, which finds the mounted sources by PYTHONPATH."""
         return ("python3",)
+
+    def on_new_network(self, callback: Callable[[str], None]) -> None:
+        """Call ``callback(host)`` when a container was started that had been stopped."""
+        self._network_callbacks.append(callback)
 
     def on_start(self, callback: Callable[[str], None]) -> None:
         """Call ``callback(host)`` after each start of a main process."""

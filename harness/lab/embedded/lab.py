@@ -229,6 +229,9 @@ class EmbeddedLab:
         """This interpreter."""
         return (sys.executable,)
 
+    def on_new_network(self, _callback: Callable[[str], None]) -> None:
+        """Hosts keep their networks, and their rules, as long as the lab is up: there is nothing to call."""
+
     def on_start(self, callback: Callable[[str], None]) -> None:
         """Call ``callback(host)`` after each start of a main process."""
         self._callbacks.append(callback)

@@ -46,6 +46,9 @@ class StubLab:
     def execute_all(self, commands: Mapping[str, Any], **_options: object) -> dict[str, Result]:
         return {host: Result(0, "", "") for host in commands}
 
+    def on_new_network(self, _callback: Callable[[str], None]) -> None:
+        pass
+
     def on_start(self, _callback: Callable[[str], None]) -> None:
         pass
 
@@ -101,6 +104,11 @@ FAULTS: dict[str, tuple[Callable[[Nemesis], Injection], str, dict[str, object]]]
         lambda n: n.flapping("broker1 -> broker2", period_s=2),
         "flap",
         {"links": ["broker1 -> broker2"], "period_s": 2.0},
+    ),
+    "hold_connections": (
+        lambda n: n.hold_connections("client1", "broker2:kafka"),
+        "hold",
+        {"links": ["client1 -> broker2:9092"]},
     ),
     "disconnect": (lambda n: n.disconnect("broker1"), "disconnect", {"hosts": ["broker1"]}),
     "kill": (lambda n: n.kill("broker1", "broker2"), "kill", {"hosts": ["broker1", "broker2"]}),

@@ -7,54 +7,77 @@ from nemesis_fakes import TOPOLOGY
 
 from harness.errors import UsageError
 from nemesis.network import links
-from nemesis.network.links import Link
-from nemesis.network.rules import chain_name, cut_rules, foreign, loss_rules, normalised
+from nemesis.network.links import Connection, Link
+from nemesis.network.rules import (
+    chain_name,
+    connection_rules,
+    cut_rules,
+    foreign,
+    loss_rules,
+    normalised,
+)
 
 ONE = (Link("broker1", "broker2"),)
 BROKER_1, BROKER_2 = (TOPOLOGY.host(name).address for name in ("broker1", "broker2"))
 
 
-def test_a_cut_stands_at_both_ends() -> None:
-    rules = cut_rules(TOPOLOGY, "ACKED-t-1", ONE)
-    assert set(rules.hosts) == {"broker1", "broker2"}
-    assert rules.rules["broker1"] == rules.rules["broker2"]
+def test_a_cut_drops_packets_where_they_arrive() -> None:
+    assert cut_rules(TOPOLOGY, "ACKED-t-1", ONE).hosts == ("broker2",)
+    both = cut_rules(TOPOLOGY, "ACKED-t-1", (*ONE, Link("broker2", "broker1")))
+    assert [rule.text for rule in both.rules["broker1"]] == [f"-s {BROKER_2}/32 -d {BROKER_1}/32 -j DROP"]
+    assert [rule.text for rule in both.rules["broker2"]] == [f"-s {BROKER_1}/32 -d {BROKER_2}/32 -j DROP"]
 
 
 def test_load_text_in_full() -> None:
     rules = cut_rules(TOPOLOGY, "ACKED-t-1", ONE)
     hook = '-m comment --comment "acked fault ACKED-t-1" -j ACKED-t-1'
-    assert rules.load_text("broker1").splitlines() == [
+    assert rules.load_text("broker2").splitlines() == [
         "*filter",
         ":ACKED-t-1 - [0:0]",
         f"-I INPUT 1 {hook}",
-        f"-I OUTPUT 1 {hook}",
-        "-A ACKED-t-1 -i lo -j RETURN",
-        "-A ACKED-t-1 -o lo -j RETURN",
         f"-A ACKED-t-1 -s {BROKER_1}/32 -d {BROKER_2}/32 -j DROP",
+        "COMMIT",
+    ]
+    assert rules.heal_text().splitlines() == [
+        "*filter",
+        f"-D INPUT {hook}",
+        "-F ACKED-t-1",
+        "-X ACKED-t-1",
         "COMMIT",
     ]
 
 
 def test_a_service_cut_drops_both_directions_of_its_connections_only() -> None:
     rules = cut_rules(TOPOLOGY, "ACKED-t-1", [Link("broker1", "broker2", 9092)])
-    assert [rule.text for rule in rules.rules["broker1"]] == [
-        f"-s {BROKER_1}/32 -d {BROKER_2}/32 -p tcp -m tcp --dport 9092 -j DROP",
-        f"-s {BROKER_2}/32 -d {BROKER_1}/32 -p tcp -m tcp --sport 9092 -j DROP",
-    ]
+    assert {host: [rule.text for rule in lines] for host, lines in rules.rules.items()} == {
+        "broker2": [f"-s {BROKER_1}/32 -d {BROKER_2}/32 -p tcp -m tcp --dport 9092 -j DROP"],
+        "broker1": [f"-s {BROKER_2}/32 -d {BROKER_1}/32 -p tcp -m tcp --sport 9092 -j DROP"],
+    }
 
 
-def test_reject_resets_tcp_and_drops_the_rest() -> None:
+def test_reject_resets_tcp_drops_the_rest_and_lets_the_resets_of_the_other_end_arrive() -> None:
     rules = cut_rules(TOPOLOGY, "ACKED-t-1", ONE, "reject")
     assert [rule.text for rule in rules.rules["broker2"]] == [
+        f"-s {BROKER_1}/32 -d {BROKER_2}/32 -p tcp -m tcp --tcp-flags RST RST -j RETURN",
         f"-s {BROKER_1}/32 -d {BROKER_2}/32 -p tcp -m tcp -j REJECT --reject-with tcp-reset",
         f"-s {BROKER_1}/32 -d {BROKER_2}/32 -j DROP",
     ]
+    assert [rule.link for rule in rules.rules["broker2"]] == [None, ONE[0], None]
 
 
 def test_loss_is_applied_once_where_packets_arrive() -> None:
     rules = loss_rules(TOPOLOGY, "ACKED-t-1", ONE, 0.25)
     assert rules.hosts == ("broker2",)
     assert "--probability 0.250000 -j DROP" in rules.load_text("broker2")
+
+
+def test_the_packets_of_a_connection_are_dropped_at_both_of_its_ends() -> None:
+    one = Connection(client="broker1", client_port=40112, server="broker2", server_port=9092)
+    rules = connection_rules(TOPOLOGY, "ACKED-t-1", [one])
+    assert {host: [rule.text for rule in lines] for host, lines in rules.rules.items()} == {
+        "broker2": [f"-s {BROKER_1}/32 -d {BROKER_2}/32 -p tcp -m tcp --sport 40112 --dport 9092 -j DROP"],
+        "broker1": [f"-s {BROKER_2}/32 -d {BROKER_1}/32 -p tcp -m tcp --sport 9092 --dport 40112 -j DROP"],
+    }
 
 
 def test_chain_names_fit_and_tell_runs_apart() -> None:
@@ -86,12 +109,11 @@ def test_counters_are_read_by_position_in_the_own_chain() -> None:
     listing = "\n".join(
         [
             "[9:9] -A ACKED-t-11 -j DROP",
-            "[0:0] -A ACKED-t-1 -i lo -j RETURN",
-            "[0:0] -A ACKED-t-1 -o lo -j RETURN",
             "[5:300] -A ACKED-t-1 first",
-            "[6:360] -A ACKED-t-1 second",
             "[7:420] -A ACKED-t-1 answers of the second",
         ]
     )
-    assert rules.counts("broker1", listing) == {found[0]: 5, found[1]: 6}
+    assert rules.counts("broker2", listing) == {found[0]: 5}
+    listing = "[9:9] -A ACKED-t-11 -j DROP\n[6:360] -A ACKED-t-1 second"
+    assert rules.counts("broker1", listing) == {found[1]: 6}
     assert rules.counts("broker1", "") == {}

@@ -1,0 +1,165 @@
+"""What becomes of bytes that a held connection had: judged by what the kernels of both ends say."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from harness.waiting import wait_until
+from nemesis.network.hold import End, Way, held_by
+from nemesis.proof.sockets import Key, Row, Watch, connected, sockets
+
+
+def sender(acked: int, send_q: int, state: str = "ESTAB") -> End:
+    return End({"acked": acked, "send_q": send_q, "state": state, "timer": "on", "expires_ms": 900}, True)
+
+
+def receiver(received: int, recv_q: int = 0, state: str = "ESTAB") -> End:
+    return End({"received": received, "recv_q": recv_q, "state": state}, True)
+
+
+def destroyed(received: int) -> End:
+    return End({"received": received, "state": "CLOSED"}, False)
+
+
+GONE = End(None, False)
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "bytes_held"),
+    [
+        (sender(101, 47), receiver(100), 47),
+        (sender(101, 48, "FIN-WAIT-1"), receiver(100), 47),
+        (sender(101, 0), receiver(100), 0),
+        (sender(81, 67), receiver(100), 47),  # 20 bytes had arrived, and their acknowledgement had not
+        (sender(101, 47), GONE, 47),
+        (End({"acked": 101, "written": 147, "state": "CLOSED"}, False), receiver(100), 47),
+        (GONE, receiver(100), 0),
+    ],
+)
+def test_held_is_what_was_written_and_has_not_arrived(client: End, server: End, bytes_held: int) -> None:
+    way = held_by(client, server, opened=True)
+    assert way.held == bytes_held
+    assert way.fate == ("pending" if bytes_held else "none")
+
+
+def test_the_server_has_sent_no_syn_that_counts() -> None:
+    assert held_by(sender(100, 47), receiver(100), opened=False).held == 47
+
+
+def test_a_sender_backs_off_and_then_delivers() -> None:
+    way = held_by(sender(101, 47), receiver(100), opened=True)
+    way.judge(sender(101, 47), receiver(100), 0.1)
+    assert way.fate == "pending"
+    way.judge(sender(148, 0), receiver(147, recv_q=47), 0.9)
+    assert way.evidence() == {"bytes": 47, "fate": "delivered", "after_s": 0.9, "unread_bytes": 47}
+    way.judge(sender(148, 0), receiver(147), 1.0)
+    assert way.evidence() == {"bytes": 47, "fate": "delivered", "after_s": 0.9, "unread_bytes": 0}
+
+
+def test_the_fin_of_a_closed_connection_is_no_byte() -> None:
+    way = held_by(sender(101, 48, "FIN-WAIT-1"), receiver(100), opened=True)
+    way.judge(GONE, receiver(148, recv_q=48, state="CLOSE-WAIT"), 0.2)
+    assert way.evidence() == {"bytes": 47, "fate": "delivered", "after_s": 0.2, "unread_bytes": 47}
+
+
+def test_delivered_although_both_sockets_are_gone() -> None:
+    """The broker answers a client that has closed: a reset destroys both within a millisecond."""
+    way = held_by(sender(101, 48, "FIN-WAIT-1"), receiver(100), opened=True)
+    way.judge(GONE, destroyed(148), 0.2)
+    assert way.evidence() == {"bytes": 47, "fate": "delivered", "after_s": 0.2}
+
+
+def test_dropped_by_a_receiver_that_is_gone() -> None:
+    way = held_by(sender(101, 47), receiver(100), opened=True)
+    way.judge(sender(101, 47), destroyed(110), 0.2)
+    assert way.evidence() == {"bytes": 47, "fate": "dropped", "arrived_bytes": 10}
+
+
+def test_dropped_by_a_sender_that_is_gone_once_the_receiver_has_had_time() -> None:
+    way = held_by(sender(101, 47), receiver(100), opened=True)
+    way.judge(GONE, receiver(100), 0.2)
+    assert way.fate == "pending", "what the receiver said may be older"
+    way.judge(GONE, receiver(100), 0.8)
+    assert way.fate == "dropped"
+
+
+def test_a_destroyed_socket_that_is_not_reported_yet_decides_nothing() -> None:
+    way = held_by(sender(101, 47), receiver(100), opened=True)
+    way.judge(GONE, GONE, 0.2)
+    assert way.fate == "pending"
+    way.judge(GONE, destroyed(147), 0.25)
+    assert way.fate == "delivered"
+
+
+def test_nothing_held_stays_so() -> None:
+    way = Way(0, 100, "none")
+    way.judge(GONE, GONE, 5.0)
+    assert way.evidence() == {"bytes": 0, "fate": "none"}
+
+
+@pytest.fixture(params=[socket.AF_INET, socket.AF_INET6])
+def pair(request: pytest.FixtureRequest) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A connection over loopback; the server's socket is one of IPv6, as Java's are, in the second case."""
+    listening = socket.socket(request.param)
+    listening.bind(("127.0.0.1" if request.param == socket.AF_INET else "::ffff:127.0.0.1", 0))
+    listening.listen()
+    client = socket.create_connection(("127.0.0.1", listening.getsockname()[1]))
+    server, _ = listening.accept()
+    yield client, server
+    for one in (client, server, listening):
+        one.close()
+
+
+def keys(client: socket.socket) -> tuple[Key, Key]:
+    here, there = client.getsockname()[:2], client.getpeername()[:2]
+    return (*here, *there), (*there, *here)
+
+
+def test_the_kernel_says_what_each_socket_has_sent_and_received(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    client, _ = pair
+    client.send(b"12345")
+    ours, theirs = keys(client)
+
+    def arrived() -> dict[Key, Row]:
+        return sockets([ours, theirs])
+
+    found = wait_until(
+        arrived,
+        within_s=5,
+        awaiting="5 bytes to be acknowledged",
+        accept=lambda rows: rows[ours]["send_q"] == 0,
+    )
+    assert (found[ours]["acked"], found[ours]["state"], found[ours]["orphan"]) == (6, "ESTAB", False)
+    assert (found[theirs]["received"], found[theirs]["recv_q"]) == (5, 5)
+    assert [row["local"] for row in connected(*ours[2:])] == [list(ours[:2])]
+
+
+def test_the_last_state_of_a_destroyed_socket_is_remembered(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    client, server = pair
+    ours, theirs = keys(client)
+    watch = Watch([ours, theirs])
+    try:
+        client.send(b"12345")
+        wait_until(
+            lambda: sockets([theirs]),
+            within_s=5,
+            awaiting="5 bytes to arrive",
+            accept=lambda rows: rows[theirs]["received"] == 5,
+        )
+        server.close()  # unread bytes: a reset
+        client.close()
+        found = wait_until(
+            watch.destroyed, within_s=5, awaiting="both sockets to go", accept=lambda rows: len(rows) == 2
+        )
+    finally:
+        watch.close()
+    assert found[theirs]["received"] == 5
+    assert (found[ours]["acked"], found[ours]["written"]) == (6, 5)
+    assert sockets([ours, theirs]) == {}
