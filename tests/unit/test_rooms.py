@@ -60,6 +60,11 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
         *("harness.run", "harness.scenario", "harness.series", "nemesis", "workloads", "checkers"),
         *HARNESS_BASE,
     ),
+    "harness/search": (
+        *("harness.search", "harness.assess", "harness.cluster", "harness.console", "harness.doctor"),
+        *("harness.kafka", "harness.lab", "harness.run", "harness.scenario", "harness.series"),
+        *("harness.zookeeper.four_letter", "nemesis", "workloads", "checkers", *HARNESS_BASE),
+    ),
     "harness/cli": ROOMS[1:7],
     "nemesis": ("nemesis", "harness"),
     "nemesis/proof": ("nemesis", "harness.lab.model", *HARNESS_BASE),
