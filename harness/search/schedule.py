@@ -64,23 +64,26 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A time, or an observed event; then the time is how long to wait for it before going on without."""
 
     after_s: Seconds = 0.0
+    """Seconds, at most 600."""
     event: Event = ""
+    """What is observed, such as `leader-elected` (see `docs/search.md`); empty: nothing."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One fault or operator action."""
 
     fault: str
-    """A name in `harness.search.faults.KINDS`."""
+    """What it does, such as `cut` or `kill` (see `docs/search.md`)."""
     targets: tuple[str, ...] = ()
     """Hosts; of links, one side."""
     toward: tuple[str, ...] = ()
     """Of links: the other side."""
     arrow: Arrow = "<->"
+    """Of links: `<->`, `->` or `<-`, from the targets to the other side."""
     partition: int = 0
     """The partition of the schedule that the step is about, counted through all topics."""
     value: float = 0.0
-    """Of faults with a strength: percent, kbit/s, milliseconds or seconds (`Kind.value`)."""
+    """Of faults with a strength: percent, kbit/s or seconds."""
     when: Moment = Moment()
     """When it begins, from the begin of the step before."""
     until: Moment = Moment(after_s=5.0)
@@ -91,9 +94,13 @@ class Producer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A producer that writes to all partitions of all topics at a steady rate."""
 
     az: str
+    """The AZ of its client host."""
     acks: Literal[-1, 0, 1] = -1
+    """-1: all."""
     idempotent: bool = True
+    """`enable.idempotence`"""
     in_flight: Annotated[int, Meta(ge=1, le=100)] = 5
+    """`max.in.flight.requests.per.connection`"""
     starts: Annotated[int, Meta(ge=0)] = 0
     """Number of the step after which it starts; 0: before the first one."""
     stops: Annotated[int, Meta(ge=0)] = 0
@@ -110,10 +117,15 @@ class TopicPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """A topic; every partition is led by another broker."""
 
     name: str
+    """Lower-case letters and digits."""
     partitions: Annotated[int, Meta(ge=1, le=20)] = 1
+    """How many."""
     replicas: Annotated[int, Meta(ge=1, le=20)] = 3
+    """The replication factor."""
     min_insync: Annotated[int, Meta(ge=1, le=20)] = 2
+    """`min.insync.replicas`"""
     unclean: bool = False
+    """`unclean.leader.election.enable`"""
 
     @property
     def label(self) -> str:
@@ -125,9 +137,11 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A whole schedule."""
 
     acked_schedule: int = VERSION
+    """The version of the format."""
     kafka: str
     """The version that it was made for."""
     mode: str
+    """The metadata mode that it was made for."""
     controller: str
     """Host of the active controller before the first step."""
     quorum_leader: str = ""
@@ -135,8 +149,11 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     made_by: str = ""
     """Where it comes from, such as `seed 7, number 3`."""
     topics: Annotated[tuple[TopicPlan, ...], Meta(min_length=1, max_length=10)]
+    """The topics, which exist before the first step."""
     producers: Annotated[tuple[Producer, ...], Meta(min_length=1, max_length=20)]
+    """The producers; one consumer in each of two AZs reads everything."""
     steps: Annotated[tuple[Step, ...], Meta(max_length=_MOST_STEPS)] = ()
+    """What happens, in this order."""
 
     def encode(self) -> bytes:
         """The bytes of `schedule.json`; equal schedules have equal bytes."""
