@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 Document = Mapping[str, Any]
@@ -37,7 +38,7 @@ def findings(document: Document) -> Table:
             _interval(group["low"], group["high"]),
             str(finding["count"]),
             str(group["first"]),
-            group["signature"],
+            escape(group["signature"]),
             style=_STYLES[finding["weight"]],
         )
     return shown

@@ -265,7 +265,7 @@ def _search(
         again = f"{known} known group{'s' if known != 1 else ''} of findings" if known else ""
         progress.say(
             f"{record.number} ({origin}, {record.seconds:.0f} s): "
-            f"{'; '.join(filter(None, (what, again))) or 'clean'}; {len(record.new)} new states"
+            f"{'; '.join(filter(None, (what, again))) or 'clean'}; {_states(len(record.new))}"
         )
 
     state = _State(work, began, budget_s, most)
@@ -293,6 +293,10 @@ def _search(
     if "new" in weights or any(group["finding"]["promise"] == "broken" for group in document["groups"]):
         return EXIT_VIOLATED
     return EXIT_UNKNOWN if document["not_judged"] or "unknown" in weights else EXIT_AS_DECLARED
+
+
+def _states(count: int) -> str:
+    return f"{count} new state{'' if count == 1 else 's'}"
 
 
 class _State:

@@ -6,7 +6,7 @@ from harness.errors import InvalidRunError
 from harness.kafka.model import TopicPartition, broker_name
 from harness.lab.model import Host
 from harness.run.stage import Stage
-from harness.search.schedule import AZ_OF, OTHERS, ROLES, Step
+from harness.search.schedule import AZ_OF, OTHER_AZS, OTHERS, ROLES, Step
 from harness.zookeeper.four_letter import mode
 from nemesis.network import links
 from nemesis.network.links import Link
@@ -33,8 +33,11 @@ def hosts_of(stage: Stage, names: tuple[str, ...], key: TopicPartition) -> tuple
 def links_of(stage: Stage, step: Step, key: TopicPartition) -> tuple[Link, ...]:
     """The links between the two sides of a step. Raises InvalidRunError where there is none."""
     one = hosts_of(stage, step.targets, key)
+    azs = {host.az for host in one}
     if OTHERS in step.toward:
         other = tuple(host for host in stage.lab.topology.hosts if host not in one)
+    elif OTHER_AZS in step.toward:
+        other = tuple(host for host in stage.lab.topology.hosts if host.az not in azs)
     else:
         other = hosts_of(stage, step.toward, key)
     forward = [Link(a.name, b.name) for a in one for b in other if a != b]

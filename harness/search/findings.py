@@ -67,7 +67,7 @@ def findings_of(folder: Path, schedule: Schedule) -> tuple[Finding, ...]:
     source = open_source(str(folder / "history"))
     writers = {row["writer"]: str(row["name"]) for row in read_small(source, "writers").to_pylist()}
     file = folder / "findings.parquet"
-    if file.is_file():
+    if file.exists():
         for row in pq.read_table(file, columns=list(_COLUMNS)).to_pylist():
             found = _of_row(row, _settings(row, writers, schedule))
             counts[found] += 1

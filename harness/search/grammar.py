@@ -20,6 +20,7 @@ from harness.search.faults import KINDS, Kind, kinds_of
 from harness.search.schedule import (
     AZ_OF,
     EVENTS,
+    OTHER_AZS,
     OTHERS,
     ROLES,
     VERSION,
@@ -166,7 +167,15 @@ def _producer(rng: Random, space: Space, steps: int) -> Producer:
     acks, idempotent, in_flight = rng.choice(
         [(-1, True, 5), (-1, True, 5), (-1, True, 1)]
         if space.safe
-        else [(-1, True, 5), (-1, True, 5), (-1, True, 1), (-1, False, 5), (1, False, 5), (0, False, 5)]
+        else [
+            (-1, True, 5),
+            (-1, True, 5),
+            (-1, True, 1),
+            (-1, False, 5),
+            (1, False, 5),
+            (1, False, 1),
+            (0, False, 5),
+        ]
     )
     starts = rng.randint(1, steps) if steps and rng.random() < 0.4 else 0
     stops = rng.randint(starts + 1, steps) if steps > starts and rng.random() < 0.2 else 0
@@ -202,21 +211,22 @@ def _aims(rng: Random, space: Space, kind: Kind) -> tuple[tuple[str, ...], tuple
         return (), (), "<->"
     one = _place(rng, space)
     arrow: Arrow = rng.choices(["<->", "->", "<-"], [4, 1, 1])[0]  # type: ignore[assignment]
-    if rng.random() < 0.4:
-        return (one,), (OTHERS,), arrow
+    far = rng.random()
+    if far < 0.6:
+        return (one,), (OTHERS if far < 0.3 else OTHER_AZS,), arrow
     places = [other for other in (_place(rng, space) for _ in range(rng.randint(1, 3))) if other != one]
     return (one,), tuple(dict.fromkeys(places)) or (OTHERS,), arrow
 
 
 def _place(rng: Random, space: Space) -> str:
-    """A host, an AZ, or a role, of which each is as frequent."""
-    sort = rng.randrange(4)
-    if sort == 0:
+    """A role, the AZ of one, an AZ, or a host, the first most often."""
+    sort = rng.choices(["role", "az of role", "az", "host"], [4, 2, 2, 2])[0]
+    if sort == "az":
         return rng.choice(space.topology.azs)
-    if sort == 1:
+    if sort == "host":
         return rng.choice([host.name for host in space.topology.hosts if host.role != "client"])
     role = rng.choice(_roles(space))
-    return role if sort == 2 else AZ_OF + role
+    return role if sort == "role" else AZ_OF + role
 
 
 def _roles(space: Space) -> list[str]:

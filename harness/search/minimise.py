@@ -16,6 +16,7 @@ from harness.lab.model import Topology
 from harness.search.faults import KINDS
 from harness.search.schedule import (
     AZ_OF,
+    OTHER_AZS,
     OTHERS,
     ROLES,
     Moment,
@@ -189,6 +190,8 @@ def _fewer_hosts(names: tuple[str, ...], topology: Topology) -> Iterator[tuple[s
 def parts(name: str, topology: Topology) -> tuple[str, ...]:
     """What a name stands for, one level down; empty for a single host."""
     if name == OTHERS:
+        return (OTHER_AZS, *topology.azs)
+    if name == OTHER_AZS:
         return topology.azs
     if name.startswith(AZ_OF):
         return (name.removeprefix(AZ_OF),)
@@ -261,8 +264,8 @@ def _moment_size(moment: Moment) -> int:
 def name_size(name: str, topology: Topology) -> int:
     """What a name stands for, in hosts, so that the names in its place weigh less."""
     hosts, azs = len(topology.hosts), len(topology.azs)
-    if name == OTHERS:
-        return 4 * hosts + 2 * azs + 8
+    if name in (OTHERS, OTHER_AZS):
+        return 4 * hosts + 2 * azs + (16 if name == OTHERS else 8)
     if name.startswith(AZ_OF):
         return 4 * hosts + 2
     if name in ROLES:

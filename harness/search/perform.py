@@ -46,6 +46,8 @@ _POLL_S = 0.2
 _DRAIN_S = 10.0
 _STEADY_S = 1.0
 _START_TRIES = 2
+_EFFECT_S = 4.0
+"""The next step does not wait any longer for the effect of an operator's request."""
 _CALM_FETCHES = {"fetch.min.bytes": 100_000, "fetch.wait.max.ms": 200}
 
 
@@ -306,7 +308,7 @@ class _Performance:
             operator.delete_controller(stage.cluster.registry)
         elif fault == "reassign":
             first, *others = self.replicas[key]
-            operator.reassign(key.topic, (*others, first), key.partition)
+            operator.reassign(key.topic, (*others, first), key.partition, within_s=_EFFECT_S)
         else:
             operator.elect(*key, kind="unclean" if fault == "elect-unclean" else "preferred")
 

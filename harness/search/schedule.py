@@ -54,6 +54,8 @@ ROLES = ("leader", "follower", "controller", "quorum-leader")
 AZ_OF = "az-of-"
 OTHERS = "others"
 """Every host that the other side of a link does not name."""
+OTHER_AZS = "other-azs"
+"""Every host in an AZ in which the other side of a link has no host."""
 
 Seconds = Annotated[float, Meta(ge=0, le=600)]
 _MOST_STEPS = 50
@@ -268,7 +270,7 @@ def require_hosts(schedule: Schedule, topology: Topology, place: str) -> None:
     for number, step in enumerate(schedule.steps, start=1):
         for target in (*step.targets, *step.toward):
             name = target.removeprefix(AZ_OF)
-            if name not in (*ROLES, OTHERS):
+            if name not in (*ROLES, OTHERS, OTHER_AZS):
                 try:
                     topology.select(target)
                 except UsageError as error:

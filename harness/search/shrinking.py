@@ -203,7 +203,7 @@ def _story(folder: Path, finding: Finding) -> list[str]:
     from checkers.spark.session import start_session
 
     file = folder / "findings.parquet"
-    if not file.is_file():
+    if not file.exists():
         return []
     for row in pq.read_table(file, columns=["class", "promise_row", "writer", "seq"]).to_pylist():
         about = row["class"] == finding.name and (row["promise_row"] or "") == finding.row
