@@ -20,6 +20,8 @@ class Kind:
     """What it acts on."""
     lasts: bool = False
     """It has an end; ended processes are started again then."""
+    ends_processes: bool = False
+    """It ends or halts processes, so that it needs some that run."""
     roles: tuple[str, ...] = ()
     """Roles of the hosts that it may act on; none: all."""
     about_partition: bool = False
@@ -65,14 +67,39 @@ _ALL = (
         unit="kbit/s",
         weight=2,
     ),
-    Kind(name="kill", says="processes end by SIGKILL", takes="hosts", lasts=True, roles=_SERVERS, weight=8),
-    Kind(name="stop", says="processes end in order", takes="hosts", lasts=True, roles=_SERVERS, weight=4),
-    Kind(name="pause", says="processes hang", takes="hosts", lasts=True, roles=_SERVERS, weight=8),
+    Kind(
+        name="kill",
+        says="processes end by SIGKILL",
+        takes="hosts",
+        lasts=True,
+        ends_processes=True,
+        roles=_SERVERS,
+        weight=8,
+    ),
+    Kind(
+        name="stop",
+        says="processes end in order",
+        takes="hosts",
+        lasts=True,
+        ends_processes=True,
+        roles=_SERVERS,
+        weight=4,
+    ),
+    Kind(
+        name="pause",
+        says="processes hang",
+        takes="hosts",
+        lasts=True,
+        ends_processes=True,
+        roles=_SERVERS,
+        weight=8,
+    ),
     Kind(
         name="power-cut",
         says="brokers lose their power, and what they had not flushed",
         takes="hosts",
         lasts=True,
+        ends_processes=True,
         roles=("broker",),
         weight=4,
     ),
@@ -81,6 +108,7 @@ _ALL = (
         says="a broker is killed and loses a replica",
         takes="hosts",
         lasts=True,
+        ends_processes=True,
         roles=("broker",),
         about_partition=True,
         weight=2,

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from harness.assess.clusters import ordinary
+from harness.errors import AckedError
 from harness.lab.model import Topology
 from harness.run.folder import RunFolder
 from harness.search.cell import Answer, Order
@@ -155,6 +156,12 @@ class Fleet:
             self._session = start_session()
         cell = Cell(NAME, self.place.version, self.place.mode)
         summary = judge_cell(self._session, CellRun(cell, run.folder, run.seconds))
+        findings: tuple[Finding, ...] = ()
+        if summary.judged:
+            try:
+                findings = findings_of(run.folder, run.job.schedule)
+            except AckedError as error:
+                summary = replace(summary, verdict="crashed", reasons=(error.message,))
         return Ended(
             job=run.job,
             folder=run.folder,
@@ -162,7 +169,7 @@ class Fleet:
             verdict=summary.verdict,
             reasons=summary.reasons,
             judged=summary.judged,
-            findings=findings_of(run.folder, run.job.schedule) if summary.judged else (),
+            findings=findings,
         )
 
     # ---- in the threads of the clusters

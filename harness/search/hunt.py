@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -210,10 +211,12 @@ class Search:
         found: frozenset[str] = frozenset()
         promises: Counter[str] = Counter()
         skipped = 0
-        if ended.judged:
-            found, promises = reached(ended.folder), exercised(ended.folder)
-            marks = read_small(open_source(str(ended.folder / "history")), "marks").column("name").to_pylist()
-            skipped = sum(name.startswith("skipped-") for name in marks)
+        with suppress(BadDataError):  # what a history does not hold was not reached
+            if ended.judged:
+                found, promises = reached(ended.folder), exercised(ended.folder)
+                marks = read_small(open_source(str(ended.folder / "history")), "marks")
+                names = marks.column("name").to_pylist()
+                skipped = sum(name.startswith("skipped-") for name in names)
         new = tuple(sorted(one for one in found if not self.known[one]))
         job = ended.job
         record = Record(

@@ -265,6 +265,10 @@ class _Performance:
             hosts = [host for host in hosts_of(self.stage, step.targets, key) if host.role in kind.roles]
             if not hosts:
                 raise InvalidRunError(f"{', '.join(step.targets)} names no {' or '.join(kind.roles)}")
+            if kind.ends_processes:
+                hosts = [host for host in hosts if self.stage.lab.alive(host.name)]
+            if not hosts:
+                raise InvalidRunError(f"no process runs on {', '.join(step.targets)}")
             return self._on_hosts(step, hosts, key)
         self._operate(step.fault, key)
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -13,7 +14,7 @@ from harness.cluster.timings import BASE
 from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
 from harness.search.grammar import Space, fresh, mutated, space_of
 from harness.search.minimise import parts, reductions, shrink, size, within
-from harness.search.schedule import Schedule, Step, decode, problems, require_hosts
+from harness.search.schedule import Producer, Schedule, Step, decode, problems, require_hosts
 
 MODES = ("zookeeper", "kraft", "kraft-combined")
 WIDE = Layout(tuple(AvailabilityZone(name=f"az{n}", brokers=1 + (n < 3)) for n in range(1, 6)))
@@ -133,7 +134,8 @@ def test_what_is_shrunk_still_shows_it_and_is_minimal(space: Space, seed: int, n
     assert shrink(schedule, space.topology, shows).encode() == small.encode()
 
 
-def test_a_cut_of_an_az_is_shrunk_to_one_link() -> None:
+@pytest.mark.parametrize("arrow", ["->", "<-"])
+def test_a_cut_of_an_az_is_shrunk_to_one_link(arrow: str) -> None:
     space = SPACES[4]
     schedule = next(one for one in (fresh(space, 5, number) for number in range(1000)) if len(one.steps) == 7)
     cut = Step(fault="cut", targets=("az1",), toward=("others",))
@@ -144,9 +146,19 @@ def test_a_cut_of_an_az_is_shrunk_to_one_link() -> None:
             step.fault == "cut"
             and "broker1" in covered(step.targets, space)
             and "controller3" in covered(step.toward, space)
-            and step.arrow in ("<->", "->")
+            and step.arrow in ("<->", arrow)
             for step in one.steps
         )
 
     (step,) = shrink(schedule, space.topology, shows).steps
-    assert (step.targets, step.arrow, step.toward) == (("broker1",), "->", ("controller3",))
+    assert (step.targets, step.arrow, step.toward) == (("broker1",), arrow, ("controller3",))
+
+
+def test_a_producer_that_stops_stays_possible_when_steps_vanish() -> None:
+    space = SPACES[4]
+    short = Producer(az="az2", starts=2, stops=3)
+    kill = Step(fault="kill", targets=("leader",))
+    schedule = replace(fresh(space, 5, 0), producers=(Producer(az="az1"), short), steps=(kill,) * 3)
+    for number in range(300):
+        assert valid(mutated(space, schedule, 5, number), space)
+    assert all(valid(one, space) for one in reductions(schedule, space.topology))

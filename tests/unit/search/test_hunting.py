@@ -222,6 +222,24 @@ def test_a_replay_stops_when_it_is_decided(world: World) -> None:
     world.ran.clear()
 
 
+def test_runs_of_another_schedule_do_not_count(world: World) -> None:
+    """Those of a candidate that was decided while they were under way."""
+    world.finds = lambda schedule, turn: (LOST,)
+    fleet = SimulatedFleet(world, world.path / "runs")
+    fleet.submit(Job(schedule=LARGE, number=1))
+    tally = repeat(
+        fleet,  # type: ignore[arg-type]
+        SCHEDULE,
+        parallel=1,
+        most=3,
+        enough=lambda tally: False,
+        kind=LOST.kind,
+        number=2,
+    )
+    assert (tally.hits, tally.runs) == (3, 3)
+    assert len(world.ran) == 4
+
+
 def test_a_replay_of_what_does_not_come_back(world: World) -> None:
     tally = replayed(world, lambda turn: False, parallel=1)
     assert (tally.hits, tally.runs, tally.decision) == (0, 5, "does not come back")
