@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from checkers.tables.source import open_source, read_small
 from harness.run.folder import read_json
-from harness.search.perform import number_of
+from harness.search.crowd import number_of
 from harness.search.schedule import Schedule
 
 Weight = Literal["new", "unknown", "known", "not promised"]

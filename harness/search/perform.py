@@ -20,7 +20,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from harness.clock import now_ns
@@ -30,25 +30,18 @@ from harness.kafka.model import TopicPartition, broker_name
 from harness.lab.model import Host
 from harness.run.stage import Stage
 from harness.search.aims import controller_seen, hosts_of, links_of, source_of
+from harness.search.crowd import Crowd, number_of
 from harness.search.events import Seen, happened, stuck
 from harness.search.faults import KINDS
-from harness.search.schedule import Moment, Producer, Schedule, Step, described
+from harness.search.schedule import Moment, Schedule, Step, described
 from harness.waiting import wait_until
 from nemesis.fault import Injection
-from workloads.client.client import BackgroundConsumer, Stream
-from workloads.protocol.results import StreamCounts
-from workloads.protocol.spec import StreamLoad
 
-RATE_PER_PARTITION = 5.0
-"""Messages per second of each producer to each partition."""
 _WARM_S = 40.0
 _POLL_S = 0.2
-_DRAIN_S = 10.0
-_STEADY_S = 1.0
 _START_TRIES = 2
 _EFFECT_S = 4.0
 """The next step does not wait any longer for the effect of an operator's request."""
-_CALM_FETCHES = {"fetch.min.bytes": 100_000, "fetch.wait.max.ms": 200}
 
 
 def _heal(injections: list[Injection]) -> Callable[[], None]:
@@ -57,11 +50,6 @@ def _heal(injections: list[Injection]) -> Callable[[], None]:
             one.heal()
 
     return heal
-
-
-def number_of(name: str) -> int:
-    """Number of a producer in its schedule, by the name of one of its streams: `producer-2a` → 2."""
-    return int(name.removeprefix("producer-").rstrip("abcdefghij"))
 
 
 def perform(stage: Stage, schedule: Schedule) -> None:
@@ -87,8 +75,6 @@ class _Lasting:
 class _Performance:
     stage: Stage
     schedule: Schedule
-    producers: dict[str, Stream] = field(default_factory=dict)
-    """The streams of those that run, by name: a producer has one for each topic."""
     lasting: list[_Lasting] = field(default_factory=list)
     restarts: list[Future[None]] = field(default_factory=list)
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "restart"))
@@ -102,11 +88,12 @@ class _Performance:
             for topic in topics
             for key, replicas in zip(topic.topic_partitions, topic.assignment, strict=True)
         }
+        self.crowd = Crowd(self.stage, self.schedule.producers, self.partitions)
         self.locks = {host.name: threading.Lock() for host in self.stage.lab.topology.hosts}
 
     def go(self) -> None:
         """Clients, steps, recovery."""
-        readers = self._warm_up()
+        self._warm_up()
         try:
             since, before = self._now()
             self.stage.mark("begin", "the first step is next")
@@ -115,76 +102,30 @@ class _Performance:
                     self.stage.mark(f"late-{number}", f"{step.when.event} did not come in time")
                 since, before = self._now()
                 self._begin(number, step, since, before)
-                self._change_producers(number)
+                self.crowd.change(number)
             while self.lasting:
                 self._wait(Moment(after_s=_POLL_S), *self._now())
             self._recover()
         finally:
             self.pool.shutdown(wait=True, cancel_futures=True)
-        self._drain(readers)
+        self.crowd.drain()
 
-    # ---- clients
-
-    def _warm_up(self) -> list[BackgroundConsumer]:
-        """Start the clients that work from the begin on. Raises InvalidRunError if they do not."""
-        stage = self.stage
-        azs = [az for az in stage.lab.topology.azs if az in stage.clients]
-        readers = [stage.start_reader(az, self.partitions, _CALM_FETCHES) for az in azs[:2]]
-        self._change_producers(0)
-        enough = 2 * len(self.partitions)
+    def _warm_up(self) -> None:
+        """Start the clients, and wait until all is well. Raises InvalidRunError."""
         try:
-            wait_until(
-                lambda: min(
-                    *(counts.ok for counts in self._counts().values()),
-                    *(reader.progress().count for reader in readers),
-                ),
-                accept=lambda count: count >= enough,
-                within_s=_WARM_S,
-                poll_s=_POLL_S,
-                awaiting="every producer and every consumer to work",
-                abort=stage.cluster.check_alive,
-            )
+            self.crowd.warm_up()
             wait_until(
                 self._unhealthy,
                 accept=lambda found: not found,
                 within_s=_WARM_S,
                 poll_s=_POLL_S,
                 awaiting="every partition to have a full ISR before the first step",
-                abort=stage.cluster.check_alive,
+                abort=self.stage.cluster.check_alive,
             )
         except WaitTimeoutError as error:
             raise InvalidRunError(
                 f"The cluster did not work before the first step: {error.message}"
             ) from error
-        return readers
-
-    def _change_producers(self, step: int) -> None:
-        """Start and stop the producers that do so after a step; 0: before the first one."""
-        for number, plan in enumerate(self.schedule.producers, start=1):
-            if plan.stops == step and step:
-                for name in [name for name in self.producers if number_of(name) == number]:
-                    self.stage.streams.pop(name, None)
-                    self.producers.pop(name).stop(_STEADY_S)
-            if plan.starts == step:
-                self._start_producer(number, plan)
-
-    def _start_producer(self, number: int, plan: Producer) -> None:
-        stage = self.stage
-        for place, topic in enumerate(stage.setup.topics):
-            name = f"producer-{number}{'abcdefghij'[place]}"
-            load = StreamLoad(
-                topic=topic.name,
-                partitions=tuple(range(topic.partitions)),
-                rate=RATE_PER_PARTITION * topic.partitions,
-            )
-            fixed = {"acks": plan.acks, "enable.idempotence": plan.idempotent}
-            spec = stage.stream_spec(name, load.rate, fixed)
-            config = {**spec.config, "max.in.flight.requests.per.connection": plan.in_flight}
-            stream = stage.clients[plan.az].start_stream(replace(spec, config=config), load)
-            stage.streams[name] = self.producers[name] = stream
-
-    def _counts(self) -> dict[str, StreamCounts]:
-        return {name: stream.counts() for name, stream in self.producers.items()}
 
     # ---- waiting
 
@@ -197,7 +138,7 @@ class _Performance:
             in_sync={key: len(set(state.isr)) for key, state in known.items()},
             replicas={key: len(members) for key, members in self.replicas.items()},
             controller=controller_seen(self.stage),
-            counts=self._counts(),
+            counts=self.crowd.counts(),
         )
         return now_ns(), seen
 
@@ -374,20 +315,11 @@ class _Performance:
 
     def _check_producers(self) -> None:
         """Every producer must get another message through."""
-        before = self._counts()
-        if not before:
-            return
-        patience_s = self.stage.timings.patience_s
+        patience_s, before = self.stage.timings.patience_s, self.crowd.counts()
         try:
-            wait_until(
-                lambda: stuck(before, self._counts()),
-                accept=lambda names: not names,
-                within_s=patience_s,
-                poll_s=_POLL_S,
-                awaiting="every producer to get a message through",
-            )
+            self.crowd.wait_through(patience_s)
         except WaitTimeoutError:
-            for name in stuck(before, self._counts()):
+            for name in stuck(before, self.crowd.counts()):
                 label = self.schedule.producers[number_of(name) - 1].label
                 self.stage.mark(
                     "finding-client-stuck",
@@ -419,17 +351,3 @@ class _Performance:
             if state.leader < 0 or set(state.isr) != set(members):
                 return f"{key} has leader {state.leader} and ISR {sorted(state.isr)} of {sorted(members)}"
         return ""
-
-    def _drain(self, readers: list[BackgroundConsumer]) -> None:
-        stage = self.stage
-        recovered = now_ns()
-        wait_until(
-            lambda: stage.since(recovered) >= _STEADY_S,
-            within_s=_STEADY_S + 5,
-            poll_s=_POLL_S,
-            awaiting="the consumers to read what came last",
-        )
-        stage.stop_streams(_DRAIN_S)
-        stage.mark("drained", "the producers have stopped")
-        for reader in readers:
-            self._quietly(reader.stop)

@@ -232,6 +232,8 @@ def problems(schedule: Schedule) -> Iterator[str]:
             yield f"the topic's name {topic.name!r} is not possible; use lower-case letters and digits"
         if topic.min_insync > topic.replicas:
             yield f"topic {topic.name!r} has min_insync above its {topic.replicas} replicas; use fewer"
+    if all(producer.starts for producer in schedule.producers):
+        yield "no producer starts before the first step; let one have starts 0"
     for number, producer in enumerate(schedule.producers, start=1):
         if producer.idempotent and producer.acks != -1:
             yield f"producer {number} is idempotent with acks={producer.acks}; idempotence needs acks -1"
