@@ -16,7 +16,7 @@ import typing
 from collections.abc import Callable, Iterator
 from types import FunctionType, ModuleType
 
-MODULES = ("acked", "acked.claims", "acked.steps", "acked.faults")
+MODULES = ("acked", "acked.claims", "acked.steps", "acked.faults", "acked.schedules")
 _DECLARED = ("Scenario", "Setup", "Topic", "Claim", "Erratum", "Either", "Expected", "StreamLoad", "Action")
 """Classes whose objects scenarios make; the harness makes those of the others."""
 _INTERNAL = {

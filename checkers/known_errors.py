@@ -74,6 +74,10 @@ KNOWN = (
         any_time=True,
     ),
     Known(
+        "Unexpected error handling request Forwarded request: RequestContext(",
+        "a broker forwarded an operator's request to a controller that is not, or no longer, the active one",
+    ),
+    Known(
         "RegistrationResponseHandler: channel manager timed out",
         "no controller is active yet, or it was slow to answer",
         any_time=True,

@@ -12,16 +12,12 @@ goes on, which counts only if nothing speaks against its cluster. A new cluster 
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
-import select
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -33,7 +29,8 @@ from harness.assess.cell import Answer, Order
 from harness.assess.described import POWERLESS
 from harness.run.folder import RunFolder, read_json
 from harness.series.plan import Cell
-from harness.series.pool import END_S, LIMIT_S, LOG, CellRun, RunProcesses, judge_cell
+from harness.series.pool import CellRun, RunProcesses, judge_cell
+from harness.series.standing import LostClusterError, StandingProcess
 from harness.series.summary import RunSummary
 
 PROGRAM = "harness.assess.cell"
@@ -75,7 +72,7 @@ def run_cases(
                     continue
                 verdicts.append(verdict)
                 summary = judge_cell(session, run)
-                verdict.set_result(summary.judged and _ordinary(run.folder))
+                verdict.set_result(summary.judged and ordinary(run.folder))
                 yield summary
             for worker in workers:
                 worker.result()
@@ -84,7 +81,7 @@ def run_cases(
             processes.end_all()
 
 
-def _ordinary(folder: Path) -> bool:
+def ordinary(folder: Path) -> bool:
     """Whether nothing in a judged run speaks against its cluster."""
     judgement = read_json(folder / "judgement.json")
     strange = any(name in judgement["findings_by_class"] for name in STRANGE)
@@ -145,10 +142,6 @@ class _Work:
         return _Needs(case.controller, case.quorum_leader, alone=case.mechanism in POWERLESS)
 
 
-class _LostError(Exception):
-    """The process of a cluster has ended, or does not answer."""
-
-
 @dataclass(frozen=True)
 class _Line:
     """What every thread needs that runs cases on a cluster."""
@@ -194,7 +187,7 @@ class _Line:
                 began = time.monotonic()
                 try:
                     answer = cluster.run(cell, folder)
-                except _LostError as error:
+                except LostClusterError as error:
                     answer = Answer()
                     if folder.manifest().get("status") == "running":
                         folder.update(status="crashed", problem=f"{cell} {error}; see {cluster.log}")
@@ -220,69 +213,20 @@ class _Line:
         return False
 
 
-class _Cluster:
-    """The process of one cluster; a context."""
+class _Cluster(StandingProcess):
+    """The process of one cluster, which runs cases."""
 
     def __init__(self, line: _Line, cell: Cell) -> None:
-        self.path = _made(line.runs.parent.absolute() / "clusters")
-        self.log = self.path / LOG
         file = () if line.cluster_file is None else (str(line.cluster_file.absolute()),)
-        arguments = [cell.version, cell.mode, line.lab, str(self.path), json.dumps(line.settings), *file]
-        theirs_in, self._orders = os.pipe()
-        self._answers, theirs_out = os.pipe()
-        self._processes = line.processes
-        try:
-            self._child = line.processes.begin(
-                PROGRAM, arguments, self.log, standard_input=theirs_in, output=theirs_out
-            )
-        except BaseException:
-            os.close(self._orders)
-            os.close(self._answers)
-            raise
-        finally:
-            os.close(theirs_in)
-            os.close(theirs_out)
+        super().__init__(
+            line.processes,
+            PROGRAM,
+            (cell.version, cell.mode, line.lab),
+            (json.dumps(line.settings), *file),
+            line.runs.parent.absolute() / "clusters",
+        )
 
     def run(self, cell: Cell, folder: RunFolder) -> Answer:
-        """Run a case. Raises _LostError, and KeyboardInterrupt when the processes have been asked to end."""
-        self._processes.check()
+        """Run a case. Raises LostClusterError, and KeyboardInterrupt as `carry_out` does."""
         order = Order(case=cell.scenario, folder=str(folder.path.absolute()))
-        try:
-            os.write(self._orders, msgspec.json.encode(order) + b"\n")
-        except BrokenPipeError:
-            raise _LostError("could not start: the process of its cluster has ended") from None
-        text = b""
-        deadline = time.monotonic() + LIMIT_S
-        while not text.endswith(b"\n"):
-            ready, _, _ = select.select([self._answers], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
-                raise _LostError(f"did not end within {LIMIT_S:g} s")
-            part = os.read(self._answers, 1 << 12)
-            if not part:
-                self._processes.check()
-                raise _LostError("ended with the process of its cluster")
-            text += part
-        return msgspec.json.decode(text, type=Answer)
-
-    def __enter__(self) -> _Cluster:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Have the process take its cluster down."""
-        os.close(self._orders)
-        try:
-            self._child.wait(END_S)
-        except TimeoutError:
-            self._processes.end(self._child)
-        finally:
-            os.close(self._answers)
-            self._processes.forget(self._child)
-
-
-def _made(parent: Path) -> Path:
-    """A new folder for a cluster."""
-    for number in itertools.count(1):
-        with suppress(FileExistsError):
-            (parent / str(number) / "nodes").mkdir(parents=True)
-            break
-    return parent / str(number)
+        return msgspec.json.decode(self.carry_out(msgspec.json.encode(order)), type=Answer)

@@ -24,9 +24,11 @@ from harness.cli import (
     export,
     judging,
     matrix,
+    replay,
     report,
     running,
     runs,
+    search,
     sql,
     story,
     summary,
@@ -73,6 +75,9 @@ app.command("list")(catalogue.list_scenarios)
 app.command("new")(catalogue.new)
 app.command("run")(running.run)
 app.command("assess")(assess.assess)
+app.command("search")(search.search)
+app.command("replay")(replay.replay)
+app.command("shrink")(replay.shrink)
 app.command("check")(judging.check)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)

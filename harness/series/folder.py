@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,13 +23,18 @@ class SeriesFolder:
     @classmethod
     def create(cls, runs: Path, kind: str) -> SeriesFolder:
         """A new folder. Raises UsageError where it cannot be made."""
-        path = runs / kind / datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S")
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(
-                f"The folder {path} cannot be made ({error.strerror}); name another one with --runs."
-            ) from error
+        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S")
+        for number in itertools.count(1):
+            path = runs / kind / (stamp if number == 1 else f"{stamp}.{number}")
+            try:
+                path.mkdir(parents=True)
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise UsageError(
+                    f"The folder {path} cannot be made ({error.strerror}); name another one with --runs."
+                ) from error
+            break
         return cls(path)
 
     @classmethod

@@ -184,7 +184,7 @@ def test_a_process_that_ends_leaves_a_crashed_run(
     class Ended(cluster):  # type: ignore[valid-type, misc]
         def run(self, cell: Cell, folder: RunFolder) -> Answer:
             if cell.scenario == HERE[0]:
-                raise clusters._LostError("ended with the process of its cluster")
+                raise clusters.LostClusterError("ended with the process of its cluster")
             answer: Answer = super().run(cell, folder)
             return answer
 

@@ -1,0 +1,9 @@
+"""Schedules of faults as data (`docs/search.md`), and the body that carries one out."""
+
+from __future__ import annotations
+
+from harness.search.perform import perform
+from harness.search.scenario import set_up
+from harness.search.schedule import Moment, Producer, Schedule, Step, TopicPlan
+
+__all__ = ["Schedule", "Step", "Moment", "Producer", "TopicPlan", "perform", "set_up"]

@@ -1,0 +1,257 @@
+"""`acked replay`, `acked shrink`: a schedule repeated, and made smaller."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.options import LAB, RUNS, Lab, Runs, count
+from harness.cli.search import (
+    PARALLEL,
+    AsJson,
+    Cluster,
+    Parallel,
+    check_place,
+    require_mode,
+    target_of,
+)
+from harness.console import Progress
+from harness.errors import (
+    EXIT_AS_DECLARED,
+    EXIT_UNKNOWN,
+    EXIT_VIOLATED,
+    BadDataError,
+    StoppedError,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from harness.search.fleet import Ended, Place
+    from harness.search.repeat import Source, Tally
+    from harness.search.schedule import Schedule
+    from harness.search.shrinking import Shrinking, Test
+
+Wanted = Annotated[
+    str,
+    typer.Option(
+        "--finding",
+        metavar="<text>",
+        help="Part of the signature of the finding. Default: what matters most.",
+    ),
+]
+
+
+def _place(source: Source, cluster: Path | None, kafka: str | None, mode: str | None, lab: str) -> Place:
+    """Where to repeat a schedule: where it ran, with what the options change. Raises UsageError."""
+    from harness.search.fleet import Place
+    from harness.search.repeat import origin_of
+    from harness.search.schedule import require_hosts
+
+    origin = origin_of(source)
+    file = cluster or origin.cluster_file
+    if file is not None and not file.is_file():
+        raise BadDataError(f"{file}, the cluster file of the run, is gone; name one with --cluster.")
+    target = target_of(file, kafka or origin.kafka, mode or origin.mode, origin.settings)
+    require_mode(source.schedule, target.mode)
+    require_hosts(source.schedule, target.topology, "the schedule")
+    return Place(
+        version=target.version.label,
+        mode=target.mode,
+        topology=target.topology,
+        settings=target.settings.as_json(),
+        cluster_file=file,
+        lab=lab,
+    )
+
+
+def _prepare(place: Place, progress: Progress) -> None:
+    from harness.cluster.settings import Settings
+
+    settings = Settings.from_json(place.settings)
+    check_place(target_of(place.cluster_file, place.version, place.mode, settings), place.lab, progress)
+
+
+def replay(
+    path: Annotated[Path, typer.Argument(metavar="RUN", help="A run of a search, or a schedule.json.")],
+    repeat: Annotated[
+        int,
+        typer.Option(
+            "--repeat", parser=count("--repeat", least=1), metavar="<int>", help="How many runs at most."
+        ),
+    ] = 20,
+    wanted: Wanted = "",
+    cluster: Cluster = None,
+    kafka: Annotated[str | None, typer.Option(help="Kafka version. Default: that of the run.")] = None,
+    mode: Annotated[str | None, typer.Option(help="Metadata mode. Default: that of the run.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Make all runs, also when the answer is clear.")
+    ] = False,
+    parallel: Parallel = PARALLEL,
+    lab: Lab = LAB,
+    runs: Runs = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Repeat a schedule: how often does its finding come back?
+
+    Stops as soon as a sequential test has decided whether the finding comes
+    back (in every second run or more) or not (in one of twenty or less), and
+    gives the rate with Wilson's interval.
+
+    Exit code: 1 if a promise was broken or something is unexplained, 2 if a
+    run was not judged or nothing was decided, else 0.
+    """
+    from harness.search.fleet import Fleet
+    from harness.search.repeat import repeat as repeated
+    from harness.search.repeat import source_of, until_decided
+    from harness.series.folder import SeriesFolder
+    from report import search as report
+
+    progress = Progress(quiet=as_json)
+    source = source_of(path, wanted)
+    place = _place(source, cluster, kafka, mode, lab)
+    _prepare(place, progress)
+    folder = SeriesFolder.create(runs, "replay").path
+    kind = source.finding.kind if source.finding else ""
+    progress.say(f"Kafka {place.version}, {place.mode}: up to {repeat} runs; {folder} keeps them")
+    if kind:
+        progress.say(f"the finding: {kind}")
+
+    def ended(one: Ended, hit: bool, tally: Tally) -> None:
+        outcome = f"{len(one.findings)} groups of findings"
+        if kind:
+            outcome = "it came back" if hit else "it did not come back"
+        if not one.judged:
+            outcome = f"{one.verdict}: {next(iter(one.reasons), '')}"
+        progress.say(f"{tally.runs + tally.unjudged} ({one.seconds:.0f} s): {outcome}")
+
+    decide = until_decided()
+
+    def enough(tally: Tally) -> bool:
+        return bool(kind) and decide(tally) and not every
+
+    try:
+        with (
+            progress.phase("runs", "repeating the schedule"),
+            Fleet(place, folder / "runs", parallel) as fleet,
+        ):
+            tally = repeated(
+                fleet,
+                source.schedule,
+                parallel=parallel,
+                most=repeat,
+                enough=enough,
+                kind=kind,
+                ended=ended,
+            )
+    except KeyboardInterrupt:
+        raise StoppedError("interrupted; everything that was started has been ended.") from None
+    document = tally.document(kind)
+    (folder / "replay.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    if as_json:
+        typer.echo(json.dumps(document, indent=2))
+    else:
+        for line in report.replayed(document):
+            typer.echo(line)
+    found = tally.findings.values()
+    if any(one.weight == "new" or one.promise == "broken" for one in found):
+        raise typer.Exit(EXIT_VIOLATED)
+    open_end = bool(kind) and not tally.decision
+    raise typer.Exit(EXIT_UNKNOWN if tally.unjudged or not tally.runs or open_end else EXIT_AS_DECLARED)
+
+
+def shrink(
+    path: Annotated[
+        Path | None, typer.Argument(metavar="[RUN]", help="A run of a search that found something.")
+    ] = None,
+    wanted: Wanted = "",
+    parallel: Parallel = PARALLEL,
+    resume: Annotated[
+        Path | None, typer.Option(help="Continue an interrupted shrinking: its folder, runs/shrink/<time>.")
+    ] = None,
+    lab: Lab = LAB,
+    runs: Runs = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Find the smallest schedule that still shows a finding.
+
+    Removes steps, then hosts, durations, producers and settings, and repeats
+    each candidate as often as the rate of the finding demands. At the end,
+    the schedule is a scenario file for `acked run`.
+
+    Exit code: 0 if it was shrunk, 2 if the finding did not come back.
+    """
+    from harness.search.repeat import source_of
+    from harness.search.shrinking import Plan, Shrinking
+
+    progress = Progress(quiet=as_json)
+    if (path is None) == (resume is None):
+        raise UsageError("Name a run to shrink, or --resume the folder of an interrupted shrinking.")
+    if resume is not None:
+        work = Shrinking.resume(resume)
+    else:
+        assert path is not None
+        source = source_of(path, wanted)
+        if source.finding is None:
+            raise UsageError(
+                f"{path} shows no finding to shrink; name a run of a search that found something."
+            )
+        place = _place(source, None, None, None, lab)
+        _prepare(place, progress)
+        plan = Plan(
+            finding=source.finding,
+            version=place.version,
+            mode=place.mode,
+            settings=dict(place.settings),
+            lab=lab,
+            cluster=place.cluster_file is not None,
+        )
+        work = Shrinking.create(runs, plan, source.schedule, place.cluster_file)
+    raise typer.Exit(_shrink(work, progress, parallel, as_json=as_json))
+
+
+def _shrink(work: Shrinking, progress: Progress, parallel: int, *, as_json: bool) -> int:
+    from harness.search.schedule import described
+    from harness.search.shrinking import finish
+
+    began = time.monotonic()
+    progress.say(f"the finding: {work.plan.finding.kind}")
+    progress.say(f"{len(work.original.steps)} steps; {work.path} keeps everything")
+
+    def tried(test: Test, schedule: Schedule) -> None:
+        answer = "still shows it" if test.passes else "does not show it"
+        parts = f"{test.steps} step{'s' if test.steps != 1 else ''}, {len(schedule.producers)} producers, "
+        progress.say(f"{parts}size {test.size}: {answer} ({test.hits} of {test.runs})")
+
+    try:
+        with progress.phase("runs", "making the schedule smaller"):
+            smallest = work.run(parallel, tried)
+    except KeyboardInterrupt:
+        raise StoppedError(
+            f"interrupted after {len(work.tests)} schedules; everything that was started has been ended. To "
+            f"continue, use --resume {work.path}."
+        ) from None
+    file = finish(work, smallest)
+    document = {
+        "finding": work.plan.finding.kind,
+        "steps_before": len(work.original.steps),
+        "steps": [described(step) for step in smallest.steps],
+        "tried": len(work.tests),
+        "runs": sum(test.runs for test in work.tests.values()),
+        "seconds": round(time.monotonic() - began, 1),
+        "scenario": str(file),
+    }
+    if as_json:
+        typer.echo(json.dumps(document, indent=2))
+    else:
+        typer.echo(
+            f"from {len(work.original.steps)} steps to {len(smallest.steps)}, with {document['tried']} "
+            f"schedules and {document['runs']} runs in {(time.monotonic() - began) / 60:.0f} min"
+        )
+        for step in smallest.steps:
+            typer.echo(f"  {described(step)}")
+        typer.echo(f"acked run {file}")
+    return EXIT_AS_DECLARED

@@ -1,0 +1,92 @@
+"""Which hosts the names of a schedule mean at the moment when a step begins."""
+
+from __future__ import annotations
+
+from harness.errors import InvalidRunError
+from harness.kafka.model import TopicPartition, broker_name
+from harness.lab.model import Host
+from harness.run.stage import Stage
+from harness.search.schedule import AZ_OF, OTHER_AZS, OTHERS, ROLES, Step
+from harness.zookeeper.four_letter import mode
+from nemesis.network import links
+from nemesis.network.links import Link
+
+
+def hosts_of(stage: Stage, names: tuple[str, ...], key: TopicPartition) -> tuple[Host, ...]:
+    """The hosts that names mean now, each once; ``key`` is the partition whose leader a role is about.
+
+    Raises InvalidRunError for a role that nobody has.
+    """
+    found: dict[str, Host] = {}
+    topology = stage.lab.topology
+    for name in names:
+        role = name.removeprefix(AZ_OF)
+        if role not in ROLES:
+            chosen = topology.select(name)
+        else:
+            holder = topology.host(_holder(stage, role, key))
+            chosen = topology.select(holder.az) if name.startswith(AZ_OF) else (holder,)
+        found |= {host.name: host for host in chosen}
+    return tuple(found.values())
+
+
+def links_of(stage: Stage, step: Step, key: TopicPartition) -> tuple[Link, ...]:
+    """The links between the two sides of a step. Raises InvalidRunError where there is none."""
+    one = hosts_of(stage, step.targets, key)
+    azs = {host.az for host in one}
+    if OTHERS in step.toward:
+        other = tuple(host for host in stage.lab.topology.hosts if host not in one)
+    elif OTHER_AZS in step.toward:
+        other = tuple(host for host in stage.lab.topology.hosts if host.az not in azs)
+    else:
+        other = hosts_of(stage, step.toward, key)
+    forward = [Link(a.name, b.name) for a in one for b in other if a != b]
+    found = {
+        "->": forward,
+        "<-": [Link(link.destination, link.source) for link in forward],
+        "<->": [*forward, *(Link(link.destination, link.source) for link in forward)],
+    }[step.arrow]
+    if not found:
+        raise InvalidRunError("both sides of the link are the same host")
+    return links.ordered(found)
+
+
+def _holder(stage: Stage, role: str, key: TopicPartition) -> str:
+    """Name of the host that has a role now, by what the observer saw last."""
+    if role == "controller":
+        return _controller(stage)
+    if role == "quorum-leader":
+        for node in stage.lab.topology.role("zookeeper"):
+            if mode(node.zookeeper_address) in ("leader", "standalone"):
+                return node.name
+        raise InvalidRunError("no ZooKeeper node leads")
+    state = stage.observer.views.of(source_of(stage)).partition(*key)
+    if state is None or state.leader < 0:
+        raise InvalidRunError(f"{key} has no leader")
+    if role == "leader":
+        return broker_name(state.leader)
+    replicas = next(topic for topic in stage.setup.topics if topic.name == key.topic).assignment
+    others = [member for member in replicas[key.partition] if member != state.leader]
+    if not others:
+        raise InvalidRunError(f"{key} has no follower")
+    return broker_name(others[0])
+
+
+def _controller(stage: Stage) -> str:
+    number = controller_seen(stage)
+    for host in stage.lab.topology.hosts:
+        if host.node_id == number and host.role in ("broker", "controller"):
+            return host.name
+    raise InvalidRunError("no controller is active")
+
+
+def controller_seen(stage: Stage) -> int | None:
+    """Node id of the controller by what the observer saw last."""
+    views = stage.observer.views
+    kind = {"zookeeper": "zookeeper", "kraft": "controller"}.get(stage.cluster.mode, "broker")
+    return views.of(kind).controller()
+
+
+def source_of(stage: Stage) -> str:
+    """The kind of node whose statements about partitions count."""
+    return "zookeeper" if stage.cluster.mode == "zookeeper" else "broker"

@@ -1,0 +1,138 @@
+"""What a judged run found, in groups by signature, and how much each group matters.
+
+A signature is the class of the findings, what the promise table says of them, their cause, and the settings
+of the producer and the topic. Its `kind` leaves the settings out: shrinking changes those.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import pyarrow.parquet as pq
+
+from checkers.tables.source import open_source, read_small
+from harness.run.folder import read_json
+from harness.search.crowd import number_of
+from harness.search.schedule import Schedule
+
+Weight = Literal["new", "unknown", "known", "not promised"]
+WEIGHTS: tuple[Weight, ...] = ("new", "unknown", "known", "not promised")
+"""What a finding is, what matters most first.
+
+`new`: a broken promise, or an error, an exit or a cluster that does not recover, which no fault and no known
+bug explains. `unknown`: the history does not decide. `known`: a known bug of the version. `not promised`:
+Kafka does not promise to prevent it."""
+UNEXPLAINED = ("process_exit", "server_error", "config_mismatch")
+"""Classes that break no promise, and that nothing explains either."""
+MARK = "finding-"
+_COLUMNS = ("class", "promise", "promise_row", "known_bug", "cause", "writer", "topic", "detail", "count")
+_BEGINNING = 70
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """A group of findings of one run."""
+
+    name: str
+    """The class, such as `lost`, or what a mark says: `no-recovery`."""
+    weight: Weight
+    promise: str = ""
+    """`broken`, `not promised` or `unknown`; empty for what the table is not about."""
+    row: str = ""
+    known_bug: str = ""
+    cause: str = ""
+    """The cause, or the wording of a log line, without numbers."""
+    settings: str = ""
+    count: int = 1
+
+    @property
+    def kind(self) -> str:
+        """The signature without the settings."""
+        because = self.known_bug or self.row
+        return ": ".join(filter(None, (self.name, self.promise, because, self.cause)))
+
+    @property
+    def signature(self) -> str:
+        """What tells this group from others."""
+        return f"{self.kind} [{self.settings}]" if self.settings else self.kind
+
+
+def findings_of(folder: Path, schedule: Schedule) -> tuple[Finding, ...]:
+    """The groups of findings of a judged run, what matters most first. Raises BadDataError."""
+    counts: Counter[Finding] = Counter()
+    source = open_source(str(folder / "history"))
+    writers = {row["writer"]: str(row["name"]) for row in read_small(source, "writers").to_pylist()}
+    file = folder / "findings.parquet"
+    if file.exists():
+        for row in pq.read_table(file, columns=list(_COLUMNS)).to_pylist():
+            found = _of_row(row, _settings(row, writers, schedule))
+            counts[found] += 1
+    for mark in read_small(source, "marks").to_pylist():
+        if str(mark["name"]).startswith(MARK):
+            counts[_of_mark(str(mark["name"]), str(mark["text"]))] += 1
+    grouped = (msgspec.structs.replace(found, count=count) for found, count in counts.items())
+    return tuple(sorted(grouped, key=lambda one: (WEIGHTS.index(one.weight), one.signature)))
+
+
+def _of_row(row: Mapping[str, Any], settings: str) -> Finding:
+    name, promise, bug = str(row["class"]), str(row["promise"] or "unknown"), str(row["known_bug"] or "")
+    cause = str(row["cause"] or "")
+    if name in UNEXPLAINED:
+        cause, settings = _wording(str(row["detail"] or "")), ""
+    weight: Weight = "not promised"
+    if bug:
+        weight = "known"
+    elif name in UNEXPLAINED or promise == "broken":
+        weight = "new"
+    elif promise == "unknown":
+        weight = "unknown"
+    return Finding(
+        name=name,
+        weight=weight,
+        promise="" if name in UNEXPLAINED else promise,
+        row="" if name in UNEXPLAINED else str(row["promise_row"] or ""),
+        known_bug=bug,
+        cause=_wording(cause),
+        settings=settings,
+    )
+
+
+def _of_mark(name: str, text: str) -> Finding:
+    settings = re.search(r"\((acks.*?)\)", text)
+    return Finding(name=name.removeprefix(MARK), weight="new", settings=settings[1] if settings else "")
+
+
+def _wording(text: str) -> str:
+    """The beginning of a text without numbers, which differ from run to run."""
+    return re.sub(r"\d+", "#", text)[:_BEGINNING].strip()
+
+
+def _settings(row: Mapping[str, Any], writers: Mapping[int, str], schedule: Schedule) -> str:
+    found: list[str] = []
+    name = writers.get(row["writer"], "") if row["writer"] is not None else ""
+    if name.startswith("producer-"):
+        number = number_of(name)
+        if number <= len(schedule.producers):
+            found.append(schedule.producers[number - 1].label)
+    topic = str(row["topic"] or "").partition("-")[0]
+    found += [plan.label for plan in schedule.topics if plan.name == topic]
+    return ", ".join(found)
+
+
+def weightiest(findings: Sequence[Finding]) -> Finding | None:
+    """The group that matters most."""
+    return min(findings, key=lambda one: WEIGHTS.index(one.weight), default=None)
+
+
+def select(findings: Sequence[Finding], text: str) -> Iterator[Finding]:
+    """Those whose signature contains a text."""
+    return (one for one in findings if text.casefold() in one.signature.casefold())
+
+
+def is_judged(folder: Path) -> bool:
+    """Whether a run folder holds a judgement."""
+    return (folder / "judgement.json").is_file() and bool(read_json(folder / "judgement.json").get("run"))

@@ -1,0 +1,310 @@
+"""Carrying out schedules on several clusters side by side, and judging each run as it ends.
+
+A cluster is used for up to ten runs, each with topics and clients of its own. It proves its health before
+each: the roles are back at their hosts, no node logs anything more, and the run before was complete, ended
+with every replica in sync, and showed nothing that speaks against the cluster. A run is judged while the next
+one goes on, which is repeated on another cluster if the judgement is bad.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+
+from harness.assess.clusters import ordinary
+from harness.errors import AckedError
+from harness.lab.model import Topology
+from harness.run.folder import RunFolder
+from harness.search.cell import Answer, Order
+from harness.search.findings import Finding, findings_of
+from harness.search.scenario import NAME
+from harness.search.schedule import FILE, Schedule
+from harness.series.plan import Cell
+from harness.series.pool import CellRun, RunProcesses, judge_cell
+from harness.series.standing import LostClusterError, StandingProcess
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PROGRAM = "harness.search.cell"
+MOST_RUNS = 10
+"""Runs on one cluster: topics of earlier ones stay, and logs grow."""
+SUMMARY = (FILE, "run.json", "judgement.json")
+"""What a thinned run keeps."""
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where schedules are carried out."""
+
+    version: str
+    mode: str
+    topology: Topology
+    settings: Mapping[str, object]
+    """What the user has set, as data."""
+    cluster_file: Path | None = None
+    lab: str = "embedded"
+
+    def as_json(self) -> dict[str, object]:
+        """What `run.json` keeps, so that a run can be repeated."""
+        file = None if self.cluster_file is None else str(self.cluster_file.absolute())
+        return {"kafka": self.version, "settings": self.settings, "cluster_file": file}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A schedule to carry out."""
+
+    schedule: Schedule
+    number: int = 0
+    """Whatever the caller tells jobs apart by."""
+    parent: int | None = None
+    """The number of the schedule from which it was mutated."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A job whose run has ended and was judged."""
+
+    job: Job
+    folder: Path
+    seconds: float
+    verdict: str
+    reasons: tuple[str, ...]
+    judged: bool
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass
+class _Run:
+    job: Job
+    folder: Path
+    seconds: float
+    verdict: Future[bool] = field(default_factory=Future)
+    """Whether nothing speaks against its cluster."""
+
+
+class Fleet:
+    """Clusters, and the runs on them; a context. Use it from one thread, which also judges."""
+
+    def __init__(self, place: Place, runs: Path, parallel: int) -> None:
+        """``runs`` gets the run folders, and a folder beside it those of the clusters."""
+        self.place, self.runs = place, runs
+        self._parallel = parallel
+        self._waiting: deque[Job] = deque()
+        self._changed = threading.Condition()
+        self._open = 0
+        self._closed = False
+        self._ended: SimpleQueue[_Run | BaseException] = SimpleQueue()
+        self._stack = ExitStack()
+        self._session: SparkSession | None = None
+
+    def submit(self, job: Job) -> None:
+        """Carry out a job when a cluster is free."""
+        with self._changed:
+            self._waiting.append(job)
+            self._open += 1
+            self._changed.notify()
+
+    @property
+    def open(self) -> int:
+        """Jobs that were submitted and whose end was not reported yet."""
+        return self._open
+
+    def forget_waiting(self) -> int:
+        """Give up the jobs that have not begun; returns how many."""
+        with self._changed:
+            count = len(self._waiting)
+            self._waiting.clear()
+            self._open -= count
+        return count
+
+    def next(self) -> Ended:
+        """Wait for a run to end, and judge it. Raises what has ended the processes."""
+        while True:
+            try:
+                run = self._ended.get(timeout=_POLL_S)
+                break
+            except Empty:
+                continue
+        if isinstance(run, BaseException):
+            raise run
+        self._open -= 1
+        ended = self._judge(run)
+        healthy = ended.judged and ordinary(run.folder) and all(one.weight != "new" for one in ended.findings)
+        run.verdict.set_result(healthy)
+        return ended
+
+    def _judge(self, run: _Run) -> Ended:
+        from checkers.spark.session import start_session
+
+        if self._session is None:
+            self._session = start_session()
+        cell = Cell(NAME, self.place.version, self.place.mode)
+        summary = judge_cell(self._session, CellRun(cell, run.folder, run.seconds))
+        findings: tuple[Finding, ...] = ()
+        if summary.judged:
+            try:
+                findings = findings_of(run.folder, run.job.schedule)
+            except AckedError as error:
+                summary = replace(summary, verdict="crashed", reasons=(error.message,))
+        return Ended(
+            job=run.job,
+            folder=run.folder,
+            seconds=summary.seconds,
+            verdict=summary.verdict,
+            reasons=summary.reasons,
+            judged=summary.judged,
+            findings=findings,
+        )
+
+    # ---- in the threads of the clusters
+
+    def _work(self, processes: RunProcesses) -> None:
+        try:
+            while (job := self._take()) is not None:
+                self._on_one_cluster(processes, job)
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+            self._ended.put(error)
+
+    def _take(self) -> Job | None:
+        with self._changed:
+            while not self._waiting and not self._closed:
+                self._changed.wait()
+            return None if self._closed else self._waiting.popleft()
+
+    def _put_back(self, job: Job) -> None:
+        with self._changed:
+            self._waiting.appendleft(job)
+            self._changed.notify()
+
+    def _on_one_cluster(self, processes: RunProcesses, first: Job) -> None:
+        job: Job | None = first
+        before: _Run | None = None
+        healthy = True
+        with self._cluster(processes) as cluster:
+            for _ in range(MOST_RUNS):
+                if job is None:
+                    break
+                folder = self._folder(job, cluster.path)
+                began = time.monotonic()
+                answer = self._carry_out(cluster, folder)
+                healthy = before is None or self._passed(before)
+                if answer.refused or not healthy:
+                    shutil.rmtree(folder.path, ignore_errors=True)
+                    self._put_back(job)
+                    break
+                before = _Run(job, folder.path, time.monotonic() - began)
+                self._ended.put(before)
+                if not answer.usable:
+                    healthy = False
+                    break
+                job = self._take()
+            else:
+                if job is not None:
+                    self._put_back(job)
+        if healthy and before is not None and self._passed(before):
+            cluster.remove()
+        else:
+            _remove_data(cluster.path)
+
+    def _carry_out(self, cluster: StandingProcess, folder: RunFolder) -> Answer:
+        order = msgspec.json.encode(Order(folder=str(folder.path.absolute())))
+        try:
+            return msgspec.json.decode(cluster.carry_out(order), type=Answer)
+        except LostClusterError as error:
+            if folder.manifest().get("status") == "running":
+                folder.update(status="crashed", problem=f"the run {error}; see {cluster.log}")
+            return Answer()
+
+    def _folder(self, job: Job, cluster: Path) -> RunFolder:
+        folder = RunFolder.create(self.runs, NAME)
+        (folder.path / FILE).write_bytes(job.schedule.encode())
+        folder.update(
+            scenario=NAME,
+            kafka=self.place.version,
+            mode=self.place.mode,
+            lab=self.place.lab,
+            status="running",
+            place=self.place.as_json(),
+            cluster=str(cluster),
+        )
+        return folder
+
+    def _cluster(self, processes: RunProcesses) -> StandingProcess:
+        place = self.place
+        file = () if place.cluster_file is None else (str(place.cluster_file.absolute()),)
+        return StandingProcess(
+            processes,
+            PROGRAM,
+            (place.version, place.mode, place.lab),
+            (json.dumps(place.settings), *file),
+            self.runs.parent.absolute() / "clusters",
+        )
+
+    def _passed(self, run: _Run) -> bool:
+        while not self._closed or run.verdict.done():
+            try:
+                return run.verdict.result(timeout=_POLL_S)
+            except TimeoutError:
+                continue
+        return False
+
+    # ---- as a context
+
+    def __enter__(self) -> Self:
+        processes = self._stack.enter_context(RunProcesses())
+        threads = [
+            threading.Thread(target=self._work, args=(processes,), name=f"cluster-{number}")
+            for number in range(self._parallel)
+        ]
+        for thread in threads:
+            thread.start()
+
+        def end() -> None:
+            with self._changed:
+                self._closed = True
+                self._changed.notify_all()
+            processes.end_all()
+            for thread in threads:
+                thread.join()
+
+        self._stack.callback(end)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+
+def thin(folder: Path) -> None:
+    """Leave of a run what `SUMMARY` names."""
+    for path in folder.iterdir():
+        if path.name in SUMMARY:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                path.unlink()
+
+
+def _remove_data(cluster: Path) -> None:
+    """Leave the logs of a cluster's nodes, without their data."""
+    for data in cluster.glob("nodes/*/data"):
+        shutil.rmtree(data, ignore_errors=True)

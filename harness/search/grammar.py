@@ -1,0 +1,340 @@
+"""Schedules from a seed, and schedules from others by mutation.
+
+The same seed, number and space give the same schedule, byte for byte: nothing here depends on time, on the
+order of a set, or on the machine.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from msgspec.structs import replace
+
+from harness.cluster.timings import Timings
+from harness.errors import UsageError
+from harness.lab.model import Topology
+from harness.search.faults import KINDS, Kind, kinds_of
+from harness.search.schedule import (
+    AZ_OF,
+    EVENTS,
+    OTHER_AZS,
+    OTHERS,
+    ROLES,
+    VERSION,
+    Arrow,
+    Moment,
+    Producer,
+    Schedule,
+    Step,
+    TopicPlan,
+    problems,
+)
+
+MOST_STEPS = 7
+_MOST_PRODUCERS = 4
+_AT_ONCE = 0.25
+"""Share of the steps that begin together with the step before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """What schedules are made of."""
+
+    kafka: str
+    mode: str
+    topology: Topology
+    timings: Timings
+    controller: str
+    quorum_leader: str = ""
+    kinds: tuple[Kind, ...] = ()
+    safe: bool = False
+    """Only settings that protect every acknowledged message from the failure of one AZ."""
+
+    @property
+    def brokers(self) -> int:
+        """How many brokers there are."""
+        return len(self.topology.role("broker"))
+
+
+def space_of(
+    *,
+    kafka: str,
+    mode: str,
+    topology: Topology,
+    timings: Timings,
+    faults: str | None = None,
+    safe: bool = False,
+) -> Space:
+    """The space of a cluster; ``faults`` are globs of kinds (a,b), or `no-fault`. Raises UsageError."""
+    kinds = tuple(kind for kind in kinds_of(mode) if not (safe and kind.name == "elect-unclean"))
+    if faults == "no-fault":
+        kinds = ()
+    elif faults is not None:
+        globs = [glob.strip() for glob in faults.split(",")]
+        for glob in globs:
+            if not any(fnmatch.fnmatchcase(kind.name, glob) for kind in kinds):
+                raise UsageError(
+                    f"--faults {glob!r} matches no fault of mode {mode}; use "
+                    f"{', '.join(kind.name for kind in kinds)}, or no-fault."
+                )
+        kinds = tuple(kind for kind in kinds if any(fnmatch.fnmatchcase(kind.name, glob) for glob in globs))
+    number = min(2, len(topology.azs))
+    quorum = topology.role({"zookeeper": "zookeeper", "kraft": "controller"}.get(mode, "broker"))
+    controllers = topology.role("broker") if mode == "zookeeper" else quorum
+    return Space(
+        kafka=kafka,
+        mode=mode,
+        topology=topology,
+        timings=timings,
+        controller=controllers[min(number, len(controllers)) - 1].name,
+        quorum_leader=quorum[min(number, len(quorum)) - 1].name if mode == "zookeeper" else "",
+        kinds=kinds,
+        safe=safe,
+    )
+
+
+def fresh(space: Space, seed: int, number: int) -> Schedule:
+    """The ``number``-th schedule of a seed."""
+    rng = Random(f"{VERSION}/{seed}/{number}")
+    topics = _topics(rng, space)
+    count = rng.randint(1, MOST_STEPS) if space.kinds else 0
+    partitions = sum(topic.partitions for topic in topics)
+    steps = tuple(_step(rng, space, partitions) for _ in range(count))
+    producers = tuple(_producer(rng, space, count) for _ in range(rng.randint(2, _MOST_PRODUCERS)))
+    return Schedule(
+        kafka=space.kafka,
+        mode=space.mode,
+        controller=space.controller,
+        quorum_leader=space.quorum_leader,
+        made_by=f"seed {seed}, number {number}",
+        topics=topics,
+        producers=_lasting(producers),
+        steps=steps,
+    )
+
+
+def mutated(space: Space, parent: Schedule, seed: int, number: int) -> Schedule:
+    """A schedule that differs from ``parent`` in one to three places."""
+    rng = Random(f"{VERSION}/{seed}/{number}/mutation")
+    child = parent
+    for _ in range(rng.randint(1, 3)):
+        child = _tidy(rng.choice(_MUTATIONS)(rng, space, child))
+    origin = parent.made_by.partition(" (from ")[0]
+    return replace(child, made_by=f"seed {seed}, number {number} (from {origin})")
+
+
+def _tidy(schedule: Schedule) -> Schedule:
+    """The schedule with references that a change has left without an object mended."""
+    count, partitions = len(schedule.steps), len(schedule.partitions)
+    steps = tuple(replace(step, partition=step.partition % partitions) for step in schedule.steps)
+    producers = []
+    for one in schedule.producers:
+        starts, stops = min(one.starts, count), min(one.stops, count)
+        producers.append(replace(one, starts=starts, stops=stops if stops > starts else 0))
+    tidy = replace(schedule, steps=steps, producers=_lasting(tuple(producers)))
+    assert not list(problems(tidy)), list(problems(tidy))
+    return tidy
+
+
+def _lasting(producers: tuple[Producer, ...]) -> tuple[Producer, ...]:
+    """At least one producer writes from the begin to the end, so that every run has messages."""
+    if any(one.starts == 0 and one.stops == 0 for one in producers):
+        return producers
+    return (replace(producers[0], starts=0, stops=0), *producers[1:])
+
+
+def _topics(rng: Random, space: Space) -> tuple[TopicPlan, ...]:
+    return tuple(_topic(rng, space, f"t{number}") for number in range(1, 2 + (rng.random() < 0.25)))
+
+
+def _topic(rng: Random, space: Space, name: str) -> TopicPlan:
+    replicas = min(3, space.brokers)
+    most = max(1, replicas - 1)
+    return TopicPlan(
+        name=name,
+        partitions=rng.randint(1, min(3, space.brokers)),
+        replicas=replicas,
+        min_insync=most if space.safe or rng.random() < 0.7 else 1,
+        unclean=not space.safe and rng.random() < 0.12,
+    )
+
+
+def _producer(rng: Random, space: Space, steps: int) -> Producer:
+    azs = list(dict.fromkeys(host.az for host in space.topology.role("client")))
+    acks, idempotent, in_flight = rng.choice(
+        [(-1, True, 5), (-1, True, 5), (-1, True, 1)]
+        if space.safe
+        else [
+            (-1, True, 5),
+            (-1, True, 5),
+            (-1, True, 1),
+            (-1, False, 5),
+            (1, False, 5),
+            (1, False, 1),
+            (0, False, 5),
+        ]
+    )
+    starts = rng.randint(1, steps) if steps and rng.random() < 0.4 else 0
+    stops = rng.randint(starts + 1, steps) if steps > starts and rng.random() < 0.2 else 0
+    return Producer(
+        az=rng.choice(azs),
+        acks=acks,  # type: ignore[arg-type]
+        idempotent=idempotent,
+        in_flight=in_flight,
+        starts=starts,
+        stops=stops,
+    )
+
+
+def _step(rng: Random, space: Space, partitions: int) -> Step:
+    kind = rng.choices(space.kinds, [kind.weight for kind in space.kinds])[0]
+    targets, toward, arrow = _aims(rng, space, kind)
+    return Step(
+        fault=kind.name,
+        targets=targets,
+        toward=toward,
+        arrow=arrow,
+        partition=rng.randrange(partitions),
+        value=rng.choice(kind.values) if kind.values else 0.0,
+        when=_when(rng, space),
+        until=_until(rng, space) if kind.lasts else Moment(),
+    )
+
+
+def _aims(rng: Random, space: Space, kind: Kind) -> tuple[tuple[str, ...], tuple[str, ...], Arrow]:
+    if kind.takes == "hosts":
+        return _hosts(rng, space, kind), (), "<->"
+    if kind.takes != "links":
+        return (), (), "<->"
+    one = _place(rng, space)
+    arrow: Arrow = rng.choices(["<->", "->", "<-"], [4, 1, 1])[0]  # type: ignore[assignment]
+    far = rng.random()
+    if far < 0.6:
+        return (one,), (OTHERS if far < 0.3 else OTHER_AZS,), arrow
+    places = [other for other in (_place(rng, space) for _ in range(rng.randint(1, 3))) if other != one]
+    return (one,), tuple(dict.fromkeys(places)) or (OTHERS,), arrow
+
+
+def _place(rng: Random, space: Space) -> str:
+    """A role, the AZ of one, an AZ, or a host, the first most often."""
+    sort = rng.choices(["role", "az of role", "az", "host"], [4, 2, 2, 2])[0]
+    if sort == "az":
+        return rng.choice(space.topology.azs)
+    if sort == "host":
+        return rng.choice([host.name for host in space.topology.hosts if host.role != "client"])
+    role = rng.choice(_roles(space))
+    return role if sort == "role" else AZ_OF + role
+
+
+def _roles(space: Space) -> list[str]:
+    return [role for role in ROLES if role != "quorum-leader" or space.mode == "zookeeper"]
+
+
+def _hosts(rng: Random, space: Space, kind: Kind) -> tuple[str, ...]:
+    """One host as a rule, sometimes two, by name or by role; rarely all brokers."""
+    names = [host.name for host in space.topology.hosts if host.role in kind.roles]
+    if "broker" in kind.roles and rng.random() < 0.08:
+        return ("brokers",)
+    roles = [role for role in _roles(space) if _may_be(role, kind, space)]
+    found = [
+        rng.choice(roles) if roles and rng.random() < 0.5 else rng.choice(names)
+        for _ in range(1 if kind.about_partition or rng.random() < 0.75 else 2)
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _may_be(role: str, kind: Kind, space: Space) -> bool:
+    if role == "quorum-leader":
+        return "zookeeper" in kind.roles
+    if role == "controller" and space.mode == "kraft":
+        return "controller" in kind.roles
+    return "broker" in kind.roles
+
+
+def _when(rng: Random, space: Space) -> Moment:
+    if rng.random() < _AT_ONCE:
+        return Moment()
+    if rng.random() < 0.4:
+        return Moment(event=rng.choice(EVENTS), after_s=round(space.timings.lag_s * 2, 1))  # type: ignore[arg-type]
+    return Moment(after_s=rng.choice([0.2, 0.5, 1.0, 2.0, 4.0]))
+
+
+def _until(rng: Random, space: Space) -> Moment:
+    """Shorter than a session, about as long, or long enough for everything that can follow."""
+    timings = space.timings
+    if rng.random() < 0.25:
+        return Moment(event=rng.choice(EVENTS), after_s=round(timings.harmless_s, 1))  # type: ignore[arg-type]
+    choices = [0.5, timings.session_s * 0.5, timings.session_s, timings.session_s * 1.75, timings.harmless_s]
+    return Moment(after_s=round(rng.choice(choices), 1))
+
+
+_Mutation = Callable[[Random, Space, Schedule], Schedule]
+
+
+def _with_step(schedule: Schedule, place: int, *steps: Step) -> Schedule:
+    """The schedule with the step at a place replaced."""
+    return replace(schedule, steps=(*schedule.steps[:place], *steps, *schedule.steps[place + 1 :]))
+
+
+def _add(rng: Random, space: Space, schedule: Schedule) -> Schedule:
+    if not space.kinds or len(schedule.steps) >= MOST_STEPS:
+        return schedule
+    place = rng.randint(0, len(schedule.steps))
+    step = _step(rng, space, len(schedule.partitions))
+    return replace(schedule, steps=(*schedule.steps[:place], step, *schedule.steps[place:]))
+
+
+def _remove(rng: Random, space: Space, schedule: Schedule) -> Schedule:
+    if len(schedule.steps) < 2:
+        return schedule
+    return _with_step(schedule, rng.randrange(len(schedule.steps)))
+
+
+def _swap(rng: Random, space: Space, schedule: Schedule) -> Schedule:
+    if len(schedule.steps) < 2:
+        return schedule
+    steps = list(schedule.steps)
+    one, other = rng.sample(range(len(steps)), 2)
+    steps[one], steps[other] = steps[other], steps[one]
+    return replace(schedule, steps=tuple(steps))
+
+
+def _change(rng: Random, space: Space, schedule: Schedule) -> Schedule:
+    """Another begin, end, aim or strength of one step."""
+    if not schedule.steps:
+        return schedule
+    place = rng.randrange(len(schedule.steps))
+    step = schedule.steps[place]
+    kind = KINDS[step.fault]
+    part = rng.randrange(4)
+    if part == 0:
+        changed = replace(step, when=_when(rng, space))
+    elif part == 1 and kind.lasts:
+        changed = replace(step, until=_until(rng, space))
+    elif part == 2 and kind.values:
+        changed = replace(step, value=rng.choice(kind.values))
+    else:
+        targets, toward, arrow = _aims(rng, space, kind)
+        changed = replace(step, targets=targets, toward=toward, arrow=arrow)
+    return _with_step(schedule, place, changed)
+
+
+def _change_producer(rng: Random, space: Space, schedule: Schedule) -> Schedule:
+    place = rng.randrange(len(schedule.producers))
+    one = _producer(rng, space, len(schedule.steps))
+    return replace(schedule, producers=(*schedule.producers[:place], one, *schedule.producers[place + 1 :]))
+
+
+def _change_topic(rng: Random, space: Space, schedule: Schedule) -> Schedule:
+    place = rng.randrange(len(schedule.topics))
+    one = _topic(rng, space, schedule.topics[place].name)
+    return replace(schedule, topics=(*schedule.topics[:place], one, *schedule.topics[place + 1 :]))
+
+
+_MUTATIONS: Sequence[_Mutation] = (
+    *(_add, _add, _remove, _swap, _change, _change, _change),
+    *(_change_producer, _change_topic),
+)

@@ -1,0 +1,350 @@
+"""`acked search`: schedules from a seed, those that reached something new mutated, findings in groups.
+
+The folder of a search, `runs/search/<UTC time>`, holds
+
+| file | |
+|---|---|
+| `plan.json` | what is searched |
+| `schedules.jsonl` | a line for each schedule that was carried out (`Record`) |
+| `runs/` | the run folders: of clean ones their summary, of others all |
+| `corpus/` | the schedules that reached something new |
+| `search.json` | the outcome |
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+
+from harness.assess.series import Target, timings
+from harness.cluster.cluster_file import read_cluster_file
+from harness.cluster.settings import Settings
+from harness.errors import BadDataError
+from harness.lab.layout import THREE_AZS
+from harness.search.findings import WEIGHTS, Finding
+from harness.search.fleet import Ended, Fleet, Job, Place, thin
+from harness.search.grammar import Space, fresh, mutated, space_of
+from harness.search.rates import wilson
+from harness.search.schedule import Schedule, read
+from harness.series.folder import SeriesFolder
+
+PLAN, RECORDS, OUTCOME, CLUSTER = "plan.json", "schedules.jsonl", "search.json", "cluster.toml"
+MUTATE = 0.5
+"""Share of the schedules that are mutated from the corpus, as soon as there is one."""
+KEPT_OF_A_GROUP = 3
+"""Runs of a group of findings that are kept whole, where Kafka promises nothing or the bug is known."""
+BUDGET_S = 1800.0
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is searched; stored, so that a search can be resumed."""
+
+    seed: int
+    version: str
+    mode: str
+    settings: dict[str, Any]
+    lab: str = "embedded"
+    faults: str | None = None
+    safe: bool = False
+    cluster: bool = False
+    """The folder holds a cluster file."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule that was carried out."""
+
+    number: int
+    digest: str
+    folder: str
+    verdict: str
+    seconds: float
+    parent: int | None = None
+    findings: tuple[Finding, ...] = ()
+    reached: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
+    """What no schedule had reached before."""
+    promises: dict[str, int] = {}
+    """Promises that were put to the test, and in how many supposed cases."""
+    skipped: int = 0
+    """Steps that could not be carried out."""
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def judged(self) -> bool:
+        """Whether the run says anything about Kafka."""
+        return self.verdict not in ("crashed", "invalid", "unfit")
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """All findings of one signature."""
+
+    finding: Finding
+    runs: int
+    """Runs that showed it."""
+    of: int
+    """Runs that were judged."""
+    first: int
+    """Number of the first schedule that showed it."""
+    folder: str
+    low: float
+    high: float
+    """Bounds of the rate (Wilson, 95 %)."""
+
+
+@dataclass
+class Search:
+    """A search in its folder."""
+
+    path: Path
+    plan: Plan
+    records: list[Record] = field(default_factory=list)
+    corpus: dict[int, Schedule] = field(default_factory=dict)
+    known: Counter[str] = field(default_factory=Counter)
+    """What was reached, and by how many schedules."""
+
+    @classmethod
+    def create(cls, runs: Path, plan: Plan, cluster: Path | None) -> Search:
+        """Make the folder. Raises UsageError where it cannot be made."""
+        series = SeriesFolder.create(runs, "search")
+        if cluster is not None:
+            series.keep(CLUSTER, cluster.read_text(encoding="utf-8"))
+        series.keep(PLAN, msgspec.json.format(msgspec.json.encode(plan), indent=2).decode())
+        return cls(series.path, plan)
+
+    @classmethod
+    def resume(cls, path: Path) -> Search:
+        """A search that has ended or was interrupted. Raises BadDataError where the folder holds none."""
+        try:
+            plan = msgspec.json.decode((path / PLAN).read_bytes(), type=Plan)
+            lines = (path / RECORDS).read_bytes().splitlines() if (path / RECORDS).exists() else []
+            records = [msgspec.json.decode(line, type=Record) for line in _whole(lines)]
+        except (OSError, msgspec.MsgspecError) as error:
+            raise BadDataError(
+                f"{path} holds no search to resume ({error}); name a folder like runs/search/<time>."
+            ) from None
+        search = cls(path, plan, records)
+        for record in records:
+            search.known.update(record.reached)
+            file = search._corpus_file(record.number)
+            if file.exists():
+                search.corpus[record.number] = read(file)
+        return search
+
+    def place(self) -> Place:
+        """Where the schedules are carried out."""
+        file = self.path / CLUSTER if self.plan.cluster else None
+        layout = read_cluster_file(file).layout if file else THREE_AZS
+        return Place(
+            version=self.plan.version,
+            mode=self.plan.mode,
+            topology=layout.topology(self.plan.mode),
+            settings=self.plan.settings,
+            cluster_file=file,
+            lab=self.plan.lab,
+        )
+
+    def space(self) -> Space:
+        """What schedules are made of."""
+        return space_of(
+            kafka=self.plan.version,
+            mode=self.plan.mode,
+            topology=self.place().topology,
+            timings=timings(Settings.from_json(self.plan.settings), self.plan.mode),
+            faults=self.plan.faults,
+            safe=self.plan.safe,
+        )
+
+    def run(
+        self,
+        parallel: int,
+        ended: Callable[[Record], None],
+        may_start: Callable[[int], bool],
+        extra: Sequence[Schedule] = (),
+    ) -> bool:
+        """Carry out schedules until ``may_start`` says no. Returns whether Ctrl-C ended it early.
+
+        ``may_start`` is given how many schedules have begun in this call. ``extra`` are carried out first:
+        the corpus of another search.
+        """
+        space = self.space()
+        begun = 0
+        number = max((record.number for record in self.records), default=0)
+        first = list(extra)
+        try:
+            with Fleet(self.place(), self.path / "runs", parallel) as fleet:
+                while True:
+                    # One more waits than clusters run, so that none is idle during a judgement.
+                    while fleet.open <= parallel and may_start(begun):
+                        begun, number = begun + 1, number + 1
+                        job = self._next(space, number)
+                        if first:
+                            job = Job(schedule=first.pop(0), number=number)
+                        fleet.submit(job)
+                    if not fleet.open:
+                        return False
+                    ended(self._add(fleet.next()))
+        except KeyboardInterrupt:
+            return True
+
+    def _next(self, space: Space, number: int) -> Job:
+        """A fresh schedule, or a mutation of one that reached something new."""
+        rng = Random(f"{self.plan.seed}/{number}/choice")
+        if not self.corpus or rng.random() >= MUTATE:
+            return Job(schedule=fresh(space, self.plan.seed, number), number=number)
+        parent = rng.choice(sorted(self.corpus))
+        child = mutated(space, self.corpus[parent], self.plan.seed, number)
+        return Job(schedule=child, number=number, parent=parent)
+
+    def _add(self, ended: Ended) -> Record:
+        """Record a run that has ended, keep what it is worth, and thin it if it is clean."""
+        from checkers.tables.source import open_source, read_small
+        from harness.search.reached import exercised, reached
+
+        found: frozenset[str] = frozenset()
+        promises: Counter[str] = Counter()
+        skipped = 0
+        with suppress(BadDataError):  # what a history does not hold was not reached
+            if ended.judged:
+                found, promises = reached(ended.folder), exercised(ended.folder)
+                marks = read_small(open_source(str(ended.folder / "history")), "marks")
+                names = marks.column("name").to_pylist()
+                skipped = sum(name.startswith("skipped-") for name in names)
+        new = tuple(sorted(one for one in found if not self.known[one]))
+        job = ended.job
+        record = Record(
+            number=job.number,
+            digest=job.schedule.digest,
+            folder=str(ended.folder),
+            verdict=ended.verdict,
+            seconds=ended.seconds,
+            parent=job.parent,
+            findings=ended.findings,
+            reached=tuple(sorted(found)),
+            new=new,
+            promises=dict(promises),
+            skipped=skipped,
+            reasons=ended.reasons,
+        )
+        if record.judged and not self._worth_keeping(record):
+            thin(ended.folder)
+        self.known.update(found)
+        if new:
+            self.corpus[job.number] = job.schedule
+            file = self._corpus_file(job.number)
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(job.schedule.encode())
+        self.records.append(record)
+        with (self.path / RECORDS).open("ab") as lines:
+            lines.write(msgspec.json.encode(record) + b"\n")
+        return record
+
+    def _worth_keeping(self, record: Record) -> bool:
+        """A finding that matters, or one of the first few of its group."""
+        seen = Counter(one.signature for other in self.records for one in other.findings)
+        return any(
+            one.weight in ("new", "unknown") or seen[one.signature] < KEPT_OF_A_GROUP
+            for one in record.findings
+        )
+
+    def _corpus_file(self, number: int) -> Path:
+        return self.path / "corpus" / f"{number:05}.json"
+
+    def is_new(self, finding: Finding, record: Record) -> bool:
+        """Whether no record before this one has the finding."""
+        return not any(
+            one.signature == finding.signature
+            for other in self.records
+            if other is not record
+            for one in other.findings
+        )
+
+    def groups(self) -> list[Group]:
+        """Findings by signature: what matters most first, then the most frequent."""
+        judged = [record for record in self.records if record.judged]
+        by_signature: dict[str, list[tuple[Record, Finding]]] = {}
+        for record in judged:
+            for one in record.findings:
+                by_signature.setdefault(one.signature, []).append((record, one))
+        found = []
+        for pairs in by_signature.values():
+            (record, finding), runs = pairs[0], len(pairs)
+            low, high = wilson(runs, len(judged))
+            total = sum(one.count for _, one in pairs)
+            found.append(
+                Group(
+                    finding=msgspec.structs.replace(finding, count=total),
+                    runs=runs,
+                    of=len(judged),
+                    first=record.number,
+                    folder=record.folder,
+                    low=low,
+                    high=high,
+                )
+            )
+        return sorted(found, key=lambda one: (WEIGHTS.index(one.finding.weight), -one.runs, one.first))
+
+    def document(self, seconds: float) -> dict[str, Any]:
+        """What `search.json` holds. ``seconds`` is how long this call has searched."""
+        from harness.search.reached import TESTABLE
+
+        promises: Counter[str] = Counter()
+        for record in self.records:
+            promises.update(dict.fromkeys(record.promises, 1))
+        verdicts = Counter(record.verdict for record in self.records)
+        document = {
+            "plan": msgspec.to_builtins(self.plan),
+            "schedules": len(self.records),
+            "judged": sum(record.judged for record in self.records),
+            "not_judged": {
+                verdict: verdicts[verdict] for verdict in ("crashed", "invalid", "unfit") if verdicts[verdict]
+            },
+            "seconds": round(seconds, 1),
+            "skipped_steps": sum(record.skipped for record in self.records),
+            "groups": [
+                msgspec.to_builtins(group) | {"signature": group.finding.signature} for group in self.groups()
+            ],
+            "reached": dict(self.known.most_common()),
+            "promises": {name: promises[name] for name in TESTABLE if promises[name]},
+            "not_exercised": [name for name in TESTABLE if not promises[name]],
+            "corpus": sorted(self.corpus),
+        }
+        (self.path / OUTCOME).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        return document
+
+
+def _whole(lines: Sequence[bytes]) -> Sequence[bytes]:
+    """Without a last line that was cut short when the search was ended."""
+    if lines and not lines[-1].endswith(b"}"):
+        return lines[:-1]
+    return lines
+
+
+def corpus_of(folder: Path) -> list[Schedule]:
+    """The schedules of a folder, in the order of their names. Raises BadDataError where it holds none."""
+    inner = folder / "corpus" if (folder / "corpus").is_dir() else folder
+    files = sorted(inner.glob("*.json"))
+    if not files:
+        raise BadDataError(f"--corpus {folder}: the folder holds no schedule (*.json); name one that does.")
+    return [read(file) for file in files]
+
+
+def plan_of(target: Target, *, seed: int, faults: str | None, safe: bool, lab: str) -> Plan:
+    """The plan for a cluster."""
+    return Plan(
+        seed=seed,
+        version=target.version.label,
+        mode=target.mode,
+        settings=dict(target.settings.as_json()),
+        lab=lab,
+        faults=faults,
+        safe=safe,
+        cluster=target.file is not None,
+    )

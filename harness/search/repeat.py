@@ -1,0 +1,179 @@
+"""Carrying out one schedule again and again: how often does something come back?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from harness.cluster.settings import NO_SETTINGS, Settings
+from harness.errors import BadDataError, UsageError
+from harness.run.folder import RunFolder, read_json
+from harness.search.findings import Finding, findings_of, is_judged, select, weightiest
+from harness.search.fleet import Ended, Fleet, Job, thin
+from harness.search.rates import Decision, Sequential, wilson
+from harness.search.schedule import FILE, Schedule, read
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A schedule to repeat, and what it showed."""
+
+    schedule: Schedule
+    finding: Finding | None
+    """What is to come back; None: the schedule comes without a run."""
+    folder: Path | None = None
+    """The run that it is from."""
+
+
+def source_of(path: Path, wanted: str = "") -> Source:
+    """The schedule of a run folder or of a file, and the finding that is meant.
+
+    That is the one whose signature contains ``wanted``, else the one that matters most. Raises BadDataError,
+    and UsageError where the run did not find what is wanted.
+    """
+    if path.is_file() or path.suffix == ".json":
+        return Source(schedule=read(path), finding=None)
+    folder = RunFolder.open(path).path
+    schedule = read(folder / FILE)
+    if not is_judged(folder):
+        raise BadDataError(f"{path} is not judged; judge it with `acked check {path}`.")
+    if not (folder / "history").is_dir():
+        return Source(schedule=schedule, finding=None, folder=folder)
+    found = findings_of(folder, schedule)
+    if not wanted:
+        return Source(schedule=schedule, finding=weightiest(found), folder=folder)
+    chosen = next(select(found, wanted), None)
+    if chosen is None:
+        shown = "; ".join(one.signature for one in found) or "nothing"
+        raise UsageError(f"--finding {wanted!r}: {path} found {shown}; name a part of one of these.")
+    return Source(schedule=schedule, finding=chosen, folder=folder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where a schedule ran, or is meant to run."""
+
+    kafka: str
+    mode: str
+    settings: Settings = NO_SETTINGS
+    cluster_file: Path | None = None
+
+
+def origin_of(source: Source) -> Origin:
+    """Where the run was that a schedule is from; of a file, what the schedule was made for."""
+    schedule = source.schedule
+    if source.folder is None:
+        return Origin(kafka=schedule.kafka, mode=schedule.mode)
+    manifest = read_json(source.folder / "run.json")
+    place = manifest.get("place") or {}
+    file = place.get("cluster_file")
+    return Origin(
+        kafka=str(place.get("kafka") or schedule.kafka),
+        mode=str(manifest.get("mode") or schedule.mode),
+        settings=Settings.from_json(place["settings"]) if place.get("settings") else NO_SETTINGS,
+        cluster_file=Path(file) if file else None,
+    )
+
+
+@dataclass
+class Tally:
+    """How often a finding came back so far."""
+
+    hits: int = 0
+    runs: int = 0
+    """Runs that were judged."""
+    unjudged: int = 0
+    decision: Decision = ""
+    findings: dict[str, Finding] = field(default_factory=dict)
+    """An example of each signature."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Runs by signature."""
+    shown: Path | None = None
+    """A run that showed it."""
+
+    def add(self, ended: Ended, kind: str) -> bool:
+        """Count a run; whether it showed the kind of finding."""
+        if not ended.judged:
+            self.unjudged += 1
+            return False
+        self.runs += 1
+        for one in ended.findings:
+            self.findings.setdefault(one.signature, one)
+            self.counts[one.signature] += 1
+        hit = any(one.kind == kind for one in ended.findings)
+        self.hits += hit
+        if hit:
+            self.shown = ended.folder
+        return hit
+
+    def document(self, kind: str) -> dict[str, object]:
+        """The tally as data."""
+        low, high = wilson(self.hits, self.runs)
+        return {
+            "finding": kind,
+            "hits": self.hits,
+            "runs": self.runs,
+            "not_judged": self.unjudged,
+            "rate": self.hits / self.runs if self.runs else None,
+            "interval": [low, high],
+            "decision": self.decision or "undecided",
+            "findings": [
+                {
+                    "signature": name,
+                    "weight": self.findings[name].weight,
+                    "runs": count,
+                    "interval": list(wilson(count, self.runs)),
+                    "example": msgspec.to_builtins(self.findings[name]),
+                }
+                for name, count in self.counts.most_common()
+            ],
+        }
+
+
+def repeat(
+    fleet: Fleet,
+    schedule: Schedule,
+    *,
+    parallel: int,
+    most: int,
+    enough: Callable[[Tally], bool],
+    kind: str = "",
+    number: int = 0,
+    ended: Callable[[Ended, bool, Tally], None] = lambda ended, hit, tally: None,
+    keep: bool = True,
+) -> Tally:
+    """Carry out a schedule up to ``most`` times, until it is ``enough``.
+
+    ``number`` tells its runs from those of an earlier call that are still under way: these do not count.
+    Without ``keep``, runs that do not show the kind of finding are thinned.
+    """
+    tally = Tally()
+    begun = 0
+    while tally.runs + tally.unjudged < most and not enough(tally):
+        while begun < most and begun - tally.runs - tally.unjudged < parallel:
+            fleet.submit(Job(schedule=schedule, number=number))
+            begun += 1
+        one = fleet.next()
+        if one.job.number != number:
+            continue
+        hit = tally.add(one, kind)
+        if one.judged and not hit and not keep:
+            thin(one.folder)
+        ended(one, hit, tally)
+    fleet.forget_waiting()
+    return tally
+
+
+def until_decided(test: Sequential | None = None) -> Callable[[Tally], bool]:
+    """Enough is when a sequential test decides; the tally gets the decision."""
+    chosen = test or Sequential()
+
+    def enough(tally: Tally) -> bool:
+        tally.decision = chosen.decide(tally.hits, tally.runs)
+        return tally.decision != ""
+
+    return enough

@@ -1,0 +1,46 @@
+"""A schedule as an ordinary scenario, which claims nothing."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from harness.cluster.setup import Setup
+from harness.lab.layout import THREE_AZS
+from harness.lab.model import Topology
+from harness.scenario import Scenario
+from harness.search.perform import perform
+from harness.search.schedule import Schedule, topics_of
+
+NAME = "schedule"
+
+
+def scenario_of(schedule: Schedule, topology: Topology, mode: str, suffix: str = "") -> Scenario:
+    """The scenario that carries out a schedule; ``suffix`` makes the names of its topics unique."""
+    return Scenario(
+        name=NAME,
+        title=f"{len(schedule.steps)} steps ({schedule.made_by or schedule.digest})",
+        article="search",
+        section="",
+        body=partial(perform, schedule=schedule),
+        setup=setup_of(schedule, topology, suffix),
+        modes=(mode,),
+    )
+
+
+def setup_of(schedule: Schedule, topology: Topology, suffix: str = "") -> Setup:
+    """What a schedule asks of its cluster."""
+    brokers = tuple(host.node_id for host in topology.role("broker"))
+    return Setup(
+        topics=topics_of(schedule, brokers, suffix),
+        controller=schedule.controller,
+        zookeeper_leader=schedule.quorum_leader or "zookeeper2",
+        brokers=brokers,
+        stream_rate=0.0,
+        for_layout=True,
+        read_back=False,
+    )
+
+
+def set_up(schedule: Schedule, *, mode: str) -> Setup:
+    """The set-up of a scenario that carries out a schedule on three AZs with one broker each."""
+    return setup_of(schedule, THREE_AZS.topology(mode))

@@ -1,0 +1,212 @@
+"""`acked shrink`: the smallest schedule that still shows a finding, and the scenario that it becomes.
+
+The folder `runs/shrink/<UTC time>` holds `plan.json` (what is shrunk), `tests.jsonl` (a line for each
+schedule that was tried, by which an interrupted shrinking goes on where it was), `smallest.json`, and at the
+end the scenario file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.cluster.cluster_file import read_cluster_file
+from harness.errors import BadDataError, InvalidRunError
+from harness.lab.layout import THREE_AZS
+from harness.search.findings import Finding
+from harness.search.fleet import Ended, Fleet, Place
+from harness.search.minimise import shrink, size
+from harness.search.rates import Sequential, misses_that_tell
+from harness.search.repeat import Tally, repeat
+from harness.search.schedule import Schedule, decode, read
+from harness.series.folder import SeriesFolder
+
+PLAN, TESTS, ORIGINAL, SMALLEST = "plan.json", "tests.jsonl", "original.json", "smallest.json"
+CLUSTER = "cluster.toml"
+MEASURED = 8
+"""Runs by which the rate of the original is measured, at most."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is shrunk."""
+
+    finding: Finding
+    version: str
+    mode: str
+    settings: dict[str, Any]
+    lab: str = "embedded"
+    cluster: bool = False
+    """The folder holds a cluster file."""
+
+
+class Test(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule that was tried. The first line is the original, by which the rate is measured."""
+
+    digest: str
+    passes: bool
+    hits: int
+    runs: int
+    steps: int
+    size: int
+    folder: str = ""
+    """A run that showed the finding."""
+
+
+@dataclass
+class Shrinking:
+    """A shrinking in its folder."""
+
+    path: Path
+    plan: Plan
+    original: Schedule
+    tests: dict[str, Test] = field(default_factory=dict)
+
+    @classmethod
+    def create(cls, runs: Path, plan: Plan, original: Schedule, cluster: Path | None) -> Shrinking:
+        """Make the folder. Raises UsageError where it cannot be made."""
+        series = SeriesFolder.create(runs, "shrink")
+        if cluster is not None:
+            series.keep(CLUSTER, cluster.read_text(encoding="utf-8"))
+        series.keep(PLAN, msgspec.json.format(msgspec.json.encode(plan), indent=2).decode())
+        series.keep(ORIGINAL, original.encode().decode())
+        return cls(series.path, plan, original)
+
+    @classmethod
+    def resume(cls, path: Path) -> Shrinking:
+        """A shrinking that was interrupted. Raises BadDataError where the folder holds none."""
+        try:
+            plan = msgspec.json.decode((path / PLAN).read_bytes(), type=Plan)
+            lines = (path / TESTS).read_bytes().splitlines() if (path / TESTS).exists() else []
+            tests = [msgspec.json.decode(line, type=Test) for line in lines if line.endswith(b"}")]
+        except (OSError, msgspec.MsgspecError) as error:
+            raise BadDataError(
+                f"{path} holds no shrinking to resume ({error}); name a folder like runs/shrink/<time>."
+            ) from None
+        return cls(path, plan, read(path / ORIGINAL), {test.digest: test for test in tests})
+
+    def place(self) -> Place:
+        """Where the schedules are carried out."""
+        file = self.path / CLUSTER if self.plan.cluster else None
+        layout = read_cluster_file(file).layout if file else THREE_AZS
+        return Place(
+            version=self.plan.version,
+            mode=self.plan.mode,
+            topology=layout.topology(self.plan.mode),
+            settings=self.plan.settings,
+            cluster_file=file,
+            lab=self.plan.lab,
+        )
+
+    def run(
+        self,
+        parallel: int,
+        tried: Callable[[Test, Schedule], None],
+        ended: Callable[[Ended, bool, Tally], None] = lambda ended, hit, tally: None,
+    ) -> Schedule:
+        """Shrink. Raises InvalidRunError where the original does not show the finding again."""
+        place = self.place()
+        number = 0
+        with Fleet(place, self.path / "runs", parallel) as fleet:
+
+            def runs(schedule: Schedule, most: int, enough: Callable[[Tally], bool]) -> Test:
+                nonlocal number
+                number += 1
+                tally = repeat(
+                    fleet,
+                    schedule,
+                    parallel=parallel,
+                    most=most,
+                    enough=enough,
+                    kind=self.plan.finding.kind,
+                    number=number,
+                    ended=ended,
+                    keep=False,
+                )
+                return self._add(schedule, tally, place)
+
+            measured = self.tests.get(self.original.digest)
+            if measured is None:
+                test = Sequential()
+                measured = runs(
+                    self.original, MEASURED, lambda tally: test.decide(tally.hits, tally.runs) != ""
+                )
+                tried(measured, self.original)
+            if not measured.passes:
+                raise InvalidRunError(
+                    f"The finding did not come back in {measured.runs} runs of the schedule, so there is "
+                    f"nothing to shrink; `acked replay` measures how often it comes back."
+                )
+            # Laplace's estimate: two hits of two do not mean that it comes back every time.
+            most = misses_that_tell((measured.hits + 1) / (measured.runs + 2))
+
+            def passes(candidate: Schedule) -> bool:
+                test = self.tests.get(candidate.digest)
+                if test is None:
+                    test = runs(candidate, most, lambda tally: tally.hits > 0)
+                    tried(test, candidate)
+                if test.passes:
+                    (self.path / SMALLEST).write_bytes(candidate.encode())
+                return test.passes
+
+            return shrink(self.original, place.topology, passes)
+
+    def _add(self, schedule: Schedule, tally: Tally, place: Place) -> Test:
+        test = Test(
+            digest=schedule.digest,
+            passes=tally.hits > 0,
+            hits=tally.hits,
+            runs=tally.runs,
+            steps=len(schedule.steps),
+            size=size(schedule, place.topology),
+            folder=str(tally.shown or ""),
+        )
+        self.tests[test.digest] = test
+        with (self.path / TESTS).open("ab") as lines:
+            lines.write(msgspec.json.encode(test) + b"\n")
+        return test
+
+    def smallest(self) -> Schedule:
+        """The smallest schedule so far."""
+        file = self.path / SMALLEST
+        return decode(file.read_bytes(), str(file)) if file.exists() else self.original
+
+
+def finish(work: Shrinking, smallest: Schedule) -> Path:
+    """Write the scenario file of a shrunk schedule, beside the folder's other files; returns its path."""
+    from harness.search.written import scenario_text
+
+    finding, test = work.plan.finding, work.tests[smallest.digest]
+    name = f"{finding.name.replace('_', '-')}-{smallest.digest[:6]}"
+    text = scenario_text(
+        smallest,
+        finding,
+        name=name,
+        version=work.plan.version,
+        mode=work.plan.mode,
+        rate=f"it came back in {test.hits} of {test.runs} runs",
+        story=_story(Path(test.folder), finding) if test.folder else (),
+    )
+    file = work.path / f"{name.replace('-', '_')}.py"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def _story(folder: Path, finding: Finding) -> list[str]:
+    """The story of one message that the finding is about; none if it is about no message."""
+    import pyarrow.parquet as pq
+
+    from checkers.ask.story import story
+    from checkers.spark.session import start_session
+
+    file = folder / "findings.parquet"
+    if not file.exists():
+        return []
+    for row in pq.read_table(file, columns=["class", "promise_row", "writer", "seq"]).to_pylist():
+        about = row["class"] == finding.name and (row["promise_row"] or "") == finding.row
+        if about and row["writer"] is not None and row["seq"] is not None:
+            return story(start_session(), folder, f"{row['writer']}/{row['seq']}")
+    return []

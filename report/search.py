@@ -1,0 +1,100 @@
+"""The outcome of `acked search`, `acked replay` and `acked shrink` on the terminal.
+
+Works on the documents that these commands write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+Document = Mapping[str, Any]
+_STYLES = {"new": "bold red", "unknown": "yellow", "known": "", "not promised": "dim"}
+_WIDE = 200
+_MOST = 12
+_RARE = 2
+
+
+def console() -> Console:
+    """A console on stdout; where that is no terminal, wide enough for the table."""
+    found = Console(highlight=False)
+    return found if found.is_terminal else Console(highlight=False, width=_WIDE)
+
+
+def findings(document: Document) -> Table:
+    """A row for each group of findings: how much it matters, its rate, its first schedule, its signature."""
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("", "runs", "rate (95 %)", "findings", "first", "signature"):
+        shown.add_column(heading, no_wrap=heading not in ("signature",))
+    for group in document["groups"]:
+        finding = group["finding"]
+        shown.add_row(
+            finding["weight"],
+            f"{group['runs']} of {group['of']}",
+            _interval(group["low"], group["high"]),
+            str(finding["count"]),
+            str(group["first"]),
+            escape(group["signature"]),
+            style=_STYLES[finding["weight"]],
+        )
+    return shown
+
+
+def _interval(low: float, high: float) -> str:
+    return f"{low:.0%} to {high:.0%}"
+
+
+def summary(document: Document) -> Iterator[str]:
+    """What was reached, and which promises were put to the test, in sentences."""
+    plan, hours = document["plan"], document["seconds"] / 3600
+    left = "".join(f", {count} {verdict}" for verdict, count in document["not_judged"].items())
+    pace = f", {document['schedules'] / hours:.0f} an hour" if hours and document["schedules"] else ""
+    yield (
+        f"Kafka {plan['version']}, {plan['mode']}, seed {plan['seed']}: {document['schedules']} schedules"
+        f"{pace}; {document['judged']} judged{left}; {document['skipped_steps']} steps were skipped"
+    )
+    reached = document["reached"]
+    rare = [name for name, count in reached.items() if count <= _RARE]
+    yield (
+        f"{len(reached)} states and events reached, {len(rare)} of them by at most {_RARE} schedules: "
+        f"{_some(rare)}"
+    )
+    hits = [
+        f"{name.removeprefix('fault ')} ({count})"
+        for name, count in reached.items()
+        if name.startswith("fault ")
+    ]
+    yield f"faults: {_some(hits, len(hits))}"
+    tested = [f"{name} ({count})" for name, count in document["promises"].items()]
+    yield f"promises put to the test (runs): {_some(tested, len(tested))}"
+    untested = document["not_exercised"]
+    yield f"promises that no run put to the test: {_some(untested, len(untested))}"
+
+
+def _some(names: Sequence[str], most: int = _MOST) -> str:
+    if not names:
+        return "none"
+    more = f", and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def replayed(document: Document) -> Iterator[str]:
+    """How often the finding came back, and what else the runs found."""
+    low, high = document["interval"]
+    unjudged = f"; {document['not_judged']} more were not judged" if document["not_judged"] else ""
+    if document["finding"]:
+        yield (
+            f"came back in {document['hits']} of {document['runs']} runs ({_interval(low, high)} with 95 % "
+            f"confidence{unjudged}): {document['decision']}"
+        )
+        yield f"finding: {document['finding']}"
+    else:
+        yield f"{document['runs']} runs{unjudged}"
+    for one in document["findings"]:
+        low, high = one["interval"]
+        share = f"{one['runs']} of {document['runs']} ({_interval(low, high)})"
+        yield f"{one['weight']}, {share}: {one['signature']}"

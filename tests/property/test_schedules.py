@@ -1,0 +1,164 @@
+"""Schedules made, mutated and shrunk, on a simulated run that needs some steps, hosts and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from harness.cluster.timings import BASE
+from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
+from harness.search.grammar import Space, fresh, mutated, space_of
+from harness.search.minimise import parts, reductions, shrink, size, within
+from harness.search.schedule import Producer, Schedule, Step, decode, problems, require_hosts
+
+MODES = ("zookeeper", "kraft", "kraft-combined")
+WIDE = Layout(tuple(AvailabilityZone(name=f"az{n}", brokers=1 + (n < 3)) for n in range(1, 6)))
+SPACES = tuple(
+    space_of(kafka="3.6.2", mode=mode, topology=layout.topology(mode), timings=BASE, safe=safe)
+    for mode in MODES
+    for layout in (THREE_AZS, WIDE)
+    for safe in (False, True)
+)
+spaces = st.sampled_from(SPACES)
+seeds = st.integers(0, 2**32)
+numbers = st.integers(0, 1000)
+
+
+def valid(schedule: Schedule, space: Space) -> bool:
+    require_hosts(schedule, space.topology, "it")
+    return not list(problems(schedule)) and decode(schedule.encode(), "it") == schedule
+
+
+@settings(max_examples=60, deadline=None)
+@given(spaces, seeds, numbers)
+def test_a_seed_makes_one_valid_schedule(space: Space, seed: int, number: int) -> None:
+    schedule = fresh(space, seed, number)
+    assert valid(schedule, space)
+    assert fresh(space, seed, number).encode() == schedule.encode()
+    assert decode(schedule.encode(), "it").encode() == schedule.encode()
+
+
+@settings(max_examples=60, deadline=None)
+@given(spaces, seeds, st.lists(numbers, min_size=1, max_size=6))
+def test_a_mutation_is_valid_and_repeatable(space: Space, seed: int, lineage: list[int]) -> None:
+    def descend() -> Schedule:
+        schedule = fresh(space, seed, 0)
+        for number in lineage:
+            schedule = mutated(space, schedule, seed, number)
+            assert valid(schedule, space)
+        return schedule
+
+    assert descend().encode() == descend().encode()
+
+
+@settings(max_examples=60, deadline=None)
+@given(spaces, seeds, numbers)
+def test_a_reduction_is_a_smaller_valid_part(space: Space, seed: int, number: int) -> None:
+    schedule = fresh(space, seed, number)
+    for smaller in reductions(schedule, space.topology):
+        assert size(smaller, space.topology) < size(schedule, space.topology)
+        assert within(smaller, schedule, space.topology)
+        assert valid(smaller, space)
+
+
+Need = Callable[[Schedule], bool]
+
+
+def covered(names: tuple[str, ...], space: Space) -> set[str]:
+    """All names that some names stand for, themselves included."""
+    found = set(names)
+    ahead = list(names)
+    while ahead:
+        inner = [name for name in parts(ahead.pop(), space.topology) if name not in found]
+        found.update(inner)
+        ahead += inner
+    return found
+
+
+def simulated(schedule: Schedule, space: Space, rng: Random) -> Need:
+    """A run that shows a finding if some steps are there, in order, each with a host of each side."""
+    some = [step for step in schedule.steps if rng.random() < 0.4][:3]
+    needs = [
+        (
+            step.fault,
+            rng.choice(sorted(covered(step.targets, space))) if step.targets else "",
+            rng.choice(sorted(covered(step.toward, space))) if step.toward else "",
+            rng.choice([0.0, step.until.after_s / 3]),
+        )
+        for step in some
+    ]
+    acks = rng.choice([one.acks for one in schedule.producers])
+
+    def fits(step: Step, need: tuple[str, str, str, float]) -> bool:
+        fault, target, other, longest_s = need
+        return (
+            step.fault == fault
+            and (not target or target in covered(step.targets, space))
+            and (not other or other in covered(step.toward, space))
+            and step.until.after_s >= longest_s
+        )
+
+    def shows(candidate: Schedule) -> bool:
+        left = iter(candidate.steps)
+        return all(any(fits(step, need) for step in left) for need in needs) and any(
+            one.acks == acks for one in candidate.producers
+        )
+
+    assert shows(schedule)
+    return shows
+
+
+@settings(max_examples=50, deadline=None)
+@given(spaces, seeds, numbers)
+def test_what_is_shrunk_still_shows_it_and_is_minimal(space: Space, seed: int, number: int) -> None:
+    schedule = fresh(space, seed, number)
+    shows = simulated(schedule, space, Random(seed ^ number))
+    tried: list[str] = []
+
+    def passes(candidate: Schedule) -> bool:
+        assert valid(candidate, space)
+        assert within(candidate, schedule, space.topology)
+        tried.append(candidate.digest)
+        return shows(candidate)
+
+    small = shrink(schedule, space.topology, passes)
+    assert shows(small)
+    assert within(small, schedule, space.topology)
+    assert not any(shows(one) for one in reductions(small, space.topology))
+    assert len(set(tried)) == len(tried), "a schedule was run twice"
+    assert shrink(schedule, space.topology, shows).encode() == small.encode()
+
+
+@pytest.mark.parametrize("arrow", ["->", "<-"])
+def test_a_cut_of_an_az_is_shrunk_to_one_link(arrow: str) -> None:
+    space = SPACES[4]
+    schedule = next(one for one in (fresh(space, 5, number) for number in range(1000)) if len(one.steps) == 7)
+    cut = Step(fault="cut", targets=("az1",), toward=("others",))
+    schedule = replace(schedule, steps=(*schedule.steps[:4], cut, *schedule.steps[4:]))
+
+    def shows(one: Schedule) -> bool:
+        return any(
+            step.fault == "cut"
+            and "broker1" in covered(step.targets, space)
+            and "controller3" in covered(step.toward, space)
+            and step.arrow in ("<->", arrow)
+            for step in one.steps
+        )
+
+    (step,) = shrink(schedule, space.topology, shows).steps
+    assert (step.targets, step.arrow, step.toward) == (("broker1",), arrow, ("controller3",))
+
+
+def test_a_producer_that_stops_stays_possible_when_steps_vanish() -> None:
+    space = SPACES[4]
+    short = Producer(az="az2", starts=2, stops=3)
+    kill = Step(fault="kill", targets=("leader",))
+    schedule = replace(fresh(space, 5, 0), producers=(Producer(az="az1"), short), steps=(kill,) * 3)
+    for number in range(300):
+        assert valid(mutated(space, schedule, 5, number), space)
+    assert all(valid(one, space) for one in reductions(schedule, space.topology))

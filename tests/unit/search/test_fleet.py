@@ -1,0 +1,185 @@
+"""Which runs share a cluster, and when a new one is started. The clusters' processes are stand-ins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.cluster.timings import BASE
+from harness.lab.layout import THREE_AZS
+from harness.run.folder import RunFolder
+from harness.search import fleet as fleets
+from harness.search.cell import Answer, Order
+from harness.search.findings import Finding
+from harness.search.fleet import MOST_RUNS, Ended, Fleet, Job, Place, thin
+from harness.search.grammar import fresh, space_of
+from harness.search.schedule import FILE, read
+from harness.series.pool import CellRun
+from harness.series.standing import LostClusterError
+from harness.series.summary import RunSummary
+
+TOPOLOGY = THREE_AZS.topology("kraft")
+SPACE = space_of(kafka="3.6.2", mode="kraft", topology=TOPOLOGY, timings=BASE)
+PLACE = Place(version="3.6.2", mode="kraft", topology=TOPOLOGY, settings={})
+
+
+class Script:
+    """What the stand-ins do; ``began`` has the digests of each cluster's runs, in the order of its start."""
+
+    def __init__(self) -> None:
+        self.began: list[list[str]] = []
+        self.answers: dict[str, list[Answer | LostClusterError]] = {}
+        self.findings: dict[str, Finding] = {}
+        self.removed: list[int] = []
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Script:
+    made = Script()
+
+    class Cluster:
+        def __init__(self, *_: object) -> None:
+            self.path, self.log = tmp_path / "cluster", tmp_path / "log"
+            self.mine: list[str] = []
+            self.number = len(made.began)
+            made.began.append(self.mine)
+
+        def carry_out(self, order: bytes) -> bytes:
+            digest = read(Path(msgspec.json.decode(order, type=Order).folder) / FILE).digest
+            answers = made.answers.get(digest, [])
+            answer = answers.pop(0) if answers else Answer(usable=True)
+            if isinstance(answer, LostClusterError):
+                raise answer
+            if not answer.refused:
+                self.mine.append(digest)
+            return msgspec.json.encode(answer)
+
+        def remove(self) -> None:
+            made.removed.append(self.number)
+
+        def __enter__(self) -> Cluster:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            return None
+
+    class Processes:
+        def __enter__(self) -> Processes:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            return None
+
+        def end_all(self) -> None:
+            return None
+
+    def judge(session: Any, run: CellRun) -> RunSummary:
+        manifest = RunFolder.open(run.folder).manifest()
+        verdict = "crashed" if manifest["status"] == "crashed" else "as declared"
+        promises: list[object] = []
+        (run.folder / "judgement.json").write_text(
+            json.dumps({"findings_by_class": {}, "promises": promises})
+        )
+        return RunSummary(scenario="schedule", version="3.6.2", mode="kraft", verdict=verdict)
+
+    def findings(folder: Path, schedule: Any) -> tuple[Finding, ...]:
+        found = made.findings.get(schedule.digest)
+        return () if found is None else (found,)
+
+    monkeypatch.setattr(fleets, "StandingProcess", Cluster)
+    monkeypatch.setattr(fleets, "RunProcesses", Processes)
+    monkeypatch.setattr(fleets, "judge_cell", judge)
+    monkeypatch.setattr(fleets, "findings_of", findings)
+    monkeypatch.setattr("checkers.spark.session.start_session", lambda: None)
+    return made
+
+
+JOBS = [Job(schedule=fresh(SPACE, 1, number), number=number) for number in range(13)]
+
+
+def run(tmp_path: Path, jobs: list[Job], parallel: int = 1) -> list[Ended]:
+    ended: list[Ended] = []
+    with Fleet(PLACE, tmp_path / "runs", parallel) as fleet:
+        for job in jobs:
+            fleet.submit(job)
+        while fleet.open:
+            ended.append(fleet.next())
+    return ended
+
+
+def digests(jobs: list[Job]) -> list[str]:
+    return [job.schedule.digest for job in jobs]
+
+
+def test_a_healthy_cluster_is_used_ten_times(script: Script, tmp_path: Path) -> None:
+    ended = run(tmp_path, JOBS)
+    assert [len(one) for one in script.began] == [MOST_RUNS, len(JOBS) - MOST_RUNS]
+    assert sorted(one.job.number for one in ended) == list(range(13))
+    assert script.removed[:1] == [0], "the folder of a cluster without findings is removed"
+
+
+def test_a_run_after_a_finding_is_repeated_on_a_new_cluster(script: Script, tmp_path: Path) -> None:
+    script.findings[JOBS[0].schedule.digest] = Finding(name="no-recovery", weight="new")
+    ended = run(tmp_path, JOBS[:3])
+    assert script.began == [digests(JOBS[:2]), digests(JOBS[1:3])]
+    assert [one.job.number for one in ended] == [0, 1, 2]
+    assert len(list((tmp_path / "runs" / "schedule").glob("2*"))) == 3, "the run that does not count is gone"
+    assert script.removed != [0, 1]
+
+
+def test_what_is_not_promised_does_not_speak_against_a_cluster(script: Script, tmp_path: Path) -> None:
+    script.findings[JOBS[0].schedule.digest] = Finding(name="lost", weight="not promised")
+    run(tmp_path, JOBS[:3])
+    assert script.began == [digests(JOBS[:3])]
+
+
+def test_a_run_that_was_not_complete_ends_its_cluster(script: Script, tmp_path: Path) -> None:
+    script.answers[JOBS[0].schedule.digest] = [Answer(usable=False)]
+    run(tmp_path, JOBS[:3])
+    assert script.began == [digests(JOBS[:1]), digests(JOBS[1:3])]
+
+
+def test_a_cluster_that_is_not_healthy_is_left(script: Script, tmp_path: Path) -> None:
+    script.answers[JOBS[1].schedule.digest] = [Answer(refused=True)]
+    ended = run(tmp_path, JOBS[:3])
+    assert script.began == [digests(JOBS[:1]), digests(JOBS[1:3])]
+    assert len(ended) == 3
+
+
+def test_a_process_that_ends_leaves_a_crashed_run(script: Script, tmp_path: Path) -> None:
+    script.answers[JOBS[0].schedule.digest] = [LostClusterError("ended with the process of its cluster")]
+    ended = run(tmp_path, JOBS[:2])
+    assert [one.verdict for one in ended] == ["crashed", "as declared"]
+    manifest = RunFolder.open(ended[0].folder).manifest()
+    assert "ended with the process of its cluster" in manifest["problem"]
+
+
+def test_several_clusters_share_the_work(script: Script, tmp_path: Path) -> None:
+    ended = run(tmp_path, JOBS, parallel=3)
+    assert sorted(one.job.number for one in ended) == list(range(13))
+    assert sorted(digest for cluster in script.began for digest in cluster) == sorted(digests(JOBS))
+
+
+def test_a_failure_of_the_harness_is_raised(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> Iterator[None]:
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(Fleet, "_folder", fail)
+    with pytest.raises(RuntimeError, match="a mistake"):
+        run(tmp_path, JOBS[:1])
+
+
+def test_a_thinned_run_keeps_its_summary(tmp_path: Path) -> None:
+    for name in (FILE, "run.json", "judgement.json", "life.parquet", "run.log"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "nodes" / "broker1").mkdir(parents=True)
+    (tmp_path / "journal").mkdir()
+    thin(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["judgement.json", "run.json", FILE]

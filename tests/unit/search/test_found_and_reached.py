@@ -1,0 +1,181 @@
+"""Findings in groups, what a history reached, and which promises it put to the test, on histories by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from checkers.tables.output import FINDING
+from harness.history.schema import TABLES
+from harness.history.tables import write_table
+from harness.search.findings import findings_of, select, weightiest
+from harness.search.reached import TESTABLE, exercised, reached
+from harness.search.schedule import Producer, Schedule, TopicPlan
+
+SCHEDULE = Schedule(
+    kafka="3.6.2",
+    mode="kraft",
+    controller="controller2",
+    topics=(TopicPlan(name="t1"), TopicPlan(name="t2", min_insync=1, unclean=True)),
+    producers=(Producer(az="az1"), Producer(az="az2", acks=1, idempotent=False, in_flight=3)),
+)
+
+
+def written(folder: Path, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> Path:
+    for name, table in TABLES.items():
+        rows = [dict(row) for row in tables.get(name, ())]
+        write_table(folder, name, pa.Table.from_pylist(rows, schema=table.arrow()))
+    manifest = {"status": "complete", "kafka": "3.6.2", "mode": "kraft", "schema_version": 1}
+    (folder / "run.json").write_text(json.dumps(manifest))
+    judgement = {"run": "here", "fates": {"kept": 3, "lost": 0}, "promises": [], "findings_by_class": {}}
+    (folder / "judgement.json").write_text(json.dumps(judgement))
+    return folder
+
+
+def view(ns: int, leader: int, epoch: int, *isr: int) -> dict[str, Any]:
+    key = {"source": "broker1", "subject": "partition", "topic": "t1-3", "partition": 0}
+    return {"ns": ns, **key, "leader": leader, "epoch": epoch, "isr": list(isr)}
+
+
+def fault(moment: str, ns: int, mechanism: str, *hosts: str) -> dict[str, Any]:
+    targets = json.dumps({"hosts": list(hosts)})
+    about = {"fault": 1, "name": mechanism, "kind": "process", "mechanism": mechanism}
+    return {"ns": ns, **about, "moment": moment, "targets": targets}
+
+
+WRITERS = (
+    {"writer": 1, "name": "producer-1b", "acks": -1, "idempotent": True, "client": "librdkafka"},
+    {"writer": 2, "name": "producer-2a", "acks": 1, "idempotent": False, "client": "librdkafka"},
+)
+
+
+def found(name: str, **columns: Any) -> dict[str, Any]:
+    return {**dict.fromkeys(FINDING.names), "class": name, **columns}
+
+
+def test_findings_are_grouped_by_what_they_mean(tmp_path: Path) -> None:
+    marks = [
+        {"ns": 1, "name": "begin", "text": "x"},
+        {"ns": 2, "name": "finding-client-stuck", "text": "producer-2a (acks=1, 3 in flight) had nothing"},
+    ]
+    folder = written(tmp_path, {"writers": WRITERS, "marks": marks})
+    lost = {"promise": "not promised", "promise_row": "acks-1-leader", "topic": "t2-3", "writer": 2}
+    broken = {"promise": "broken", "promise_row": "committed", "topic": "t1-3", "writer": 1}
+    error = {"promise": "not promised", "promise_row": "log-lines"}
+    rows = [
+        *(found("lost", **lost, seq=number) for number in range(3)),
+        found("lost", **lost | {"known_bug": "KAFKA-15489"}, seq=9),
+        found("lost", **broken, seq=1),
+        found("server_error", **error, detail="broker1 ERROR: [Log 7] cannot 12"),
+        found("server_error", **error, detail="broker2 ERROR: [Log 8] cannot 13"),
+        found("undetermined", promise="unknown", topic="t1-3"),
+    ]
+    (tmp_path / "findings.parquet").mkdir()
+    pq.write_table(pa.Table.from_pylist(rows, schema=FINDING), tmp_path / "findings.parquet" / "part.parquet")
+    groups = findings_of(folder, SCHEDULE)
+    unclean = "acks=1, 3 in flight, min.insync.replicas=1, unclean election"
+    assert [(one.weight, one.count, one.signature) for one in groups] == [
+        ("new", 1, "client-stuck [acks=1, 3 in flight]"),
+        ("new", 1, "lost: broken: committed [acks=all, idempotent, 5 in flight, min.insync.replicas=2]"),
+        ("new", 2, "server_error: broker# ERROR: [Log #] cannot #"),
+        ("unknown", 1, "undetermined: unknown [min.insync.replicas=2]"),
+        ("known", 1, f"lost: not promised: KAFKA-15489 [{unclean}]"),
+        ("not promised", 3, f"lost: not promised: acks-1-leader [{unclean}]"),
+    ]
+    worst = weightiest(groups)
+    assert worst is not None and worst.weight == "new"
+    assert [one.known_bug for one in select(groups, "kafka-15489")] == ["KAFKA-15489"]
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    second = 1_000_000_000
+    return written(
+        tmp_path,
+        {
+            "writers": WRITERS,
+            "views": [
+                view(second, 1, 0, 1, 2, 3),
+                view(5 * second, -1, 1, 2, 3),
+                view(6 * second, 2, 2, 2, 3),
+                view(9 * second, 2, 2, 1, 2, 3),
+                {"ns": 2, "source": "controller2", "subject": "controller", "controller": 12},
+            ],
+            "faults": [
+                fault("injected", 4 * second, "kill", "broker1", "controller2"),
+                fault("healed", 8 * second, "kill", "broker1", "controller2"),
+            ],
+            "processes": [
+                {"ns": 4 * second, "host": "broker1", "event": "killed"},
+                {"ns": 8 * second, "host": "broker1", "event": "started"},
+                *({"ns": 1, "host": f"broker{number}", "event": "ready"} for number in (1, 2, 3)),
+            ],
+            "log_events": [
+                {
+                    "ns": 6 * second,
+                    "host": "broker2",
+                    "kind": "became_leader",
+                    "topic": "t1-3",
+                    "partition": 0,
+                },
+                {"ns": 6 * second, "host": "broker2", "kind": "error", "text": "x"},
+            ],
+            "sends": [
+                {
+                    "topic": "t1-3",
+                    "partition": 0,
+                    "writer": 1,
+                    "seq": 1,
+                    "sent_ns": 1,
+                    "outcome": "ok",
+                    "error": 0,
+                },
+                {
+                    "topic": "t1-3",
+                    "partition": 0,
+                    "writer": 2,
+                    "seq": 1,
+                    "sent_ns": 1,
+                    "outcome": "info",
+                    "error": 7,
+                },
+            ],
+            "configs": [
+                {"scope": "topic", "name": "t1-3", "key": key, "value": value}
+                for key, value in (
+                    ("min.insync.replicas", "2"),
+                    ("unclean.leader.election.enable", "false"),
+                    ("flush.messages", "9223372036854775807"),
+                )
+            ],
+        },
+    )
+
+
+def test_what_a_history_reached(history: Path) -> None:
+    assert reached(history) == {
+        "fate kept",
+        "log became_leader (broker)",
+        "order 0-L",
+        "order -L+",
+        "elections 1",
+        "ISR of 3, led",
+        "ISR of 2, no leader",
+        "ISR of 2, led",
+        "fault kill hits leader controller",
+        "error 7 (info, acks 1)",
+    }
+
+
+def test_a_promise_is_put_to_the_test_by_the_fault_that_could_break_it(history: Path) -> None:
+    """The leader is killed: acks=all must survive it, and acks=1 need not."""
+    tested = exercised(history)
+    assert tested["crash-of-some"] > 0
+    assert "power-loss-flushed" not in tested
+    assert set(tested) <= set(TESTABLE)

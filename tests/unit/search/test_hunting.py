@@ -1,0 +1,332 @@
+"""A search, a replay and a shrinking on a simulated fleet: corpus, groups, thinning, resuming, deciding."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from harness.cluster.settings import NO_SETTINGS
+from harness.cluster.timings import BASE
+from harness.errors import BadDataError, InvalidRunError
+from harness.lab.layout import THREE_AZS
+from harness.search import hunt, shrinking
+from harness.search.findings import Finding
+from harness.search.fleet import Ended, Job, Place
+from harness.search.grammar import fresh, space_of
+from harness.search.hunt import Plan, Record, Search, corpus_of
+from harness.search.repeat import repeat, until_decided
+from harness.search.schedule import FILE, Moment, Producer, Schedule, Step, TopicPlan
+from harness.search.shrinking import Shrinking
+
+TOPOLOGY = THREE_AZS.topology("kraft")
+SPACE = space_of(kafka="3.6.2", mode="kraft", topology=TOPOLOGY, timings=BASE)
+LOST = Finding(name="lost", weight="new", promise="broken", row="committed", settings="acks=all")
+EXPECTED = Finding(name="lost", weight="not promised", promise="not promised", row="acks-1-leader")
+
+
+class World:
+    """What a simulated fleet does with schedules."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.path = tmp_path
+        self.ran: list[Job] = []
+        self.finds: Callable[[Schedule, int], tuple[Finding, ...]] = lambda schedule, turn: ()
+        self.reaches: Callable[[Schedule], set[str]] = lambda schedule: {
+            step.fault for step in schedule.steps
+        }
+        self.crashes: set[int] = set()
+        self.stops_after = 10**9
+
+    def fleet(self, place: Place, runs: Path, parallel: int) -> SimulatedFleet:
+        return SimulatedFleet(self, runs)
+
+
+class SimulatedFleet:
+    def __init__(self, world: World, runs: Path) -> None:
+        self.world, self.runs = world, runs
+        self.waiting: deque[Job] = deque()
+
+    def __enter__(self) -> SimulatedFleet:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def submit(self, job: Job) -> None:
+        self.waiting.append(job)
+
+    @property
+    def open(self) -> int:
+        return len(self.waiting)
+
+    def forget_waiting(self) -> int:
+        count = len(self.waiting)
+        self.waiting.clear()
+        return count
+
+    def next(self) -> Ended:
+        job = self.waiting.popleft()
+        if len(self.world.ran) >= self.world.stops_after:
+            raise KeyboardInterrupt
+        self.world.ran.append(job)
+        folder = self.runs / f"{len(self.world.ran):04}"
+        folder.mkdir(parents=True)
+        for name in (FILE, "run.json", "judgement.json", "life.parquet"):
+            (folder / name).write_bytes(job.schedule.encode())
+        crashed = job.number in self.world.crashes
+        return Ended(
+            job=job,
+            folder=folder,
+            seconds=1.0,
+            verdict="crashed" if crashed else "as declared",
+            reasons=("it fell over",) if crashed else (),
+            judged=not crashed,
+            findings=() if crashed else self.world.finds(job.schedule, len(self.world.ran)),
+        )
+
+
+class Marks:
+    def column(self, name: str) -> Any:
+        return self
+
+    def to_pylist(self) -> list[str]:
+        return ["begin", "skipped-1"]
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
+    made = World(tmp_path)
+
+    def reached(folder: Path) -> frozenset[str]:
+        return frozenset(made.reaches(made.ran[int(folder.name) - 1].schedule))
+
+    monkeypatch.setattr(hunt, "Fleet", made.fleet)
+    monkeypatch.setattr(shrinking, "Fleet", made.fleet)
+    monkeypatch.setattr("harness.search.reached.reached", reached)
+    monkeypatch.setattr("harness.search.reached.exercised", lambda folder: Counter({"committed": 2}))
+    monkeypatch.setattr("checkers.tables.source.open_source", lambda folder: folder)
+    monkeypatch.setattr("checkers.tables.source.read_small", lambda source, table: Marks())
+    return made
+
+
+def planned(world: World, **changes: Any) -> Search:
+    plan = Plan(seed=7, version="3.6.2", mode="kraft", settings=dict(NO_SETTINGS.as_json()))
+    return Search.create(world.path, replace(plan, **changes), None)
+
+
+def searched(search: Search, count: int) -> list[Record]:
+    said: list[Record] = []
+    assert search.run(1, said.append, lambda begun: begun < count) is False
+    return said
+
+
+def test_the_same_seed_searches_the_same_schedules(world: World) -> None:
+    once = [record.digest for record in searched(planned(world), 12)]
+    again = [record.digest for record in searched(planned(world), 12)]
+    assert once == again
+    assert len(set(once)) > 10
+
+
+def test_what_reached_something_new_is_mutated(world: World) -> None:
+    search = planned(world)
+    records = searched(search, 40)
+    assert search.corpus.keys() == {record.number for record in records if record.new}
+    parents = [record.parent for record in records if record.parent]
+    assert 5 < len(parents) < 35
+    assert set(parents) <= search.corpus.keys()
+    assert {path.name for path in (search.path / "corpus").iterdir()} == {
+        f"{number:05}.json" for number in search.corpus
+    }
+    assert corpus_of(search.path) == [search.corpus[number] for number in sorted(search.corpus)]
+
+
+def test_clean_runs_are_thinned_and_failures_kept(world: World) -> None:
+    world.finds = lambda schedule, turn: (LOST,) if turn == 3 else (EXPECTED,) if turn >= 4 else ()
+    records = searched(planned(world), 10)
+    whole = [(Path(record.folder) / "life.parquet").exists() for record in records]
+    assert whole == [False, False, True, True, True, True, False, False, False, False]
+    assert all((Path(record.folder) / FILE).exists() for record in records)
+
+
+def test_findings_are_grouped_with_count_first_and_rate(world: World) -> None:
+    world.finds = lambda schedule, turn: (
+        *((LOST,) if turn in (5, 8) else ()),
+        *((EXPECTED,) if turn % 2 else ()),
+    )
+    world.crashes = {10}
+    search = planned(world)
+    searched(search, 10)
+    first, second = search.groups()
+    assert (first.finding.signature, first.runs, first.of, first.first) == (LOST.signature, 2, 9, 5)
+    assert first.low < 2 / 9 < first.high
+    assert (second.finding.weight, second.runs) == ("not promised", 5)
+    document = search.document(3600.0)
+    assert document["not_judged"] == {"crashed": 1}
+    assert document["skipped_steps"] == 9
+    assert document["promises"] == {"committed": 9}
+    assert "power-loss-flushed" in document["not_exercised"]
+    assert "committed" not in document["not_exercised"]
+
+
+def test_a_search_is_resumed_where_it_was_interrupted(world: World) -> None:
+    straight = [record.digest for record in searched(planned(world), 20)]
+    search = planned(world)
+    world.stops_after = len(world.ran) + 8
+    assert search.run(1, lambda record: None, lambda begun: begun < 20) is True
+    with (search.path / "schedules.jsonl").open("ab") as lines:
+        lines.write(b'{"number":')
+    world.stops_after = 10**9
+    resumed = Search.resume(search.path)
+    assert len(resumed.records) == 8
+    assert resumed.corpus == search.corpus
+    searched(resumed, 12)
+    assert [record.digest for record in resumed.records] == straight
+
+
+def test_no_fault_makes_no_step(world: World) -> None:
+    searched(planned(world, faults="no-fault"), 10)
+    assert all(not job.schedule.steps for job in world.ran)
+
+
+def test_what_is_no_search_cannot_be_resumed(tmp_path: Path) -> None:
+    with pytest.raises(BadDataError, match="holds no search to resume"):
+        Search.resume(tmp_path)
+    with pytest.raises(BadDataError, match="holds no schedule"):
+        corpus_of(tmp_path)
+
+
+SCHEDULE = fresh(SPACE, 1, 7)
+
+
+def replayed(world: World, shows: Callable[[int], bool], parallel: int = 2) -> Any:
+    world.finds = lambda schedule, turn: (LOST,) if shows(turn) else ()
+    fleet = SimulatedFleet(world, world.path / "runs")
+    return repeat(
+        fleet,  # type: ignore[arg-type]
+        SCHEDULE,
+        parallel=parallel,
+        most=20,
+        enough=until_decided(),
+        kind=LOST.kind,
+    )
+
+
+def test_a_replay_stops_when_it_is_decided(world: World) -> None:
+    tally = replayed(world, lambda turn: True)
+    assert (tally.hits, tally.runs, tally.decision) == (2, 2, "comes back")
+    world.ran.clear()
+
+
+def test_runs_of_another_schedule_do_not_count(world: World) -> None:
+    """Those of a candidate that was decided while they were under way."""
+    world.finds = lambda schedule, turn: (LOST,)
+    fleet = SimulatedFleet(world, world.path / "runs")
+    fleet.submit(Job(schedule=LARGE, number=1))
+    tally = repeat(
+        fleet,  # type: ignore[arg-type]
+        SCHEDULE,
+        parallel=1,
+        most=3,
+        enough=lambda tally: False,
+        kind=LOST.kind,
+        number=2,
+    )
+    assert (tally.hits, tally.runs) == (3, 3)
+    assert len(world.ran) == 4
+
+
+def test_a_replay_of_what_does_not_come_back(world: World) -> None:
+    tally = replayed(world, lambda turn: False, parallel=1)
+    assert (tally.hits, tally.runs, tally.decision) == (0, 5, "does not come back")
+
+
+def test_a_replay_that_is_never_decided_ends(world: World) -> None:
+    tally = replayed(world, lambda turn: turn % 4 == 0)
+    assert tally.runs <= 20
+    document = tally.document(LOST.kind)
+    assert document["hits"] == tally.hits
+
+
+LARGE = Schedule(
+    kafka="3.6.2",
+    mode="kraft",
+    controller="controller2",
+    made_by="seed 7, number 3",
+    topics=(TopicPlan(name="t1", partitions=2), TopicPlan(name="t2")),
+    producers=(
+        Producer(az="az1"),
+        Producer(az="az2", acks=1, idempotent=False),
+        Producer(az="az3", starts=2),
+    ),
+    steps=(
+        Step(fault="kill", targets=("leader",), when=Moment(after_s=1.0)),
+        Step(fault="cut", targets=("controller2",), toward=("az1", "az3"), until=Moment(after_s=12.0)),
+        Step(fault="pause", targets=("broker1", "broker3"), when=Moment(after_s=12.0, event="isr-full")),
+        Step(fault="reassign", until=Moment()),
+        Step(fault="cut", targets=("az1",), toward=("others",)),
+    ),
+)
+
+
+def shows(schedule: Schedule, turn: int) -> tuple[Finding, ...]:
+    """The zombie: the controller is cut from both others for six seconds, while a producer uses acks=1."""
+    found = any(
+        step.fault == "cut"
+        and "controller2" in step.targets
+        and step.arrow == "<->"
+        and step.until.after_s >= 6
+        for step in schedule.steps
+    ) and any(one.acks == 1 for one in schedule.producers)
+    return (LOST,) if found and turn % 3 else ()
+
+
+def to_shrink(world: World) -> Shrinking:
+    world.finds = shows
+    plan = shrinking.Plan(finding=LOST, version="3.6.2", mode="kraft", settings=dict(NO_SETTINGS.as_json()))
+    return Shrinking.create(world.path, plan, LARGE, None)
+
+
+def test_shrinking_ends_with_the_one_step_that_matters(world: World) -> None:
+    work = to_shrink(world)
+    smallest = work.run(2, lambda test, schedule: None)
+    (step,) = smallest.steps
+    assert (step.fault, step.targets, step.arrow, step.until) == (
+        "cut",
+        ("controller2",),
+        "<->",
+        Moment(after_s=6.0),
+    )
+    assert [one.acks for one in smallest.producers] == [1]
+    assert len(smallest.partitions) == 1
+    assert work.smallest() == smallest
+    file = shrinking.finish(work, smallest)
+    text = file.read_text()
+    assert "Found by `acked search` (seed 7, number 3)" in text.replace("\n", " ")
+
+
+def test_an_interrupted_shrinking_goes_on(world: World) -> None:
+    straight = to_shrink(world).run(1, lambda test, schedule: None)
+    world.ran.clear()
+    work = to_shrink(world)
+    world.stops_after = 25
+    with pytest.raises(KeyboardInterrupt):
+        work.run(1, lambda test, schedule: None)
+    tried = len(work.tests)
+    world.stops_after = 10**9
+    again: list[str] = []
+    resumed = Shrinking.resume(work.path)
+    assert len(resumed.tests) == tried
+    assert resumed.run(1, lambda test, schedule: again.append(test.digest)).steps == straight.steps
+    assert not set(again) & set(work.tests), "what was tried before the interruption is not tried again"
+
+
+def test_what_does_not_come_back_is_not_shrunk(world: World) -> None:
+    work = to_shrink(world)
+    world.finds = lambda schedule, turn: ()
+    with pytest.raises(InvalidRunError, match="did not come back in 5 runs"):
+        work.run(1, lambda test, schedule: None)

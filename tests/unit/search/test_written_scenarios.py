@@ -1,0 +1,56 @@
+"""A schedule written as a scenario file is the same schedule when it is read again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.timings import BASE
+from harness.lab.layout import THREE_AZS
+from harness.run.scenario_file import find_in_file
+from harness.search.findings import Finding
+from harness.search.grammar import fresh, space_of
+from harness.search.written import scenario_text
+
+FINDINGS = (
+    Finding(
+        name="lost",
+        weight="not promised",
+        promise="not promised",
+        row="acks-1-leader",
+        known_bug="KAFKA-15489 (KAFKA-13621)",
+        cause='it\'s "over" \\ here',
+        settings="acks=1, 5 in flight",
+    ),
+    Finding(name="server_error", weight="new", cause="broker# ERROR: [ReplicaManager broker=#] 'quoted'"),
+    Finding(name="no-recovery", weight="new"),
+)
+
+
+@pytest.mark.parametrize("mode", ["zookeeper", "kraft", "kraft-combined"])
+@pytest.mark.parametrize("finding", FINDINGS, ids=lambda one: one.name)
+def test_the_file_declares_the_schedule(tmp_path: Path, mode: str, finding: Finding) -> None:
+    topology = THREE_AZS.topology(mode)
+    version = "2.7.1" if mode == "zookeeper" else "3.6.2"
+    space = space_of(kafka=version, mode=mode, topology=topology, timings=BASE)
+    for number in range(10):
+        schedule = fresh(space, 8, number)
+        text = scenario_text(
+            schedule,
+            finding,
+            name=f"found-{number}",
+            version=version,
+            mode=mode,
+            rate="it came back in 3 of 4 runs",
+            story=['Message 1/2 of producer-1a: "lost"', "  1.234 s  sent \\ to broker1"],
+        )
+        file = tmp_path / f"found_{number}.py"
+        file.write_text(text)
+        scenario = find_in_file(str(file))
+        assert scenario.body is not None
+        namespace: dict[str, object] = {}
+        exec(compile(text, str(file), "exec"), namespace)
+        assert namespace["SCHEDULE"] == schedule
+        assert (scenario.name, scenario.mode, scenario.kafka) == (f"found-{number}", mode, version)
+        assert [topic.name for topic in scenario.setup.topics] == [topic.name for topic in schedule.topics]
