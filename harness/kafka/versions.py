@@ -227,4 +227,4 @@ def _speaking(text: str, *, force: bool) -> KafkaVersion:
             f"that runs with ZooKeeper, such as 2.7.1@2.6."
         )
     alter_isr = version.alter_isr and version_key(protocol) >= (2, 7)
-    return replace(version, protocol=protocol, alter_isr=alter_isr)
+    return replace(version, protocol=protocol, alter_isr=alter_isr, modes=ZOOKEEPER)

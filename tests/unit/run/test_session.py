@@ -85,7 +85,7 @@ def test_the_problem_of_a_run_outweighs_one_of_its_judgement(
 
 def test_the_mode_is_one_that_scenario_and_version_have() -> None:
     """It is the requested mode, else the scenario's own, else another that both have."""
-    old, new = kafka_version("2.7.1"), kafka_version("3.9.1")
+    old, new = kafka_version("2.7.1"), kafka_version("3.8.1")
     assert choose_mode(MAIN, old) == "zookeeper"
     assert choose_mode(MAIN, new) == "kraft"
     assert choose_mode(MAIN, new, "kraft-combined") == "kraft-combined"

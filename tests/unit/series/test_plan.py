@@ -70,11 +70,11 @@ def test_a_scenario_brings_its_own_versions_and_modes() -> None:
 
 
 def test_impossible_combinations_give_no_cell() -> None:
-    """2.7.1 has no KRaft mode here and 3.9.1 no ZooKeeper mode, and the scenario is for KRaft."""
-    asked = parse_versions("3.9.1, 2.7.1")
+    """2.7.1 has no KRaft mode here and 3.8.1 no ZooKeeper mode, and the scenario is for KRaft."""
+    asked = parse_versions("3.8.1, 2.7.1")
     both = replace(ZOMBIE, modes=("zookeeper", "kraft"))
     cells = plan([both], asked, ("kraft", "zookeeper"))
-    assert [(cell.version, cell.mode) for cell in cells] == [("2.7.1", "zookeeper"), ("3.9.1", "kraft")]
+    assert [(cell.version, cell.mode) for cell in cells] == [("2.7.1", "zookeeper"), ("3.8.1", "kraft")]
     assert plan([ZOMBIE, both], parse_versions("2.7.1"), ("zookeeper",)) == cells[:1]
     with pytest.raises(UsageError, match=r"be run: 2\.7\.1 kraft; example runs in mode kraft"):
         plan([ZOMBIE], parse_versions("2.7.1"))
@@ -96,6 +96,7 @@ def test_an_older_protocol_is_a_column_of_its_own() -> None:
     assert str(cell) == "example on 2.7.1@2.6 zookeeper"
     config = with_protocol(ZOMBIE, older).setup.broker_config
     assert config == {"inter.broker.protocol.version": "2.6"}
-    for wrong in ("2.7.1@2.7", "2.7.1@", "3.9.1@2.6"):
+    assert kafka_version("3.9.1@2.6").modes == ("zookeeper",)
+    for wrong in ("2.7.1@2.7", "2.7.1@", "3.8.1@2.6"):
         with pytest.raises(UsageError, match="protocol|not a Kafka version"):
             kafka_version(wrong)
