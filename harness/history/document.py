@@ -40,7 +40,8 @@ any program may read one.
       views.parquet
 
 A run folder keeps its tables in `history/`; an imported folder holds them itself. The checker writes
-`life.parquet`, `findings.parquet` and `judgement.json` beside them ([fates and findings](findings.md)).
+`life.parquet`, `findings.parquet` and `judgement.json` beside them, and tables about transactions if there
+are any ([fates and findings](findings.md)).
 
 * Only `sends` and `copies` are required. Each other table adds something: `replicas` shows whether a log was
   read to its end, `reads` adds what consumers received, `views`, `faults`, `log_events` and `sightings` let

@@ -231,8 +231,13 @@ MUTANTS = {
     "what is told aborted is never to be read": Mutant(
         loading._as_decided, "((told == TOLD_ABORTED) & ~committed)", "(told == TOLD_ABORTED)", ("planted",)
     ),
-    "a piece knows its own markers only": Mutant(
-        loading._decisions, "if markers is None:", "if True:", ("planted pieces",)
+    "pieces know no markers": Mutant(
+        transactions.write_markers, "_with_kind(kept, 0)", "_with_kind(kept.take(kept.offset < 0), 0)",
+        ("planted pieces",),
+    ),
+    "pieces do not know what is undecided": Mutant(
+        transactions.write_markers, "if offset >= 0), default=-1)", "if offset > 99), default=-1)",
+        ("planted pieces",),
     ),
 }  # fmt: skip
 

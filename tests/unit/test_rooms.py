@@ -100,6 +100,7 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
 NOT_IN: Mapping[str, tuple[str, ...]] = {
     "checkers/partition": ("pyspark", "pyarrow", "pandas"),
     "checkers/tables": ("pyspark",),
+    "checkers/transactions": ("pyspark",),
     "checkers/promises": ("pyspark",),
     "checkers/promises/table.py": ("pyspark", "pyarrow", "pandas", "numpy"),
     "checkers/verdict.py": ("pyspark", "pyarrow", "pandas", "numpy"),
