@@ -80,7 +80,7 @@ def findings_of(folder: Path, schedule: Schedule) -> tuple[Finding, ...]:
 
 def _of_row(row: Mapping[str, Any], settings: str) -> Finding:
     name, promise, bug = str(row["class"]), str(row["promise"] or "unknown"), str(row["known_bug"] or "")
-    cause = str(row["cause"] or "")
+    cause = str(row["cause"] or "").partition(":")[0]  # then come numbers, and faults by their targets
     if name in UNEXPLAINED:
         cause, settings = _wording(str(row["detail"] or "")), ""
     weight: Weight = "not promised"

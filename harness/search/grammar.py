@@ -35,6 +35,8 @@ from harness.search.schedule import (
 
 MOST_STEPS = 7
 _MOST_PRODUCERS = 4
+_WEIGHTS = {"leader": 2, "follower": 1, "controller": 3, "quorum-leader": 2}
+"""How often a link is one of the holder of a role."""
 _AT_ONCE = 0.25
 """Share of the steps that begin together with the step before."""
 
@@ -210,7 +212,7 @@ def _aims(rng: Random, space: Space, kind: Kind) -> tuple[tuple[str, ...], tuple
     if kind.takes != "links":
         return (), (), "<->"
     one = _place(rng, space)
-    arrow: Arrow = rng.choices(["<->", "->", "<-"], [4, 1, 1])[0]  # type: ignore[assignment]
+    arrow: Arrow = rng.choices(["<->", "->", "<-"], [6, 1, 1])[0]  # type: ignore[assignment]
     far = rng.random()
     if far < 0.6:
         return (one,), (OTHERS if far < 0.3 else OTHER_AZS,), arrow
@@ -225,7 +227,8 @@ def _place(rng: Random, space: Space) -> str:
         return rng.choice(space.topology.azs)
     if sort == "host":
         return rng.choice([host.name for host in space.topology.hosts if host.role != "client"])
-    role = rng.choice(_roles(space))
+    roles = _roles(space)
+    role = rng.choices(roles, [_WEIGHTS[role] for role in roles])[0]
     return role if sort == "role" else AZ_OF + role
 
 

@@ -66,10 +66,11 @@ def test_findings_are_grouped_by_what_they_mean(tmp_path: Path) -> None:
     ]
     folder = written(tmp_path, {"writers": WRITERS, "marks": marks})
     lost = {"promise": "not promised", "promise_row": "acks-1-leader", "topic": "t2-3", "writer": 2}
+    why = "old leader truncated on rejoin: broker{} acknowledged it, then broker2 was elected in epoch {}"
     broken = {"promise": "broken", "promise_row": "committed", "topic": "t1-3", "writer": 1}
     error = {"promise": "not promised", "promise_row": "log-lines"}
     rows = [
-        *(found("lost", **lost, seq=number) for number in range(3)),
+        *(found("lost", **lost, seq=number, cause=why.format(number, number)) for number in range(3)),
         found("lost", **lost | {"known_bug": "KAFKA-15489"}, seq=9),
         found("lost", **broken, seq=1),
         found("server_error", **error, detail="broker1 ERROR: [Log 7] cannot 12"),
@@ -79,6 +80,7 @@ def test_findings_are_grouped_by_what_they_mean(tmp_path: Path) -> None:
     (tmp_path / "findings.parquet").mkdir()
     pq.write_table(pa.Table.from_pylist(rows, schema=FINDING), tmp_path / "findings.parquet" / "part.parquet")
     groups = findings_of(folder, SCHEDULE)
+    because = "old leader truncated on rejoin"
     unclean = "acks=1, 3 in flight, min.insync.replicas=1, unclean election"
     assert [(one.weight, one.count, one.signature) for one in groups] == [
         ("new", 1, "client-stuck [acks=1, 3 in flight]"),
@@ -86,7 +88,7 @@ def test_findings_are_grouped_by_what_they_mean(tmp_path: Path) -> None:
         ("new", 2, "server_error: broker# ERROR: [Log #] cannot #"),
         ("unknown", 1, "undetermined: unknown [min.insync.replicas=2]"),
         ("known", 1, f"lost: not promised: KAFKA-15489 [{unclean}]"),
-        ("not promised", 3, f"lost: not promised: acks-1-leader [{unclean}]"),
+        ("not promised", 3, f"lost: not promised: acks-1-leader: {because} [{unclean}]"),
     ]
     worst = weightiest(groups)
     assert worst is not None and worst.weight == "new"

@@ -73,7 +73,7 @@ def put(*path: str | int, value: object) -> Callable[[dict[str, Any]], None]:
 
 def test_the_seed_still_makes_the_same_schedule() -> None:
     """A change of the grammar is a change of the format's version: stored seeds mean something."""
-    assert fresh(SPACE, 1, 7).digest == "32532c57b64c"
+    assert fresh(SPACE, 1, 7).digest == "c9e0fda87bc0"
 
 
 @pytest.mark.parametrize(
