@@ -108,6 +108,11 @@ class Topic:
         return tuple(self.replicas[turn:] + self.replicas[:turn] for turn in turns)
 
     @property
+    def internal(self) -> bool:
+        """Whether brokers keep their own records in it, such as `__transaction_state`."""
+        return self.name.startswith("__")
+
+    @property
     def topic_partitions(self) -> tuple[TopicPartition, ...]:
         """All its partitions, in order."""
         return tuple(TopicPartition(self.name, number) for number in range(self.partitions))
