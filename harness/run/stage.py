@@ -17,11 +17,10 @@ from harness.cluster.timings import BASE, Timings
 from harness.console import Progress
 from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.history.journal import Journal
-from harness.kafka.model import PartitionState, Topic, TopicPartition, broker_name
+from harness.kafka.model import Generation, PartitionState, Topic, TopicPartition, broker_name
 from harness.kafka.segments import read_own_log
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import Fetched, fetch_own_log
-from harness.kafka.wire.transactions import Generation, find_coordinator
 from harness.lab.model import Lab
 from harness.observer.observer import Observer
 from harness.run.client_choice import inside
@@ -177,6 +176,8 @@ class Stage:
 
         Brokers are asked from outside the faults. Raises WaitTimeoutError.
         """
+
+        from harness.kafka.wire.transactions import find_coordinator
 
         def named() -> str:
             for broker in self._all_brokers():

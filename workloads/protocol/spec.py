@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from harness.errors import UsageError
-from harness.kafka.model import TopicPartition
+from harness.kafka.model import Generation, TopicPartition
 
 Via = Literal["raw", "librdkafka", "java", "program"]
 """The client library: ``raw`` is one ProduceRequest per message, without metadata and without retries.
@@ -60,9 +60,8 @@ class ProducerSpec:
     transactional_id: str = ""
     transaction_timeout_s: float | None = None
     """transaction.timeout.ms; None: as long as a message may take."""
-    transaction_protocol: Literal["v1", "v2"] = "v1"
-    """Generation of the transaction protocol that a ``raw`` producer speaks
-    (`harness.kafka.wire.transactions`)."""
+    transaction_protocol: Generation = "v1"
+    """The transaction protocol that a ``raw`` producer speaks."""
     produce_version: int = 7
     """Version of raw ProduceRequests: 2 for brokers before 0.11, 3 or higher for later ones."""
     connect_timeout_s: float = 1.0

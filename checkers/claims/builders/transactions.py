@@ -31,6 +31,21 @@ class Transactions:
 
     def told(self, outcome: str, *, errors: tuple[int, ...] = (), at_least: int = 1) -> str:
         """The last answer to every one is `committed`, `aborted` or `unknown`, with one of these errors."""
+        return self._told(self.where, outcome, errors, at_least)
+
+    def was_told(
+        self,
+        outcome: str,
+        *,
+        errors: tuple[int, ...] = (),
+        after: str,
+        before: str,
+        at_least: int = 1,
+    ) -> str:
+        """The same of the last answer between two marks; later ones may say something else."""
+        return self._told(f"{self.where}{window(after, before)}", outcome, errors, at_least)
+
+    def _told(self, where: str, outcome: str, errors: tuple[int, ...], at_least: int) -> str:
         wanted = f"told = '{outcome}'"
         if errors:
             wanted += f" AND error IN ({', '.join(map(str, errors))})"
@@ -41,7 +56,7 @@ class Transactions:
             f"if(coalesce(error, 0) = 0, '', concat(' with error ', error))) AS said FROM ("
             f"SELECT writer, txn, max_by(event, ns) FILTER (WHERE {_IS_TOLD}) AS told, "
             f"max_by(error, ns) FILTER (WHERE {_IS_TOLD}) AS error FROM ({_EVENTS}) "
-            f"WHERE {self.where} GROUP BY writer, txn))",
+            f"WHERE {where} GROUP BY writer, txn))",
         )
 
 
@@ -56,16 +71,13 @@ def transactions(
     by: str | tuple[str, ...] = "",
     *,
     number: int | None = None,
-    after: str = "",
-    before: str = "",
 ) -> Transactions:
-    """Transactions by the name of their producer (with `%`), their number from 0, and marks."""
+    """Transactions by the name of their producer (with `%`) and their number, from 0."""
     conditions = [
         *like_any("writer_name", by),
         *([f"txn = {number}"] if number is not None else []),
     ]
-    text = " AND ".join(conditions) or "true"
-    return Transactions(f"{text}{window(after, before)}")
+    return Transactions(" AND ".join(conditions) or "true")
 
 
 def decided(found: Messages, how: str, *, at_least: int = 1) -> str:

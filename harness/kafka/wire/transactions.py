@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.protocol.admin.transactions import (
@@ -34,12 +34,12 @@ from kafka.protocol.producer.transaction import (
     EndTxnResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 
-from harness.kafka.model import TopicPartition
+from harness.kafka.model import Generation, TopicPartition
 from harness.kafka.wire.connection import Target, exchange
-
-Generation = Literal["v1", "v2"]
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
 COORDINATOR_NOT_AVAILABLE = 15
@@ -307,3 +307,30 @@ def describe_producers(
         for topic in answer.topics
         for part in topic.partitions
     }
+
+
+def write_abort_marker(
+    target: Target, partition: TopicPartition, producer: ActiveProducer, timeout_s: float | None = None
+) -> int:
+    """Abort what a producer left open in a partition, as `kafka-transactions.sh abort` does.
+
+    Returns the error code. Kafka 2.8 and later. There is no tool that would commit instead.
+    """
+    marker = WriteTxnMarkersRequest.WritableTxnMarker
+    request = WriteTxnMarkersRequest(
+        markers=[
+            marker(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                transaction_result=False,
+                topics=[
+                    marker.WritableTxnMarkerTopic(
+                        name=partition.topic, partition_indexes=[partition.partition]
+                    )
+                ],
+                coordinator_epoch=producer.coordinator_epoch,
+            )
+        ]
+    )
+    answer = exchange(target, request, WriteTxnMarkersResponse, 1, timeout_s)
+    return int(answer.markers[0].topics[0].partitions[0].error_code)

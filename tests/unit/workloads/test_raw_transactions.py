@@ -86,11 +86,14 @@ def test_only_answers_that_say_later_are_repeated(
     broker.coordinates.append(47)
     refused = send(client, spec, broker, "a")
     assert (refused.outcome, refused.error, refused.attempts) == ("fail", 47, 0)
+    broker.acts.append(Act(error=48, append=False))
+    assert send(client, spec, broker, "b").outcome == "fail"
+    assert send(client, spec, broker, "c").ok
+    assert batches(broker) == [(True, 0, 0)], "what was refused takes no sequence number"
     broker.coordinates.extend([51, 48])
     end = client.end_transaction(spec, commit=True, coordinator=broker.address)
     assert end == TransactionEnd("unknown", 48)
-    assert [what for what, _ in broker.asked] == ["init"] * 3 + ["add"] + ["end"] * 2
-    assert broker.values == []
+    assert [what for what, _ in broker.asked] == ["init"] * 3 + ["add"] * 2 + ["end"] * 2
     assert rows("transactions")[-1]["event"] == "unknown"
 
 

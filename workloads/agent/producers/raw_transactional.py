@@ -65,6 +65,11 @@ class _Sequences:
         self.next[partition] = taken + 1
         return taken
 
+    def give_back(self, partition: TopicPartition, sequence: int) -> None:
+        """Take it again for the next message, as nothing was written with it."""
+        if self.next.get(partition) == sequence + 1:
+            self.next[partition] = sequence
+
 
 class RawTransactionalProducer:
     """A transactional producer without metadata; a request that was not answered is not repeated."""
@@ -113,14 +118,16 @@ class RawTransactionalProducer:
         self, partition: TopicPartition, label: str, leader: str, coordinator: str, broker: int | None
     ) -> Callable[[], SendResult]:
         """Record one message of the open transaction; the result sends it and waits for its outcome."""
-        message, asked = self._message(partition, label)
+        message = self._recorder.sent(self._spec.writer, *partition, label=label, txn=self._required_txn())
 
         def work() -> SendResult:
             limit_s = self._spec.effective_delivery_timeout_s
             added = self.add(partition, coordinator, limit_s)
             if added:
                 return self._done(message, added, (), None, None)
+            asked, sequence = self._request(message)
             errors: list[int] = []
+            offset: list[int | None] = [None]
 
             def attempt(left_s: float) -> int:
                 with Connection(_address(leader), self._spec.connect_timeout_s) as connection:
@@ -129,9 +136,12 @@ class RawTransactionalProducer:
                 errors.append(error)
                 return error
 
-            offset: list[int | None] = [None]
             self._repeat(attempt, limit_s, on=(CONCURRENT_TRANSACTIONS,))
-            return self._done(message, errors[-1], tuple(errors), offset[0], broker)
+            result = self._done(message, errors[-1], tuple(errors), offset[0], broker)
+            if result.outcome == "fail":
+                with self._lock:
+                    self._sequences.give_back(partition, sequence)
+            return result
 
         return work
 
@@ -145,7 +155,8 @@ class RawTransactionalProducer:
                 f"{self._spec.name} cannot hold a message to {partition} back: the coordinator answers with "
                 f"error {added}."
             )
-        message, asked = self._message(partition, label)
+        message = self._recorder.sent(self._spec.writer, *partition, label=label, txn=self._required_txn())
+        asked, _ = self._request(message)
         return self._hold(_Kept(asked=asked, connection=self._open(leader), message=message, broker=broker))
 
     def hold_end(self, *, commit: bool, coordinator: str) -> Held:
@@ -213,23 +224,23 @@ class RawTransactionalProducer:
                 self._sequences = _Sequences()
             self._identity = identity
 
-    def _message(self, partition: TopicPartition, label: str) -> tuple[SentMessage, Asked]:
-        spec = self._spec
-        with self._lock:  # messages are numbered in the order of their sequence numbers
-            txn, identity = self._required_txn(), self._required_identity()
-            message = self._recorder.sent(spec.writer, *partition, label=label, txn=txn)
+    def _request(self, message: SentMessage) -> tuple[Asked, int]:
+        """The request for a message, with its sequence number."""
+        spec, partition = self._spec, TopicPartition(message.topic, message.partition)
+        with self._lock:
+            identity = self._required_identity()
             sequence = self._sequences.take(partition)
         asked = produce_request(
             spec.transactional_id,
             identity,
             partition,
-            encode(message.writer, message.seq, *partition, label),
+            encode(message.writer, message.seq, *partition, message.label),
             sequence=sequence,
             timestamp_ms=int(time.time() * 1000),
             generation=self._generation,
             timeout_ms=int(spec.request_timeout_s * 1000),
         )
-        return message, asked
+        return asked, sequence
 
     def add(self, partition: TopicPartition, coordinator: str, within_s: float) -> int:
         """Add a partition to the open transaction, where the client has to; returns the error code."""
