@@ -37,6 +37,7 @@ from checkers.claims.builders import (
     readers_wait,
     topic_is_set,
     transactions,
+    was_held_and_delivered,
 )
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "readers_wait",
     "readers_are_served",
     "late_answer",
+    "was_held_and_delivered",
     "noted",
     "condition",
     "mark",

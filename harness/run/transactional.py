@@ -24,7 +24,7 @@ class HeldRequest:
     """
 
     kind: Kind = "link"
-    mechanism = "delay"
+    mechanism = "hold"
     undoable = True
     ends_processes = False
 

@@ -17,7 +17,7 @@ from checkers.claims.builders import (
 from harness.cluster.setup import Setup
 from harness.kafka.model import Generation, Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Scenario
+from harness.scenario import Claim, Expected, Scenario
 from scenarios.steps import pins, require, stand
 from scenarios.transactions.steps import abort_by_operator, wait_markers
 
@@ -150,6 +150,22 @@ SETUP = Setup(
     transaction_log=(3, 2, 1),
     stream_rate=0,
 )
+EXPECTED = (
+    Expected(
+        "hanging_transaction", f"topic = '{NOTHING}' AND txn = 0", "its marker was lost, and nobody acted"
+    ),
+    Expected(
+        "hanging_transaction",
+        f"topic = '{OPERATOR}' AND txn = 0",
+        "its marker was lost, and this version has no tool to end it",
+        before="3.0.0",
+    ),
+    Expected(
+        "lost_transaction",
+        f"topic IN ('{OPERATOR}', '{ABORTS}') AND txn = 0",
+        "its marker was lost, and an abort followed",
+    ),
+)
 OUTCOME = "a commit that was told and read hangs after the election; two of four ways out abort it for ever"
 SCENARIOS = (
     Scenario(
@@ -160,6 +176,7 @@ SCENARIOS = (
         body=body("v1"),
         setup=SETUP,
         claims=CLAIMS,
+        expected=EXPECTED,
         faults=("cut broker1 <-> broker2", "kill broker1"),
         kafka="3.9.1",
         mode="kraft-combined",
@@ -175,6 +192,7 @@ SCENARIOS = (
         body=body("v2"),
         setup=SETUP,
         claims=CLAIMS,
+        expected=EXPECTED,
         faults=("cut broker1 <-> broker2", "kill broker1"),
         kafka="4.3.1",
         mode="kraft-combined",

@@ -242,9 +242,20 @@ SCENARIOS = (
         claims=V1,
         expected=(
             Expected(
+                "torn_transaction",
+                f"writer_name IN ('{ABORT}', '{COMMIT}') AND txn = 1",
+                "a late request ended the first part of it another way",
+            ),
+            Expected(
                 "aborted_read",
-                f"writer_name = '{COMMIT}' AND txn = 1",
-                "a late commit of the transaction before it has committed it",
+                f"writer_name = '{ALONE}' AND txn = 1",
+                "a late commit of the transaction before has committed it",
+            ),
+            Expected(
+                "hanging_transaction",
+                f"writer_name = '{SAME}' AND txn = 1",
+                "a late commit took the coordinator's knowledge of the partition away",
+                before="3.6.0",
             ),
         ),
         faults=("hold EndTxn",),

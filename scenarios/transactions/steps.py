@@ -38,12 +38,12 @@ def wait_complete(stage: Stage, transactional_id: str, coordinator: str) -> None
     wait_logged(stage, transactional_id, *states, coordinator=coordinator)
 
 
-def wait_markers(stage: Stage, broker: str, topic: str, count: int = 1) -> None:
+def wait_markers(stage: Stage, broker: str, topic: str, count: int = 1, *, within_s: float = 10.0) -> None:
     """Wait until a broker's log of a topic holds so many transaction markers."""
     wait_until(
         lambda: sum(record.marker is not None for record in stage.own_log(broker, topic).records),
         accept=lambda found: found >= count,
-        within_s=10.0 + stage.timings.recovery_s,
+        within_s=within_s + stage.timings.recovery_s,
         awaiting=f"{count} transaction markers in {topic} on {broker}",
         abort=stage.cluster.check_alive,
     )

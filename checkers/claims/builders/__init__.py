@@ -86,6 +86,7 @@ from checkers.claims.builders.transactions import (
     readers_are_served,
     readers_wait,
     transactions,
+    was_held_and_delivered,
 )
 
 __all__ = [
@@ -123,4 +124,5 @@ __all__ = [
     "readers_wait",
     "topic_is_set",
     "transactions",
+    "was_held_and_delivered",
 ]

@@ -156,3 +156,13 @@ def late_answer(what: str, *errors: int, at_least: int = 1) -> str:
         f"concat({counted('late request')}, ': ', {listed('evidence')})",
         f"faults WHERE name LIKE 'hold {what}' AND moment = 'healed'",
     )
+
+
+def was_held_and_delivered(*, at_least: int = 1) -> str:
+    """Every fault that held connections delivered a request when it was healed, as the kernels say."""
+    wanted = """evidence RLIKE '"request": [{]"bytes": [0-9]+, "fate": "delivered"'"""
+    return answer(
+        f"CASE WHEN count(*) >= {at_least} THEN count_if({wanted}) = count(*) END",
+        f"concat(count_if({wanted}), ' of ', count(*), ' faults delivered a request')",
+        "faults WHERE mechanism = 'hold' AND moment = 'healed' AND evidence LIKE '%\"connections\"%'",
+    )
