@@ -8,6 +8,7 @@ from checkers.claims.builders.cluster import Partition
 from checkers.claims.builders.messages import Messages
 from checkers.claims.builders.sql import (
     FINAL,
+    FRESH_NS,
     answer,
     counted,
     heard_at,
@@ -118,8 +119,9 @@ def markers_are(place: Partition, *kinds: str) -> str:
 
 
 def readers_wait(place: Partition, broker: int, *, since: str, until: str) -> str:
-    """From one mark to another the last stable offset of the leader does not move, below its high watermark.
+    """From a second after one mark to another the leader's last stable offset stays below its high watermark.
 
+    It does not move at all; the observer may take a part of that second to see where it stands.
     ``broker`` leads the partition. Readers of committed records get nothing from there on.
     """
     return _stable(
@@ -137,7 +139,7 @@ def readers_are_served(place: Partition, broker: int, *, at: str) -> str:
 
 
 def _stable(place: Partition, broker: int, until: str, wanted: str, since: str) -> str:
-    in_force = f" AND coalesce(next_ns > {mark(since)}, true)" if since else ""
+    in_force = f" AND coalesce(next_ns > {mark(since)} + {FRESH_NS}, true)" if since else ""
     return answer(
         f"CASE WHEN count(*) > 0 AND {heard_at(broker, until)} THEN {wanted} END",
         f"concat('last stable offset ', {listed('lso')}, ', high watermark ', {text_of('max_by(hw, ns)')})",
