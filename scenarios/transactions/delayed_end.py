@@ -122,8 +122,9 @@ V1 = (
     Claim(
         name="obeyed",
         section=SECTION,
-        says="A request to end the first transaction that arrives during the second one is carried out.",
-        holds=late_answer("EndTxn%", 0, at_least=4),
+        says="A request to end the first transaction that arrives during the second one is carried out: it writes "
+        "a second marker.",
+        holds=both(late_answer("EndTxn%", 0, at_least=4), markers_are(partition(ALONE), "commit", "commit")),
     ),
     Claim(
         name="half-lost",

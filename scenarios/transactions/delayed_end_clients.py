@@ -88,6 +88,7 @@ DELIVERED = Claim(
     section=SECTION,
     says="Both times the held request is delivered to the coordinator, during the second transaction.",
     holds=was_held_and_delivered(at_least=2),
+    precondition=True,
 )
 
 
