@@ -15,10 +15,17 @@ from harness.errors import AckedError, InvalidRunError, UsageError, WaitTimeoutE
 from harness.kafka.model import PartitionState, Topic, TopicPartition
 from harness.run.producer import OngoingWrites, Producer
 from harness.run.stage import Stage
+from harness.run.transactional import DelayedRequest, TransactionalProducer
 from harness.scenario import Claim, Either, Erratum, Expected, Scenario
 from harness.waiting import wait_until
 from workloads.client.client import BackgroundConsumer, Stream
-from workloads.protocol.results import PinnedWritesResult, ReadResult, SendResult
+from workloads.protocol.results import (
+    Delivered,
+    PinnedWritesResult,
+    ReadResult,
+    SendResult,
+    TransactionEnd,
+)
 from workloads.protocol.spec import StreamLoad
 
 __all__ = [
@@ -34,12 +41,16 @@ __all__ = [
     "Cluster",
     "Producer",
     "OngoingWrites",
+    "TransactionalProducer",
+    "DelayedRequest",
     "Stream",
     "StreamLoad",
     "BackgroundConsumer",
     "SendResult",
     "PinnedWritesResult",
     "ReadResult",
+    "TransactionEnd",
+    "Delivered",
     "PartitionState",
     "TopicPartition",
     "wait_until",

@@ -7,6 +7,15 @@ from dataclasses import dataclass, field
 
 from harness.kafka.model import Topic
 
+TRANSACTION_LOG = "__transaction_state"
+_COMPACTED = {"cleanup.policy": "compact", "min.insync.replicas": "2"}
+_ONE_TRANSACTION_PARTITION = {
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+}
+"""A broker takes partition 0 for the coordinator of every id only if it is told that there is one."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
@@ -40,5 +49,20 @@ class Setup:
     """What dedicated KRaft controllers get beside the properties that they always read."""
     for_layout: bool = False
     """It names hosts of the layout that it runs on. Other set-ups are written for three AZs."""
+    transaction_log: tuple[int, ...] = ()
+    """Brokers that hold `__transaction_state`, made beforehand with one partition; the first of them
+    coordinates all transactions. Empty: brokers make it when somebody asks for a coordinator."""
     read_back: bool = True
     """At the end, a consumer reads every topic from start to end (rows of `reads`)."""
+
+    @property
+    def internal_topics(self) -> tuple[Topic, ...]:
+        """Internal topics to create before brokers do, so that it is known who coordinates."""
+        if not self.transaction_log:
+            return ()
+        return (Topic(TRANSACTION_LOG, self.transaction_log, config=_COMPACTED),)
+
+    @property
+    def internal_config(self) -> Mapping[str, str]:
+        """Broker properties that belong to those topics."""
+        return _ONE_TRANSACTION_PARTITION if self.transaction_log else {}

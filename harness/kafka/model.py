@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
@@ -36,6 +36,8 @@ _LATER_CONTROLLER_IDS_FROM = 100
 
 Address = tuple[str, int]
 """IP address and port."""
+Generation = Literal["v1", "v2"]
+"""Of the transaction protocol; v2 is KIP-890 part 2, in Kafka 4.0 and later."""
 
 
 class TopicPartition(NamedTuple):
@@ -106,6 +108,11 @@ class Topic:
         size = len(self.replicas)
         turns = (number % size for number in range(self.partitions))
         return tuple(self.replicas[turn:] + self.replicas[:turn] for turn in turns)
+
+    @property
+    def internal(self) -> bool:
+        """Whether brokers keep their own records in it, such as `__transaction_state`."""
+        return self.name.startswith("__")
 
     @property
     def topic_partitions(self) -> tuple[TopicPartition, ...]:

@@ -52,8 +52,9 @@ class BrokerPoller:
 
     def poll(self) -> None:
         """Request Metadata once."""
+        topics = self._topics()
         try:
-            seen = metadata(self._connection, self._topics(), dialect=self._dialect)
+            seen = metadata(self._connection, topics, dialect=self._dialect)
         except OSError as error:
             self._views.record([_unreachable(self.name, error)])
             return
@@ -63,7 +64,7 @@ class BrokerPoller:
         views += [
             _partition(self.name, key, state)
             for key, state in seen.partitions.items()
-            if not key.topic.startswith("__")
+            if topics is not None or not key.topic.startswith("__")
         ]
         self._views.record(views)
 

@@ -22,7 +22,13 @@ NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _RESERVED = ("all", "assess", "matrix")
 """Folders of series, beside those of the scenarios."""
 _TUPLES = {"claims": Claim, "expected": Expected, "faults": str, "versions": str, "modes": str}
-_SETUP_TUPLES = {"topics": Topic, "brokers": int, "volatile_disks": str, "own_topics": Topic}
+_SETUP_TUPLES = {
+    "topics": Topic,
+    "brokers": int,
+    "volatile_disks": str,
+    "own_topics": Topic,
+    "transaction_log": int,
+}
 
 _Problem = tuple[str, str, str]
 """The call that declares it (`Claim`), its name, and the sentence."""
@@ -114,6 +120,9 @@ def _setup_problems(one: Scenario) -> Iterator[str]:
         for broker in sorted({number for replicas in topic.assignment for number in replicas}):
             if broker not in setup.brokers or f"broker{broker}" not in hosts:
                 yield f"the topic {topic.name!r} has a replica on broker {broker!r}; use brokers 1 to 3."
+    for broker in setup.transaction_log:
+        if broker not in setup.brokers or f"broker{broker}" not in hosts:
+            yield f"setup.transaction_log names broker {broker!r}; use brokers 1 to 3."
     named = {
         "controller": [setup.controller],
         "zookeeper_leader": [setup.zookeeper_leader] if one.mode == "zookeeper" else [],

@@ -146,6 +146,7 @@ def run_scenario(
 def applied_to(scenario: Scenario, options: RunOptions) -> Applied:
     """The scenario on the layout and with the settings of the options. Raises UsageError."""
     setup = place(scenario.setup, options.layout, options.mode, scenario.name)
+    setup = replace(setup, broker_config={**setup.internal_config, **setup.broker_config})
     return apply(
         replace(scenario, setup=setup),
         options.settings,
@@ -406,7 +407,7 @@ class _Run:
     def _read_back(self, stage: Stage) -> None:
         if not self.setup.read_back:
             return
-        partitions = [key for topic in self.topics for key in topic.topic_partitions]
+        partitions = [key for topic in self.topics for key in topic.topic_partitions if not topic.internal]
         az = "az2" if "az2" in stage.clients else next(iter(stage.clients))
         result = stage.read_all(az, partitions)
         if not result.complete:
@@ -414,7 +415,7 @@ class _Run:
 
     def _topics(self) -> tuple[Topic, ...]:
         if self.rate <= 0:
-            return (*self.setup.topics, *self.setup.own_topics)
+            return (*self.setup.topics, *self.setup.own_topics, *self.setup.internal_topics)
         stream = Topic(
             self.setup.stream_topic,
             self.setup.brokers[:STREAM_PARTITIONS],
@@ -422,7 +423,7 @@ class _Run:
             spread=True,
             config=self.setup.stream_config,
         )
-        return (*self.setup.topics, stream, *self.setup.own_topics)
+        return (*self.setup.topics, stream, *self.setup.own_topics, *self.setup.internal_topics)
 
 
 @contextmanager

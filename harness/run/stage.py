@@ -17,7 +17,7 @@ from harness.cluster.timings import BASE, Timings
 from harness.console import Progress
 from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.history.journal import Journal
-from harness.kafka.model import PartitionState, Topic, TopicPartition, broker_name
+from harness.kafka.model import Generation, PartitionState, Topic, TopicPartition, broker_name
 from harness.kafka.segments import read_own_log
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import Fetched, fetch_own_log
@@ -26,6 +26,7 @@ from harness.observer.observer import Observer
 from harness.run.client_choice import inside
 from harness.run.clients import NO_CLIENTS, UserClients, choose
 from harness.run.producer import Producer
+from harness.run.transactional import TransactionalProducer
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
 from workloads.client.client import BackgroundConsumer, Client, Stream
@@ -125,6 +126,80 @@ class Stage:
             **choice.fields,
         )
         return Producer(self.clients[az], spec)
+
+    def transactional(
+        self,
+        az: str,
+        transactional_id: str,
+        *,
+        name: str = "",
+        via: Via = "raw",
+        protocol: Generation = "v1",
+        timeout_s: float = 60.0,
+        coordinator: str = "",
+        request_timeout_s: float = 2.0,
+        delivery_timeout_s: float | None = None,
+        config: Mapping[str, str | int | float | bool] | None = None,
+    ) -> TransactionalProducer:
+        """A transactional producer in one AZ's client host; prepare it before its first transaction.
+
+        ``raw`` sends each request to exactly one broker, once, and speaks the ``protocol`` that is named: v2
+        needs Kafka 4.0. The others are whole clients, which find coordinator and leaders, repeat requests,
+        and speak what they can. ``timeout_s`` is transaction.timeout.ms; ``coordinator`` the host that a raw
+        producer asks, by default the one that FindCoordinator names.
+        """
+        via = self._through(az, via)
+        spec = ProducerSpec(
+            writer=next(self._numbers),
+            name=name or transactional_id,
+            brokers=self._all_brokers(),
+            via=via,
+            transactional_id=transactional_id,
+            transaction_timeout_s=timeout_s,
+            transaction_protocol=protocol,
+            request_timeout_s=request_timeout_s,
+            delivery_timeout_s=delivery_timeout_s,
+            config=dict(config or {}),
+        )
+        if via == "raw":
+            coordinator = coordinator or self.coordinator(transactional_id)
+        return TransactionalProducer(
+            client=self.clients[az],
+            spec=spec,
+            leader=self.leader,
+            hold=self.nemesis.add,
+            coordinator=coordinator,
+        )
+
+    def coordinator(self, transactional_id: str, *, not_on: str = "", within_s: float = 20.0) -> str:
+        """Wait until a broker names a transaction coordinator, other than ``not_on``; returns its host.
+
+        Brokers are asked from outside the faults. Raises WaitTimeoutError.
+        """
+
+        from harness.kafka.wire.transactions import find_coordinator
+
+        def named() -> str:
+            for broker in self._all_brokers():
+                if broker == not_on:
+                    continue
+                try:
+                    error, node = find_coordinator(
+                        self.lab.topology.host(broker).broker_address, transactional_id, timeout_s=2.0
+                    )
+                except OSError:
+                    continue
+                if not error and broker_name(node) != not_on:
+                    return broker_name(node)
+            return ""
+
+        return wait_until(
+            named,
+            within_s=within_s,
+            awaiting=f"a coordinator of the transactional id {transactional_id}"
+            + (f" other than {not_on}" if not_on else ""),
+            abort=self.cluster.check_alive,
+        )
 
     def start_streams(self, rate: float, topic: str, partitions: int) -> None:
         """Start every client's background stream: idempotent, acks=all, through all brokers it can reach.
@@ -385,9 +460,7 @@ class Stage:
         state = self.cluster.partition(topic, partition)
         if state is None:
             return "not known in the metadata store, or it does not answer"
-        wanted = next(
-            (spec.assignment[partition] for spec in self.setup.topics if spec.name == topic), state.isr
-        )
+        wanted = next((spec.assignment[partition] for spec in self.topics if spec.name == topic), state.isr)
         if full_isr and set(state.isr) != set(wanted):
             return f"ISR {state.isr} of {wanted}"
         contents = {}

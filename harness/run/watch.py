@@ -58,6 +58,8 @@ class Watch:
 
     def _assignment(self) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
         for topic in self._topics:
+            if topic.internal:
+                continue  # nobody sent what stands there
             yield from zip(topic.topic_partitions, topic.assignment, strict=True)
 
     def _states(self) -> dict[TopicPartition, PartitionState]:

@@ -568,6 +568,57 @@ def epoch_caches_differ(recorded: Recorded) -> Recorded | None:
     return recorded.having(replicas=[change(row) for row in recorded.rows("replicas")])
 
 
+# Transactions -----------------------------------------------------------------------------------------------
+
+_OTHER_END = {"commit": "abort", "abort": "commit", "committed": "aborted", "aborted": "committed"}
+
+
+@mutant
+def decided_otherwise(recorded: Recorded) -> Recorded | None:
+    """What was committed in the logs was aborted, and the other way round."""
+    rows = recorded.rows("copies")
+    return recorded.having(copies=[row | {"marker": _OTHER_END.get(row["marker"])} for row in rows])
+
+
+@mutant
+def told_otherwise(recorded: Recorded) -> Recorded | None:
+    """Who was told committed was told aborted; who was told that or nothing was told committed."""
+    other = {**_OTHER_END, "unknown": "committed"}
+    rows = recorded.rows("transactions")
+    changed = [row | {"event": other.get(row["event"], row["event"]), "error": 0} for row in rows]
+    return recorded.having(transactions=changed)
+
+
+@mutant
+def readers_never_wait(recorded: Recorded) -> Recorded | None:
+    """The last stable offset is the high watermark at all times."""
+    rows = recorded.rows("watermarks")
+    if all(row["last_stable_offset"] is None for row in rows):
+        return None
+    changed = [row | {"last_stable_offset": row["high_watermark"]} for row in rows]
+    return recorded.having(watermarks=changed)
+
+
+@mutant
+def readers_wait_for_ever(recorded: Recorded) -> Recorded | None:
+    """The last stable offset is the start of the log at all times."""
+    rows = recorded.rows("watermarks")
+    if all(row["last_stable_offset"] is None for row in rows):
+        return None
+    return recorded.having(watermarks=[row | {"last_stable_offset": 0} for row in rows])
+
+
+@mutant
+def late_requests_end_otherwise(recorded: Recorded) -> Recorded | None:
+    """What was held back got another answer when it was delivered; held connections delivered nothing."""
+    rows = recorded.rows("faults")
+    for row in rows:
+        if row["mechanism"] == "hold" and row["evidence"] is not None:
+            row["evidence"] = row["evidence"].replace('"error": ', '"error": 7')
+            row["evidence"] = row["evidence"].replace('"fate": "delivered"', '"fate": "dropped"')
+    return recorded.having(faults=rows)
+
+
 # What was seen on replicas, and read by consumers -----------------------------------------------------------
 
 

@@ -24,7 +24,9 @@ from harness.run.catalogue import find
 STORED = Path(__file__).parent
 COMMAND = "python -m tests.runs.store RUN_FOLDER"
 UNUSED = {"copies": ("batch_offset", "crc", "timestamp_ms", "producer_id", "producer_epoch", "sequence")}
-"""Columns that neither the checker nor any claim reads."""
+"""Columns that neither the checker nor any claim reads, in a history without transactions."""
+OF_TRANSACTIONS = ("producer_id", "producer_epoch")
+"""Those of them by which transactions are judged."""
 MANIFEST = ("scenario", "kafka", "mode", "lab", "status", "schema_version", "anchor", "roles")
 _OLD = (1980, 1, 1, 0, 0, 0)
 """A fixed time for the members, so that the same run gives the same file."""
@@ -52,9 +54,10 @@ def store(run: Path, target: Path = STORED) -> Path:
 
 
 def _whole(source: Source, name: str) -> pa.Table:
-    parts = [pq.read_table(path) for path in source.paths(name)]
-    return pa.concat_tables(parts, promote_options="default").drop_columns(
-        [column for column in UNUSED.get(name, ()) if column in parts[0].column_names]
+    rows = pa.concat_tables([pq.read_table(path) for path in source.paths(name)], promote_options="default")
+    kept = OF_TRANSACTIONS if "marker" in rows.column_names and rows["marker"].null_count < len(rows) else ()
+    return rows.drop_columns(
+        [name for name in UNUSED.get(name, ()) if name in rows.column_names and name not in kept]
     )
 
 

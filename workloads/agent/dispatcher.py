@@ -9,18 +9,25 @@ from typing import TYPE_CHECKING, TypeVar
 
 from harness.errors import InvalidRunError, UsageError
 from harness.history.journal import Journal
+from harness.kafka.model import TopicPartition
 from workloads.agent.producers.recorder import Recorder
 from workloads.protocol.commands import (
+    AddPartition,
     BeginTransaction,
     Command,
     ConsumerProgress,
     CountStream,
+    Deliver,
     DescribeProgram,
     EndTransaction,
+    HoldEnd,
+    HoldSend,
+    InitTransactions,
     Ping,
     Prepare,
     Read,
     Send,
+    SendPinned,
     ShowConfiguration,
     StartConsumer,
     StartPinnedWrites,
@@ -37,6 +44,7 @@ if TYPE_CHECKING:
     from workloads.agent.consumers.assigned import AssignedConsumer
     from workloads.agent.consumers.group_member import GroupMember
     from workloads.agent.producers.raw import PinnedWriter
+    from workloads.agent.producers.raw_transactional import RawTransactionalProducer
     from workloads.agent.producers.scripted import ScriptedProducer
     from workloads.agent.producers.stream import StreamProducer
     from workloads.agent.producers.transactional import TransactionalProducer
@@ -61,6 +69,7 @@ class Dispatcher:
         self._recorder = recorder
         self._scripted: dict[int, ScriptedProducer] = {}
         self._transactional: dict[int, TransactionalProducer] = {}
+        self._raw_transactional: dict[int, RawTransactionalProducer] = {}
         self._streams: dict[int, StreamProducer | ProgramStream] = {}
         self._pinned: dict[int, PinnedWriter] = {}
         self._consumers: dict[int, AssignedConsumer | GroupMember | ProgramConsumer] = {}
@@ -114,14 +123,23 @@ class Dispatcher:
             case StopConsumer(reader, within_s):
                 started = _find(self._consumers, reader, "consumer")
                 return lambda: started.stop(within_s)
+            case InitTransactions():
+                return self._initialise(command)
+            case BeginTransaction(writer) if writer in self._raw_transactional:
+                reply(self._raw_transactional[writer].begin())
+            case EndTransaction(writer, commit, within_s, at) if writer in self._raw_transactional:
+                raw = self._raw_transactional[writer]
+                return lambda: raw.end(commit=commit, within_s=within_s, coordinator=at)
+            case AddPartition() | SendPinned() | HoldSend() | HoldEnd() | Deliver():
+                return self._raw_request(command)
             case BeginTransaction(writer) if writer in self._in_programs:
                 return self._in_programs[writer].begin_transaction
-            case EndTransaction(writer, commit, within_s) if writer in self._in_programs:
+            case EndTransaction(writer, commit, within_s, _) if writer in self._in_programs:
                 inside = self._in_programs[writer]
                 return lambda: inside.end_transaction(commit=commit, within_s=within_s)
             case BeginTransaction():
                 reply(_find(self._transactional, command.writer, "transactional producer").begin())
-            case EndTransaction(writer, commit, within_s):
+            case EndTransaction(writer, commit, within_s, _):
                 ending = _find(self._transactional, writer, "transactional producer")
                 return lambda: ending.end(commit=commit, within_s=within_s)
             case _:
@@ -144,6 +162,8 @@ class Dispatcher:
             scripted.close()
         for transactional in self._transactional.values():
             transactional.close()
+        for raw in self._raw_transactional.values():
+            raw.close()
 
     def _prepare(self, command: Prepare) -> Work:
         spec, topic, within_s = command.producer, command.topic, command.within_s
@@ -175,6 +195,39 @@ class Dispatcher:
         self._recorder.register(spec)
         message = self._recorder.sent(spec.writer, topic, partition, label=label)
         return lambda: send_recorded(self._recorder, spec, message)
+
+    def _initialise(self, command: InitTransactions) -> Work:
+        spec, within_s, coordinator = command.producer, command.within_s, command.coordinator
+        if spec.via in PROGRAMS:
+            inside = self._inside(spec)
+            return lambda: inside.try_initialise_transactions(within_s)
+        if spec.via != "raw":
+            transactional = self._transactional_producer(spec)
+            return lambda: transactional.try_initialise(within_s)
+        from workloads.agent.producers.raw_transactional import RawTransactionalProducer
+
+        self._recorder.register(spec)
+        if spec.writer not in self._raw_transactional:
+            self._raw_transactional[spec.writer] = RawTransactionalProducer(self._recorder, spec)
+        raw = self._raw_transactional[spec.writer]
+        return lambda: raw.initialise(within_s, coordinator)
+
+    def _raw_request(self, command: AddPartition | SendPinned | HoldSend | HoldEnd | Deliver) -> Work:
+        raw = _find(self._raw_transactional, command.writer, "initialised raw transactional producer")
+        match command:
+            case Deliver():
+                return lambda: raw.deliver(command.number, command.within_s)
+            case AddPartition():
+                added = TopicPartition(command.topic, command.partition)
+                return lambda: raw.add(added, command.coordinator, command.within_s)
+            case HoldEnd():
+                return lambda: raw.hold_end(commit=command.commit, coordinator=command.coordinator)
+            case _:
+                partition = TopicPartition(command.topic, command.partition)
+                place = (partition, command.label, command.leader, command.coordinator, command.broker_id)
+                if isinstance(command, HoldSend):
+                    return lambda: raw.hold_send(*place)
+                return raw.send(*place)
 
     def _start_stream(self, command: StartStream) -> None:
         from workloads.agent.producers.stream import StreamProducer

@@ -15,13 +15,19 @@ from harness.waiting import wait_until
 from workloads.client.agent_process import ANSWER_S, AgentProcess
 from workloads.client.background import BackgroundConsumer, PinnedWrites, Stream
 from workloads.protocol.commands import (
+    AddPartition,
     BeginTransaction,
+    Deliver,
     DescribeProgram,
     EndTransaction,
+    HoldEnd,
+    HoldSend,
+    InitTransactions,
     Ping,
     Prepare,
     Read,
     Send,
+    SendPinned,
     ShowConfiguration,
     StartConsumer,
     StartPinnedWrites,
@@ -31,6 +37,8 @@ from workloads.protocol.commands import (
 from workloads.protocol.lines import HELLO_S
 from workloads.protocol.results import (
     Configuration,
+    Delivered,
+    Held,
     ProgramDescription,
     ReadResult,
     SendResult,
@@ -178,15 +186,113 @@ class Client:
         self._agent.call(StartConsumer(self._resolved(consumer)), ANSWER_S)
         return BackgroundConsumer(self._agent, consumer)
 
+    def init_transactions(self, producer: ProducerSpec, within_s: float, coordinator: str = "") -> int:
+        """Get a producer id, which fences older producers of its transactional id; returns the error code.
+
+        A raw producer asks the broker ``coordinator``; it repeats what may succeed later.
+        """
+        command = InitTransactions(
+            producer=self._resolved(producer), within_s=within_s, coordinator=self._at(coordinator)
+        )
+        return self._agent.call(command, within_s + ANSWER_S)
+
     def begin_transaction(self, producer: ProducerSpec) -> int:
         """Begin a transaction of a prepared producer; its messages belong to it until it ends."""
         return self._agent.call(BeginTransaction(producer.writer), ANSWER_S)
 
     def end_transaction(
-        self, producer: ProducerSpec, *, commit: bool = True, within_s: float = 10.0
+        self,
+        producer: ProducerSpec,
+        *,
+        commit: bool = True,
+        within_s: float = 10.0,
+        coordinator: str = "",
     ) -> TransactionEnd:
         """Commit or abort the producer's transaction."""
-        return self._agent.call(EndTransaction(producer.writer, commit, within_s), 2 * within_s + ANSWER_S)
+        future = self.end_transaction_later(
+            producer, commit=commit, within_s=within_s, coordinator=coordinator
+        )
+        return self._agent.wait(future, "EndTransaction", 2 * within_s + ANSWER_S)
+
+    def end_transaction_later(
+        self, producer: ProducerSpec, *, commit: bool, within_s: float, coordinator: str = ""
+    ) -> Future[TransactionEnd]:
+        """Commit or abort the producer's transaction without waiting for the answer."""
+        return self._agent.submit(EndTransaction(producer.writer, commit, within_s, self._at(coordinator)))
+
+    def add_partition(
+        self,
+        topic: str,
+        producer: ProducerSpec,
+        *,
+        coordinator: str,
+        partition: int = 0,
+        within_s: float = 5.0,
+    ) -> int:
+        """Add a partition to a raw producer's transaction before it writes there; returns the error code."""
+        command = AddPartition(
+            writer=producer.writer,
+            topic=topic,
+            partition=partition,
+            coordinator=self._at(coordinator),
+            within_s=within_s,
+        )
+        return self._agent.call(command, within_s + ANSWER_S)
+
+    def send_pinned_later(
+        self,
+        topic: str,
+        label: str,
+        producer: ProducerSpec,
+        *,
+        leader: str,
+        coordinator: str,
+        partition: int = 0,
+    ) -> Future[SendResult]:
+        """Send one message of a raw transactional producer to the broker ``leader``."""
+        return self._agent.submit(
+            SendPinned(
+                writer=producer.writer,
+                topic=topic,
+                partition=partition,
+                label=label,
+                leader=self._at(leader),
+                coordinator=self._at(coordinator),
+                broker_id=self._node_id(leader),
+            )
+        )
+
+    def hold_send(
+        self,
+        topic: str,
+        label: str,
+        producer: ProducerSpec,
+        *,
+        leader: str,
+        coordinator: str,
+        partition: int = 0,
+    ) -> Held:
+        """Make such a request and open its connection, but do not send it before `deliver`."""
+        command = HoldSend(
+            writer=producer.writer,
+            topic=topic,
+            partition=partition,
+            label=label,
+            leader=self._at(leader),
+            coordinator=self._at(coordinator),
+            broker_id=self._node_id(leader),
+        )
+        return self._agent.call(command, producer.effective_delivery_timeout_s + ANSWER_S)
+
+    def hold_end(self, producer: ProducerSpec, *, commit: bool, coordinator: str) -> Held:
+        """Make the request that ends a raw producer's transaction; `deliver` sends it."""
+        command = HoldEnd(writer=producer.writer, commit=commit, coordinator=self._at(coordinator))
+        return self._agent.call(command, ANSWER_S)
+
+    def deliver(self, producer: ProducerSpec, number: int, within_s: float = 5.0) -> Delivered:
+        """Send a request that was held back, over the connection that was opened then."""
+        command = Deliver(writer=producer.writer, number=number, within_s=within_s)
+        return self._agent.call(command, within_s + ANSWER_S)
 
     def kill(self) -> None:
         """SIGKILL the agent, as a fault would. Messages without an outcome stay unknown."""
@@ -210,9 +316,16 @@ class Client:
         if isinstance(spec, ConsumerSpec):
             return replace(spec, brokers=brokers)
         broker_id = spec.broker_id
-        if spec.via == "raw" and broker_id is None and ":" not in spec.brokers[0]:
+        pinned = spec.via == "raw" and len(spec.brokers) == 1
+        if pinned and broker_id is None and ":" not in spec.brokers[0]:
             broker_id = self._topology.host(spec.brokers[0]).node_id
         return replace(spec, brokers=brokers, broker_id=broker_id)
+
+    def _node_id(self, broker: str) -> int | None:
+        return None if ":" in broker else self._topology.host(broker).node_id
+
+    def _at(self, broker: str) -> str:
+        return self._address(broker) if broker else ""
 
     def _address(self, broker: str) -> str:
         return broker if ":" in broker else f"{self._topology.host(broker).address}:{BROKER_PORT}"

@@ -15,6 +15,8 @@ from harness.errors import UsageError
 from workloads.protocol.codec import Json, from_json, to_json
 from workloads.protocol.results import (
     Configuration,
+    Delivered,
+    Held,
     PinnedWritesResult,
     ProgramDescription,
     ReadResult,
@@ -169,6 +171,72 @@ class StopConsumer(Command[ReadResult]):
     within_s: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class InitTransactions(Command[int]):
+    """Get a producer id for a transactional producer; the result is the error code, 0 for none."""
+
+    producer: ProducerSpec
+    within_s: float
+    coordinator: str = ""
+    """Of a raw producer: `address:port` of the broker to ask."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddPartition(Command[int]):
+    """Add a partition to a raw producer's transaction before it writes there; returns the error code."""
+
+    writer: int
+    topic: str
+    partition: int
+    coordinator: str
+    within_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SendPinned(Command[SendResult]):
+    """Send one message of a raw transactional producer; the result is its outcome."""
+
+    writer: int
+    topic: str
+    partition: int
+    label: str
+    leader: str
+    """`address:port` of the broker to write to."""
+    coordinator: str
+    broker_id: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoldSend(Command[Held]):
+    """Make such a request and open its connection, but do not send it."""
+
+    writer: int
+    topic: str
+    partition: int
+    label: str
+    leader: str
+    coordinator: str
+    broker_id: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoldEnd(Command[Held]):
+    """Make the request that ends a raw producer's transaction, but do not send it."""
+
+    writer: int
+    commit: bool
+    coordinator: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deliver(Command[Delivered]):
+    """Send a request that was held back."""
+
+    writer: int
+    number: int
+    within_s: float
+
+
 @dataclass(frozen=True)
 class BeginTransaction(Command[int]):
     """Begin a transaction of a prepared producer; the result is its number."""
@@ -183,6 +251,8 @@ class EndTransaction(Command[TransactionEnd]):
     writer: int
     commit: bool
     within_s: float
+    coordinator: str = ""
+    """Of a raw producer: `address:port` of the broker to ask."""
 
 
 COMMANDS: Mapping[str, type[Command[object]]] = {kind.__name__: kind for kind in Command.__subclasses__()}

@@ -141,5 +141,31 @@ class TransactionEnd:
     """How a transaction ended for its producer; without an answer the outcome is unknown."""
 
     outcome: Literal["committed", "aborted", "unknown"]
+    """What the producer was told; `unknown` if it was told neither."""
     error: int
     """Kafka's error code, or librdkafka's (negative); 0 for none."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the producer knows how it ended."""
+        return self.outcome != "unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """A request that is held back."""
+
+    number: int
+    """Its number among those of its producer."""
+    connection: str
+    """Both ends of the connection that was opened for it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivered:
+    """What a broker answered to a request that had been held back."""
+
+    error: int
+    """Kafka's error code; 0 for none, negative without an answer."""
+    offset: int | None
+    """The offset that the answer to a ProduceRequest named."""

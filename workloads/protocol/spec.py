@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from harness.errors import UsageError
-from harness.kafka.model import TopicPartition
+from harness.kafka.model import Generation, TopicPartition
 
 Via = Literal["raw", "librdkafka", "java", "program"]
 """The client library: ``raw`` is one ProduceRequest per message, without metadata and without retries.
@@ -44,7 +44,8 @@ class ProducerSpec:
     name: str
     brokers: tuple[str, ...]
     """Host names (`broker1`) or `address:port`. For ``raw`` exactly one, to which every message goes whether
-    or not that broker leads the partition; otherwise the bootstrap servers."""
+    or not that broker leads the partition; otherwise the bootstrap servers. A raw transactional producer is
+    told with each request where it goes."""
     via: Via = "raw"
     acks: int = -1
     """0, 1 or -1 (all)."""
@@ -57,6 +58,10 @@ class ProducerSpec:
     delivery_timeout_s: float | None = None
     """librdkafka's delivery.timeout.ms (message.timeout.ms); None: time for all retries, and 3 s more."""
     transactional_id: str = ""
+    transaction_timeout_s: float | None = None
+    """transaction.timeout.ms; None: as long as a message may take."""
+    transaction_protocol: Generation = "v1"
+    """The transaction protocol that a ``raw`` producer speaks."""
     produce_version: int = 7
     """Version of raw ProduceRequests: 2 for brokers before 0.11, 3 or higher for later ones."""
     connect_timeout_s: float = 1.0
@@ -68,13 +73,17 @@ class ProducerSpec:
 
     def __post_init__(self) -> None:
         who = f"Producer {self.writer} ({self.name})"
-        if not self.brokers or (self.via == "raw" and len(self.brokers) != 1):
-            wanted = "exactly one broker" if self.via == "raw" else "at least one broker"
+        pinned = self.via == "raw" and not self.transactional_id
+        if not self.brokers or (pinned and len(self.brokers) != 1):
+            wanted = "exactly one broker" if pinned else "at least one broker"
             raise UsageError(f"{who} has the brokers {list(self.brokers)}; name {wanted}.")
         if not (self.idempotent or self.transactional_id):
             return
-        if self.via == "raw":
-            raise UsageError(f"{who} is raw, and raw producers are never idempotent; set via='librdkafka'.")
+        if pinned:
+            raise UsageError(
+                f"{who} is raw, and raw producers without transactions are never idempotent; set "
+                f"via='librdkafka'."
+            )
         if self.acks != -1:
             raise UsageError(f"{who} is idempotent and has acks={self.acks}; idempotence needs acks=-1.")
 
@@ -86,6 +95,13 @@ class ProducerSpec:
         if self.delivery_timeout_s is not None:
             return self.delivery_timeout_s
         return (self.retries + 1) * (self.request_timeout_s + 0.2) + 3.0
+
+    @property
+    def transaction_timeout_ms(self) -> int:
+        """transaction.timeout.ms: when the coordinator aborts a transaction that nobody has ended."""
+        if self.transaction_timeout_s is not None:
+            return int(self.transaction_timeout_s * 1000)
+        return max(int(self.effective_delivery_timeout_s * 1000), int(self.request_timeout_s * 1000) + 5000)
 
     def librdkafka_config(self) -> dict[str, ConfigValue]:
         """The producer's complete librdkafka configuration."""
@@ -112,7 +128,7 @@ class ProducerSpec:
         }
         if self.transactional_id:
             config["transactional.id"] = self.transactional_id
-            config["transaction.timeout.ms"] = max(delivery_timeout_ms, socket_timeout_ms)
+            config["transaction.timeout.ms"] = self.transaction_timeout_ms
         if self.idempotent or self.transactional_id:
             # librdkafka rejects idempotence without acks=all and retries.
             config |= {"enable.idempotence": True, "acks": -1, "retries": max(self.retries, 1)}

@@ -30,6 +30,7 @@ Moments are names of marks that the scenario's body sets. Each sentence is one q
 * `leads`, `epoch_stays` of a KRaft controller: that controller itself was followed until that moment;
 * `not_seen_on`: the broker's replicas were still followed at that moment;
 * verbs about messages: at least ``at_least`` such messages exist, and the final logs were read to their end;
+* `readers_wait`, `readers_are_served`: that broker itself still answered at the (last) mark;
 * `none_lost`: at least ``at_least`` acknowledged messages were sent after the mark that put them at risk.
 
 A window in which something does not happen must be longer than what would make it happen (a session of 4 s,
@@ -77,6 +78,16 @@ from checkers.claims.builders.sql import (
     opposite,
     optional_mark,
 )
+from checkers.claims.builders.transactions import (
+    Transactions,
+    decided,
+    late_answer,
+    markers_are,
+    readers_are_served,
+    readers_wait,
+    transactions,
+    was_held_and_delivered,
+)
 
 __all__ = [
     "Broker",
@@ -84,6 +95,7 @@ __all__ = [
     "FRESH_S",
     "Messages",
     "Partition",
+    "Transactions",
     "both",
     "broker",
     "condition",
@@ -91,10 +103,13 @@ __all__ = [
     "controller_epoch_rises",
     "controller_is",
     "controller_stays",
+    "decided",
     "does_not_answer",
     "heard_at",
     "isrs_are_full",
+    "late_answer",
     "mark",
+    "markers_are",
     "messages",
     "messages_where",
     "noted",
@@ -105,5 +120,9 @@ __all__ = [
     "quorum_controller",
     "quorum_elects",
     "quorum_leaders_are",
+    "readers_are_served",
+    "readers_wait",
     "topic_is_set",
+    "transactions",
+    "was_held_and_delivered",
 ]

@@ -127,6 +127,23 @@ class Messages:
         limit = f"true{window(since, until)}"
         return self._found("count(DISTINCT r.offset) > 0", "reads", limit, "true", at_least)
 
+    def not_consumed(self, *, beside: Messages, until: str, at_least: int = 1) -> str:
+        """Up to a mark none was handed to a consumer, although every one of ``beside`` was."""
+        read = f"SELECT DISTINCT writer, seq, topic FROM reads WHERE ns <= {mark(until)}"
+        count = "count(*) AS many, count(r.writer) AS found"
+        on = "r.writer = m.writer AND r.seq = m.seq AND r.topic = m.topic"
+
+        def counts(where: str) -> str:
+            return f"(SELECT {count} FROM (SELECT * FROM life WHERE {where}) m LEFT JOIN ({read}) r ON {on})"
+
+        return answer(
+            f"CASE WHEN these.found > 0 THEN false WHEN these.many >= {at_least} AND others.many > 0 "
+            f"AND others.found = others.many THEN true END",
+            "concat(these.found, ' of ', these.many, ' messages read, and ', others.found, ' of ', "
+            "others.many, ' others')",
+            f"{counts(self.where)} these CROSS JOIN {counts(beside.where)} others",
+        )
+
     def slower_than(self, others: Messages, *, at_least: int) -> str:
         """Acknowledgements of these took longer in the median than those of others; enough of each came."""
         return answer(

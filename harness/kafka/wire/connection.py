@@ -35,11 +35,19 @@ class Connection:
         self._socket: socket.socket | None = None
         self._numbers = itertools.count(1)
 
+    def open(self) -> None:
+        """Connect now, for a request that is to be sent later. Raises NotSentError."""
+        self._connect(self.timeout_s)
+
+    def call_once(self, request: Any, response: Any, version: int, timeout_s: float | None = None) -> Any:
+        """As `call`, but the request is never sent again. Raises NotSentError or NoAnswerError."""
+        return self._exchange(request, response, version, timeout_s or self.timeout_s)
+
     def call(self, request: Any, response: Any, version: int, timeout_s: float | None = None) -> Any:
         """Send ``request`` and return the decoded response of class ``response``.
 
-        If the other side has closed a reused connection, the request is sent once more on a new one; use a
-        fresh Connection for requests that must not be sent twice.
+        If the other side has closed a reused connection, the request is sent once more on a new one; use
+        `call_once` for requests that must not be sent twice.
 
         Raises NotSentError or NoAnswerError.
         """
@@ -72,16 +80,25 @@ class Connection:
         return bytes(request.encode(version=version, header=True, framed=True))
 
     def _send(self, frame: bytes, timeout_s: float) -> None:
+        connected = self._connect(timeout_s)
         try:
-            if self._socket is None:
-                self._socket = socket.create_connection(self.address, min(timeout_s, self.timeout_s))
-                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._socket.settimeout(timeout_s)
-            self._socket.sendall(frame)
+            connected.settimeout(timeout_s)
+            connected.sendall(frame)
         except OSError as error:
             self.close()
             reason = str(error) or type(error).__name__
             raise NotSentError(f"{self._name} cannot be reached: {reason}") from error
+
+    def _connect(self, timeout_s: float) -> socket.socket:
+        if self._socket is None:
+            try:
+                self._socket = socket.create_connection(self.address, min(timeout_s, self.timeout_s))
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            except OSError as error:
+                self.close()
+                reason = str(error) or type(error).__name__
+                raise NotSentError(f"{self._name} cannot be reached: {reason}") from error
+        return self._socket
 
     def _receive(self, size: int) -> bytes:
         assert self._socket is not None
@@ -93,6 +110,14 @@ class Connection:
                 raise ConnectionResetError("the connection was closed")
             got += step
         return bytes(data)
+
+    @property
+    def ends(self) -> str:
+        """Both ends of the open connection: `198.18.1.2:40112 -> 198.18.1.3:9092`; empty if it is closed."""
+        if self._socket is None:
+            return ""
+        host, port = self._socket.getsockname()[:2]
+        return f"{host}:{port} -> {self._name}"
 
     @property
     def _name(self) -> str:

@@ -35,6 +35,9 @@ class Fetched:
     high_watermark: int = -1
     last_stable_offset: int | None = None
     """LSO of the replica that answers; None where the broker states none."""
+    aborted: tuple[tuple[int, int], ...] = ()
+    """Producer id and first offset of the aborted transactions among the records, by offset. Only a consumer
+    of committed records is told."""
     log_start: int = -1
     size_bytes: int = 0
     limit_bytes: int = 0
@@ -64,6 +67,7 @@ def _fetch(
     max_bytes: int,
     dialect: Dialect,
     timeout_s: float | None,
+    isolation_level: int = 0,
 ) -> dict[TopicPartition, Fetched]:
     by_topic: dict[str, list[Any]] = {}
     for (topic, partition), offset in offsets.items():
@@ -80,7 +84,7 @@ def _fetch(
         max_wait_ms=0,
         min_bytes=0,
         max_bytes=max_bytes * max(1, len(offsets)),
-        isolation_level=0,
+        isolation_level=isolation_level,
         session_id=0,
         session_epoch=-1,
         topics=[FetchRequest.FetchTopic(topic=name, partitions=asked) for name, asked in by_topic.items()],
@@ -102,6 +106,14 @@ def _fetch(
                 last_stable_offset=data.last_stable_offset
                 if dialect.fetch >= 4 and data.last_stable_offset >= 0
                 else None,
+                aborted=tuple(
+                    sorted(
+                        ((one.producer_id, one.first_offset) for one in data.aborted_transactions or ()),
+                        key=lambda pair: pair[1],
+                    )
+                )
+                if dialect.fetch >= 4
+                else (),
                 log_start=data.log_start_offset if dialect.fetch >= 5 else -1,
                 size_bytes=len(raw),
                 limit_bytes=max_bytes,
@@ -151,7 +163,26 @@ def fetch_as_consumer(
     *,
     dialect: Dialect = MODERN,
     timeout_s: float | None = None,
+    committed: bool = False,
 ) -> Fetched:
-    """What a consumer that fetches from this broker receives from ``offset`` on."""
+    """What a consumer that fetches from this broker receives from ``offset`` on.
+
+    ``committed``: as with isolation.level=read_committed, up to the last stable offset. The consumer itself
+    leaves out control records, and what `Fetched.aborted` says was aborted: see `committed_records`.
+    """
     key = TopicPartition(topic, partition)
-    return _fetch(target, CONSUMER, {key: offset}, max_bytes, dialect, timeout_s)[key]
+    return _fetch(target, CONSUMER, {key: offset}, max_bytes, dialect, timeout_s, int(committed))[key]
+
+
+def committed_records(fetched: Fetched) -> list[Record]:
+    """The records that a consumer hands to an application that wants committed ones."""
+    waiting, aborting, kept = list(fetched.aborted), set[int](), []
+    for record in fetched.records:
+        while waiting and waiting[0][1] <= record.offset:
+            aborting.add(waiting.pop(0)[0])
+        if record.control:
+            if record.marker is not None and record.marker.end == "abort":
+                aborting.discard(record.producer_id)
+        elif not (record.transactional and record.producer_id in aborting):
+            kept.append(record)
+    return kept

@@ -22,18 +22,26 @@ from kafka.protocol.producer import (
     ProduceRequest,
     ProduceResponse,
 )
+from kafka.protocol.producer.transaction import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+)
 from kafka.record import MemoryRecords
 
 NODE = 7
 _REQUESTS = {
     request.API_KEY: (request, response, span)
     for request, response, span in (
-        (ProduceRequest, ProduceResponse, (3, 7)),
+        (ProduceRequest, ProduceResponse, (3, 12)),
         (FetchRequest, FetchResponse, (4, 11)),
         (ListOffsetsRequest, ListOffsetsResponse, (1, 5)),
         (MetadataRequest, MetadataResponse, (1, 8)),
         (ApiVersionsRequest, ApiVersionsResponse, (0, 3)),
-        (InitProducerIdRequest, InitProducerIdResponse, (0, 1)),
+        (InitProducerIdRequest, InitProducerIdResponse, (0, 4)),
+        (AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, (0, 1)),
+        (EndTxnRequest, EndTxnResponse, (0, 5)),
     )
 }
 
@@ -57,6 +65,10 @@ class FakeBroker:
     """Values of the appended records of all topics, in order."""
     batches: list[bytes] = field(default_factory=list)
     produce_versions: list[int] = field(default_factory=list)
+    coordinates: deque[int] = field(default_factory=deque)
+    """Error codes that it answers as a transaction coordinator, one a request; then all succeed."""
+    asked: list[tuple[str, Any]] = field(default_factory=list)
+    """The requests to the coordinator, in order."""
 
     def __enter__(self) -> FakeBroker:
         self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), _handler(self))
@@ -162,6 +174,40 @@ class FakeBroker:
             topics=[shape(error_code=0, name=name, is_internal=False, partitions=[part]) for name in names],
         )
 
+    def add_partitions(self, request: Any) -> Any:
+        error = self._coordinate("add", request)
+        shape = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+        results = [
+            shape(
+                name=topic.name,
+                results_by_partition=[
+                    shape.AddPartitionsToTxnPartitionResult(
+                        partition_index=number, partition_error_code=error
+                    )
+                    for number in topic.partitions
+                ],
+            )
+            for topic in request.v3_and_below_topics
+        ]
+        return AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_topic_v3_and_below=results)
+
+    def init_producer_id(self, request: Any) -> Any:
+        error = self._coordinate("init", request) if request.transactional_id else 0
+        return InitProducerIdResponse(throttle_time_ms=0, error_code=error, producer_id=1, producer_epoch=0)
+
+    def end(self, request: Any) -> Any:
+        error = self._coordinate("end", request)
+        return EndTxnResponse(
+            throttle_time_ms=0,
+            error_code=error,
+            producer_id=request.producer_id,
+            producer_epoch=request.producer_epoch + 1,
+        )
+
+    def _coordinate(self, what: str, request: Any) -> int:
+        self.asked.append((what, request))
+        return self.coordinates.popleft() if self.coordinates else 0
+
     def versions(self, error: int = 0) -> Any:
         keys = [
             ApiVersionsResponse.ApiVersion(api_key=key, min_version=span[0], max_version=span[1])
@@ -177,9 +223,9 @@ class FakeBroker:
             ListOffsetsRequest.API_KEY: lambda: self.list_offsets(request),
             MetadataRequest.API_KEY: lambda: self.metadata(request),
             ApiVersionsRequest.API_KEY: self.versions,
-            InitProducerIdRequest.API_KEY: lambda: InitProducerIdResponse(
-                throttle_time_ms=0, error_code=0, producer_id=1, producer_epoch=0
-            ),
+            InitProducerIdRequest.API_KEY: lambda: self.init_producer_id(request),
+            AddPartitionsToTxnRequest.API_KEY: lambda: self.add_partitions(request),
+            EndTxnRequest.API_KEY: lambda: self.end(request),
         }
         return answers[key](), Act()
 

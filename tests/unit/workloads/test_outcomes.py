@@ -32,6 +32,8 @@ ONE_ATTEMPT = [
     (59, -1, "info", "an expired producer id proves nothing about earlier attempts"),
     (87, -1, "fail", "an invalid record is rejected before the append"),
     (-1, -1, "info", "the broker does not report how far the append got"),
+    (48, -1, "fail", "the coordinator says that the partition is in no open transaction"),
+    (51, -1, "fail", "the coordinator is still ending the last transaction"),
     (-144, -1, "info", "being fenced proves nothing about earlier attempts"),
     (-151, -1, "info", "discarded between its request and the answer"),
     (-152, -1, "info", "in the queue to be sent again, after one attempt"),

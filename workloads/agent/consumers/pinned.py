@@ -10,39 +10,54 @@ from __future__ import annotations
 from harness.history.journal import Journal
 from harness.kafka.model import TopicPartition
 from harness.kafka.wire.connection import Connection
-from harness.kafka.wire.logs import fetch_as_consumer
+from harness.kafka.wire.logs import committed_records, fetch_as_consumer
 from workloads.agent.consumers.progress import Progress
 from workloads.protocol.results import ReadResult
 from workloads.protocol.spec import ConsumerSpec
 
 
 def read_pinned(journal: Journal, spec: ConsumerSpec, within_s: float) -> ReadResult:
-    """Read each partition from its start to the high watermark that the one broker reports."""
+    """Read each partition from its start to the end that the one broker reports.
+
+    The end is the high watermark, or with `read_committed` the last stable offset.
+    """
     progress = Progress(spec)
+    committed = spec.isolation_level == "read_committed"
     host, _, port = spec.brokers[0].partition(":")
     with Connection((host, int(port)), timeout_s=within_s) as connection:
         for partition in spec.partitions:
             try:
-                _read(connection, partition, progress, journal)
+                _read(connection, partition, progress, journal, committed=committed)
             except OSError as error:
                 progress.note(-1, f"{type(error).__name__}: {error}")
     return progress.result()
 
 
-def _read(connection: Connection, partition: TopicPartition, progress: Progress, journal: Journal) -> None:
+def _read(
+    connection: Connection,
+    partition: TopicPartition,
+    progress: Progress,
+    journal: Journal,
+    *,
+    committed: bool,
+) -> None:
     at = progress.partitions[partition]
     at.start = at.position = 0
     while True:
-        fetched = fetch_as_consumer(connection, *partition, at.position or 0)
+        fetched = fetch_as_consumer(connection, *partition, at.position or 0, committed=committed)
         if fetched.error:
             progress.note(fetched.error, f"Kafka error {fetched.error}")
             return
         at.end = fetched.high_watermark
+        if committed and fetched.last_stable_offset is not None:
+            at.end = fetched.last_stable_offset
         progress.poll += 1
         rows = [
             progress.row(partition, offset=record.offset, epoch=record.epoch, value=record.value)
-            for record in fetched.records
+            for record in (committed_records(fetched) if committed else fetched.records)
         ]
         journal.write_many("reads", rows)
-        if not rows:
+        following = fetched.parsed.next_offset
+        if following is None:
             return
+        at.position = max(following, at.position or 0)

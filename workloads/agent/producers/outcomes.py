@@ -129,6 +129,14 @@ _RULES = (
         },
     ),
     *_rules(
+        "ReplicaManager.appendRecords after verification by the coordinator (KIP-890)",
+        "fail",
+        {
+            48: ("INVALID_TXN_STATE", "The transaction does not hold the partition; rejected before."),
+            51: ("CONCURRENT_TRANSACTIONS", "The last transaction is not complete; rejected before."),
+        },
+    ),
+    *_rules(
         "rd_kafka_msg_new and rd_kafka_msg_partitioner",
         "fail",
         {

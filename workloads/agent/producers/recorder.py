@@ -55,6 +55,14 @@ class Recorder:
         config: Mapping[str, ConfigValue]
         if producer.via in LIBRARIES:
             config = producer.librdkafka_config()
+        elif producer.transactional_id:
+            config = {
+                "transactional.id": producer.transactional_id,
+                "transaction.timeout.ms": producer.transaction_timeout_ms,
+                "transaction.protocol": producer.transaction_protocol,
+                "request.timeout.ms": int(producer.request_timeout_s * 1000),
+                "enable.idempotence": True,
+            }
         else:
             config = {
                 "broker": producer.brokers[0],
@@ -75,6 +83,10 @@ class Recorder:
             transactional_id=producer.transactional_id or None,
             config=json.dumps(producer_properties(producer) if producer.via in PROGRAMS else config),
         )
+
+    def transaction(self, writer: int, txn: int | None, event: str, error: int = 0) -> None:
+        """Record an event of a transaction: a row of `transactions`."""
+        self.journal.write("transactions", ns=now_ns(), writer=writer, txn=txn, event=event, error=error)
 
     def take_seqs(self, writer: int, count: int) -> int:
         """Reserve ``count`` message numbers of a registered producer; returns the first."""

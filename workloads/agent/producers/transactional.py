@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaError, KafkaException
 
-from harness.clock import now_ns
 from harness.errors import UsageError
 from workloads.agent.producers.recorder import Recorder
 from workloads.agent.producers.scripted import Done, ScriptedProducer
@@ -28,6 +27,14 @@ class TransactionalProducer:
     def initialise(self, within_s: float) -> None:
         """Get a producer id, and fence earlier producers of this transactional id. Raises KafkaException."""
         self._scripted.producer.init_transactions(within_s)
+
+    def try_initialise(self, within_s: float) -> int:
+        """As `initialise`, but returns the error code."""
+        try:
+            self.initialise(within_s)
+        except KafkaException as error:
+            return int(error.args[0].code())
+        return 0
 
     def begin(self) -> int:
         """Begin the next transaction; returns its number."""
@@ -72,6 +79,4 @@ class TransactionalProducer:
         return True
 
     def _record(self, event: str, error: int) -> None:
-        self._recorder.journal.write(
-            "transactions", ns=now_ns(), writer=self._writer, txn=self._txn, event=event, error=error
-        )
+        self._recorder.transaction(self._writer, self._txn, event, error)

@@ -110,6 +110,11 @@ class ProgramProducer:
         """Get a producer id, and fence earlier producers of this transactional id."""
         self.require("init_transactions", within_s)
 
+    def try_initialise_transactions(self, within_s: float) -> int:
+        """As `initialise_transactions`, but returns the error code."""
+        _, failure = self.program.request("init_transactions", within_s, producer=self.spec.writer)
+        return 0 if failure is None else error_code(failure)
+
     def begin_transaction(self) -> int:
         """Begin the next transaction; returns its number."""
         self.require("begin_transaction", ANSWER_S)
@@ -136,9 +141,7 @@ class ProgramProducer:
         return end
 
     def _record(self, event: str, error: int) -> None:
-        self.recorder.journal.write(
-            "transactions", ns=now_ns(), writer=self.spec.writer, txn=self._txn, event=event, error=error
-        )
+        self.recorder.transaction(self.spec.writer, self._txn, event, error)
 
     def _created(self, answered: Future[Answered]) -> None:
         if answered.exception() is None and (failure := answered.result()[1]) is not None:

@@ -1,0 +1,170 @@
+"""Sentences about transactions: what their producer was told, how the logs decided them, who has to wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from checkers.claims.builders.cluster import Partition
+from checkers.claims.builders.messages import Messages
+from checkers.claims.builders.sql import (
+    FINAL,
+    FRESH_NS,
+    answer,
+    counted,
+    heard_at,
+    like_any,
+    listed,
+    mark,
+    quoted,
+    text_of,
+    window,
+)
+
+_TOLD = ("committed", "aborted", "unknown")
+
+
+@dataclass(frozen=True)
+class Transactions:
+    """Transactions of some producers, by what was answered when they were to end."""
+
+    where: str
+    """SQL condition on the columns of `transactions` and `writer_name`."""
+
+    def told(self, outcome: str, *, errors: tuple[int, ...] = (), at_least: int = 1) -> str:
+        """The last answer to every one is `committed`, `aborted` or `unknown`, with one of these errors."""
+        return self._told(self.where, outcome, errors, at_least)
+
+    def was_told(
+        self,
+        outcome: str,
+        *,
+        errors: tuple[int, ...] = (),
+        after: str,
+        before: str,
+        at_least: int = 1,
+    ) -> str:
+        """The same of the last answer between two marks; later ones may say something else."""
+        return self._told(f"{self.where}{window(after, before)}", outcome, errors, at_least)
+
+    def _told(self, where: str, outcome: str, errors: tuple[int, ...], at_least: int) -> str:
+        wanted = f"told = '{outcome}'"
+        if errors:
+            wanted += f" AND error IN ({', '.join(map(str, errors))})"
+        return answer(
+            f"CASE WHEN count(*) >= {at_least} THEN count_if({wanted}) = count(*) END",
+            f"concat({counted('transaction')}, ': ', {listed('said')})",
+            f"(SELECT told, error, concat(coalesce(told, 'no answer'), "
+            f"if(coalesce(error, 0) = 0, '', concat(' with error ', error))) AS said FROM ("
+            f"SELECT writer, txn, max_by(event, ns) FILTER (WHERE {_IS_TOLD}) AS told, "
+            f"max_by(error, ns) FILTER (WHERE {_IS_TOLD}) AS error FROM ({_EVENTS}) "
+            f"WHERE {where} GROUP BY writer, txn))",
+        )
+
+
+_IS_TOLD = f"event IN ({quoted(_TOLD)})"
+_EVENTS = (
+    "SELECT t.ns, t.writer, t.txn, t.event, t.error, w.name AS writer_name "
+    "FROM transactions t JOIN writers w ON w.writer = t.writer"
+)
+
+
+def transactions(
+    by: str | tuple[str, ...] = "",
+    *,
+    number: int | None = None,
+) -> Transactions:
+    """Transactions by the name of their producer (with `%`) and their number, from 0."""
+    conditions = [
+        *like_any("writer_name", by),
+        *([f"txn = {number}"] if number is not None else []),
+    ]
+    return Transactions(" AND ".join(conditions) or "true")
+
+
+def decided(found: Messages, how: str, *, at_least: int = 1) -> str:
+    """In the leader's final log the next marker of each message's producer is a `commit`, or an `abort`.
+
+    `open`: there is none, so that its transaction has not ended. What the log does not hold does not fit.
+    """
+    return answer(
+        f"CASE WHEN {FINAL} AND count(*) >= {at_least} THEN count_if(how = '{how}') = count(*) END",
+        f"concat({counted('message')}, ': ', {listed('how')})",
+        f"(SELECT m.writer, m.seq, coalesce(max(d.how), 'not in the log') AS how "
+        f"FROM (SELECT * FROM life WHERE {found.where}) m LEFT JOIN ({_DECIDED}) d "
+        f"ON d.writer = m.writer AND d.seq = m.seq AND d.topic = m.topic GROUP BY m.writer, m.seq)",
+    )
+
+
+_LED = (
+    "SELECT c.* FROM copies c JOIN replicas r ON r.topic = c.topic AND r.partition = c.partition "
+    "AND r.broker = c.broker WHERE r.leader"
+)
+_DECIDED = (
+    "SELECT a.writer, a.seq, a.topic, coalesce(min_by(b.marker, b.offset), 'open') AS how "
+    f"FROM ({_LED}) a LEFT JOIN ({_LED}) b ON b.topic = a.topic AND b.partition = a.partition "
+    "AND b.producer_id = a.producer_id AND b.offset > a.offset AND b.marker IS NOT NULL "
+    "WHERE a.transactional AND a.writer IS NOT NULL GROUP BY a.writer, a.seq, a.topic, a.offset"
+)
+
+
+def markers_are(place: Partition, *kinds: str) -> str:
+    """In the leader's final log the markers are these, in this order: `commit`, `abort`."""
+    wanted = ", ".join(kinds)
+    return answer(
+        f"CASE WHEN {FINAL} THEN found = '{wanted}' END",
+        f"concat('markers: ', {text_of('found')})",
+        "(SELECT array_join(transform(sort_array(collect_list(struct(offset, marker))), m -> m.marker), "
+        f"', ') AS found FROM ({_LED}) WHERE {place.where} AND marker IS NOT NULL)",
+    )
+
+
+def readers_wait(place: Partition, broker: int, *, since: str, until: str) -> str:
+    """From a second after one mark to another the leader's last stable offset stays below its high watermark.
+
+    It does not move at all; the observer may take a part of that second to see where it stands.
+    ``broker`` leads the partition. Readers of committed records get nothing from there on.
+    """
+    return _stable(
+        place,
+        broker,
+        until,
+        "count(DISTINCT lso) = 1 AND max_by(lso, ns) < max_by(hw, ns)",
+        since,
+    )
+
+
+def readers_are_served(place: Partition, broker: int, *, at: str) -> str:
+    """At a mark the last stable offset of the leader is its high watermark: no reader waits."""
+    return _stable(place, broker, at, "max_by(lso, ns) = max_by(hw, ns)", "")
+
+
+def _stable(place: Partition, broker: int, until: str, wanted: str, since: str) -> str:
+    in_force = f" AND coalesce(next_ns > {mark(since)} + {FRESH_NS}, true)" if since else ""
+    return answer(
+        f"CASE WHEN count(*) > 0 AND {heard_at(broker, until)} THEN {wanted} END",
+        f"concat('last stable offset ', {listed('lso')}, ', high watermark ', {text_of('max_by(hw, ns)')})",
+        f"(SELECT ns, last_stable_offset AS lso, high_watermark AS hw, "
+        f"lead(ns) OVER (PARTITION BY broker ORDER BY ns) AS next_ns FROM watermarks "
+        f"WHERE {place.where} AND broker = {broker} AND last_stable_offset IS NOT NULL "
+        f"AND ns <= {mark(until)}) WHERE ns <= {mark(until)}{in_force}",
+    )
+
+
+def late_answer(what: str, *errors: int, at_least: int = 1) -> str:
+    """Every request that was held back and whose name is like this was delivered, and answered so."""
+    wanted = " OR ".join('evidence LIKE \'{"error": ' + f"{error},%'" for error in errors)
+    return answer(
+        f"CASE WHEN count(*) >= {at_least} THEN count_if({wanted}) = count(*) END",
+        f"concat({counted('late request')}, ': ', {listed('evidence')})",
+        f"faults WHERE name LIKE 'hold {what}' AND moment = 'healed'",
+    )
+
+
+def was_held_and_delivered(*, at_least: int = 1) -> str:
+    """Every fault that held connections delivered a request when it was healed, as the kernels say."""
+    wanted = """evidence RLIKE '"request": [{]"bytes": [0-9]+, "fate": "delivered"'"""
+    return answer(
+        f"CASE WHEN count(*) >= {at_least} THEN count_if({wanted}) = count(*) END",
+        f"concat(count_if({wanted}), ' of ', count(*), ' faults delivered a request')",
+        "faults WHERE mechanism = 'hold' AND moment = 'healed' AND evidence LIKE '%\"connections\"%'",
+    )

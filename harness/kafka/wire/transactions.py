@@ -1,0 +1,336 @@
+"""Requests of a transactional producer, and of those who look at its transactions, one at a time.
+
+Kafka has two generations of the transaction protocol, and the client decides which one is spoken:
+
+* v1 (all versions from 0.11): the client adds partitions to the transaction at its coordinator before it
+  writes to them, and the producer epoch stays the same from one transaction to the next. So a request that
+  arrives late cannot be told from one of the current transaction.
+* v2 (KIP-890 part 2, 4.0 and later): the broker that is written to adds the partition, and the epoch rises
+  by 1 at the end of each transaction.
+
+Every function sends one request and returns what the broker answered; nothing is retried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from kafka.protocol.admin.transactions import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka.protocol.producer import ProduceRequest, ProduceResponse
+from kafka.protocol.producer.transaction import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+from harness.kafka.model import Generation, TopicPartition
+from harness.kafka.wire.connection import Target, exchange
+
+COORDINATOR_LOAD_IN_PROGRESS = 14
+COORDINATOR_NOT_AVAILABLE = 15
+NOT_COORDINATOR = 16
+INVALID_TXN_STATE = 48
+CONCURRENT_TRANSACTIONS = 51
+"""Error codes, by their names in the protocol."""
+RETRIABLE = (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NOT_COORDINATOR,
+    CONCURRENT_TRANSACTIONS,
+)
+"""Answers of a coordinator after which every client asks again: it has not carried out the request."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Versions:
+    """Versions of the requests that make up one generation of the protocol."""
+
+    init: int
+    add: int | None
+    """AddPartitionsToTxn; None: the broker that is written to adds the partition."""
+    produce: int
+    end: int
+
+
+VERSIONS: Mapping[Generation, Versions] = MappingProxyType(
+    {
+        "v1": Versions(init=3, add=1, produce=7, end=1),
+        "v2": Versions(init=4, add=None, produce=12, end=5),
+    }
+)
+"""v1: what every version from 2.5 to 4.x understands."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a coordinator gives a producer: its id, and the epoch that fences older producers."""
+
+    producer_id: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Identified:
+    """The answer to InitProducerId or EndTxn: an error code, and the identity to use from now on."""
+
+    error: int
+    identity: Identity | None = None
+
+
+def find_coordinator(
+    target: Target, transactional_id: str, timeout_s: float | None = None
+) -> tuple[int, int]:
+    """Error code, and the node id of the broker that coordinates the transactions of an id."""
+    request = FindCoordinatorRequest(key=transactional_id, key_type=1)
+    answer = exchange(target, request, FindCoordinatorResponse, 2, timeout_s)
+    return answer.error_code, answer.node_id
+
+
+def init_producer_id(
+    target: Target,
+    transactional_id: str,
+    transaction_timeout_ms: int,
+    *,
+    generation: Generation = "v1",
+    timeout_s: float | None = None,
+) -> Identified:
+    """Ask the coordinator for a producer id and a new epoch; it aborts what an older producer left open."""
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=transaction_timeout_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+    )
+    answer = exchange(target, request, InitProducerIdResponse, VERSIONS[generation].init, timeout_s)
+    if answer.error_code:
+        return Identified(answer.error_code)
+    return Identified(0, Identity(answer.producer_id, answer.producer_epoch))
+
+
+def add_partition(
+    target: Target,
+    transactional_id: str,
+    identity: Identity,
+    partition: TopicPartition,
+    timeout_s: float | None = None,
+) -> int:
+    """Add a partition to the transaction (v1); returns the error code."""
+    topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(
+        name=partition.topic, partitions=[partition.partition]
+    )
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=transactional_id,
+        v3_and_below_producer_id=identity.producer_id,
+        v3_and_below_producer_epoch=identity.epoch,
+        v3_and_below_topics=[topic],
+    )
+    version = VERSIONS["v1"].add
+    answer = exchange(target, request, AddPartitionsToTxnResponse, version or 0, timeout_s)
+    errors = [
+        part.partition_error_code
+        for found in answer.results_by_topic_v3_and_below
+        for part in found.results_by_partition
+    ]
+    return int(max(errors))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that is ready to be sent, with the class of its response and its version."""
+
+    request: Any
+    response: Any
+    version: int
+
+
+def end_request(
+    transactional_id: str, identity: Identity, *, commit: bool, generation: Generation = "v1"
+) -> Asked:
+    """An EndTxn request. `ended` reads its answer."""
+    request = EndTxnRequest(
+        transactional_id=transactional_id,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.epoch,
+        committed=commit,
+    )
+    return Asked(request, EndTxnResponse, VERSIONS[generation].end)
+
+
+def ended(answer: Any, generation: Generation) -> Identified:
+    """What the answer to EndTxn says; from v2 on it names the epoch of the next transaction."""
+    if answer.error_code or VERSIONS[generation].end < 5:
+        return Identified(answer.error_code)
+    return Identified(0, Identity(answer.producer_id, answer.producer_epoch))
+
+
+def produce_request(
+    transactional_id: str,
+    identity: Identity,
+    partition: TopicPartition,
+    value: bytes,
+    *,
+    sequence: int,
+    timestamp_ms: int,
+    generation: Generation = "v1",
+    timeout_ms: int = 2000,
+) -> Asked:
+    """A ProduceRequest with one transactional record, acks=all. `produced` reads its answer."""
+    data = ProduceRequest.TopicProduceData.PartitionProduceData(
+        index=partition.partition,
+        records=transactional_batch(value, identity, sequence=sequence, timestamp_ms=timestamp_ms),
+    )
+    request = ProduceRequest(
+        transactional_id=transactional_id,
+        acks=-1,
+        timeout_ms=timeout_ms,
+        topic_data=[ProduceRequest.TopicProduceData(name=partition.topic, partition_data=[data])],
+    )
+    return Asked(request, ProduceResponse, VERSIONS[generation].produce)
+
+
+def produced(answer: Any) -> tuple[int, int | None]:
+    """Error code and offset of the answer to a ProduceRequest with one partition."""
+    found = answer.responses[0].partition_responses[0]
+    return found.error_code, found.base_offset if found.base_offset >= 0 else None
+
+
+def transactional_batch(value: bytes, identity: Identity, *, sequence: int, timestamp_ms: int) -> bytes:
+    """A record batch with this one record, which belongs to the producer's open transaction."""
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=0,
+        is_transactional=1,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.epoch,
+        base_sequence=sequence,
+        batch_size=1 << 30,
+    )
+    builder.append(0, timestamp=timestamp_ms, key=None, value=value, headers=[])
+    return bytes(builder.build())
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransactionState:
+    """A transaction as its coordinator describes it (Kafka 3.0 and later)."""
+
+    error: int
+    state: str = ""
+    """For example `Ongoing`, `PrepareCommit`, `CompleteAbort`, `Empty`."""
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+    """Partitions to which no marker was written yet."""
+
+
+def describe_transaction(
+    target: Target, transactional_id: str, timeout_s: float | None = None
+) -> TransactionState:
+    """What a broker states about the transaction of an id, whether it coordinates it or not."""
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    answer = exchange(target, request, DescribeTransactionsResponse, 0, timeout_s)
+    found = answer.transaction_states[0]
+    if found.error_code:
+        return TransactionState(error=found.error_code)
+    return TransactionState(
+        error=0,
+        state=found.transaction_state,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        partitions=tuple(
+            TopicPartition(topic.topic, number) for topic in found.topics for number in topic.partitions
+        ),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActiveProducer:
+    """A producer as the leader of a partition knows it (Kafka 2.8 and later)."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    """Of the last marker; -1: none."""
+    transaction_start: int | None
+    """Offset of the first record of its open transaction; None: none is open."""
+
+
+@dataclass(frozen=True)
+class Producers:
+    """The producers of one partition, or Kafka's error code instead of them."""
+
+    error: int
+    producers: tuple[ActiveProducer, ...] = field(default_factory=tuple)
+
+
+def describe_producers(
+    target: Target, partitions: Iterable[TopicPartition], timeout_s: float | None = None
+) -> dict[TopicPartition, Producers]:
+    """The producers of partitions that this broker leads."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    shape = DescribeProducersRequest.TopicRequest
+    request = DescribeProducersRequest(
+        topics=[shape(name=name, partition_indexes=numbers) for name, numbers in by_topic.items()]
+    )
+    answer = exchange(target, request, DescribeProducersResponse, 0, timeout_s)
+    return {
+        TopicPartition(topic.name, part.partition_index): Producers(
+            part.error_code,
+            tuple(
+                ActiveProducer(
+                    producer_id=one.producer_id,
+                    producer_epoch=one.producer_epoch,
+                    coordinator_epoch=one.coordinator_epoch,
+                    transaction_start=one.current_txn_start_offset
+                    if one.current_txn_start_offset >= 0
+                    else None,
+                )
+                for one in part.active_producers
+            ),
+        )
+        for topic in answer.topics
+        for part in topic.partitions
+    }
+
+
+def write_abort_marker(
+    target: Target, partition: TopicPartition, producer: ActiveProducer, timeout_s: float | None = None
+) -> int:
+    """Abort what a producer left open in a partition, as `kafka-transactions.sh abort` does.
+
+    Returns the error code. Kafka 2.8 and later. There is no tool that would commit instead.
+    """
+    marker = WriteTxnMarkersRequest.WritableTxnMarker
+    request = WriteTxnMarkersRequest(
+        markers=[
+            marker(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                transaction_result=False,
+                topics=[
+                    marker.WritableTxnMarkerTopic(
+                        name=partition.topic, partition_indexes=[partition.partition]
+                    )
+                ],
+                coordinator_epoch=producer.coordinator_epoch,
+            )
+        ]
+    )
+    answer = exchange(target, request, WriteTxnMarkersResponse, 1, timeout_s)
+    return int(answer.markers[0].topics[0].partitions[0].error_code)

@@ -1,0 +1,238 @@
+"""A transactional producer as scenarios use it, and requests of it that the network holds back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from harness.errors import InvalidRunError
+from harness.kafka.model import BROKER_PORT
+from nemesis.fault import Evidence, Injection, Kind, Targets
+from workloads.client.client import Client
+from workloads.protocol.results import Delivered, Held, SendResult, TransactionEnd
+from workloads.protocol.spec import ProducerSpec
+
+_END_S = 10.0
+
+
+class HeldRequest:
+    """A request that the network holds back: a fault, which is over when the request is delivered.
+
+    The request is made and its connection is opened at once. So the bytes are those that the client would
+    have sent then, and they arrive on a connection that is older than the requests that overtake them.
+    """
+
+    kind: Kind = "link"
+    mechanism = "hold"
+    undoable = True
+    ends_processes = False
+
+    def __init__(
+        self, what: str, client: Client, spec: ProducerSpec, broker: str, hold: Callable[[], Held]
+    ) -> None:
+        """``what`` names the request; ``hold`` makes it."""
+        self.name = f"hold {what} of {spec.name} to {broker}"
+        self.answer: Delivered | None = None
+        """What the broker answered when it was delivered."""
+        self._client, self._spec, self._broker, self._hold = client, spec, broker, hold
+        self._held: Held | None = None
+
+    def targets(self) -> Targets:
+        """The link that it would have gone over."""
+        return {"links": [f"{self._client.host} -> {self._broker}:{BROKER_PORT}"]}
+
+    def inject(self) -> None:
+        """Make the request and open its connection."""
+        self._held = self._hold()
+
+    def verify(self) -> Evidence:
+        """The connection that waits."""
+        if self._held is None or not self._held.connection:
+            raise InvalidRunError(f"{self.name}: there is no connection to {self._broker}.")
+        return {"connection": self._held.connection}
+
+    def heal(self) -> None:
+        """Send it, once."""
+        if self._held is not None and self.answer is None:
+            self.answer = self._client.deliver(self._spec, self._held.number)
+
+    def verify_healed(self) -> Evidence:
+        """What the broker answered."""
+        if self.answer is None:
+            raise InvalidRunError(f"{self.name}: it was not delivered.")
+        return {"error": self.answer.error, "offset": self.answer.offset}
+
+
+@dataclass(frozen=True)
+class DelayedRequest:
+    """A request that is held back, as scenarios use it."""
+
+    injection: Injection
+    """The delay as a fault: it is over when the request is delivered."""
+    request: HeldRequest
+    """What is held back."""
+
+    def deliver(self) -> Delivered:
+        """Send it now, once; returns what the broker answers. The producer does not learn of it."""
+        self.injection.heal()
+        assert self.request.answer is not None
+        return self.request.answer
+
+
+@dataclass(kw_only=True)
+class TransactionalProducer:
+    """One transactional producer in one client host.
+
+    With ``via="raw"`` every request goes to exactly one broker: to ``coordinator``, which the scenario may
+    change, or to the broker that a message is sent ``to`` (the leader in the metadata store, if none is
+    named). It repeats a request only if the answer says that it may succeed later.
+    """
+
+    client: Client
+    """The client in which it runs."""
+    spec: ProducerSpec
+    """Its settings, and its number in the history."""
+    leader: Callable[[str, int], str]
+    """Finds the host that leads a partition."""
+    hold: Callable[[HeldRequest], Injection]
+    """Makes a fault of a request that is held back."""
+    coordinator: str
+    """Host that a raw producer takes for its coordinator."""
+
+    def prepare(self, within_s: float = 30.0) -> TransactionalProducer:
+        """Get a producer id. Raises InvalidRunError if that fails: use `initialise` where it may."""
+        error = self.initialise(within_s)
+        if error:
+            raise InvalidRunError(
+                f"The scenario needs the transactional producer {self.spec.name}, but initialising it ended "
+                f"with error {error}."
+            )
+        return self
+
+    def initialise(self, within_s: float = 30.0) -> int:
+        """Get a producer id, and fence older producers with this id; returns the error code, 0 for none.
+
+        Repeated while the coordinator says that it may succeed later, until ``within_s`` has passed.
+        """
+        return self.client.init_transactions(self.spec, within_s, self.coordinator)
+
+    def begin(self) -> int:
+        """Begin a transaction; returns its number, from 0."""
+        return self.client.begin_transaction(self.spec)
+
+    def add(self, topic: str, *, partition: int = 0, within_s: float = 5.0) -> int:
+        """Add a partition to a raw producer's transaction, which its first message there would do as well.
+
+        Returns the error code. With v2 of the protocol nothing is asked.
+        """
+        self._require_raw("add")
+        return self.client.add_partition(
+            topic, self.spec, partition=partition, coordinator=self.coordinator, within_s=within_s
+        )
+
+    def send(self, topic: str, label: str = "", *, partition: int = 0, to: str = "") -> SendResult:
+        """Send one message in the open transaction and wait for its outcome."""
+        return self.send_later(topic, label, partition=partition, to=to).result()
+
+    def send_later(
+        self, topic: str, label: str = "", *, partition: int = 0, to: str = ""
+    ) -> Future[SendResult]:
+        """Send one message in the open transaction without waiting for its outcome."""
+        if self.spec.via != "raw":
+            return self.client.send_later(topic, label, self.spec, partition=partition)
+        return self.client.send_pinned_later(
+            topic,
+            label,
+            self.spec,
+            partition=partition,
+            leader=to or self.leader(topic, partition),
+            coordinator=self.coordinator,
+        )
+
+    def must_send(self, topic: str, label: str, *, partition: int = 0, to: str = "") -> SendResult:
+        """Send one message that the scenario needs to be acknowledged. Raises InvalidRunError if not."""
+        result = self.send(topic, label, partition=partition, to=to)
+        if not result.ok:
+            raise InvalidRunError(
+                f"The scenario needs message {label!r} to be acknowledged, but {self.spec.name} got "
+                f"{result.outcome} with error {result.error}."
+            )
+        return result
+
+    def commit(self, within_s: float = _END_S) -> TransactionEnd:
+        """Commit the open transaction. Without an answer the outcome is `unknown`.
+
+        A raw producer may then commit or abort it again.
+        """
+        return self._end(commit=True, within_s=within_s)
+
+    def abort(self, within_s: float = _END_S) -> TransactionEnd:
+        """Abort the open transaction."""
+        return self._end(commit=False, within_s=within_s)
+
+    def must_end(self, *, commit: bool, within_s: float = _END_S) -> None:
+        """End the open transaction, and be told so. Raises InvalidRunError if not."""
+        end = self._end(commit=commit, within_s=within_s)
+        wanted = "committed" if commit else "aborted"
+        if end.outcome != wanted:
+            raise InvalidRunError(
+                f"The scenario needs a transaction of {self.spec.name} to be {wanted}, but its outcome is "
+                f"{end.outcome}, with error {end.error}."
+            )
+
+    def end_later(self, *, commit: bool, within_s: float = _END_S) -> Future[TransactionEnd]:
+        """Commit or abort the open transaction without waiting for the answer."""
+        return self.client.end_transaction_later(
+            self.spec, commit=commit, within_s=within_s, coordinator=self.coordinator
+        )
+
+    def hold_send(self, topic: str, label: str, *, partition: int = 0, to: str = "") -> DelayedRequest:
+        """Make a raw producer's request for one message, and hold it back on a connection of its own.
+
+        The message counts as sent; what becomes of it is known when the request is delivered.
+        """
+        self._require_raw("hold_send")
+        broker = to or self.leader(topic, partition)
+
+        def hold() -> Held:
+            return self.client.hold_send(
+                topic,
+                label,
+                self.spec,
+                partition=partition,
+                leader=broker,
+                coordinator=self.coordinator,
+            )
+
+        return self._delay(f"Produce {label}", broker, hold)
+
+    def hold_end(self, *, commit: bool) -> DelayedRequest:
+        """Make a raw producer's request to end the open transaction, and hold it back.
+
+        It is the first attempt of a client that hears nothing: `commit` or `abort` is the second one.
+        """
+        self._require_raw("hold_end")
+        what = f"EndTxn {'commit' if commit else 'abort'}"
+        coordinator = self.coordinator
+        return self._delay(
+            what,
+            coordinator,
+            lambda: self.client.hold_end(self.spec, commit=commit, coordinator=coordinator),
+        )
+
+    def _delay(self, what: str, broker: str, hold: Callable[[], Held]) -> DelayedRequest:
+        request = HeldRequest(what, self.client, self.spec, broker, hold)
+        return DelayedRequest(self.hold(request).inject(), request)
+
+    def _end(self, *, commit: bool, within_s: float) -> TransactionEnd:
+        return self.client.end_transaction(
+            self.spec, commit=commit, within_s=within_s, coordinator=self.coordinator
+        )
+
+    def _require_raw(self, method: str) -> None:
+        if self.spec.via != "raw":
+            raise InvalidRunError(
+                f"{self.spec.name} uses {self.spec.via}, whose requests cannot be made one by one; "
+                f"`{method}` needs via='raw'."
+            )

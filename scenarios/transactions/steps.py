@@ -1,0 +1,89 @@
+"""Steps that the scenarios about transactions share."""
+
+from __future__ import annotations
+
+from harness.cluster.setup import TRANSACTION_LOG
+from harness.errors import InvalidRunError
+from harness.kafka.model import TopicPartition
+from harness.run.stage import Stage
+from harness.waiting import wait_until
+from nemesis.fault import Action, Evidence
+
+
+def logged_state(stage: Stage, transactional_id: str, coordinator: str) -> str:
+    """The state of a transaction in its coordinator's log, as far as that is replicated; empty for none."""
+    from harness.kafka.transaction_log import newest
+
+    log = stage.own_log(coordinator, TRANSACTION_LOG)
+    found = newest(log.records, transactional_id)
+    return found.state if found is not None and found.offset < log.high_watermark else ""
+
+
+def wait_logged(
+    stage: Stage, transactional_id: str, *states: str, coordinator: str, within_s: float = 10.0
+) -> None:
+    """Wait until the coordinator's log says that a transaction is in one of these states."""
+    wait_until(
+        lambda: logged_state(stage, transactional_id, coordinator),
+        accept=lambda state: state in states,
+        within_s=within_s + stage.timings.recovery_s,
+        awaiting=f"the transaction of {transactional_id} to be {' or '.join(states)} on {coordinator}",
+        abort=stage.cluster.check_alive,
+    )
+
+
+def wait_complete(stage: Stage, transactional_id: str, coordinator: str) -> None:
+    """Wait until the coordinator has ended a transaction everywhere: its answer comes before that."""
+    states = ("CompleteCommit", "CompleteAbort")
+    wait_logged(stage, transactional_id, *states, coordinator=coordinator)
+
+
+def wait_markers(stage: Stage, broker: str, topic: str, count: int = 1, *, within_s: float = 10.0) -> None:
+    """Wait until a broker's log of a topic holds so many transaction markers."""
+    wait_until(
+        lambda: sum(record.marker is not None for record in stage.own_log(broker, topic).records),
+        accept=lambda found: found >= count,
+        within_s=within_s + stage.timings.recovery_s,
+        awaiting=f"{count} transaction markers in {topic} on {broker}",
+        abort=stage.cluster.check_alive,
+    )
+
+
+def abort_by_operator(stage: Stage, broker: str, topic: str) -> None:
+    """Abort the transaction that hangs in a partition, as `kafka-transactions.sh abort` does.
+
+    ``broker`` leads the partition. Raises InvalidRunError if nothing hangs there, or nothing was aborted.
+    """
+    from harness.kafka.wire.transactions import describe_producers, write_abort_marker
+
+    address, place = stage.lab.topology.host(broker).broker_address, TopicPartition(topic, 0)
+
+    def hanging() -> list[int]:
+        known = describe_producers(address, [place])[place].producers
+        return [one.producer_id for one in known if one.transaction_start is not None]
+
+    def act() -> None:
+        for one in describe_producers(address, [place])[place].producers:
+            if one.transaction_start is not None:
+                error = write_abort_marker(address, place, one)
+                if error:
+                    raise InvalidRunError(f"The operator's abort in {place} ended with error {error}.")
+
+    def verify() -> Evidence:
+        if left := hanging():
+            raise InvalidRunError(f"Transactions of the producers {left} still hang in {place}.")
+        return {"aborted": before}
+
+    before = hanging()
+    if not before:
+        raise InvalidRunError(f"No transaction hangs in {place}, so that there is nothing to abort.")
+    stage.nemesis.add(
+        Action(
+            f"operator aborts in {place}",
+            kind="operator",
+            mechanism="other",
+            targets={"hosts": [broker], "partitions": [str(place)]},
+            act=act,
+            verify=verify,
+        )
+    ).inject()

@@ -1,0 +1,155 @@
+"""The raw transactional producer: what it sends, what it repeats, what it holds back, and what it records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fake_broker import Act, FakeBroker
+from kafka.record import MemoryRecords
+
+from harness.errors import LabError
+from workloads.client.client import Client
+from workloads.protocol.results import TransactionEnd
+from workloads.protocol.spec import ProducerSpec
+
+Rows = Callable[[str], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def spec(broker: FakeBroker) -> ProducerSpec:
+    return ProducerSpec(writer=1, name="orders", brokers=(broker.address,), transactional_id="orders")
+
+
+def places(broker: FakeBroker) -> dict[str, str]:
+    return {"leader": broker.address, "coordinator": broker.address}
+
+
+def batches(broker: FakeBroker) -> list[tuple[bool, int, int]]:
+    """Of each batch written: whether it is transactional, its producer epoch and its sequence."""
+    found = [batch for data in broker.batches for batch in MemoryRecords(data)]
+    return [(batch.is_transactional, batch.producer_epoch, batch.base_sequence) for batch in found]
+
+
+def send(client: Client, spec: ProducerSpec, broker: FakeBroker, label: str) -> Any:
+    return client.send_pinned_later("t", label, spec, **places(broker)).result(10)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "added", "epochs", "produced"), [("v1", 2, [0, 0, 0], 7), ("v2", 0, [0, 0, 1], 12)]
+)
+def test_each_generation_sends_its_requests(
+    client: Client,
+    broker: FakeBroker,
+    spec: ProducerSpec,
+    rows: Rows,
+    protocol: Any,
+    added: int,
+    epochs: list[int],
+    produced: int,
+) -> None:
+    spec = replace(spec, transaction_protocol=protocol)
+    assert client.init_transactions(spec, 5, broker.address) == 0
+    assert client.begin_transaction(spec) == 0
+    assert send(client, spec, broker, "a").ok and send(client, spec, broker, "b").ok
+    end = client.end_transaction(spec, commit=True, coordinator=broker.address)
+    assert end == TransactionEnd("committed", 0)
+    assert client.begin_transaction(spec) == 1
+    assert send(client, spec, broker, "c").ok
+    end = client.end_transaction(spec, commit=False, coordinator=broker.address)
+    assert end == TransactionEnd("aborted", 0)
+    assert batches(broker) == [(True, epochs[n], s) for n, s in enumerate((0, 1, 2 if added else 0))]
+    assert [what for what, _ in broker.asked].count("add") == added
+    assert [request.committed for what, request in broker.asked if what == "end"] == [True, False]
+    assert set(broker.produce_versions) == {produced}
+    assert [(row["txn"], row["event"], row["error"]) for row in rows("transactions")] == [
+        (0, "begin", 0),
+        (0, "committing", 0),
+        (0, "committed", 0),
+        (1, "begin", 0),
+        (1, "aborting", 0),
+        (1, "aborted", 0),
+    ]
+    assert [(row["label"], row["txn"]) for row in rows("sent")] == [("a", 0), ("b", 0), ("c", 1)]
+    assert rows("writers")[0]["transactional_id"] == "orders"
+
+
+def test_only_answers_that_say_later_are_repeated(
+    client: Client, broker: FakeBroker, spec: ProducerSpec, rows: Rows
+) -> None:
+    broker.coordinates.extend([51, 16, 0])
+    assert client.init_transactions(spec, 5, broker.address) == 0
+    assert len(broker.asked) == 3
+    client.begin_transaction(spec)
+    broker.coordinates.append(47)
+    refused = send(client, spec, broker, "a")
+    assert (refused.outcome, refused.error, refused.attempts) == ("fail", 47, 0)
+    broker.acts.append(Act(error=48, append=False))
+    assert send(client, spec, broker, "b").outcome == "fail"
+    assert send(client, spec, broker, "c").ok
+    assert batches(broker) == [(True, 0, 0)], "what was refused takes no sequence number"
+    broker.coordinates.extend([51, 48])
+    end = client.end_transaction(spec, commit=True, coordinator=broker.address)
+    assert end == TransactionEnd("unknown", 48)
+    assert [what for what, _ in broker.asked] == ["init"] * 3 + ["add"] * 2 + ["end"] * 2
+    assert rows("transactions")[-1]["event"] == "unknown"
+
+
+def test_an_end_without_an_answer_is_unknown_and_may_be_asked_again(
+    client: Client, broker: FakeBroker, spec: ProducerSpec
+) -> None:
+    client.init_transactions(spec, 5, broker.address)
+    client.begin_transaction(spec)
+    nobody = "127.0.0.1:1"
+    end = client.end_transaction(spec, commit=True, within_s=1, coordinator=nobody)
+    assert end == TransactionEnd("unknown", -187)
+    again = client.end_transaction(spec, commit=True, coordinator=broker.address)
+    assert again == TransactionEnd("committed", 0)
+
+
+def test_what_is_held_back_is_sent_when_it_is_delivered(
+    client: Client, broker: FakeBroker, spec: ProducerSpec, rows: Rows
+) -> None:
+    client.init_transactions(spec, 5, broker.address)
+    client.begin_transaction(spec)
+    message = client.hold_send("t", "late", spec, **places(broker))
+    end = client.hold_end(spec, commit=False, coordinator=broker.address)
+    assert message.connection.endswith(f"-> {broker.address}")
+    assert (broker.values, [what for what, _ in broker.asked]) == ([], ["init", "add"])
+    assert rows("done") == []
+    client.end_transaction(spec, commit=True, coordinator=broker.address)
+    client.begin_transaction(spec)
+    assert send(client, spec, broker, "next").ok
+    broker.coordinates.append(90)
+    assert client.deliver(spec, end.number).error == 90
+    assert client.deliver(spec, message.number).offset == 1
+    assert [request.committed for what, request in broker.asked if what == "end"] == [True, False]
+    assert batches(broker) == [(True, 0, 1), (True, 0, 0)]
+    late = next(row for row in rows("done") if row["seq"] == 0)
+    assert (late["outcome"], late["offset"]) == ("ok", 1)
+    assert [row["event"] for row in rows("transactions")] == ["begin", "committing", "committed", "begin"]
+    with pytest.raises(LabError, match="holds no request"):
+        client.deliver(spec, end.number)
+
+
+def test_a_message_that_waits_for_the_last_transaction_is_repeated(
+    client: Client, broker: FakeBroker, spec: ProducerSpec
+) -> None:
+    spec = replace(spec, transaction_protocol="v2")
+    client.init_transactions(spec, 5, broker.address)
+    client.begin_transaction(spec)
+    broker.acts.extend([Act(error=51, append=False)] * 2)
+    result = send(client, spec, broker, "a")
+    assert (result.outcome, result.attempts, broker.values != []) == ("ok", 3, True)
+
+
+def test_a_transactional_producer_sends_within_transactions(
+    client: Client, broker: FakeBroker, spec: ProducerSpec
+) -> None:
+    with pytest.raises(LabError, match="start it first"):
+        client.begin_transaction(spec)
+    client.init_transactions(spec, 5, broker.address)
+    with pytest.raises(LabError, match="no open transaction"):
+        send(client, spec, broker, "a")

@@ -1,0 +1,346 @@
+"""The raw transactional producer: each request goes to the named broker, and may be held back.
+
+A held request is made, and its connection opened, when a client would send it. It is sent when the scenario
+says so: as bytes that wait in a send queue while the client, which has heard nothing, asks again elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.clock import now_ns
+from harness.errors import UsageError
+from harness.history.identity import encode
+from harness.kafka.model import Address, TopicPartition
+from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError
+from harness.kafka.wire.transactions import (
+    CONCURRENT_TRANSACTIONS,
+    RETRIABLE,
+    VERSIONS,
+    Asked,
+    Identity,
+    add_partition,
+    end_request,
+    ended,
+    init_producer_id,
+    produce_request,
+    produced,
+)
+from workloads.agent.producers.outcomes import NO_ANSWER, NOT_CONNECTED, TIMED_OUT, classify, refuses
+from workloads.agent.producers.recorder import Recorder, SentMessage
+from workloads.protocol.results import Delivered, Held, SendResult, TransactionEnd
+from workloads.protocol.spec import ProducerSpec
+
+_RETRY_S = 0.1
+"""Pause before a request is repeated, as with real clients (retry.backoff.ms)."""
+_GRACE_S = 1.0
+"""Time for a broker's answer to a ProduceRequest beyond the time-out that the request names."""
+_Answer = tuple[int, Any]
+"""An error code, negative where the connection failed, and the decoded answer."""
+
+
+@dataclass(kw_only=True)
+class _Kept:
+    asked: Asked
+    connection: Connection
+    message: SentMessage | None = None
+    """Of a ProduceRequest."""
+    broker: int | None = None
+
+
+@dataclass(kw_only=True)
+class _Sequences:
+    """The next sequence number of each partition; they begin anew with each epoch."""
+
+    next: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def take(self, partition: TopicPartition) -> int:
+        taken = self.next.get(partition, 0)
+        self.next[partition] = taken + 1
+        return taken
+
+    def give_back(self, partition: TopicPartition, sequence: int) -> None:
+        """Take it again for the next message, as nothing was written with it."""
+        if self.next.get(partition) == sequence + 1:
+            self.next[partition] = sequence
+
+
+class RawTransactionalProducer:
+    """A transactional producer without metadata; a request that was not answered is not repeated."""
+
+    def __init__(self, recorder: Recorder, spec: ProducerSpec) -> None:
+        self._recorder = recorder
+        self._spec = spec
+        self._generation = spec.transaction_protocol
+        self._lock = threading.Lock()
+        self._identity: Identity | None = None
+        self._sequences = _Sequences()
+        self._added: set[TopicPartition] = set()
+        self._txn: int | None = None
+        self._next_txn = 0
+        self._held: dict[int, _Kept] = {}
+        self._numbers = itertools.count(1)
+        self._closing = threading.Event()
+
+    def initialise(self, within_s: float, coordinator: str) -> int:
+        """Get a producer id; returns the error code of the last attempt. Repeated while it may succeed."""
+
+        def attempt(remaining_s: float) -> int:
+            with Connection(_address(coordinator), self._spec.connect_timeout_s) as connection:
+                answer = init_producer_id(
+                    connection,
+                    self._spec.transactional_id,
+                    self._spec.transaction_timeout_ms,
+                    generation=self._generation,
+                    timeout_s=remaining_s,
+                )
+            if answer.identity is not None:
+                self._adopt(answer.identity)
+            return answer.error
+
+        return self._repeat(lambda left_s: _code(lambda: attempt(left_s)), within_s, also=_UNCONNECTED)
+
+    def begin(self) -> int:
+        """Begin the next transaction; returns its number."""
+        self._required_identity()
+        self._txn, self._next_txn = self._next_txn, self._next_txn + 1
+        self._added.clear()
+        self._recorder.transaction(self._spec.writer, self._txn, "begin")
+        return self._txn
+
+    def send(
+        self, partition: TopicPartition, label: str, leader: str, coordinator: str, broker: int | None
+    ) -> Callable[[], SendResult]:
+        """Record one message of the open transaction; the result sends it and waits for its outcome."""
+        message = self._recorder.sent(self._spec.writer, *partition, label=label, txn=self._required_txn())
+
+        def work() -> SendResult:
+            limit_s = self._spec.effective_delivery_timeout_s
+            added = self.add(partition, coordinator, limit_s)
+            if added:
+                return self._done(message, added, (), None, None)
+            asked, sequence = self._request(message)
+            errors: list[int] = []
+            offset: list[int | None] = [None]
+
+            def attempt(left_s: float) -> int:
+                with Connection(_address(leader), self._spec.connect_timeout_s) as connection:
+                    found, answer = _ask(connection, asked, min(left_s, self._answer_s))
+                error, offset[0] = (found, None) if answer is None else produced(answer)
+                errors.append(error)
+                return error
+
+            self._repeat(attempt, limit_s, on=(CONCURRENT_TRANSACTIONS,))
+            result = self._done(message, errors[-1], tuple(errors), offset[0], broker)
+            if result.outcome == "fail":
+                with self._lock:
+                    self._sequences.give_back(partition, sequence)
+            return result
+
+        return work
+
+    def hold_send(
+        self, partition: TopicPartition, label: str, leader: str, coordinator: str, broker: int | None
+    ) -> Held:
+        """Record one message, and keep its ProduceRequest for `deliver`."""
+        added = self.add(partition, coordinator, self._spec.effective_delivery_timeout_s)
+        if added:
+            raise UsageError(
+                f"{self._spec.name} cannot hold a message to {partition} back: the coordinator answers with "
+                f"error {added}."
+            )
+        message = self._recorder.sent(self._spec.writer, *partition, label=label, txn=self._required_txn())
+        asked, _ = self._request(message)
+        return self._hold(_Kept(asked=asked, connection=self._open(leader), message=message, broker=broker))
+
+    def hold_end(self, *, commit: bool, coordinator: str) -> Held:
+        """Keep the EndTxn request of the open transaction for `deliver`."""
+        self._required_txn()
+        asked = end_request(
+            self._spec.transactional_id,
+            self._required_identity(),
+            commit=commit,
+            generation=self._generation,
+        )
+        return self._hold(_Kept(asked=asked, connection=self._open(coordinator)))
+
+    def deliver(self, number: int, within_s: float) -> Delivered:
+        """Send a held request once, over its own connection. What it answers changes nothing here."""
+        held = self._held.pop(number, None)
+        if held is None:
+            raise UsageError(f"{self._spec.name} holds no request with number {number}.")
+        with held.connection as connection:
+            error, answer = _ask(connection, held.asked, within_s)
+        if held.message is None:
+            return Delivered(error=error if answer is None else answer.error_code, offset=None)
+        error, offset = (error, None) if answer is None else produced(answer)
+        self._done(held.message, error, (error,), offset, held.broker)
+        return Delivered(error=error, offset=offset)
+
+    def end(self, *, commit: bool, within_s: float, coordinator: str) -> TransactionEnd:
+        """Commit or abort the open transaction. Without an answer it stays open, and may be ended again."""
+        writer, txn = self._spec.writer, self._required_txn()
+        identity = self._required_identity()
+        asked = end_request(self._spec.transactional_id, identity, commit=commit, generation=self._generation)
+        self._recorder.transaction(writer, txn, "committing" if commit else "aborting")
+
+        def attempt(left_s: float) -> int:
+            with Connection(_address(coordinator), self._spec.connect_timeout_s) as connection:
+                error, answer = _ask(connection, asked, left_s)
+            if answer is None:
+                return error
+            found = ended(answer, self._generation)
+            if found.identity is not None:
+                self._adopt(found.identity)
+            return found.error
+
+        error = self._repeat(attempt, within_s)
+        end = TransactionEnd("unknown" if error else "committed" if commit else "aborted", error)
+        self._recorder.transaction(writer, txn, end.outcome, error)
+        if not error:
+            self._txn = None
+        return end
+
+    def close(self) -> None:
+        """Give up what is held, and what is repeated."""
+        self._closing.set()
+        for held in self._held.values():
+            held.connection.close()
+        self._held.clear()
+
+    @property
+    def _answer_s(self) -> float:
+        return self._spec.request_timeout_s + _GRACE_S
+
+    def _adopt(self, identity: Identity) -> None:
+        with self._lock:
+            if identity != self._identity:
+                self._sequences = _Sequences()
+            self._identity = identity
+
+    def _request(self, message: SentMessage) -> tuple[Asked, int]:
+        """The request for a message, with its sequence number."""
+        spec, partition = self._spec, TopicPartition(message.topic, message.partition)
+        with self._lock:
+            identity = self._required_identity()
+            sequence = self._sequences.take(partition)
+        asked = produce_request(
+            spec.transactional_id,
+            identity,
+            partition,
+            encode(message.writer, message.seq, *partition, message.label),
+            sequence=sequence,
+            timestamp_ms=int(time.time() * 1000),
+            generation=self._generation,
+            timeout_ms=int(spec.request_timeout_s * 1000),
+        )
+        return asked, sequence
+
+    def add(self, partition: TopicPartition, coordinator: str, within_s: float) -> int:
+        """Add a partition to the open transaction, where the client has to; returns the error code."""
+        if partition in self._added or VERSIONS[self._generation].add is None:
+            return 0
+        identity = self._required_identity()
+
+        def attempt(left_s: float) -> int:
+            with Connection(_address(coordinator), self._spec.connect_timeout_s) as connection:
+                return add_partition(connection, self._spec.transactional_id, identity, partition, left_s)
+
+        error = self._repeat(lambda left_s: _code(lambda: attempt(left_s)), within_s)
+        if not error:
+            self._added.add(partition)
+        return error
+
+    def _repeat(
+        self,
+        attempt: Callable[[float], int],
+        within_s: float,
+        on: tuple[int, ...] = RETRIABLE,
+        also: tuple[int, ...] = (),
+    ) -> int:
+        """Repeat while the answer is one of ``on`` and there is time left, which ``attempt`` is given."""
+        end = time.monotonic() + within_s
+        while True:
+            error = attempt(max(_RETRY_S, end - time.monotonic()))
+            late = time.monotonic() + _RETRY_S >= end
+            if error not in (*on, *also) or late or self._closing.wait(_RETRY_S):
+                return error
+
+    def _done(
+        self,
+        message: SentMessage,
+        error: int,
+        errors: tuple[int, ...],
+        offset: int | None,
+        broker: int | None,
+    ) -> SendResult:
+        attempts = sum(code != NOT_CONNECTED for code in errors)
+        return self._recorder.done(
+            message,
+            done_ns=now_ns(),
+            outcome=classify(
+                error,
+                acks=-1,
+                attempts=attempts,
+                all_refused=bool(errors) and all(refuses(code, -1) for code in errors),
+            ),
+            error=error,
+            offset=offset,
+            attempts=attempts,
+            broker=broker if attempts else None,
+        )
+
+    def _hold(self, kept: _Kept) -> Held:
+        number = next(self._numbers)
+        self._held[number] = kept
+        return Held(number=number, connection=kept.connection.ends)
+
+    def _open(self, broker: str) -> Connection:
+        connection = Connection(_address(broker), self._spec.connect_timeout_s)
+        connection.open()
+        return connection
+
+    def _required_identity(self) -> Identity:
+        if self._identity is None:
+            raise UsageError(f"{self._spec.name} has no producer id; initialise it before its transactions.")
+        return self._identity
+
+    def _required_txn(self) -> int:
+        if self._txn is None:
+            raise UsageError(
+                f"Producer {self._spec.writer} has no open transaction; begin one before it sends."
+            )
+        return self._txn
+
+
+_UNCONNECTED = (NOT_CONNECTED, NO_ANSWER, TIMED_OUT)
+
+
+def _ask(connection: Connection, asked: Asked, within_s: float) -> _Answer:
+    try:
+        return 0, connection.call_once(asked.request, asked.response, asked.version, within_s)
+    except NotSentError:
+        return NOT_CONNECTED, None
+    except NoAnswerError as error:
+        return TIMED_OUT if "timed out" in str(error) else NO_ANSWER, None
+
+
+def _code(attempt: Callable[[], int]) -> int:
+    """The error code of an attempt, also where the connection failed."""
+    with contextlib.suppress(NotSentError):
+        try:
+            return attempt()
+        except NoAnswerError as error:
+            return TIMED_OUT if "timed out" in str(error) else NO_ANSWER
+    return NOT_CONNECTED
+
+
+def _address(broker: str) -> Address:
+    host, _, port = broker.rpartition(":")
+    return host, int(port)
