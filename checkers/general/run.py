@@ -112,12 +112,11 @@ class GeneralResults:
         """Put life and findings into the folder or URI ``out``."""
         for name in ("life.parquet", "findings.parquet"):
             _put(inside(self.scratch, name), inside(out, name))
-        some = not self.transactions()["transaction_fates"].isEmpty()
-        for name in TRANSACTION_TABLES:
-            if some:
-                _put(inside(self.scratch, f"{name}.parquet"), inside(out, f"{name}.parquet"))
-            else:
+        for name, frame in self.transactions().items():
+            if frame.isEmpty():
                 _discard(inside(out, f"{name}.parquet"))
+            else:
+                _put(inside(self.scratch, f"{name}.parquet"), inside(out, f"{name}.parquet"))
 
     def transactions(self) -> Mapping[str, DataFrame]:
         """The tables about transactions, by name."""

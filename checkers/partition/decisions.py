@@ -48,6 +48,8 @@ class ProducerRecords:
 
 def all_producer_records(parts: Sequence[ProducerRecords]) -> ProducerRecords:
     """Records of several parts as one."""
+    if len(parts) == 1:
+        return parts[0]
     names = ProducerRecords.__dataclass_fields__
     nothing = np.empty(0, dtype=np.int64)
     return ProducerRecords(
@@ -141,7 +143,7 @@ def markers_of(records: ProducerRecords) -> ProducerRecords:
 
 def first_epochs(records: ProducerRecords) -> ProducerRecords:
     """The first record of each producer id and epoch."""
-    mine = records.take(records.producer >= 0)
+    mine = records.take(np.flatnonzero(records.producer >= 0))
     order = np.lexsort((mine.offset, mine.epoch, mine.producer))
     producer, epoch = mine.producer[order], mine.epoch[order]
     fresh = np.append(True, (producer[1:] != producer[:-1]) | (epoch[1:] != epoch[:-1]))[: len(order)]
@@ -157,16 +159,17 @@ def last_markers(markers: ProducerRecords) -> dict[int, int]:
 
 def undecided_from(records: ProducerRecords, last: dict[int, int]) -> int:
     """The first record of a transaction that no marker follows; -1 if there is none."""
-    mine = records.take(~records.control & (records.transactional == 1) & (records.producer >= 0))
-    if not len(mine.offset):
+    mine = np.flatnonzero(~records.control & (records.transactional == 1) & (records.producer >= 0))
+    producer, offset = records.producer[mine], records.offset[mine]
+    if not len(offset):
         return -1
     known = np.array(sorted(last), dtype=np.int64)
     ends = np.array([*(last[int(p)] for p in known), -1], dtype=np.int64)
-    place = np.searchsorted(known, mine.producer)
+    place = np.searchsorted(known, producer)
     place = np.minimum(place, max(0, len(known) - 1))
-    ours = known[place] == mine.producer if len(known) else np.zeros(len(mine.offset), dtype=bool)
-    open_ = mine.offset > np.where(ours, ends[place], -1)
-    return int(mine.offset[open_].min()) if open_.any() else -1
+    ours = known[place] == producer if len(known) else np.zeros(len(offset), dtype=bool)
+    open_ = offset > np.where(ours, ends[place], -1)
+    return int(offset[open_].min()) if open_.any() else -1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,11 +67,13 @@ def log_of(partition: Partition, evidence: Evidence, records: Sequence[ProducerR
     """What decides a partition's transactions, from all records of its reference log."""
     everything = all_producer_records(records)
     markers = markers_of(everything)
+    epoch = everything.epoch[everything.producer >= 0]
+    several = len(epoch) > 0 and int(epoch.min()) != int(epoch.max())
     return _bounded(
         partition,
         evidence,
         markers,
-        first_epochs(everything),
+        first_epochs(everything if several else all_producer_records([])),
         undecided_from(everything, last_markers(markers)),
     )
 

@@ -21,13 +21,12 @@ CLASSES = (
     "fenced_write_read", "torn_transaction", "lost_transaction", "aborted_read", "hanging_transaction",
 )  # fmt: skip
 """Findings about transactions, in the order in which they are decided: the first one counts."""
-_KEYS = ["writer", "txn"]
 
 
 def fates_of(parts: pa.Table, evidence: Evidence) -> pa.Table:
     """One row of `TRANSACTION` per transaction: of every one that has a message or an event."""
     sums = _summed(parts)
-    writer, txn = sums["writer"].to_numpy().astype(np.int64), sums["txn"].to_numpy()
+    writer, txn = sums["writer"], sums["txn"]
     known = evidence.transactions
     without = np.ones(len(known), dtype=bool)
     rows = known.find(writer, txn)
@@ -39,7 +38,7 @@ def fates_of(parts: pa.Table, evidence: Evidence) -> pa.Table:
     writer, txn, rows = writer[order], txn[order], rows[order]
 
     def column(name: str, missing: int = 0) -> Ints:
-        values = np.append(sums[name].to_numpy(), np.full(len(more), missing, dtype=np.int64))
+        values = np.append(sums[name], np.full(len(more), missing, dtype=np.int64))
         return values[order]
 
     counts = {name: column(name) for name in COUNTS}
@@ -75,15 +74,19 @@ def _taken(values: list[str | None], which: pa.Array) -> pa.Array:
     return pa.array(values, pa.string()).take(which)
 
 
-def _summed(parts: pa.Table) -> pa.Table:
-    """The counts of each transaction over all partitions."""
-    if not parts.num_rows:
-        return PARTS.empty_table()
-    largest = ("last_sent_ns", "undecided_ns")
-    wanted = [(name, "max" if name in largest else "sum") for name in PARTS.names if name not in _KEYS]
-    found = parts.group_by(_KEYS).aggregate(wanted)
-    names = [name.removesuffix("_sum").removesuffix("_max") for name in found.column_names]
-    return found.rename_columns(names).select(PARTS.names).cast(PARTS)
+def _summed(parts: pa.Table) -> dict[str, Ints]:
+    """The counts of each transaction over all partitions, by column."""
+    columns = {name: parts[name].to_numpy().astype(np.int64) for name in PARTS.names}
+    order = np.lexsort((columns["txn"], columns["writer"]))
+    columns = {name: values[order] for name, values in columns.items()}
+    writer, txn = columns["writer"], columns["txn"]
+    if not len(writer):
+        return columns
+    first = np.flatnonzero(np.append(True, (writer[1:] != writer[:-1]) | (txn[1:] != txn[:-1])))
+    if len(first) == len(writer):
+        return columns
+    ways = {"writer": np.maximum, "txn": np.maximum, "last_sent_ns": np.maximum, "undecided_ns": np.maximum}
+    return {name: ways.get(name, np.add).reduceat(values, first) for name, values in columns.items()}
 
 
 def _visible(counts: dict[str, Ints]) -> pa.Array:

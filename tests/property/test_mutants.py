@@ -187,7 +187,7 @@ MUTANTS = {
         decisions.decisions_of, "(offset < log.high_watermark)", "(offset >= 0)", ("planted",)
     ),
     "undecided records block nobody": Mutant(
-        decisions.undecided_from, "int(mine.offset[open_].min()) if open_.any() else -1", "-1", ("planted",)
+        decisions.undecided_from, "int(offset[open_].min()) if open_.any() else -1", "-1", ("planted",)
     ),
     "the recorded last stable offset is ignored": Mutant(
         decisions.transaction_log, "[high_watermark, last_stable_offset,", "[high_watermark,", ("planted",)
