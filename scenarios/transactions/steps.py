@@ -32,10 +32,10 @@ def wait_logged(
     )
 
 
-def wait_complete(stage: Stage, transactional_id: str, coordinator: str) -> None:
+def wait_complete(stage: Stage, transactional_id: str, coordinator: str, *, within_s: float = 10.0) -> None:
     """Wait until the coordinator has ended a transaction everywhere: its answer comes before that."""
     states = ("CompleteCommit", "CompleteAbort")
-    wait_logged(stage, transactional_id, *states, coordinator=coordinator)
+    wait_logged(stage, transactional_id, *states, coordinator=coordinator, within_s=within_s)
 
 
 def wait_markers(stage: Stage, broker: str, topic: str, count: int = 1, *, within_s: float = 10.0) -> None:

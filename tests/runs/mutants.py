@@ -574,6 +574,17 @@ _OTHER_END = {"commit": "abort", "abort": "commit", "committed": "aborted", "abo
 
 
 @mutant
+def late_requests_end_otherwise(recorded: Recorded) -> Recorded | None:
+    """What was held back got another answer when it was delivered; held connections delivered nothing."""
+    rows = recorded.rows("faults")
+    for row in rows:
+        if row["mechanism"] == "hold" and row["evidence"] is not None:
+            row["evidence"] = row["evidence"].replace('"error": ', '"error": 7')
+            row["evidence"] = row["evidence"].replace('"fate": "delivered"', '"fate": "dropped"')
+    return recorded.having(faults=rows)
+
+
+@mutant
 def decided_otherwise(recorded: Recorded) -> Recorded | None:
     """What was committed in the logs was aborted, and the other way round."""
     rows = recorded.rows("copies")
@@ -606,17 +617,6 @@ def readers_wait_for_ever(recorded: Recorded) -> Recorded | None:
     if all(row["last_stable_offset"] is None for row in rows):
         return None
     return recorded.having(watermarks=[row | {"last_stable_offset": 0} for row in rows])
-
-
-@mutant
-def late_requests_end_otherwise(recorded: Recorded) -> Recorded | None:
-    """What was held back got another answer when it was delivered; held connections delivered nothing."""
-    rows = recorded.rows("faults")
-    for row in rows:
-        if row["mechanism"] == "hold" and row["evidence"] is not None:
-            row["evidence"] = row["evidence"].replace('"error": ', '"error": 7')
-            row["evidence"] = row["evidence"].replace('"fate": "delivered"', '"fate": "dropped"')
-    return recorded.having(faults=rows)
 
 
 # What was seen on replicas, and read by consumers -----------------------------------------------------------

@@ -22,8 +22,6 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.protocol.admin.transactions import (
     DescribeProducersRequest,
     DescribeProducersResponse,
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
 )
 from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
@@ -44,7 +42,6 @@ from harness.kafka.wire.connection import Target, exchange
 COORDINATOR_LOAD_IN_PROGRESS = 14
 COORDINATOR_NOT_AVAILABLE = 15
 NOT_COORDINATOR = 16
-INVALID_TXN_STATE = 48
 CONCURRENT_TRANSACTIONS = 51
 """Error codes, by their names in the protocol."""
 RETRIABLE = (
@@ -222,39 +219,6 @@ def transactional_batch(value: bytes, identity: Identity, *, sequence: int, time
     )
     builder.append(0, timestamp=timestamp_ms, key=None, value=value, headers=[])
     return bytes(builder.build())
-
-
-@dataclass(frozen=True, kw_only=True)
-class TransactionState:
-    """A transaction as its coordinator describes it (Kafka 3.0 and later)."""
-
-    error: int
-    state: str = ""
-    """For example `Ongoing`, `PrepareCommit`, `CompleteAbort`, `Empty`."""
-    producer_id: int | None = None
-    producer_epoch: int | None = None
-    partitions: tuple[TopicPartition, ...] = ()
-    """Partitions to which no marker was written yet."""
-
-
-def describe_transaction(
-    target: Target, transactional_id: str, timeout_s: float | None = None
-) -> TransactionState:
-    """What a broker states about the transaction of an id, whether it coordinates it or not."""
-    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-    answer = exchange(target, request, DescribeTransactionsResponse, 0, timeout_s)
-    found = answer.transaction_states[0]
-    if found.error_code:
-        return TransactionState(error=found.error_code)
-    return TransactionState(
-        error=0,
-        state=found.transaction_state,
-        producer_id=found.producer_id,
-        producer_epoch=found.producer_epoch,
-        partitions=tuple(
-            TopicPartition(topic.topic, number) for topic in found.topics for number in topic.partitions
-        ),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
