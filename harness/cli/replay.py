@@ -223,13 +223,17 @@ def _shrink(work: Shrinking, progress: Progress, parallel: int, *, as_json: bool
 
     def tried(test: Test, schedule: Schedule) -> None:
         answer = "still shows it" if test.passes else "does not show it"
-        parts = f"{test.steps} step{'s' if test.steps != 1 else ''}, {len(schedule.producers)} producers, "
+        many = len(schedule.producers)
+        parts = f"{_of(test.steps, 'step')}, {_of(many, 'producer')}, "
         progress.say(f"{parts}size {test.size}: {answer} ({test.hits} of {test.runs})")
 
     try:
         with progress.phase("runs", "making the schedule smaller"):
             smallest = work.run(parallel, tried)
     except KeyboardInterrupt:
+        smallest = work.smallest()
+        if smallest.digest in work.tests:
+            progress.say(f"the smallest so far: {finish(work, smallest, told=False)}")
         raise StoppedError(
             f"interrupted after {len(work.tests)} schedules; everything that was started has been ended. To "
             f"continue, use --resume {work.path}."
@@ -255,3 +259,7 @@ def _shrink(work: Shrinking, progress: Progress, parallel: int, *, as_json: bool
             typer.echo(f"  {described(step)}")
         typer.echo(f"acked run {file}")
     return EXIT_AS_DECLARED
+
+
+def _of(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"

@@ -47,14 +47,17 @@ def shrink(schedule: Schedule, topology: Topology, passes: Callable[[Schedule], 
         return known[candidate.digest]
 
     current = _without_chunks(schedule, test)
-    smaller = True
-    while smaller:
-        smaller = False
-        for candidate in reductions(current, topology):
-            if test(candidate):
-                current, smaller = candidate, True
+    first = 0
+    while True:
+        for place, candidate in enumerate(reductions(current, topology)):
+            if place >= first and test(candidate):
+                # What came before did not pass a moment ago; it is tried again at the end.
+                current, first = candidate, place
                 break
-    return current
+        else:
+            if first == 0:
+                return current
+            first = 0
 
 
 def _without_chunks(schedule: Schedule, test: Callable[[Schedule], bool]) -> Schedule:

@@ -175,8 +175,11 @@ class Shrinking:
         return decode(file.read_bytes(), str(file)) if file.exists() else self.original
 
 
-def finish(work: Shrinking, smallest: Schedule) -> Path:
-    """Write the scenario file of a shrunk schedule, beside the folder's other files; returns its path."""
+def finish(work: Shrinking, smallest: Schedule, *, told: bool = True) -> Path:
+    """Write the scenario file of a shrunk schedule, beside the folder's other files; returns its path.
+
+    Without ``told`` it has no story of a message, which takes a Spark session.
+    """
     from harness.search.written import scenario_text
 
     finding, test = work.plan.finding, work.tests[smallest.digest]
@@ -188,7 +191,7 @@ def finish(work: Shrinking, smallest: Schedule) -> Path:
         version=work.plan.version,
         mode=work.plan.mode,
         rate=f"it came back in {test.hits} of {test.runs} runs",
-        story=_story(Path(test.folder), finding) if test.folder else (),
+        story=_story(Path(test.folder), finding) if told and test.folder else (),
     )
     file = work.path / f"{name.replace('-', '_')}.py"
     file.write_text(text, encoding="utf-8")
