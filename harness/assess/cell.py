@@ -1,54 +1,29 @@
 """The process of one cluster of an assessment; the process that started it judges and measures the runs.
 
-`python -m harness.assess.cell VERSION MODE LAB FOLDER SETTINGS [CLUSTER_FILE]` keeps the cluster in FOLDER.
-SETTINGS are all that the user has set, as JSON. Each line of its input is an `Order` as JSON: a case, and the
-run folder for it. When the case has ended, it answers with a line of JSON, an `Answer`. At the end of its
-input it takes the cluster down.
+Its arguments, orders and answers are those of `harness.series.serving`; an order also names a case.
 """
 
 from __future__ import annotations
 
-import json
-import signal
 import sys
-from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
-
-import msgspec
 
 from harness.assess.battery import Case, battery
 from harness.assess.body import run_case
 from harness.assess.described import for_runs, producers, setup
 from harness.cluster.settings import Settings
-from harness.console import Progress
-from harness.errors import EXIT_AS_DECLARED, EXIT_INTERRUPTED, AckedError
-from harness.kafka.versions import kafka_version
-from harness.lab.embedded.namespaces import die_with_parent, run_inside
-from harness.lab.layout import Layout
 from harness.lab.model import Topology
-from harness.run.folder import RunFolder
-from harness.run.runner import RunOptions, run_scenario
-from harness.run.session import layout_of, with_protocol
-from harness.run.standing import Standing
+from harness.run.runner import RunOptions
 from harness.scenario import Scenario
-from harness.series.cell import interrupt
+from harness.series import serving
+from harness.series.serving import Site, serve
 
 
-class Order(msgspec.Struct):
+class Order(serving.Order):
     """A case to run, by name."""
 
     case: str
-    folder: str
-
-
-class Answer(msgspec.Struct):
-    """How a case ended."""
-
-    refused: bool = False
-    """The cluster could not be made ready for it, and it was not run."""
-    usable: bool = False
-    """The cluster may be used for another case."""
 
 
 def scenario(case: Case, topology: Topology, mode: str, settings: Settings, number: int = 1) -> Scenario:
@@ -64,63 +39,14 @@ def scenario(case: Case, topology: Topology, mode: str, settings: Settings, numb
     )
 
 
-def main(argv: list[str]) -> int:
-    """Serve one cluster; the arguments are those of the module. Returns the exit code."""
-    die_with_parent()
-    version, mode, lab, path, given, *file = argv
-    layout = layout_of(file[0] if file else None)
-    settings = Settings.from_json(json.loads(given))
-    serve = partial(_serve, version, mode, lab, Path(path), layout, settings)
-    return run_inside(serve) if lab == "embedded" else serve()
-
-
-def _serve(version: str, mode: str, lab: str, path: Path, layout: Layout, settings: Settings) -> int:
-    signal.signal(signal.SIGTERM, interrupt)
-    topology = layout.topology(mode)
-    cases = {case.name: case for case in battery(topology, mode)}
-    kafka = kafka_version(version, force=True)
-    try:
-        with Standing(path) as standing:
-            for number, order in enumerate(_orders(sys.stdin), start=1):
-                folder = RunFolder.open(Path(order.folder))
-                if not _restored(standing):
-                    _answer(Answer(refused=True))
-                    continue
-                try:
-                    example = scenario(cases[order.case], topology, mode, settings, number)
-                    options = RunOptions(kafka, mode, lab, layout=layout, settings=for_runs(settings, number))
-                    result = run_scenario(
-                        with_protocol(example, kafka), options, folder, Progress(), standing=standing
-                    )
-                except AckedError as error:
-                    folder.update(status="crashed", problem=error.message)
-                    _answer(Answer())
-                    continue
-                if result.problem is not None:
-                    sys.stderr.write(f"{result.problem.message}\n{result.problem.detail}\n")
-                _answer(Answer(usable=result.status == "complete"))
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-    return EXIT_AS_DECLARED
-
-
-def _restored(standing: Standing) -> bool:
-    try:
-        standing.restore()
-    except (AckedError, OSError) as error:
-        sys.stderr.write(f"the cluster cannot be used again: {error}\n")
-        return False
-    return True
-
-
-def _orders(lines: Iterable[str]) -> Iterable[Order]:
-    return (msgspec.json.decode(line, type=Order) for line in lines)
-
-
-def _answer(answer: Answer) -> None:
-    sys.stdout.write(msgspec.json.encode(answer).decode() + "\n")
-    sys.stdout.flush()
+def choose(site: Site, order: Order, number: int) -> tuple[Scenario, RunOptions]:
+    """The case of an order as a scenario, the ``number``-th one on its cluster."""
+    options = site.options
+    topology = options.layout.topology(options.mode)
+    case = next(one for one in battery(topology, options.mode) if one.name == order.case)
+    example = scenario(case, topology, options.mode, options.settings, number)
+    return example, replace(options, settings=for_runs(options.settings, number))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(serve(sys.argv[1:], Order, choose))

@@ -25,11 +25,12 @@ from queue import Empty, SimpleQueue
 import msgspec
 
 from harness.assess.battery import Case
-from harness.assess.cell import Answer, Order
+from harness.assess.cell import Order
 from harness.assess.described import POWERLESS
 from harness.run.folder import RunFolder, read_json
 from harness.series.plan import Cell
 from harness.series.pool import CellRun, RunProcesses, judge_cell
+from harness.series.serving import Answer
 from harness.series.standing import LostClusterError, StandingProcess
 from harness.series.summary import RunSummary
 

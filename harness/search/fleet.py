@@ -28,12 +28,12 @@ from harness.assess.clusters import ordinary
 from harness.errors import AckedError
 from harness.lab.model import Topology
 from harness.run.folder import RunFolder
-from harness.search.cell import Answer, Order
 from harness.search.findings import Finding, findings_of
 from harness.search.scenario import NAME
 from harness.search.schedule import FILE, Schedule
 from harness.series.plan import Cell
 from harness.series.pool import CellRun, RunProcesses, judge_cell
+from harness.series.serving import Answer, Order
 from harness.series.standing import LostClusterError, StandingProcess
 
 if TYPE_CHECKING:

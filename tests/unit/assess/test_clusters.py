@@ -11,12 +11,12 @@ import pytest
 
 from harness.assess import clusters
 from harness.assess.battery import battery
-from harness.assess.cell import Answer
 from harness.assess.clusters import MOST_CASES, run_cases
 from harness.lab.layout import THREE_AZS
 from harness.run.folder import RunFolder
 from harness.series.plan import Cell
 from harness.series.pool import CellRun
+from harness.series.serving import Answer
 from harness.series.summary import RunSummary
 
 CASES = {case.name: case for case in battery(THREE_AZS.topology("zookeeper"), "zookeeper")}

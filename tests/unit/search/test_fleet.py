@@ -14,12 +14,12 @@ from harness.cluster.timings import BASE
 from harness.lab.layout import THREE_AZS
 from harness.run.folder import RunFolder
 from harness.search import fleet as fleets
-from harness.search.cell import Answer, Order
 from harness.search.findings import Finding
 from harness.search.fleet import MOST_RUNS, Ended, Fleet, Job, Place, thin
 from harness.search.grammar import fresh, space_of
 from harness.search.schedule import FILE, read
 from harness.series.pool import CellRun
+from harness.series.serving import Answer, Order
 from harness.series.standing import LostClusterError
 from harness.series.summary import RunSummary
 
