@@ -105,6 +105,7 @@ def _deliver(
     answer = late.deliver()
     if protocol == "v1":
         wait_markers(stage, LEADER, topic, 2)
+        wait_complete(stage, topic, COORDINATOR)
     stage.mark(f"arrived-{topic}", f"{topic}: the late request arrives: error {answer.error}")
 
 
