@@ -48,5 +48,10 @@ def choose(site: Site, order: Order, number: int) -> tuple[Scenario, RunOptions]
     return example, replace(options, settings=for_runs(options.settings, number))
 
 
+def main(argv: list[str]) -> int:
+    """Serve one cluster. Returns the exit code."""
+    return serve(argv, Order, choose)
+
+
 if __name__ == "__main__":
-    sys.exit(serve(sys.argv[1:], Order, choose))
+    sys.exit(main(sys.argv[1:]))

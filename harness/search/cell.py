@@ -33,5 +33,10 @@ def for_runs(settings: Settings) -> Settings:
     return replace(settings, shapes={}, topics={})
 
 
+def main(argv: list[str]) -> int:
+    """Serve one cluster. Returns the exit code."""
+    return serve(argv, Order, choose)
+
+
 if __name__ == "__main__":
-    sys.exit(serve(sys.argv[1:], Order, choose))
+    sys.exit(main(sys.argv[1:]))
