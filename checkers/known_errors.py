@@ -51,6 +51,10 @@ KNOWN = (
         "Unexpected error handling request RequestHeader(apiKey=INIT_PRODUCER_ID",
         "a broker that does not reach its controller gets no producer ids to hand out",
     ),
+    Known(
+        "the partition is not online or is no longer the leader",
+        "leadership of a coordinator's partition moved while the coordinator loaded it",
+    ),
     Known("Failed to update ISR for partition", "a controller without ZooKeeper (from 2.8 on)"),
     Known("Received error STALE_CONTROLLER_EPOCH", "a request of a deposed controller"),
     Known("Error processing append operation on partition", "fewer in-sync replicas than acks=all needs"),
