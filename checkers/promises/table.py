@@ -402,8 +402,13 @@ ROWS: tuple[Row, ...] = (
         promised=False,
         brief="retries with several requests in flight may reorder messages without idempotence",
         says="Without idempotence, and with more than one request in flight, a retry may be appended after "
-        "later messages.",
-        sources=(RETRIES,),
+        "later messages. librdkafka counts requests in flight for each broker: even with a limit of one, a "
+        "message that the old leader has not answered may be appended after those that were sent to the new "
+        "leader.",
+        sources=(
+            RETRIES,
+            Source("librdkafka configuration `message.send.max.retries` (retrying may cause reordering)"),
+        ),
     ),
     Row(
         name="order",

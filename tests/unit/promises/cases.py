@@ -414,8 +414,17 @@ CASES: dict[str, Callable[[], Expected]] = {
     "out of order, retries, several in flight": lambda: Expected(
         _librdkafka(config='{"max.in.flight": 5}'), "out_of_order", "not promised", "order-retries"
     ),
+    "out of order, retries, one in flight to each broker": lambda: Expected(
+        _librdkafka(config='{"max.in.flight.requests.per.connection": 1}'),
+        "out_of_order",
+        "not promised",
+        "order-retries",
+    ),
     "out of order, retries, one in flight": lambda: Expected(
-        _librdkafka(config='{"max.in.flight.requests.per.connection": 1}'), "out_of_order", "broken", "order"
+        Run().writer(1, client="java", retries=3, config='{"max.in.flight.requests.per.connection": "1"}'),
+        "out_of_order",
+        "broken",
+        "order",
     ),
     "out of order, retries, librdkafka's default": lambda: Expected(
         _librdkafka(), "out_of_order", "not promised", "order-retries"
