@@ -264,25 +264,49 @@ def acknowledged_by(
 
     The answer states it (``stated``), or it is the broker on which the record was seen first, if that one
     had led by then: a follower may be seen first. Otherwise it is the leader at the time of the answer,
-    unless another broker led when the message was sent, because then either may have acknowledged it.
+    unless another broker may have acknowledged it as well: one that led, or took itself for the leader,
+    between the sending and the answer.
     """
-    led_from: dict[int, int] = {}
-    for row in evidence.rows("views"):
-        if row["subject"] == "partition" and (row["topic"], row["partition"]) == (topic, partition):
-            leader = -1 if row["leader"] is None else row["leader"]
-            led_from[leader] = min(row["ns"], led_from.get(leader, row["ns"]))
+    rows = sorted(
+        (
+            row
+            for row in evidence.rows("views")
+            if row["subject"] == "partition" and (row["topic"], row["partition"]) == (topic, partition)
+        ),
+        key=lambda row: int(row["ns"]),
+    )
     found = np.where(stated >= 0, stated, first_seen)
-    if not led_from:
+    if not rows:
         return found
+    led_from: dict[int, int] = {}
+    for row in rows:
+        led_from.setdefault(-1 if row["leader"] is None else row["leader"], row["ns"])
     seen_only = np.zeros(len(found), dtype=bool)
     for broker in np.unique(found[(stated < 0) & (found >= 0)]).tolist():
         follower = done_ns < led_from.get(broker, _FOREVER)
         seen_only |= (stated < 0) & (found == broker) & follower
     rest = np.flatnonzero((found < 0) | seen_only)
     before, after = (leader_at(evidence, topic, partition, at[rest]) for at in (sent_ns, done_ns))
-    led = np.where((before >= 0) & (after >= 0) & (before != after), -1, after)
-    found[rest] = np.where((after < 0) & seen_only[rest], found[rest], led)
+    doubtful = (before >= 0) & (after >= 0) & (before != after)
+    for broker, from_ns, to_ns in _own_leaderships(rows):
+        doubtful |= (after >= 0) & (after != broker) & (done_ns[rest] >= from_ns) & (sent_ns[rest] < to_ns)
+    found[rest] = np.where((after < 0) & seen_only[rest], found[rest], np.where(doubtful, -1, after))
     return found
+
+
+def _own_leaderships(rows: Sequence[Row]) -> list[tuple[int, int, int]]:
+    """When each broker took itself for the leader: broker, from, until. ``rows`` are views by time."""
+    found: list[tuple[int, int, int]] = []
+    since: dict[str, tuple[int, int]] = {}
+    for row in rows:
+        source = row["source"]
+        own = re.fullmatch(r"broker(\d+)", source)
+        if own and row["leader"] == int(own[1]):
+            since.setdefault(source, (int(own[1]), row["ns"]))
+        elif source in since:
+            broker, from_ns = since.pop(source)
+            found.append((broker, from_ns, row["ns"]))
+    return found + [(broker, from_ns, _FOREVER) for broker, from_ns in since.values()]
 
 
 def own_epoch_at(evidence: Evidence, topic: str, partition: int, broker: Ints, at_ns: Ints) -> Ints:

@@ -295,6 +295,16 @@ ACKNOWLEDGED: dict[str, tuple[History, int | None]] = {
     "seen on the leader that was deposed": (seen_on(deposed(sent_to_broker_1()), 1), 1),
     "not seen, and the leader changed": (deposed(sent_to_broker_1()), None),
     "not seen, one leader": (sent_to_broker_1(), 1),
+    "not seen, sent after broker 2 was elected, which broker 1 does not know": (
+        led(sent_to_broker_1(), 900, 2, 1, [2]),
+        None,
+    ),
+    "not seen, sent after broker 2 was elected, which broker 1 knows": (
+        led(sent_to_broker_1(), 900, 2, 1, [2]).add(
+            "views", ns=950, source="broker1", subject="partition", leader=2, epoch=1, isr=[2], **PLACE
+        ),
+        2,
+    ),
     "a follower was seen first": (seen_on(sent_to_broker_1(), 3), 1),
     "a follower was seen first, and the leader changed": (seen_on(deposed(sent_to_broker_1()), 3), None),
     "nobody reported a leader": (seen_on(History().send(1, offset=1).logs([]), 3), 3),
