@@ -1,10 +1,12 @@
-"""Commits and fetches of committed offsets: what is sent to the named broker, and what is recorded."""
+"""Commits and fetches of offsets: what is sent to the named broker, and what is recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 from fake_broker import FakeBroker
 
 from workloads.agent.producers.outcomes import NOT_CONNECTED
@@ -12,6 +14,15 @@ from workloads.client.client import Client
 from workloads.protocol.results import OffsetAnswer
 
 Rows = Callable[[str], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def bootstrap() -> Iterator[str]:
+    """The only broker of librdkafka's mock cluster, which lives as long as the producer that made it."""
+    owner = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "log_level": 2})
+    (broker,) = owner.list_topics("t", timeout=10).brokers.values()
+    yield f"{broker.host}:{broker.port}"
+    owner.purge()
 
 
 def events(rows: Rows) -> list[tuple[Any, ...]]:
@@ -50,3 +61,16 @@ def test_a_broker_that_cannot_be_reached_is_recorded(client: Client, rows: Rows)
     assert commit(client, nobody, 20).error == NOT_CONNECTED
     assert fetch(client, nobody).error == NOT_CONNECTED
     assert events(rows) == [("commit_failed", 20, NOT_CONNECTED), ("fetched", None, NOT_CONNECTED)]
+
+
+def test_another_client_finds_what_was_committed(client: Client, bootstrap: str) -> None:
+    place = TopicPartition("t", 0)
+    assert commit(client, bootstrap, 41).ok
+    assert fetch(client, bootstrap) == OffsetAnswer(0, 41)
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g"})
+    try:
+        assert [part.offset for part in consumer.committed([place], timeout=30)] == [41]
+        consumer.commit(offsets=[TopicPartition("t", 0, 43)], asynchronous=False)
+        assert fetch(client, bootstrap) == OffsetAnswer(0, 43)
+    finally:
+        consumer.close()
