@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkers.claims.builders.sql import answer, counted, is_in, like_any, listed, text_of, window
+from checkers.claims.builders.sql import answer, counted, is_in, like_any, listed, mark, text_of, window
 
 
 @dataclass(frozen=True)
@@ -19,18 +19,23 @@ class GroupOffsets:
         *errors: int,
         at: int | tuple[int, ...],
         offsets: tuple[int, ...] = (),
-        after: str = "",
-        before: str = "",
+        after: str,
+        before: str,
         at_least: int = 1,
+        not_within_s: float = 0.0,
     ) -> str:
         """Every commit to these brokers between two marks was answered with one of these errors (0: none).
 
-        ``offsets`` restricts it to commits of these offsets.
+        ``offsets`` restricts it to commits of these offsets. With ``not_within_s`` the first answer came no
+        sooner than so many seconds after the first mark.
         """
         chosen = f" AND {is_in('offset', offsets)}" if offsets else ""
+        waited = f" AND min(ns) >= {mark(after)} + {int(not_within_s * 1e9)}" if not_within_s else ""
+        first = f", ', the first after ', round((min(ns) - {mark(after)}) / 1e9, 1), ' s'"
         return answer(
-            f"CASE WHEN count(*) >= {at_least} THEN count_if({is_in('error', errors)}) = count(*) END",
-            f"concat({counted('commit')}, ': error ', {listed('error')})",
+            f"CASE WHEN count(*) >= {at_least} "
+            f"THEN count_if({is_in('error', errors)}) = count(*){waited} END",
+            f"concat({counted('commit')}, ': error ', {listed('error')}{first if not_within_s else ''})",
             f"groups WHERE {self.where} AND event IN ('committed', 'commit_failed') "
             f"AND {is_in('broker', at)}{chosen}{window(after, before)}",
         )

@@ -53,6 +53,16 @@ def judge(sentence: str, rows: list[Any]) -> tuple[str, str]:
         (G.commits_answered(0, at=1, **AFTER_CUT), "refuted", "1 commit: error 7"),
         (G.commits_answered(0, at=(2, 3), **AFTER_CUT), "confirmed", "1 commit: error 0"),
         (G.commits_answered(7, at=1, offsets=(21,), **AFTER_CUT), "unknown", "0 commits: error none"),
+        (
+            G.commits_answered(7, at=1, not_within_s=9e-9, **AFTER_CUT),
+            "confirmed",
+            "1 commit: error 7, the first after 0.0 s",
+        ),
+        (
+            G.commits_answered(7, at=1, not_within_s=12e-9, **AFTER_CUT),
+            "refuted",
+            "1 commit: error 7, the first after 0.0 s",
+        ),
         (G.is_answered(10, by=1, after="cut", before="moved"), "confirmed", "1 answer: 10"),
         (G.is_answered(11, by=1, after="cut", before="moved"), "refuted", "1 answer: 10"),
         (G.is_answered(10, by=2, **AFTER_CUT), "refuted", "2 answers: 10 or error 14"),
