@@ -13,6 +13,7 @@ from harness.cluster.setup import Setup
 from harness.cluster.timings import Timings
 from harness.errors import AckedError, InvalidRunError, UsageError, WaitTimeoutError
 from harness.kafka.model import PartitionState, Topic, TopicPartition
+from harness.run.group_offsets import GroupOffsets
 from harness.run.producer import OngoingWrites, Producer
 from harness.run.stage import Stage
 from harness.run.transactional import DelayedRequest, TransactionalProducer
@@ -21,6 +22,7 @@ from harness.waiting import wait_until
 from workloads.client.client import BackgroundConsumer, Stream
 from workloads.protocol.results import (
     Delivered,
+    OffsetAnswer,
     PinnedWritesResult,
     ReadResult,
     SendResult,
@@ -43,6 +45,7 @@ __all__ = [
     "OngoingWrites",
     "TransactionalProducer",
     "DelayedRequest",
+    "GroupOffsets",
     "Stream",
     "StreamLoad",
     "BackgroundConsumer",
@@ -51,6 +54,7 @@ __all__ = [
     "ReadResult",
     "TransactionEnd",
     "Delivered",
+    "OffsetAnswer",
     "PartitionState",
     "TopicPartition",
     "wait_until",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from harness.kafka.model import Topic
 
 TRANSACTION_LOG = "__transaction_state"
+OFFSETS_LOG = "__consumer_offsets"
 _COMPACTED = {"cleanup.policy": "compact", "min.insync.replicas": "2"}
 _ONE_TRANSACTION_PARTITION = {
     "transaction.state.log.num.partitions": "1",
@@ -52,17 +53,29 @@ class Setup:
     transaction_log: tuple[int, ...] = ()
     """Brokers that hold `__transaction_state`, made beforehand with one partition; the first of them
     coordinates all transactions. Empty: brokers make it when somebody asks for a coordinator."""
+    offsets_log: tuple[int, ...] = ()
+    """Brokers that hold `__consumer_offsets`, made beforehand with one partition; the first of them
+    coordinates all groups. Empty: brokers make it when somebody asks for a coordinator."""
+    offsets_log_config: Mapping[str, str] = field(default_factory=dict)
+    """Its topic configuration, beside its compaction."""
     read_back: bool = True
     """At the end, a consumer reads every topic from start to end (rows of `reads`)."""
 
     @property
     def internal_topics(self) -> tuple[Topic, ...]:
         """Internal topics to create before brokers do, so that it is known who coordinates."""
-        if not self.transaction_log:
-            return ()
-        return (Topic(TRANSACTION_LOG, self.transaction_log, config=_COMPACTED),)
+        topics = []
+        if self.transaction_log:
+            topics.append(Topic(TRANSACTION_LOG, self.transaction_log, config=_COMPACTED))
+        if self.offsets_log:
+            config = {"cleanup.policy": "compact", **self.offsets_log_config}
+            topics.append(Topic(OFFSETS_LOG, self.offsets_log, config=config))
+        return tuple(topics)
 
     @property
     def internal_config(self) -> Mapping[str, str]:
         """Broker properties that belong to those topics."""
-        return _ONE_TRANSACTION_PARTITION if self.transaction_log else {}
+        return {
+            **(_ONE_TRANSACTION_PARTITION if self.transaction_log else {}),
+            **({"offsets.topic.num.partitions": "1"} if self.offsets_log else {}),
+        }

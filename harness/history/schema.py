@@ -277,10 +277,31 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     _NS,
                     _need("group", "text", "consumer group"),
                     _need("reader", "int", "the group member's number, as in `reads`"),
-                    _need("event", "text", "`assigned`, `revoked`, `committed` or `sought`"),
+                    _need(
+                        "event",
+                        "text",
+                        "`assigned`, `revoked`, `committed` (acknowledged), `commit_failed` (not "
+                        "acknowledged; the offset may still have been written), `fetched` (a broker was "
+                        "asked for the committed offset) or `sought`",
+                    ),
                     Column("topic", "text", "topic name"),
                     Column("partition", "int", "partition number"),
-                    Column("offset", "long", "offset that was committed or sought"),
+                    Column(
+                        "offset",
+                        "long",
+                        "offset that was committed, fetched or sought; with `fetched` null: none is "
+                        "committed, or the answer was an error",
+                    ),
+                    Column(
+                        "broker",
+                        "int",
+                        "broker that the client asked, where it asked exactly one; null: not known",
+                    ),
+                    Column(
+                        "error",
+                        "int",
+                        "Kafka's error code, negative where the connection failed; 0 or null: none",
+                    ),
                 ),
             ),
             Table(

@@ -28,6 +28,7 @@ _SETUP_TUPLES = {
     "volatile_disks": str,
     "own_topics": Topic,
     "transaction_log": int,
+    "offsets_log": int,
 }
 
 _Problem = tuple[str, str, str]
@@ -120,9 +121,10 @@ def _setup_problems(one: Scenario) -> Iterator[str]:
         for broker in sorted({number for replicas in topic.assignment for number in replicas}):
             if broker not in setup.brokers or f"broker{broker}" not in hosts:
                 yield f"the topic {topic.name!r} has a replica on broker {broker!r}; use brokers 1 to 3."
-    for broker in setup.transaction_log:
-        if broker not in setup.brokers or f"broker{broker}" not in hosts:
-            yield f"setup.transaction_log names broker {broker!r}; use brokers 1 to 3."
+    for name in ("transaction_log", "offsets_log"):
+        for broker in getattr(setup, name):
+            if broker not in setup.brokers or f"broker{broker}" not in hosts:
+                yield f"setup.{name} names broker {broker!r}; use brokers 1 to 3."
     named = {
         "controller": [setup.controller],
         "zookeeper_leader": [setup.zookeeper_leader] if one.mode == "zookeeper" else [],

@@ -25,6 +25,7 @@ from harness.lab.model import Lab
 from harness.observer.observer import Observer
 from harness.run.client_choice import inside
 from harness.run.clients import NO_CLIENTS, UserClients, choose
+from harness.run.group_offsets import GroupOffsets
 from harness.run.producer import Producer
 from harness.run.transactional import TransactionalProducer
 from harness.waiting import wait_until
@@ -199,6 +200,15 @@ class Stage:
             awaiting=f"a coordinator of the transactional id {transactional_id}"
             + (f" other than {not_on}" if not_on else ""),
             abort=self.cluster.check_alive,
+        )
+
+    def group_offsets(self, az: str, group: str) -> GroupOffsets:
+        """Commits and fetches of a group's offsets from one AZ's client host, each at a named broker."""
+        return GroupOffsets(
+            client=self.clients[az],
+            group=group,
+            reader=next(self._numbers),
+            check_alive=self.cluster.check_alive,
         )
 
     def start_streams(self, rate: float, topic: str, partitions: int) -> None:

@@ -95,12 +95,20 @@ def _consume_as_group(world: World, partition: Replicated, offsets: list[int], i
             if commits and world.random.random() < 0.3:
                 committed = offset
                 event(world, partition, group, reader, "committed", offset + 1)
+                _ask_for_offsets(world, offset)
         if world.random.random() < 0.4:
             event(world, partition, group, reader, "revoked")
             member = 1 - member
             if commits and committed >= 0:
                 stop = offsets.index(committed) + 1
         position = max(stop, position + (0 if commits else 1))
+
+
+def _ask_for_offsets(world: World, offset: int) -> None:
+    """After a commit, one that was not acknowledged, and an answer of a broker: neither is a commit."""
+    done = world.rows("groups")[-1]
+    for name, error in (("commit_failed", 7), ("fetched", 0)):
+        world.rows("groups").append(done | {"event": name, "offset": offset + 3, "broker": 1, "error": error})
 
 
 def _rows(world: World, partition: Replicated, group: bool | None = None) -> list[dict[str, Any]]:

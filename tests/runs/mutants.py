@@ -619,6 +619,31 @@ def readers_wait_for_ever(recorded: Recorded) -> Recorded | None:
     return recorded.having(watermarks=[row | {"last_stable_offset": 0} for row in rows])
 
 
+# Committed offsets ------------------------------------------------------------------------------------------
+
+
+@mutant
+def commits_answered_otherwise(recorded: Recorded) -> Recorded | None:
+    """After the fault a commit that was acknowledged was refused, and the other way round."""
+    rows = recorded.rows("groups")
+    for row in rows:
+        if row["ns"] >= recorded.since and row["event"] == "committed":
+            row |= {"event": "commit_failed", "error": 3}
+        elif row["ns"] >= recorded.since and row["event"] == "commit_failed":
+            row |= {"event": "committed", "error": 0}
+    return recorded.having(groups=rows)
+
+
+@mutant
+def brokers_name_later_offsets(recorded: Recorded) -> Recorded | None:
+    """After the fault every broker that is asked names a higher committed offset."""
+    rows = recorded.rows("groups")
+    for row in rows:
+        if row["ns"] >= recorded.since and row["event"] == "fetched":
+            row |= {"error": 0, "offset": (row["offset"] or 0) + 1000}
+    return recorded.having(groups=rows)
+
+
 # What was seen on replicas, and read by consumers -----------------------------------------------------------
 
 

@@ -15,11 +15,13 @@ from workloads.protocol.commands import (
     AddPartition,
     BeginTransaction,
     Command,
+    CommitOffset,
     ConsumerProgress,
     CountStream,
     Deliver,
     DescribeProgram,
     EndTransaction,
+    FetchOffset,
     HoldEnd,
     HoldSend,
     InitTransactions,
@@ -123,6 +125,8 @@ class Dispatcher:
             case StopConsumer(reader, within_s):
                 started = _find(self._consumers, reader, "consumer")
                 return lambda: started.stop(within_s)
+            case CommitOffset() | FetchOffset():
+                return self._group_offset(command)
             case InitTransactions():
                 return self._initialise(command)
             case BeginTransaction(writer) if writer in self._raw_transactional:
@@ -253,6 +257,13 @@ class Dispatcher:
             return lambda: read_pinned(self._journal, spec, within_s)
         consumer = AssignedConsumer(self._journal, spec)
         return lambda: consumer.read_to_end(within_s)
+
+    def _group_offset(self, command: CommitOffset | FetchOffset) -> Work:
+        from workloads.agent.consumers.group_offsets import commit, fetch
+
+        if isinstance(command, CommitOffset):
+            return lambda: commit(self._journal, command)
+        return lambda: fetch(self._journal, command)
 
     def _start_consumer(self, spec: ConsumerSpec) -> None:
         from workloads.agent.consumers.assigned import AssignedConsumer

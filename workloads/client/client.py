@@ -17,9 +17,11 @@ from workloads.client.background import BackgroundConsumer, PinnedWrites, Stream
 from workloads.protocol.commands import (
     AddPartition,
     BeginTransaction,
+    CommitOffset,
     Deliver,
     DescribeProgram,
     EndTransaction,
+    FetchOffset,
     HoldEnd,
     HoldSend,
     InitTransactions,
@@ -39,6 +41,7 @@ from workloads.protocol.results import (
     Configuration,
     Delivered,
     Held,
+    OffsetAnswer,
     ProgramDescription,
     ReadResult,
     SendResult,
@@ -185,6 +188,46 @@ class Client:
         """Start a consumer that reads on until it is stopped, as a group member if it names a group."""
         self._agent.call(StartConsumer(self._resolved(consumer)), ANSWER_S)
         return BackgroundConsumer(self._agent, consumer)
+
+    def commit_offset_later(
+        self,
+        group: str,
+        topic: str,
+        offset: int,
+        *,
+        reader: int,
+        at: str,
+        partition: int = 0,
+        within_s: float = 10.0,
+    ) -> Future[OffsetAnswer]:
+        """Commit an offset of a group at the broker ``at``, once, without being a member."""
+        return self._agent.submit(
+            CommitOffset(
+                reader=reader,
+                group=group,
+                topic=topic,
+                partition=partition,
+                offset=offset,
+                coordinator=self._at(at),
+                within_s=within_s,
+                broker_id=self._node_id(at),
+            )
+        )
+
+    def fetch_offset(
+        self, group: str, topic: str, *, reader: int, at: str, partition: int = 0, within_s: float = 2.0
+    ) -> OffsetAnswer:
+        """Ask the broker ``at`` for the committed offset of a group, once."""
+        command = FetchOffset(
+            reader=reader,
+            group=group,
+            topic=topic,
+            partition=partition,
+            coordinator=self._at(at),
+            within_s=within_s,
+            broker_id=self._node_id(at),
+        )
+        return self._agent.call(command, within_s + ANSWER_S)
 
     def init_transactions(self, producer: ProducerSpec, within_s: float, coordinator: str = "") -> int:
         """Get a producer id, which fences older producers of its transactional id; returns the error code.

@@ -17,6 +17,7 @@ from workloads.protocol.results import (
     Configuration,
     Delivered,
     Held,
+    OffsetAnswer,
     PinnedWritesResult,
     ProgramDescription,
     ReadResult,
@@ -253,6 +254,35 @@ class EndTransaction(Command[TransactionEnd]):
     within_s: float
     coordinator: str = ""
     """Of a raw producer: `address:port` of the broker to ask."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommitOffset(Command[OffsetAnswer]):
+    """Commit an offset of a group without being a member; the result is the broker's answer."""
+
+    reader: int
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    coordinator: str
+    """`address:port` of the broker to ask."""
+    within_s: float
+    broker_id: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FetchOffset(Command[OffsetAnswer]):
+    """Ask one broker for the committed offset of a group."""
+
+    reader: int
+    group: str
+    topic: str
+    partition: int
+    coordinator: str
+    """`address:port` of the broker to ask."""
+    within_s: float
+    broker_id: int | None = None
 
 
 COMMANDS: Mapping[str, type[Command[object]]] = {kind.__name__: kind for kind in Command.__subclasses__()}

@@ -151,6 +151,21 @@ class TransactionEnd:
         return self.outcome != "unknown"
 
 
+@dataclass(frozen=True)
+class OffsetAnswer:
+    """What a broker answered to a commit or a fetch of a group's offset."""
+
+    error: int
+    """Kafka's error code, negative where the connection failed; 0 for none."""
+    offset: int | None
+    """The offset that was to be committed, or that was fetched; None: there is none."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the broker answered without an error."""
+        return self.error == 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Held:
     """A request that is held back."""

@@ -31,6 +31,7 @@ Moments are names of marks that the scenario's body sets. Each sentence is one q
 * `not_seen_on`: the broker's replicas were still followed at that moment;
 * verbs about messages: at least ``at_least`` such messages exist, and the final logs were read to their end;
 * `readers_wait`, `readers_are_served`: that broker itself still answered at the (last) mark;
+* verbs about committed offsets: a client asked, at least ``at_least`` times, between the two marks;
 * `none_lost`: at least ``at_least`` acknowledged messages were sent after the mark that put them at risk.
 
 A window in which something does not happen must be longer than what would make it happen (a session of 4 s,
@@ -62,6 +63,7 @@ from checkers.claims.builders.cluster import (
     quorum_leaders_are,
     topic_is_set,
 )
+from checkers.claims.builders.groups import GroupOffsets, group_offsets
 from checkers.claims.builders.messages import (
     Messages,
     messages,
@@ -93,6 +95,7 @@ __all__ = [
     "Broker",
     "Controller",
     "FRESH_S",
+    "GroupOffsets",
     "Messages",
     "Partition",
     "Transactions",
@@ -105,6 +108,7 @@ __all__ = [
     "controller_stays",
     "decided",
     "does_not_answer",
+    "group_offsets",
     "heard_at",
     "isrs_are_full",
     "late_answer",

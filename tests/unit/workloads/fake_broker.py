@@ -9,7 +9,16 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.consumer import (
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
 from kafka.protocol.metadata import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -42,6 +51,8 @@ _REQUESTS = {
         (InitProducerIdRequest, InitProducerIdResponse, (0, 4)),
         (AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, (0, 1)),
         (EndTxnRequest, EndTxnResponse, (0, 5)),
+        (OffsetCommitRequest, OffsetCommitResponse, (2, 9)),
+        (OffsetFetchRequest, OffsetFetchResponse, (1, 9)),
     )
 }
 
@@ -66,7 +77,9 @@ class FakeBroker:
     batches: list[bytes] = field(default_factory=list)
     produce_versions: list[int] = field(default_factory=list)
     coordinates: deque[int] = field(default_factory=deque)
-    """Error codes that it answers as a transaction coordinator, one a request; then all succeed."""
+    """Error codes that it answers as a coordinator, one a request; then all succeed."""
+    committed: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    """Committed offsets by group, topic and partition."""
     asked: list[tuple[str, Any]] = field(default_factory=list)
     """The requests to the coordinator, in order."""
 
@@ -204,6 +217,30 @@ class FakeBroker:
             producer_epoch=request.producer_epoch + 1,
         )
 
+    def commit_offset(self, request: Any) -> Any:
+        error = self._coordinate("commit", request)
+        (topic,) = request.topics
+        (part,) = topic.partitions
+        if not error:
+            self.committed[request.group_id, topic.name, part.partition_index] = part.committed_offset
+        shape = OffsetCommitResponse.OffsetCommitResponseTopic
+        answer = shape.OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=error)
+        return OffsetCommitResponse(throttle_time_ms=0, topics=[shape(name=topic.name, partitions=[answer])])
+
+    def fetch_offset(self, request: Any) -> Any:
+        error = self._coordinate("fetch", request)
+        (topic,) = request.topics
+        (number,) = topic.partition_indexes
+        shape = OffsetFetchResponse.OffsetFetchResponseTopic
+        answer = shape.OffsetFetchResponsePartition(
+            partition_index=number,
+            committed_offset=self.committed.get((request.group_id, topic.name, number), -1),
+            metadata="",
+            error_code=0,
+        )
+        topics = [] if error else [shape(name=topic.name, partitions=[answer])]
+        return OffsetFetchResponse(throttle_time_ms=0, topics=topics, error_code=error)
+
     def _coordinate(self, what: str, request: Any) -> int:
         self.asked.append((what, request))
         return self.coordinates.popleft() if self.coordinates else 0
@@ -226,6 +263,8 @@ class FakeBroker:
             InitProducerIdRequest.API_KEY: lambda: self.init_producer_id(request),
             AddPartitionsToTxnRequest.API_KEY: lambda: self.add_partitions(request),
             EndTxnRequest.API_KEY: lambda: self.end(request),
+            OffsetCommitRequest.API_KEY: lambda: self.commit_offset(request),
+            OffsetFetchRequest.API_KEY: lambda: self.fetch_offset(request),
         }
         return answers[key](), Act()
 

@@ -1,0 +1,84 @@
+"""The committed offsets of a consumer group as scenarios use them: commits and fetches at a named broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from harness.errors import InvalidRunError
+from harness.waiting import wait_until
+from workloads.client.client import Client
+from workloads.protocol.results import OffsetAnswer
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupOffsets:
+    """Committed offsets of one group, as one client host commits and fetches them.
+
+    It is no member of the group. Each request goes to exactly one broker, once, whether that broker
+    coordinates the group or not; the history records every answer as a row of `groups`.
+    """
+
+    client: Client
+    """The client in which it runs."""
+    group: str
+    """The consumer group."""
+    reader: int
+    """Its number in the history."""
+    check_alive: Callable[[], None]
+    """Ends a wait if a process of the cluster has died."""
+
+    def commit(
+        self, topic: str, offset: int, *, at: str, partition: int = 0, within_s: float = 10.0
+    ) -> OffsetAnswer:
+        """Commit an offset at the broker ``at`` and wait for its answer.
+
+        An offset that was not acknowledged may still have been written.
+        """
+        limit_s = within_s + _GRACE_S
+        return self.commit_later(topic, offset, at=at, partition=partition, within_s=within_s).result(limit_s)
+
+    def commit_later(
+        self, topic: str, offset: int, *, at: str, partition: int = 0, within_s: float = 10.0
+    ) -> Future[OffsetAnswer]:
+        """Commit an offset without waiting for the answer."""
+        return self.client.commit_offset_later(
+            self.group, topic, offset, reader=self.reader, at=at, partition=partition, within_s=within_s
+        )
+
+    def must_commit(
+        self, topic: str, offset: int, *, at: str, partition: int = 0, within_s: float = 10.0
+    ) -> None:
+        """Commit an offset that the scenario needs to be acknowledged. Raises InvalidRunError if not."""
+        answer = self.commit(topic, offset, at=at, partition=partition, within_s=within_s)
+        if not answer.ok:
+            raise InvalidRunError(
+                f"The scenario needs {at} to acknowledge offset {offset} of group {self.group}, but the "
+                f"commit ended with error {answer.error}."
+            )
+
+    def fetch(self, topic: str, *, at: str, partition: int = 0, within_s: float = 2.0) -> OffsetAnswer:
+        """Ask the broker ``at`` for the committed offset."""
+        return self.client.fetch_offset(
+            self.group, topic, reader=self.reader, at=at, partition=partition, within_s=within_s
+        )
+
+    def wait_answered(
+        self, topic: str, *, at: str, partition: int = 0, within_s: float = 20.0
+    ) -> OffsetAnswer:
+        """Ask the broker ``at`` until it answers without an error: it has loaded the group's offsets.
+
+        Raises WaitTimeoutError.
+        """
+        return wait_until(
+            lambda: self.fetch(topic, at=at, partition=partition),
+            accept=lambda answer: answer.ok,
+            within_s=within_s,
+            awaiting=f"{at} to answer for the offsets of group {self.group}",
+            abort=self.check_alive,
+        )
+
+
+_GRACE_S = 10.0
+"""Time for the agent's answer beyond the broker's."""
