@@ -239,7 +239,8 @@ def _explain(
         )
     if cut is not None:
         return _Cause(
-            text=f"truncated: broker{cut.broker} cut its log at offset {cut.offset}; no election was seen afterwards",
+            text=f"truncated: broker{cut.broker} cut its log at offset {cut.offset}; no election was seen "
+            "afterwards",
             rows=cut_row,
         )
     return _Cause(text=NO_EVIDENCE)
