@@ -89,6 +89,20 @@ def _begin(stage: Stage) -> None:
 
 SECTION = "beyond the articles: consumer groups"
 _G = group_offsets(GROUP)
+
+
+def _not_acknowledged(error: int) -> str:
+    return _G.commits_answered(
+        error,
+        at=NUMBER,
+        offsets=(20, 21),
+        after="cut",
+        before="inside-told",
+        at_least=2,
+        not_within_s=5.0,
+    )
+
+
 _MOVES = Claim(
     name="coordinator-moves",
     section=SECTION,
@@ -116,15 +130,16 @@ STALE_CLAIMS = (
         section=SECTION,
         says="The isolated coordinator acknowledges no commit: it answers with error 7 after "
         "offsets.commit.timeout.ms.",
-        holds=_G.commits_answered(
-            7,
-            at=NUMBER,
-            offsets=(20, 21),
-            after="cut",
-            before="inside-told",
-            at_least=2,
-            not_within_s=5.0,
-        ),
+        holds=_not_acknowledged(7),
+        before="4.0.0",
+    ),
+    Claim(
+        name="commit-inside-not-available",
+        section=SECTION,
+        says="The isolated coordinator acknowledges no commit: it answers with error 15 after "
+        "offsets.commit.timeout.ms.",
+        holds=_not_acknowledged(15),
+        since="4.0.0",
     ),
     Claim(
         name="old-offset-inside",
