@@ -200,6 +200,7 @@ def arrays(seqs: Any, offsets: list[int], writers: list[int]) -> tuple[Sends, Fa
         sent_ns=nothing,
         aborted=nothing.astype(bool),
         visible=nothing.astype(bool),
+        withheld=nothing.astype(bool),
     )
     fates = Fates(
         fate=nothing,
