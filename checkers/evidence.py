@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from checkers.partition.messages import Ints
 from checkers.tables.source import Source, numbers, read_small
-from checkers.transactions.told import Transactions, transactions_of
+from checkers.transactions.answers import Transactions, transactions_of
 
 Row = dict[str, Any]
 """A row of a table, by column; what a value is, the schema says."""

@@ -14,7 +14,7 @@ PID = 7
 
 
 class Story:
-    """A history told in order: transactions of producers, and what each partition's log holds in the end."""
+    """A history, event by event: transactions of producers, and what each log holds in the end."""
 
     def __init__(self, **config: Any) -> None:
         self.history = History()
@@ -107,10 +107,10 @@ class Story:
         return self.history
 
 
-def ended(story: Story, txn: int, end: str, told: str | None = None) -> Story:
-    """The application asks for an end and is told something (by default that it came)."""
+def ended(story: Story, txn: int, end: str, reported: str | None = None) -> Story:
+    """The application asks for an end and is reported something (by default that it came)."""
     story.event(txn, {"commit": "committing", "abort": "aborting"}[end])
-    return story.event(txn, told or {"commit": "committed", "abort": "aborted"}[end])
+    return story.event(txn, reported or {"commit": "committed", "abort": "aborted"}[end])
 
 
 def plain_commit() -> Story:
@@ -200,10 +200,10 @@ def ended_by(story: Story, txn: int, writer: int) -> Story:
     return story.event(txn, "committing", writer).event(txn, "committed", writer)
 
 
-def timed_out(told: str) -> History:
+def timed_out(reported: str) -> History:
     """The coordinator aborts a transaction because of its time-out; the application asked to commit."""
     story = Story().event(1, "begin").write(1).write(1, 1).marker("abort", 0, 1, epoch=1)
-    return ended(story, 1, "commit", told).done()
+    return ended(story, 1, "commit", reported).done()
 
 
 def still_open(*, waited_s: int, config: str | None = None) -> History:
@@ -212,12 +212,12 @@ def still_open(*, waited_s: int, config: str | None = None) -> History:
     return story.done(ns=story.now + waited_s * 10**9, last_stable_offset=0)
 
 
-def halfway(told: str | None, cut: Sequence[int] = ()) -> History:
+def halfway(reported: str | None, cut: Sequence[int] = ()) -> History:
     """One partition has its commit marker, the other does not."""
     story = Story().event(1, "begin").write(1).write(1, 1).marker("commit", 0)
     story.event(1, "committing")
-    if told:
-        story.event(1, told)
+    if reported:
+        story.event(1, reported)
     return story.done(complete=False) if cut else story.done()
 
 
@@ -296,7 +296,7 @@ TRANSACTIONS: dict[str, tuple[str, History, Found]] = {
     ),
     "late-commit-v2": ("the same with an epoch for each transaction", late_commit(1), set()),
     "late-commit-then-write": (
-        "A3: what the transaction wrote behind the late marker hangs, although it was told committed",
+        "A3: what the transaction wrote behind the late marker hangs, although it was reported as committed",
         late_commit_then_write(),
         {("hanging_transaction", 0, 4, 2)},
     ),
@@ -336,13 +336,13 @@ TRANSACTIONS: dict[str, tuple[str, History, Found]] = {
         lost_marker("operator"),
         {("lost_transaction", 0, 0, 0)},
     ),
-    "halfway-told": (
-        "T3: told committed, and at the end one partition still has no marker",
+    "halfway-reported": (
+        "T3: reported as committed, and at the end one partition still has no marker",
         halfway("committed"),
         {("hanging_transaction", 1, 0, 1)},
     ),
     "halfway-unknown": (
-        "the same, but nobody was told: the coordinator may still write it",
+        "the same, but nobody was reported: the coordinator may still write it",
         halfway("unknown"),
         set(),
     ),
@@ -358,8 +358,8 @@ TRANSACTIONS: dict[str, tuple[str, History, Found]] = {
         {("fenced_write_read", 0, 2, 1)},
     ),
     "timed-out": ("aborted by its time-out, and the application does not know", timed_out("unknown"), set()),
-    "timed-out-told": (
-        "aborted by its time-out, and the application was told committed",
+    "timed-out-reported": (
+        "aborted by its time-out, and the application was reported as committed",
         timed_out("committed"),
         {("lost_transaction", 0, 0, 0)},
     ),
@@ -400,14 +400,14 @@ TRANSACTIONS: dict[str, tuple[str, History, Found]] = {
         {("lost", 0, None, 0)},
     ),
     "skipped-aborted": (
-        "a reader jumps over what was aborted although its application was told committed: one finding",
+        "a reader jumps over what was aborted although it was reported as committed: one finding",
         ended(Story().event(1, "begin").plain().write(1).marker("abort", epoch=1).plain(), 1, "commit")
         .read(0, 0, 3)
         .done(),
         {("lost_transaction", 0, 1, 0)},
     ),
     "skipped-committed": (
-        "a reader jumps over what was committed although its application was not told",
+        "a reader jumps over what was committed although its application was not reported",
         ended(Story().event(1, "begin").plain().write(1).marker("commit").plain(), 1, "commit", "unknown")
         .read(0, 0, 3)
         .done(),

@@ -1,4 +1,4 @@
-"""The story of one transaction: its messages, the end that was asked for and told, markers, and readers.
+"""The story of one transaction: its messages, the end that was asked for and reported, markers, and readers.
 
 A transaction is one row of `transaction_fates`.
 """
@@ -53,7 +53,7 @@ def transaction_story(session: SparkSession, run_dir: Path | str, name: str) -> 
     return [
         f"Transaction {number} of {fate['writer_name'] or f'writer {writer}'}"
         + (f" (transactional.id {fate['transactional_id']})" if fate["transactional_id"] else "")
-        + f": told {fate['told']}, {fate['visible'] or 'nothing'} of it readable",
+        + f": reported as {fate['reported']}, {fate['visible'] or 'nothing'} of it readable",
         *(f"{(ns - start_ns) / 1e9:10.3f} s  {text}" for ns, text in sorted([*own, *around])),
         *(f"   in the end  {_ending(row)}" for row in records[:_SHOWN]),
         *([f"   in the end  ({len(records) - _SHOWN} more messages)"] if len(records) > _SHOWN else []),
@@ -88,9 +88,9 @@ def _own_events(
         "begin": "it began",
         "committing": "the application asked to commit",
         "aborting": "the application asked to abort",
-        "committed": "the application was told: committed",
-        "aborted": "the application was told: aborted",
-        "unknown": "the application was not told what became of it",
+        "committed": "reported to the application: committed",
+        "aborted": "reported to the application: aborted",
+        "unknown": "nothing was reported to the application",
     }
     for row in evidence.rows("transactions"):
         if (row["writer"], row["txn"]) == (fate["writer"], fate["txn"]):
@@ -105,8 +105,8 @@ def _own_events(
         yield row["sent_ns"], f"{names[row['seq']]} sent to {row['topic']}/{row['partition']}"
         if row["done_ns"] is not None:
             at = f" at offset {row['offset']}" if row["offset"] is not None else ""
-            told = {"ok": f"acknowledged{at}", "fail": "refused"}.get(row["outcome"], "outcome unknown")
-            yield row["done_ns"], f"{names[row['seq']]} {told}"
+            reported = {"ok": f"acknowledged{at}", "fail": "refused"}.get(row["outcome"], "outcome unknown")
+            yield row["done_ns"], f"{names[row['seq']]} {reported}"
     if not names:
         return
     wanted = ", ".join(str(seq) for seq in names)

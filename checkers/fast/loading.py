@@ -53,8 +53,8 @@ from checkers.tables.source import (
     row_groups,
 )
 from checkers.tables.transactions import log_of, read_markers, records_between
-from checkers.transactions.told import ABORTED as TOLD_ABORTED
-from checkers.transactions.told import COMMITTED
+from checkers.transactions.answers import ABORTED as REPORTED_ABORTED
+from checkers.transactions.answers import COMMITTED
 from harness.errors import BadDataError
 from harness.kafka.model import TopicPartition
 
@@ -211,13 +211,15 @@ def _decisions(
 
 
 def _as_decided(job: Job, table: pa.Table, sends: Sends, decisions: Decisions) -> Sends:
-    """Messages as the log decided them, which may differ from what applications were told."""
+    """Messages as the log decided them, which may differ from what was reported to applications."""
     rows, state, known = decisions.row, decisions.state, job.evidence.transactions
-    told = known.told_of(known.find(sends.writer[rows], numbers(table, "txn")[rows]))
+    reported = known.reported_of(known.find(sends.writer[rows], numbers(table, "txn")[rows]))
     committed = np.isin(state, (READABLE, BLOCKED))
     visible, withheld = sends.visible.copy(), sends.withheld.copy()
     visible[rows] = committed | (visible[rows] & np.isin(state, (UNKNOWN, ABSENT, LOST)))
-    withheld[rows] = ((told == TOLD_ABORTED) & ~committed) | ((state == ABORTED) & (told != COMMITTED))
+    withheld[rows] = ((reported == REPORTED_ABORTED) & ~committed) | (
+        (state == ABORTED) & (reported != COMMITTED)
+    )
     return replace(sends, visible=visible, withheld=withheld)
 
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from checkers.transactions.told import CLEANUP_MS, TIMEOUT_MS
+from checkers.transactions.answers import CLEANUP_MS, TIMEOUT_MS
 
 _FOREVER = 2**63 - 1
 
 STEPS: Mapping[str, str] = {
-    # What applications asked for and were told.
-    "told": """
+    # What applications asked for and what was reported to them.
+    "answered": """
         select w, txn, case when bool_or(event = 'aborted') then 'aborted'
                             when bool_or(event = 'committed') then 'committed'
                             when bool_or(event in ('unknown', 'committing', 'aborting')) then 'unknown'
-                            else 'open' end as told,
+                            else 'open' end as reported,
                case when bool_or(event = 'committing') then 'commit'
                     when bool_or(event = 'aborting') then 'abort' end as asked,
                min(case when event = 'begin' then ns end) as begin_ns,
@@ -25,8 +25,8 @@ STEPS: Mapping[str, str] = {
                max(case when event in ('committed', 'aborted', 'unknown') then ns end) as ended_ns
         from tx group by w, txn""",
     "begun": """
-        select wr.w, wr.tid, min(told.begin_ns) as ns from wr join told on told.w = wr.w
-        where wr.tid is not null and told.begin_ns is not null group by wr.w, wr.tid""",
+        select wr.w, wr.tid, min(answered.begin_ns) as ns from wr join answered on answered.w = wr.w
+        where wr.tid is not null and answered.begin_ns is not null group by wr.w, wr.tid""",
     "fences": """
         select a.w, min(z.ns) as ns
         from begun a join begun z on z.tid = a.tid and z.ns > a.ns group by a.w""",
@@ -58,7 +58,7 @@ STEPS: Mapping[str, str] = {
                case when x.transactional and x.pid >= 0 then m.pe end as mpe,
                case when x.transactional and x.pid >= 0 then coalesce(m.ce, -1) end as mce,
                coalesce(x.transactional and x.pid >= 0 and x.earlier_pe > x.pe, false) as outdated,
-               coalesce(told.told, 'unknown') as told, told.begin_ns, st.read_ns,
+               coalesce(answered.reported, 'unknown') as reported, answered.begin_ns, st.read_ns,
                case when lc.copies = 0 then
                          case when lc.fate in ('lost', 'lost_after_read', 'overwritten', 'diverged',
                                                'corrupt', 'misrouted') then 'lost' else 'absent' end
@@ -75,17 +75,17 @@ STEPS: Mapping[str, str] = {
         join stable st on st.t = lc.t and st.p = lc.p
         left join produced x on x.t = lc.t and x.p = lc.p and x.o = lc.found and lc.copies > 0
         left join produced m on m.t = x.t and m.p = x.p and m.o = x.mo
-        left join told on told.w = s.w and told.txn = s.txn
+        left join answered on answered.w = s.w and answered.txn = s.txn
         where s.txn is not null""",
     "tr": """
         select d.*,
                coalesce(d.marker = 'commit', false) and (d.outdated or coalesce(
-                   d.sent_ns > f.ns and (d.told <> 'committed' or coalesce(d.begin_ns, -1) < f.ns),
+                   d.sent_ns > f.ns and (d.reported <> 'committed' or coalesce(d.begin_ns, -1) < f.ns),
                    false)) as fenced,
                d.state in ('readable', 'blocked')
-                   or (d.told = 'committed' and d.state in ('unknown', 'absent', 'lost')) as visible,
-               (d.told = 'aborted' and d.state not in ('readable', 'blocked'))
-                   or (d.state = 'aborted' and d.told <> 'committed') as withheld
+                   or (d.reported = 'committed' and d.state in ('unknown', 'absent', 'lost')) as visible,
+               (d.reported = 'aborted' and d.state not in ('readable', 'blocked'))
+                   or (d.state = 'aborted' and d.reported <> 'committed') as withheld
         from decided d left join fences f on f.w = d.w""",
     # Transactions.
     "counted": """
@@ -100,10 +100,11 @@ STEPS: Mapping[str, str] = {
                count(case when fenced then 1 end) as fenced, max(sent_ns) as sent_ns,
                max(case when state = 'undecided' then read_ns end) as undecided_ns
         from tr group by w, txn""",
-    "all_transactions": "select w, txn from counted union select w, txn from told",
+    "all_transactions": "select w, txn from counted union select w, txn from answered",
     "known_transactions": f"""
-        select a.w, a.txn, wr.name, wr.tid, told.begin_ns, told.ending_ns, told.ended_ns, told.asked,
-               coalesce(told.told, 'unknown') as told, coalesce(c.messages, 0) as messages,
+        select a.w, a.txn, wr.name, wr.tid, answered.begin_ns, answered.ending_ns, answered.ended_ns,
+               answered.asked,
+               coalesce(answered.reported, 'unknown') as reported, coalesce(c.messages, 0) as messages,
                coalesce(c.acknowledged, 0) as acknowledged, coalesce(c.readable, 0) as readable,
                coalesce(c.blocked, 0) as blocked, coalesce(c.aborted, 0) as aborted,
                coalesce(c.undecided, 0) as undecided, coalesce(c.lost, 0) as lost,
@@ -111,10 +112,10 @@ STEPS: Mapping[str, str] = {
                coalesce(c.fenced, 0) as fenced,
                coalesce(c.readable + c.blocked, 0) as committed,
                coalesce(c.readable + c.blocked + c.aborted + c.undecided + c.lost, 0) as present,
-               coalesce(c.undecided_ns > greatest(coalesce(told.begin_ns, -1), c.sent_ns)
+               coalesce(c.undecided_ns > greatest(coalesce(answered.begin_ns, -1), c.sent_ns)
                         + (coalesce(cast(nullif(wr.timeout, '') as bigint), {TIMEOUT_MS}) + {CLEANUP_MS})
                         * 1000000, false) as overdue
-        from all_transactions a left join told on told.w = a.w and told.txn = a.txn
+        from all_transactions a left join answered on answered.w = a.w and answered.txn = a.txn
         left join counted c on c.w = a.w and c.txn = a.txn left join wr on wr.w = a.w""",
     "tf": """
         select z.*,
@@ -123,11 +124,11 @@ STEPS: Mapping[str, str] = {
                     when unknown > 0 then 'unknown' when present > 0 then 'none' end as visible,
                case when fenced > 0 then 'fenced_write_read'
                     when committed > 0 and aborted > 0 then 'torn_transaction'
-                    when told = 'committed' and aborted > 0 then 'lost_transaction'
-                    when committed > 0 and (told in ('aborted', 'open')
-                                            or (told = 'unknown' and coalesce(asked, '') = 'abort'))
+                    when reported = 'committed' and aborted > 0 then 'lost_transaction'
+                    when committed > 0 and (reported in ('aborted', 'open')
+                                            or (reported = 'unknown' and coalesce(asked, '') = 'abort'))
                       then 'aborted_read'
-                    when undecided > 0 and (told in ('committed', 'aborted') or overdue)
+                    when undecided > 0 and (reported in ('committed', 'aborted') or overdue)
                       then 'hanging_transaction' end as finding
         from known_transactions z""",
     "found_transactions": """
@@ -139,8 +140,8 @@ STEPS: Mapping[str, str] = {
                        when tf.finding = 'hanging_transaction' then tr.state = 'undecided'
                        when tf.finding = 'lost_transaction' then tr.state = 'aborted'
                        when tf.finding = 'torn_transaction'
-                            and (tf.told = 'committed'
-                                 or (tf.told = 'unknown' and coalesce(tf.asked, '') <> 'abort'))
+                            and (tf.reported = 'committed'
+                                 or (tf.reported = 'unknown' and coalesce(tf.asked, '') <> 'abort'))
                          then tr.state = 'aborted'
                        else tf.finding is not null and tr.state in ('readable', 'blocked') end) z
         where rn = 1""",
@@ -149,8 +150,8 @@ STEPS: Mapping[str, str] = {
 
 FATES = """
     select w as writer, txn, name as writer_name, tid as transactional_id, begin_ns, ending_ns, ended_ns,
-           asked, told, visible, messages, acknowledged, readable, blocked, aborted, undecided, lost, absent,
-           unknown, fenced, finding from tf"""
+           asked, reported, visible, messages, acknowledged, readable, blocked, aborted, undecided, lost,
+           absent, unknown, fenced, finding from tf"""
 """`transaction_fates`."""
 
 RECORDS = """

@@ -13,7 +13,7 @@ from checkers.evidence import Evidence
 from checkers.promises.facts import Message
 from checkers.spark.views import table_frame
 from checkers.tables.source import Source
-from checkers.transactions.told import ABORTED
+from checkers.transactions.answers import ABORTED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,7 +80,7 @@ def _aborted(evidence: Evidence, row: dict[str, Any]) -> bool:
         return True
     known = evidence.transactions
     rows = known.find(np.array([row["writer"]]), np.array([row["txn"]]))
-    return int(known.told_of(rows)[0]) == ABORTED
+    return int(known.reported_of(rows)[0]) == ABORTED
 
 
 def _needed(row: dict[str, Any], evidence: Evidence) -> bool:

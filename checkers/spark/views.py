@@ -31,7 +31,7 @@ def blocked_readers(by: str = "") -> str:
     chosen = f"w.{by}, " if by else ""
     return f"""
         SELECT {chosen}w.topic, w.partition, w.broker, w.offset, w.from_ns, w.until_ns,
-               round((w.until_ns - w.from_ns) / 1e9, 3) AS seconds, r.writer, r.txn, r.seq, f.told
+               round((w.until_ns - w.from_ns) / 1e9, 3) AS seconds, r.writer, r.txn, r.seq, f.reported
         FROM (
             SELECT {run}topic, partition, broker, last_stable_offset AS offset, min(ns) AS from_ns,
                    CASE WHEN count(*) = count(next_ns) THEN max(next_ns) END AS until_ns

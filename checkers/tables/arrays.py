@@ -13,7 +13,7 @@ from checkers.partition.deliveries import GroupEvent
 from checkers.partition.logs import Copies, Partition, Replica, choose_reference
 from checkers.partition.messages import Flags, Ints, KeyIndex, Reads, Sends
 from checkers.tables.source import Source, numbers
-from checkers.transactions.told import ABORTED, COMMITTED
+from checkers.transactions.answers import ABORTED, COMMITTED
 from harness.errors import BadDataError
 from harness.history.schema import OUTCOMES
 from harness.kafka.model import TopicPartition
@@ -171,9 +171,9 @@ def _transactions(table: pa.Table, evidence: Evidence, writer: Ints) -> tuple[Fl
     rows = transaction_rows(table)
     visible[rows] = False
     known = evidence.transactions
-    told = known.told_of(known.find(writer[rows], numbers(table, "txn")[rows]))
-    aborted[rows[told == ABORTED]] = True
-    visible[rows[told == COMMITTED]] = True
+    reported = known.reported_of(known.find(writer[rows], numbers(table, "txn")[rows]))
+    aborted[rows[reported == ABORTED]] = True
+    visible[rows[reported == COMMITTED]] = True
     return aborted, visible
 
 

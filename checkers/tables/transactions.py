@@ -29,7 +29,7 @@ from checkers.partition.messages import OK, Flags, Ints, Sends
 from checkers.tables.output import PARTS, TRANSACTION_RECORD, build
 from checkers.tables.rows import nullable
 from checkers.tables.source import Source, TableFile, Window, file_system, numbers, read_rows, row_groups
-from checkers.transactions.told import COMMITTED
+from checkers.transactions.answers import COMMITTED
 from harness.kafka.model import TopicPartition
 
 COLUMNS = (
@@ -220,7 +220,7 @@ def fenced_writes(evidence: Evidence, sends: Sends, txn: Ints, decisions: Decisi
     fence = known.fences(sends.writer[rows])
     mine = known.find(sends.writer[rows], txn[rows])
     begun = known.ns_of("begin_ns", mine)
-    before = (known.told_of(mine) != COMMITTED) | (begun < fence)
+    before = (known.reported_of(mine) != COMMITTED) | (begun < fence)
     late = (fence >= 0) & (sends.sent_ns[rows] > fence) & before
     found: Flags = (decisions.marker == COMMIT) & (decisions.outdated | late)
     return found

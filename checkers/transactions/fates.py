@@ -1,4 +1,4 @@
-"""The fate of every transaction: what its application was told, and how much of it can be read.
+"""The fate of every transaction: what was reported to its application, and how much of it can be read.
 
 Works on counts by transaction (`PARTS`), however many there are. The findings that follow are few.
 """
@@ -13,7 +13,7 @@ from checkers.evidence import Evidence
 from checkers.partition.messages import Flags, Ints
 from checkers.tables.output import COUNTS, PARTS, TRANSACTION, build
 from checkers.tables.rows import nullable
-from checkers.transactions.told import ABORTED, COMMITTED, TOLD, may_commit
+from checkers.transactions.answers import ABORTED, COMMITTED, REPORTED, may_commit
 
 VISIBLE = ("all", "part", "none", "unknown")
 """How much of a transaction readers of committed records can see; null: no log holds any of it."""
@@ -42,7 +42,7 @@ def fates_of(parts: pa.Table, evidence: Evidence) -> pa.Table:
         return values[order]
 
     counts = {name: column(name) for name in COUNTS}
-    told, asked = known.told_of(rows), known.asked_of(rows)
+    reported, asked = known.reported_of(rows), known.asked_of(rows)
     begin_ns = known.ns_of("begin_ns", rows)
     expires_ns = np.maximum(begin_ns, column("last_sent_ns", -1)) + known.timeouts(writer)
     overdue = column("undecided_ns", -1) > expires_ns
@@ -59,12 +59,12 @@ def fates_of(parts: pa.Table, evidence: Evidence) -> pa.Table:
             "ending_ns": nullable(known.ns_of("ending_ns", rows), pa.int64()),
             "ended_ns": nullable(known.ns_of("ended_ns", rows), pa.int64()),
             "asked": pa.array([None, "commit", "abort", "commit"], pa.string()).take(pa.array(asked)),
-            "told": pa.array(TOLD).take(pa.array(told)),
+            "reported": pa.array(REPORTED).take(pa.array(reported)),
             "visible": _visible(counts),
             "messages": column("messages"),
             "acknowledged": column("acknowledged"),
             **counts,
-            "finding": _findings(counts, told, asked, overdue),
+            "finding": _findings(counts, reported, asked, overdue),
         },
         len(writer),
     )
@@ -98,15 +98,15 @@ def _visible(counts: dict[str, Ints]) -> pa.Array:
     return pa.array(VISIBLE).take(nullable(code, pa.int32()))
 
 
-def _findings(counts: dict[str, Ints], told: Ints, asked: Ints, overdue: Flags) -> pa.Array:
+def _findings(counts: dict[str, Ints], reported: Ints, asked: Ints, overdue: Flags) -> pa.Array:
     """The class of the finding about each transaction, null for none."""
     committed = counts["readable"] + counts["blocked"]
     aborted, undecided = counts["aborted"], counts["undecided"]
-    code = np.full(len(told), -1, dtype=np.int32)
-    ended = (told == COMMITTED) | (told == ABORTED)
+    code = np.full(len(reported), -1, dtype=np.int32)
+    ended = (reported == COMMITTED) | (reported == ABORTED)
     code[(undecided > 0) & (ended | overdue)] = 4
-    code[(committed > 0) & ~may_commit(told, asked)] = 3
-    code[(told == COMMITTED) & (committed == 0) & (aborted > 0)] = 2
+    code[(committed > 0) & ~may_commit(reported, asked)] = 3
+    code[(reported == COMMITTED) & (committed == 0) & (aborted > 0)] = 2
     code[(committed > 0) & (aborted > 0)] = 1
     code[counts["fenced"] > 0] = 0
     return pa.array(CLASSES).take(nullable(code, pa.int32()))
@@ -117,6 +117,6 @@ def suspects(fates: pa.Table) -> pa.Table:
     return fates.filter(pc.is_valid(fates["finding"]))
 
 
-def asked_only_to_abort(asked: str | None, told: str) -> bool:
+def asked_only_to_abort(asked: str | None, reported: str) -> bool:
     """Whether nobody asked for the commit of a transaction."""
-    return told in ("aborted", "open") or (told == "unknown" and asked == "abort")
+    return reported in ("aborted", "open") or (reported == "unknown" and asked == "abort")

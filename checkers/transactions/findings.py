@@ -15,7 +15,7 @@ from checkers.evidence import Evidence, Row
 from checkers.tables.output import FINDING
 
 _COMMITTED = ("readable", "blocked")
-NOT_KNOWN = "not known: neither the markers nor what applications were told explains it"
+NOT_KNOWN = "not known: neither the markers nor what was reported to applications explains it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +31,8 @@ class _Case:
     @property
     def may_commit(self) -> bool:
         """Whether the application asked for a commit, as far as the history tells."""
-        told: str = self.fate["told"]
-        return told == "committed" or (told == "unknown" and self.fate["asked"] != "abort")
+        reported: str = self.fate["reported"]
+        return reported == "committed" or (reported == "unknown" and self.fate["asked"] != "abort")
 
     def culprits(self) -> list[Row]:
         """The records that the finding is about, by place."""
@@ -85,7 +85,7 @@ def _finding(case: _Case) -> dict[str, Any]:
         "seq": first["seq"],
         "txn": fate["txn"],
         "count": len(culprits),
-        "acked_ns": fate["ended_ns"] if fate["told"] == "committed" else None,
+        "acked_ns": fate["ended_ns"] if fate["reported"] == "committed" else None,
         "cause": cause,
         "evidence": [row for row in rows if row],
         "detail": _detail(fate),
@@ -94,8 +94,8 @@ def _finding(case: _Case) -> dict[str, Any]:
 
 
 def _detail(fate: Row) -> str:
-    told = {"unknown": "not told what became of it", "open": "never told to end it"}.get(
-        fate["told"], f"told that it {fate['told']}"
+    reported = {"unknown": "nothing reported", "open": "never asked to end"}.get(
+        fate["reported"], f"reported that it {fate['reported']}"
     )
     asked = f"asked to {fate['asked']}, " if fate["asked"] else ""
     counts = ", ".join(
@@ -103,7 +103,7 @@ def _detail(fate: Row) -> str:
         for name in ("readable", "blocked", "aborted", "undecided", "lost")
         if fate[name]
     )
-    return f"transaction {fate['txn']}: {asked}{told}; messages: {counts}"
+    return f"transaction {fate['txn']}: {asked}{reported}; messages: {counts}"
 
 
 # ---- causes
@@ -197,7 +197,7 @@ def _earlier_with_same_end(case: _Case, record: Row) -> int | None:
     known = case.evidence.transactions
     wanted = {"commit": (1, 1), "abort": (2, 2)}[record["marker"]]
     mine = (known.writer == case.fate["writer"]) & (known.txn < case.fate["txn"])
-    mine &= (known.asked & wanted[0] > 0) | (known.told == wanted[1])
+    mine &= (known.asked & wanted[0] > 0) | (known.reported == wanted[1])
     rows = np.flatnonzero(mine)
     return int(known.txn[rows].max()) if len(rows) else None
 
@@ -235,12 +235,12 @@ def _lost_by(case: _Case, record: Row) -> str:
 
 
 def _hanging(case: _Case, record: Row) -> tuple[str, list[str]]:
-    told = case.fate["told"]
+    reported = case.fate["reported"]
     lost = _lost_by(case, record)
     if lost:
         text = f"unclean election: its marker is not in the log{lost}"
-    elif told in ("committed", "aborted"):
-        text = f"the marker is missing: the application was told {told}, and no marker follows offset "
+    elif reported in ("committed", "aborted"):
+        text = f"the marker is missing: the application learned that it {reported}, and none follows offset "
         text += str(record["offset"])
     else:
         text = "not ended by its time-out: no marker follows although transaction.timeout.ms had passed"
@@ -276,7 +276,7 @@ def _marker_row(record: Row) -> str:
 
 
 def _told_rows(case: _Case, txn: int | None = None) -> list[str]:
-    """What the application asked for and was told, from the table `transactions`."""
+    """What the application asked for and what was reported to it, from the table `transactions`."""
     known = case.evidence.transactions
     number = case.fate["txn"] if txn is None else txn
     row = int(known.find(np.array([case.fate["writer"]]), np.array([number]))[0])
@@ -286,6 +286,6 @@ def _told_rows(case: _Case, txn: int | None = None) -> list[str]:
     found: list[tuple[int, str]] = [(int(known.begin_ns[row]), f"transaction {number} began")]
     if asked:
         found.append((int(known.ending_ns[row]), f"its application asked to {asked} transaction {number}"))
-    told = ("open", "committed", "aborted", "unknown")[int(known.told[row])]
-    found.append((int(known.ended_ns[row]), f"its application was told: transaction {number} {told}"))
+    reported = ("open", "committed", "aborted", "unknown")[int(known.reported[row])]
+    found.append((int(known.ended_ns[row]), f"reported to its application: transaction {number} {reported}"))
     return [_row("transactions", ns, what) for ns, what in found if ns >= 0]

@@ -48,7 +48,7 @@ def body(protocol: Generation) -> Callable[[Stage], None]:
             stage.mark("cut", "the follower has every message, and gets nothing more")
             for producer in producers.values():
                 producer.must_end(commit=True)
-            stage.mark("told", "every transaction is told committed")
+            stage.mark("told", "every transaction is reported as committed")
             for name in NAMES:
                 stage.wait_for_isr(name, 1, within_s=stage.timings.shrink_s)
                 # The old leader may know of the smaller ISR long before it counts the marker as committed; the
@@ -91,9 +91,9 @@ CLAIMS = (
     Claim(
         name="committed-and-read",
         section=SECTION,
-        says="Every transaction is told committed, and its message is read.",
+        says="Every transaction is reported as committed, and its message is read.",
         holds=both(
-            transactions(NAMES, number=0).told("committed", at_least=4),
+            transactions(NAMES, number=0).reported("committed", at_least=4),
             _paid(NAMES).consumed(until="read-once", at_least=4),
         ),
     ),

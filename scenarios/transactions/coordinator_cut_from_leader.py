@@ -1,4 +1,4 @@
-"""The coordinator reaches every broker but one leader: a commit is told ok, and only half of it can be read."""
+"""The coordinator reaches every broker but one leader: a commit is reported as committed, and only half of it can be read."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ CLAIMS = (
     Claim(
         name="half-is-read",
         section=SECTION,
-        says="A transaction is told committed; one half of it is read at once.",
+        says="A transaction is reported as committed; one half of it is read at once.",
         holds=both(
-            transactions(ID, number=0).told("committed"),
+            transactions(ID, number=0).reported("committed"),
             messages(ID, label="first near").consumed(until="waited"),
         ),
     ),
@@ -113,7 +113,7 @@ CLAIMS = (
             decided(messages(ID, label=("first near", "first far")), "commit", at_least=2),
             messages(ID, label="first far").consumed(since="waited", until="read"),
             messages(ID, label="after the heal").consumed(until="read"),
-            transactions(ID, number=1).told("committed"),
+            transactions(ID, number=1).reported("committed"),
             readers_are_served(partition(FAR), 3, at="read"),
         ),
     ),
@@ -148,7 +148,7 @@ SCENARIOS = (
         kafka="3.9.1",
         mode="kraft-combined",
         modes=("kraft-combined", "zookeeper"),
-        outcome="told committed, half of it unreadable as long as the link is down; nobody with that id goes on",
+        outcome="reported as committed, half of it unreadable as long as the link is down; nobody with that id goes on",
         versions=("2.7.1", "3.9.1", "4.3.1"),
     ),
     Scenario(
@@ -162,6 +162,6 @@ SCENARIOS = (
         faults=(f"cut {COORDINATOR} <-> broker3",),
         kafka="4.3.1",
         mode="kraft-combined",
-        outcome="told committed, half of it unreadable as long as the link is down; nobody with that id goes on",
+        outcome="reported as committed, half of it unreadable as long as the link is down; nobody with that id goes on",
     ),
 )

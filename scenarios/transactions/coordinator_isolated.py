@@ -85,22 +85,24 @@ CLAIMS = (
         section=SECTION,
         says="The isolated coordinator does not answer a commit: it waits for its replicas as long as the "
         "transaction may take.",
-        holds=transactions(INSIDE).was_told("unknown", errors=(-185,), after="cut", before="inside-silent"),
+        holds=transactions(INSIDE).was_reported(
+            "unknown", errors=(-185,), after="cut", before="inside-silent"
+        ),
     ),
     Claim(
         name="then-51",
         section=SECTION,
         says="Asked again, it answers with error 51: the transaction is about to end.",
-        holds=transactions(INSIDE).was_told(
+        holds=transactions(INSIDE).was_reported(
             "unknown", errors=(51,), after="inside-silent", before="inside-again"
         ),
     ),
     Claim(
         name="outside-commits",
         section=SECTION,
-        says="The producer outside is told committed by the new coordinator; its messages get their marker.",
+        says="The producer outside is reported as committed by the new coordinator; its messages get their marker.",
         holds=both(
-            transactions(OUTSIDE).was_told("committed", after="moved", before="outside-told"),
+            transactions(OUTSIDE).was_reported("committed", after="moved", before="outside-told"),
             decided(messages(OUTSIDE), "commit", at_least=2),
         ),
     ),
@@ -117,10 +119,10 @@ CLAIMS = (
     Claim(
         name="unknown-is-committed-later",
         section=SECTION,
-        says="After the heal the producer inside asks the new coordinator, is told committed, and everything is "
+        says="After the heal the producer inside asks the new coordinator, is reported as committed, and everything is "
         "read: what the old one had prepared did not matter.",
         holds=both(
-            transactions(INSIDE).told("committed"),
+            transactions(INSIDE).reported("committed"),
             decided(messages(INSIDE), "commit", at_least=2),
             messages((INSIDE, OUTSIDE)).consumed(since="healed", until="read", at_least=4),
             readers_are_served(partition(NEAR), 2, at="read"),

@@ -51,14 +51,14 @@ def body(protocol: Generation) -> Callable[[Stage], None]:
         _deliver(stage, late, one, protocol)
         one.must_send(ABORT_2, "y2")
         one.must_end(commit=True)
-        stage.mark(f"ended-{ABORT}", "the second transaction is told committed")
+        stage.mark(f"ended-{ABORT}", "the second transaction is reported as committed")
 
         one = producers[COMMIT]
         late = _next_begun(stage, one, commit=True)
         _deliver(stage, late, one, protocol)
         one.must_send(COMMIT_2, "y2")
         one.must_end(commit=False)
-        stage.mark(f"ended-{COMMIT}", "the second transaction is told aborted")
+        stage.mark(f"ended-{COMMIT}", "the second transaction is reported as aborted")
 
         one = producers[SAME]
         late = _next_begun(stage, one, commit=True)
@@ -130,9 +130,9 @@ V1 = (
     Claim(
         name="half-lost",
         section=SECTION,
-        says="A transaction that is told committed is half lost: what it wrote before the late abort is aborted.",
+        says="A transaction that is reported as committed is half lost: what it wrote before the late abort is aborted.",
         holds=both(
-            transactions(ABORT, number=1).told("committed"),
+            transactions(ABORT, number=1).reported("committed"),
             decided(_x2(ABORT), "abort"),
             decided(_y2(ABORT), "commit"),
             markers_are(partition(ABORT), "abort", "abort"),
@@ -142,9 +142,9 @@ V1 = (
     Claim(
         name="aborted-is-read",
         section=SECTION,
-        says="A transaction that is told aborted is half read: what it wrote before the late commit is committed.",
+        says="A transaction that is reported as aborted is half read: what it wrote before the late commit is committed.",
         holds=both(
-            transactions(COMMIT, number=1).told("aborted"),
+            transactions(COMMIT, number=1).reported("aborted"),
             decided(_x2(COMMIT), "commit"),
             decided(_y2(COMMIT), "abort"),
             markers_are(partition(COMMIT), "commit", "commit"),
@@ -155,9 +155,9 @@ V1 = (
         name="commit-hangs",
         section=SECTION,
         says="If the second transaction goes on in the same partition, its further messages are in no transaction "
-        "that anybody ends, although it is told committed: readers wait for longer than transaction.timeout.ms.",
+        "that anybody ends, although it is reported as committed: readers wait for longer than transaction.timeout.ms.",
         holds=both(
-            transactions(SAME, number=1).told("committed"),
+            transactions(SAME, number=1).reported("committed"),
             X3.acknowledged(),
             decided(X3, "open"),
             readers_wait(partition(SAME), 1, since="carried-on", until="waited"),
@@ -169,9 +169,9 @@ V1 = (
         name="further-refused",
         section=SECTION,
         says="If the second transaction goes on in the same partition, its further messages are refused with error "
-        "48; its commit is told ok all the same.",
+        "48; its commit is reported as committed all the same.",
         holds=both(
-            transactions(SAME, number=1).told("committed"),
+            transactions(SAME, number=1).reported("committed"),
             X3.refused_with(48),
             readers_are_served(partition(SAME), 1, at="waited"),
         ),
@@ -183,7 +183,7 @@ V1 = (
         says="If nothing follows in the second transaction, its abort is refused with error 48, and its messages are "
         "read all the same.",
         holds=both(
-            transactions(ALONE, number=1).told("unknown", errors=(48,)),
+            transactions(ALONE, number=1).reported("unknown", errors=(48,)),
             decided(_x2(ALONE), "commit"),
             _x2(ALONE).consumed(until="read"),
         ),
@@ -203,9 +203,9 @@ V2 = (
     Claim(
         name="committed-is-read",
         section=SECTION,
-        says="What is told committed is committed and read, all of it.",
+        says="What is reported as committed is committed and read, all of it.",
         holds=both(
-            transactions((ABORT, SAME), number=1).told("committed", at_least=2),
+            transactions((ABORT, SAME), number=1).reported("committed", at_least=2),
             *(decided(found, "commit") for found in (_x2(ABORT), _y2(ABORT), _x2(SAME))),
             decided(X3, "commit"),
             messages((ABORT, SAME), label=("x2", "x3", "y2")).consumed(until="read", at_least=4),
@@ -214,9 +214,9 @@ V2 = (
     Claim(
         name="aborted-is-not-read",
         section=SECTION,
-        says="What is told aborted is aborted, all of it.",
+        says="What is reported as aborted is aborted, all of it.",
         holds=both(
-            transactions((COMMIT, ALONE), number=1).told("aborted", at_least=2),
+            transactions((COMMIT, ALONE), number=1).reported("aborted", at_least=2),
             *(decided(found, "abort") for found in (_x2(COMMIT), _y2(COMMIT), _x2(ALONE))),
             partition(COMMIT).consumers_see_nothing_from(2, until="read"),
             partition(ALONE).consumers_see_nothing_from(2, until="read"),
@@ -262,7 +262,7 @@ SCENARIOS = (
         ),
         faults=("hold EndTxn",),
         modes=("zookeeper", "kraft-combined"),
-        outcome="told committed and half lost; told aborted and half read; on 2.7.1 readers wait for ever as well",
+        outcome="reported as committed and half lost; reported as aborted and half read; on 2.7.1 readers wait for ever as well",
         versions=("2.7.1", "3.9.1", "4.3.1"),
     ),
     Scenario(

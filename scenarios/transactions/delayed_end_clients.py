@@ -71,7 +71,10 @@ def _one(stage: Stage, producer: TransactionalProducer, topic: str, *, commit: b
         producer.must_end(commit=commit, within_s=30.0)
         producer.begin()
         producer.must_send(topic, "x2")
-        stage.mark(f"begun-{topic}", f"{topic}: told ok over another connection; the second one is open")
+        stage.mark(
+            f"begun-{topic}",
+            f"{topic}: reported as committed over another connection; the second one is open",
+        )
     try:
         wait_markers(stage, LEADER, topic, 2, within_s=MARKER_S)
     except WaitTimeoutError:
@@ -79,7 +82,7 @@ def _one(stage: Stage, producer: TransactionalProducer, topic: str, *, commit: b
     stage.mark(f"arrived-{topic}", f"{topic}: the request that was held has arrived")
     producer.must_send(f"{topic}-2", "y2")
     producer.must_end(commit=not commit, within_s=30.0)
-    stage.mark(f"ended-{topic}", f"{topic}: the second transaction is told ok, too")
+    stage.mark(f"ended-{topic}", f"{topic}: the second transaction is reported as committed, too")
 
 
 SECTION = "beyond the articles: transactions"
@@ -105,9 +108,9 @@ V1 = (
     Claim(
         name="aborted-is-read",
         section=SECTION,
-        says="A transaction that the client aborts, told ok, is half read.",
+        says="A transaction that the client aborts, reported as committed, is half read.",
         holds=both(
-            transactions(COMMIT, number=1).told("aborted"),
+            transactions(COMMIT, number=1).reported("aborted"),
             markers_are(partition(COMMIT), "commit", "commit"),
             decided(_y2(COMMIT), "abort"),
             _x2(COMMIT).consumed(until="read"),
@@ -116,9 +119,9 @@ V1 = (
     Claim(
         name="half-lost",
         section=SECTION,
-        says="A transaction that the client commits, told ok, is half lost.",
+        says="A transaction that the client commits, reported as committed, is half lost.",
         holds=both(
-            transactions(ABORT, number=1).told("committed"),
+            transactions(ABORT, number=1).reported("committed"),
             markers_are(partition(ABORT), "abort", "abort"),
             decided(_x2(ABORT), "abort"),
             _y2(ABORT).consumed(until="read"),
@@ -133,8 +136,8 @@ V2 = (
         section=SECTION,
         says="Every transaction ends as the client is told.",
         holds=both(
-            transactions(COMMIT, number=1).told("aborted"),
-            transactions(ABORT, number=1).told("committed"),
+            transactions(COMMIT, number=1).reported("aborted"),
+            transactions(ABORT, number=1).reported("committed"),
             markers_are(partition(COMMIT), "commit", "abort"),
             markers_are(partition(ABORT), "abort", "commit"),
             messages(ABORT, label=("x2", "y2")).consumed(until="read", at_least=2),
@@ -171,7 +174,7 @@ SCENARIOS = (
         kafka="4.3.1",
         mode="kraft-combined",
         modes=("kraft-combined", "zookeeper"),
-        outcome="told ok twice: one transaction is half lost, one that was aborted half read; on 4.3.1 as on 2.7.1",
+        outcome="reported as committed twice: one transaction is half lost, one that was aborted half read; on 4.3.1 as on 2.7.1",
         versions=("2.7.1", "3.9.1", "4.3.1"),
     ),
     Scenario(

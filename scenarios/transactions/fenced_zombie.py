@@ -85,7 +85,7 @@ def _claims(ended: int) -> tuple[Claim, ...]:
             name="zombie-cannot-commit",
             section=SECTION,
             says="It cannot commit: it does not reach the coordinator.",
-            holds=transactions(OLD).was_told("unknown", errors=(-187,), after="cut", before="ended"),
+            holds=transactions(OLD).was_reported("unknown", errors=(-187,), after="cut", before="ended"),
         ),
         Claim(
             name="nothing-inside",
@@ -98,7 +98,7 @@ def _claims(ended: int) -> tuple[Claim, ...]:
             section=SECTION,
             says="The successor fences it, and commits while the cut lasts.",
             holds=both(
-                transactions(NEW).was_told("committed", after="fenced", before="committed"),
+                transactions(NEW).was_reported("committed", after="fenced", before="committed"),
                 decided(messages(NEW, label="n1"), "commit"),
                 messages(NEW, label="n1").consumed(until="read"),
             ),
@@ -110,7 +110,7 @@ def _claims(ended: int) -> tuple[Claim, ...]:
             holds=both(
                 messages(OLD, label="w3").refused_with(47),
                 messages(OLD, label="w3").in_final_log(copies=0),
-                transactions(OLD).told("unknown", errors=(ended,)),
+                transactions(OLD).reported("unknown", errors=(ended,)),
             ),
         ),
         Claim(

@@ -135,7 +135,7 @@ def _taken(before: str = "") -> tuple[Claim, ...]:
             says="If the producer goes on, its next transaction takes the message along: one that was aborted is "
             "committed, and read.",
             holds=both(
-                transactions(NEXT, number=0).told("aborted"),
+                transactions(NEXT, number=0).reported("aborted"),
                 decided(_late(NEXT), "commit"),
                 _late(NEXT).consumed(until="read"),
             ),
@@ -173,7 +173,7 @@ TAKEN_WITHIN = Claim(
     says="If it arrives when the next transaction holds the same partition, it is acknowledged, committed with that "
     "one, and read, verification or not.",
     holds=both(
-        transactions(SAME, number=0).told("aborted"),
+        transactions(SAME, number=0).reported("aborted"),
         _late(SAME).acknowledged(),
         decided(_late(SAME), "commit"),
         _late(SAME).consumed(until="read"),
@@ -191,7 +191,7 @@ ALWAYS = (
         section=SECTION,
         says="What the producer commits in its next transaction is read.",
         holds=both(
-            transactions((NEXT, SAME), number=1).told("committed", at_least=2),
+            transactions((NEXT, SAME), number=1).reported("committed", at_least=2),
             messages((NEXT, SAME), label="next").consumed(until="read", at_least=2),
         ),
     ),

@@ -25,8 +25,8 @@ from checkers.health import CLASSES
 from checkers.partition import decisions, deliveries, fates, logs, replicas
 from checkers.partition.messages import KeyIndex
 from checkers.tables import arrays, rows, transactions
+from checkers.transactions import answers
 from checkers.transactions import fates as transaction_fates
-from checkers.transactions import told
 from harness.errors import BadDataError
 from tests.histories import History, together
 from tests.oracles import duckdb_plan, fates_of
@@ -196,16 +196,16 @@ MUTANTS = {
         decisions.decisions_of, "_epoch_raised(log, producer, epoch) < offset", "offset < 0", ("planted",)
     ),
     "an unknown answer is a commit": Mutant(
-        told.transactions_of, "told[any_of(\"unknown\") | (asked > 0)] = UNKNOWN",
-        "told[any_of(\"unknown\") | (asked > 0)] = COMMITTED", ("planted",),
+        answers.transactions_of, "reported[any_of(\"unknown\") | (asked > 0)] = UNKNOWN",
+        "reported[any_of(\"unknown\") | (asked > 0)] = COMMITTED", ("planted",),
     ),
     "an unanswered request is an open transaction": Mutant(
-        told.transactions_of, "| (asked > 0)]", "]", ("planted",)
+        answers.transactions_of, "| (asked > 0)]", "]", ("planted",)
     ),
     "a commit may come of any unknown end": Mutant(
-        told.may_commit, "(asked != ASKED_ABORT)", "(asked >= 0)", ("planted",)
+        answers.may_commit, "(asked != ASKED_ABORT)", "(asked >= 0)", ("planted",)
     ),
-    "nobody is fenced": Mutant(told._fences, "found[number] = min(later)", "pass", ("planted",)),
+    "nobody is fenced": Mutant(answers._fences, "found[number] = min(later)", "pass", ("planted",)),
     "a successor commits nothing": Mutant(
         transactions.fenced_writes, "(fence >= 0) & (sends.sent_ns[rows] > fence) & before",
         "(fence >= 0) & (sends.sent_ns[rows] > fence)", ("planted",),
@@ -214,7 +214,7 @@ MUTANTS = {
         transaction_fates._findings, "code[(committed > 0) & (aborted > 0)] = 1", "pass", ("planted",)
     ),
     "lost transactions go unseen": Mutant(
-        transaction_fates._findings, "code[(told == COMMITTED) & (committed == 0) & (aborted > 0)] = 2",
+        transaction_fates._findings, "code[(reported == COMMITTED) & (committed == 0) & (aborted > 0)] = 2",
         "pass", ("planted",),
     ),
     "time-outs end everything": Mutant(
@@ -228,8 +228,11 @@ MUTANTS = {
         deliveries.aborted_reads, "sends.withheld[row] & reads.committed", "sends.withheld[row] & ~known",
         ("planted",),
     ),
-    "what is told aborted is never to be read": Mutant(
-        loading._as_decided, "((told == TOLD_ABORTED) & ~committed)", "(told == TOLD_ABORTED)", ("planted",)
+    "what is reported as aborted is never to be read": Mutant(
+        loading._as_decided,
+        "(reported == REPORTED_ABORTED) & ~committed",
+        "reported == REPORTED_ABORTED",
+        ("planted",),
     ),
     "pieces know no markers": Mutant(
         transactions.write_markers, "_with_kind(kept, 0)", "_with_kind(kept.take(kept.offset < 0), 0)",
@@ -374,6 +377,13 @@ SLOW = (
     "two copies are no duplicate",
     "retention explains any loss",
     "only what moved forward has moved",
+    "each range knows only its own messages",
+    "what another range claims is reported, too",
+    "a successor commits nothing",
+    "torn is lost",
+    "nobody is fenced",
+    "what is reported as aborted is never to be read",
+    "pieces do not know what is undecided",
 )
 """Mutants that take more than ten seconds to be caught."""
 

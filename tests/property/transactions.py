@@ -56,9 +56,9 @@ class Planter:
         return self.history
 
     def transaction(self, writer: int, txn: int) -> None:
-        """One transaction: its messages, markers, and what the application was told."""
-        told = self.draw(st.sampled_from(("committed", "committed", "aborted", "unknown", None)))
-        asked = {"committed": "committing", "aborted": "aborting"}.get(told or "")
+        """One transaction: its messages, markers, and what was reported to the application."""
+        reported = self.draw(st.sampled_from(("committed", "committed", "aborted", "unknown", None)))
+        asked = {"committed": "committing", "aborted": "aborting"}.get(reported or "")
         asked = self.draw(st.sampled_from((asked, asked, "committing", "aborting", None)))
         if not self.one_in(5):
             self.history.add("transactions", ns=self.tick(), writer=writer, txn=txn, event="begin")
@@ -71,8 +71,8 @@ class Planter:
                 self.marker(writer, partition, self.draw(st.sampled_from(("commit", "abort"))))
         early = self.one_in(2)
         if early:
-            self.ask(writer, txn, asked, told)
-        kind = {"committed": "commit", "aborted": "abort"}.get(told or "")
+            self.ask(writer, txn, asked, reported)
+        kind = {"committed": "commit", "aborted": "abort"}.get(reported or "")
         kind = kind or self.draw(st.sampled_from(("commit", "abort", None)))
         for partition in sorted(set(touched)):
             here = self.draw(st.sampled_from((*((kind,) * 6), "commit", "commit", "abort", None)))
@@ -82,12 +82,12 @@ class Planter:
             if self.one_in(10):  # a late write
                 self.message(writer, txn, partition)
         if not early:
-            self.ask(writer, txn, asked, told)
+            self.ask(writer, txn, asked, reported)
         if self.one_in(3):
             self.epochs[writer] += 1
 
-    def ask(self, writer: int, txn: int, asked: str | None, told: str | None) -> None:
-        for event in (asked, told):
+    def ask(self, writer: int, txn: int, asked: str | None, reported: str | None) -> None:
+        for event in (asked, reported):
             if event is not None:
                 self.history.add("transactions", ns=self.tick(), writer=writer, txn=txn, event=event)
 
@@ -160,7 +160,7 @@ def planted(draw: Any) -> History:
 
 
 def brute_force(history: History) -> tuple[dict[Any, Any], dict[Any, Any], set[tuple[Any, ...]]]:
-    """States by message, (told, visible, finding) by transaction, and findings about transactions.
+    """States by message, (reported, visible, finding) by transaction, and findings about transactions.
 
     A finding is class, partition, offset, writer, seq. All replicas are equal; broker 2 leads.
     """
@@ -180,25 +180,25 @@ def brute_force(history: History) -> tuple[dict[Any, Any], dict[Any, Any], set[t
     found: set[tuple[Any, ...]] = set()
     fates: dict[Any, Any] = {}
     for writer, txn in sorted(keys):
-        told, asked = _told(rows, writer, txn)
+        reported, asked = _reported(rows, writer, txn)
         mine = [row for row in rows.get("sends", []) if (row["writer"], row["txn"]) == (writer, txn)]
         places: list[tuple[int, int, int, str, bool]] = []
         for send in mine:
             log, end = logs[send["partition"]], ends[send["partition"]]
-            state, offset, fenced = _state(rows, send, log, end, told)
+            state, offset, fenced = _state(rows, send, log, end, reported)
             states[writer, send["seq"]] = state
             if offset is not None:
                 places.append((send["partition"], offset, send["seq"], state, fenced))
         gone = [send for send in mine if states[writer, send["seq"]] == "lost"]
-        kind, wanted = _kind(rows, writer, txn, told, asked, mine, places, ends)
-        fates[writer, txn] = (told, _visible([p[3] for p in places] + ["lost"] * len(gone)), kind)
+        kind, wanted = _kind(rows, writer, txn, reported, asked, mine, places, ends)
+        fates[writer, txn] = (reported, _visible([p[3] for p in places] + ["lost"] * len(gone)), kind)
         if kind is not None:
             partition, offset, seq, _, _ = min(place for place in places if wanted(place))
             found.add((kind, partition, offset, writer, seq))
     return states, fates, found | _readers(rows, states)
 
 
-def _told(rows: Mapping[str, list[Any]], writer: int, txn: int) -> tuple[str, str | None]:
+def _reported(rows: Mapping[str, list[Any]], writer: int, txn: int) -> tuple[str, str | None]:
     events = [r["event"] for r in rows.get("transactions", []) if (r["writer"], r["txn"]) == (writer, txn)]
     asked = "commit" if "committing" in events else "abort" if "aborting" in events else None
     for event in ("aborted", "committed", "unknown"):
@@ -208,11 +208,11 @@ def _told(rows: Mapping[str, list[Any]], writer: int, txn: int) -> tuple[str, st
 
 
 def _state(
-    rows: Mapping[str, list[Any]], send: Row, log: Mapping[int, Row], end: Row, told: str
+    rows: Mapping[str, list[Any]], send: Row, log: Mapping[int, Row], end: Row, reported: str
 ) -> tuple[str, int | None, bool]:
     record = next((r for r in log.values() if (r["writer"], r["seq"]) == (send["writer"], send["seq"])), None)
     if record is None:
-        lost = send["outcome"] == "ok" and end["complete"] and told != "aborted"
+        lost = send["outcome"] == "ok" and end["complete"] and reported != "aborted"
         return ("lost" if lost else "absent"), None, False
     offset = record["offset"]
     stable = _stable(log, end)
@@ -234,7 +234,7 @@ def _state(
         and r["producer_id"] == record["producer_id"]
         and r["producer_epoch"] > record["producer_epoch"]
         for r in log.values()
-    ) or _after_successor(rows, send, told)
+    ) or _after_successor(rows, send, reported)
     return ("readable" if offset < stable else "blocked"), offset, fenced
 
 
@@ -261,7 +261,7 @@ def _stable(log: Mapping[int, Row], end: Row) -> int:
     return min((limit for limit in limits if limit is not None), default=2**62)
 
 
-def _after_successor(rows: Mapping[str, list[Any]], send: Row, told: str) -> bool:
+def _after_successor(rows: Mapping[str, list[Any]], send: Row, reported: str) -> bool:
     begins: dict[int, dict[int, int]] = {}
     for row in rows.get("transactions", []):
         if row["event"] == "begin":
@@ -278,7 +278,7 @@ def _after_successor(rows: Mapping[str, list[Any]], send: Row, told: str) -> boo
     ]
     if not later or send["sent_ns"] <= min(later):
         return False
-    return told != "committed" or begins[writer].get(send["txn"], -1) < min(later)
+    return reported != "committed" or begins[writer].get(send["txn"], -1) < min(later)
 
 
 def _visible(states: list[str]) -> str | None:
@@ -297,7 +297,7 @@ def _kind(
     rows: Mapping[str, list[Any]],
     writer: int,
     txn: int,
-    told: str,
+    reported: str,
     asked: str | None,
     sends: list[Any],
     places: list[tuple[int, int, int, str, bool]],
@@ -306,12 +306,12 @@ def _kind(
     committed = [place for place in places if place[3] in ("readable", "blocked")]
     aborted = [place for place in places if place[3] == "aborted"]
     undecided = [place for place in places if place[3] == "undecided"]
-    wanted = told == "committed" or (told == "unknown" and asked != "abort")
+    wanted = reported == "committed" or (reported == "unknown" and asked != "abort")
     if any(place[4] for place in places):
         return "fenced_write_read", lambda place: place[4]
     if committed and aborted:
         return "torn_transaction", (lambda p: p in aborted) if wanted else (lambda p: p in committed)
-    if told == "committed" and aborted:
+    if reported == "committed" and aborted:
         return "lost_transaction", lambda p: p in aborted
     if committed and not wanted:
         return "aborted_read", lambda p: p in committed
@@ -325,7 +325,7 @@ def _kind(
         config = next(row["config"] for row in rows["writers"] if row["writer"] == writer)
         timeout = json.loads(config or "{}").get("transaction.timeout.ms", 60_000) + 10_000
         read = max((ends[p[0]]["ns"] for p in undecided if ends[p[0]]["ns"] is not None), default=-1)
-        if told in ("committed", "aborted") or read > last + timeout * 10**6:
+        if reported in ("committed", "aborted") or read > last + timeout * 10**6:
             return "hanging_transaction", lambda p: p in undecided
     return None, None
 
@@ -338,10 +338,10 @@ def _readers(rows: Mapping[str, list[Any]], states: Mapping[Any, str]) -> set[tu
         key = (read["writer"], read["seq"])
         if read["isolation"] != "read_committed" or sends[key]["txn"] is None:
             continue
-        told, _ = _told(rows, read["writer"], sends[key]["txn"])
+        reported, _ = _reported(rows, read["writer"], sends[key]["txn"])
         state = states[key]
-        if (told == "aborted" and state not in ("readable", "blocked")) or (
-            state == "aborted" and told != "committed"
+        if (reported == "aborted" and state not in ("readable", "blocked")) or (
+            state == "aborted" and reported != "committed"
         ):
             found.add(("aborted_read", read["partition"], read["offset"], *key))
     return found

@@ -593,7 +593,7 @@ def decided_otherwise(recorded: Recorded) -> Recorded | None:
 
 @mutant
 def told_otherwise(recorded: Recorded) -> Recorded | None:
-    """Who was told committed was told aborted; who was told that or nothing was told committed."""
+    """What was reported as committed was reported as aborted; what was that or unknown, as committed."""
     other = {**_OTHER_END, "unknown": "committed"}
     rows = recorded.rows("transactions")
     changed = [row | {"event": other.get(row["event"], row["event"]), "error": 0} for row in rows]

@@ -58,10 +58,16 @@ def test_both_plans_write_the_same_about_transactions(spark: Any, tmp_path: Path
     writer = writer_of("late-abort")
     lines = story_of(spark, fast, f"txn:{writer}/2")
     assert (
-        lines[0] == "Transaction 2 of p (transactional.id xlate-abort): told committed, part of it readable"
+        lines[0]
+        == "Transaction 2 of p (transactional.id xlate-abort): reported as committed, part of it readable"
     )
     text = "\n".join(lines)
-    parts = ("it began", "acknowledged at offset 2", "the application asked to commit", "was told: committed")
+    parts = (
+        "it began",
+        "acknowledged at offset 2",
+        "the application asked to commit",
+        "reported to the application: committed",
+    )
     places = [text.find(part) for part in parts]
     assert -1 not in places and places == sorted(places), text
     assert "late-abort/0 at offset 2: aborted, decided by the abort at offset 3 (producer epoch 0" in text

@@ -1,4 +1,4 @@
-"""Sentences about transactions: what their producer was told, how the logs decided them, who has to wait."""
+"""Sentences about transactions: the answers to their producer, how the logs decided them, who has to wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from checkers.claims.builders.sql import (
     window,
 )
 
-_TOLD = ("committed", "aborted", "unknown")
+_REPORTED = ("committed", "aborted", "unknown")
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class Transactions:
     where: str
     """SQL condition on the columns of `transactions` and `writer_name`."""
 
-    def told(self, outcome: str, *, errors: tuple[int, ...] = (), at_least: int = 1) -> str:
+    def reported(self, outcome: str, *, errors: tuple[int, ...] = (), at_least: int = 1) -> str:
         """The last answer to every one is `committed`, `aborted` or `unknown`, with one of these errors."""
-        return self._told(self.where, outcome, errors, at_least)
+        return self._reported(self.where, outcome, errors, at_least)
 
-    def was_told(
+    def was_reported(
         self,
         outcome: str,
         *,
@@ -44,24 +44,24 @@ class Transactions:
         at_least: int = 1,
     ) -> str:
         """The same of the last answer between two marks; later ones may say something else."""
-        return self._told(f"{self.where}{window(after, before)}", outcome, errors, at_least)
+        return self._reported(f"{self.where}{window(after, before)}", outcome, errors, at_least)
 
-    def _told(self, where: str, outcome: str, errors: tuple[int, ...], at_least: int) -> str:
-        wanted = f"told = '{outcome}'"
+    def _reported(self, where: str, outcome: str, errors: tuple[int, ...], at_least: int) -> str:
+        wanted = f"reported = '{outcome}'"
         if errors:
             wanted += f" AND error IN ({', '.join(map(str, errors))})"
         return answer(
             f"CASE WHEN count(*) >= {at_least} THEN count_if({wanted}) = count(*) END",
             f"concat({counted('transaction')}, ': ', {listed('said')})",
-            f"(SELECT told, error, concat(coalesce(told, 'no answer'), "
+            f"(SELECT reported, error, concat(coalesce(reported, 'no answer'), "
             f"if(coalesce(error, 0) = 0, '', concat(' with error ', error))) AS said FROM ("
-            f"SELECT writer, txn, max_by(event, ns) FILTER (WHERE {_IS_TOLD}) AS told, "
-            f"max_by(error, ns) FILTER (WHERE {_IS_TOLD}) AS error FROM ({_EVENTS}) "
+            f"SELECT writer, txn, max_by(event, ns) FILTER (WHERE {_IS_REPORTED}) AS reported, "
+            f"max_by(error, ns) FILTER (WHERE {_IS_REPORTED}) AS error FROM ({_EVENTS}) "
             f"WHERE {where} GROUP BY writer, txn))",
         )
 
 
-_IS_TOLD = f"event IN ({quoted(_TOLD)})"
+_IS_REPORTED = f"event IN ({quoted(_REPORTED)})"
 _EVENTS = (
     "SELECT t.ns, t.writer, t.txn, t.event, t.error, w.name AS writer_name "
     "FROM transactions t JOIN writers w ON w.writer = t.writer"

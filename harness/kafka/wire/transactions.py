@@ -13,6 +13,7 @@ Every function sends one request and returns what the broker answered; nothing i
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -182,14 +183,13 @@ def produce_request(
     value: bytes,
     *,
     sequence: int,
-    timestamp_ms: int,
     generation: Generation = "v1",
     timeout_ms: int = 2000,
 ) -> Asked:
     """A ProduceRequest with one transactional record, acks=all. `produced` reads its answer."""
     data = ProduceRequest.TopicProduceData.PartitionProduceData(
         index=partition.partition,
-        records=transactional_batch(value, identity, sequence=sequence, timestamp_ms=timestamp_ms),
+        records=transactional_batch(value, identity, sequence=sequence),
     )
     request = ProduceRequest(
         transactional_id=transactional_id,
@@ -206,7 +206,7 @@ def produced(answer: Any) -> tuple[int, int | None]:
     return found.error_code, found.base_offset if found.base_offset >= 0 else None
 
 
-def transactional_batch(value: bytes, identity: Identity, *, sequence: int, timestamp_ms: int) -> bytes:
+def transactional_batch(value: bytes, identity: Identity, *, sequence: int) -> bytes:
     """A record batch with this one record, which belongs to the producer's open transaction."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
@@ -217,7 +217,7 @@ def transactional_batch(value: bytes, identity: Identity, *, sequence: int, time
         base_sequence=sequence,
         batch_size=1 << 30,
     )
-    builder.append(0, timestamp=timestamp_ms, key=None, value=value, headers=[])
+    builder.append(0, timestamp=int(time.time() * 1000), key=None, value=value, headers=[])
     return bytes(builder.build())
 
 

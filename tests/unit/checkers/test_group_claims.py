@@ -18,8 +18,8 @@ AFTER_CUT: dict[str, Any] = {"after": "cut", "before": "asked"}
 
 def row(ns: int, event: str, broker: int, offset: int | None, error: int = 0, group: str = "g") -> Any:
     blank = dict.fromkeys(TABLES["groups"].arrow().names)
-    told = {"ns": ns, "event": event, "broker": broker, "offset": offset, "error": error}
-    return {**blank, **told, "group": group, "reader": 1, "topic": "t", "partition": 0}
+    reported = {"ns": ns, "event": event, "broker": broker, "offset": offset, "error": error}
+    return {**blank, **reported, "group": group, "reader": 1, "topic": "t", "partition": 0}
 
 
 HISTORY = [

@@ -23,7 +23,7 @@ class Ops:
         self.ends: dict[int, str] = {}
 
     def txn(
-        self, writer: int, ops: list[Op], *, told: str = "committed", isolation: str = "read_committed"
+        self, writer: int, ops: list[Op], *, reported: str = "committed", isolation: str = "read_committed"
     ) -> Ops:
         """One transaction of a producer and a consumer of the same number."""
         self.now += 1000
@@ -41,8 +41,8 @@ class Ops:
                     "reads", topic="t", partition=partition, reader=writer, ns=self.now, offset=offset,
                     isolation=isolation, txn_writer=writer, txn=1, writer=None, seq=None,
                 )  # fmt: skip
-        self.history.add("transactions", ns=self.now + 5, writer=writer, txn=1, event=told)
-        self.ends[writer] = told
+        self.history.add("transactions", ns=self.now + 5, writer=writer, txn=1, event=reported)
+        self.ends[writer] = reported
         return self
 
     def done(self) -> History:
@@ -67,7 +67,7 @@ G0 = Ops().txn(1, [("send", X, 0), ("send", Y, 1)]).txn(2, [("send", X, 1), ("se
 G0.txn(3, [("poll", X, 0), ("poll", X, 1)])
 G1C = Ops().txn(1, [("send", X, 0), ("poll", Y, 0)]).txn(2, [("send", Y, 0), ("poll", X, 0)])
 G1C_WW = Ops().txn(1, [("send", X, 0), ("send", Y, 2)]).txn(2, [("poll", X, 0), ("send", Y, 1)])
-G1A = Ops().txn(1, [("send", X, 0), ("send", Y, 0)], told="aborted").txn(2, [("poll", X, 0)])
+G1A = Ops().txn(1, [("send", X, 0), ("send", Y, 0)], reported="aborted").txn(2, [("poll", X, 0)])
 G1B = Ops().txn(1, [("send", X, 0), ("send", X, 1)]).txn(2, [("poll", X, 0)])
 OWN = Ops().txn(1, [("send", X, 0), ("poll", X, 0)])
 FINE = Ops().txn(1, [("send", X, 0), ("send", X, 1)]).txn(2, [("poll", X, 0), ("poll", X, 1), ("send", Y, 0)])

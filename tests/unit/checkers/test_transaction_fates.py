@@ -30,10 +30,10 @@ def test_sql_and_pieces_come_to_the_same(name: str, tmp_path: Path) -> None:
         table: ordered(found) for table, found in whole.items()
     }
     with duckdb_plan(tmp_path / "whole") as general:
-        told = transactions_of(general)
+        reported = transactions_of(general)
         seen = Counter(findings_of(general))
-    assert ordered(told["transaction_fates"]) == ordered(whole["fates"])
-    assert ordered(told["transaction_records"]) == ordered(whole["records"])
+    assert ordered(reported["transaction_fates"]) == ordered(whole["fates"])
+    assert ordered(reported["transaction_records"]) == ordered(whole["records"])
     place = ("class", "topic", "partition", "offset", "writer", "seq")
     assert seen == Counter(tuple(row[key] for key in place) for row in whole["findings"])
 
@@ -56,13 +56,13 @@ FATES = {
     "committed-and-lost": [("committed", "part", 2, 1, None)],
     "no-markers": [("committed", "unknown", 1, 0, None)],
 }
-"""What was told, how much is visible, messages, readable messages, and the finding."""
+"""What was reported, how much is visible, messages, readable messages, and the finding."""
 
 
 @pytest.mark.parametrize("name", FATES)
 def test_every_transaction_has_a_fate(name: str, tmp_path: Path) -> None:
     fates = judged(TRANSACTIONS[name][1], tmp_path)["fates"]
-    columns = ("told", "visible", "messages", "readable", "finding")
+    columns = ("reported", "visible", "messages", "readable", "finding")
     assert [tuple(row[column] for column in columns) for row in fates] == FATES[name]
 
 
@@ -78,9 +78,9 @@ CAUSES = {
     "lost-marker-aborted": "its own marker is not in the log (broker2 became leader in epoch 1",
     "lost-marker-operator": "ended by an operator: the marker at offset 2 has no coordinator epoch",
     "zombie-read": "another producer with the same transactional id had begun a transaction",
-    "timed-out-told": "aborted by the coordinator, which raised the producer epoch to 1: it timed out or",
+    "timed-out-reported": "aborted by the coordinator, which raised the producer epoch to 1: it timed out or",
     "open-overdue": "not ended by its time-out",
-    "halfway-told": "the marker is missing: the application was told committed",
+    "halfway-reported": "the marker is missing: the application learned that it committed",
 }
 
 

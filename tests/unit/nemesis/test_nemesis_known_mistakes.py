@@ -28,6 +28,7 @@ TIMED = sorted(
 TELL_THE_DATE = {
     "harness/clock.py",
     "harness/kafka/wire/produce.py",
+    "harness/kafka/wire/transactions.py",
     "harness/run/folder.py",
     "harness/series/folder.py",
     "harness/series/pool.py",

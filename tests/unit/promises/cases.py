@@ -551,14 +551,14 @@ CASES: dict[str, Callable[[], Expected]] = {
         "hanging_transaction",
         "broken",
         "transaction-ends",
-        {"txn": 1, "cause": "the marker is missing: told committed"},
+        {"txn": 1, "cause": "the marker is missing: reported as committed"},
     ),
     "marker missing under a cut": lambda: Expected(
         _acks(-1).state(1, 1, 0, 1, 2, 3).fault("cut", 11),
         "hanging_transaction",
         "not promised",
         "transaction-marker-under-fault",
-        {"txn": 1, "cause": "the marker is missing: told committed"},
+        {"txn": 1, "cause": "the marker is missing: reported as committed"},
     ),
     "read its own": lambda: Expected(
         _acks(-1), "precommitted_read", "broken", "transaction-isolation", {"txn": 1}

@@ -236,7 +236,6 @@ class RawTransactionalProducer:
             partition,
             encode(message.writer, message.seq, *partition, message.label),
             sequence=sequence,
-            timestamp_ms=int(time.time() * 1000),
             generation=self._generation,
             timeout_ms=int(spec.request_timeout_s * 1000),
         )

@@ -1,4 +1,4 @@
-"""What applications asked for and were told about their transactions, one row per transaction."""
+"""What applications asked for, and the answers that they got: one row per transaction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from checkers.partition.messages import Flags, Ints, KeyIndex
 
-TOLD = ("open", "committed", "aborted", "unknown")
+REPORTED = ("open", "committed", "aborted", "unknown")
 OPEN, COMMITTED, ABORTED, UNKNOWN = range(4)
 ASKED_COMMIT, ASKED_ABORT = 1, 2
 """Bits: which ends the application asked for."""
@@ -32,8 +32,8 @@ class Transactions:
 
     writer: Ints = field(default_factory=_NOTHING.copy)
     txn: Ints = field(default_factory=_NOTHING.copy)
-    told: Ints = field(default_factory=_NOTHING.copy)
-    """Positions in `TOLD`."""
+    reported: Ints = field(default_factory=_NOTHING.copy)
+    """Positions in `REPORTED`."""
     asked: Ints = field(default_factory=_NOTHING.copy)
     begin_ns: Ints = field(default_factory=_NOTHING.copy)
     ending_ns: Ints = field(default_factory=_NOTHING.copy)
@@ -59,9 +59,9 @@ class Transactions:
         place = index.find(writer, txn)
         return np.where(place >= 0, place + first, -1)
 
-    def told_of(self, rows: Ints) -> Ints:
-        """What was told about transactions (rows of `find`); of one without a row, nothing is known."""
-        return np.where(rows >= 0, self.told[rows], UNKNOWN) if len(self) else np.full(len(rows), UNKNOWN)
+    def reported_of(self, rows: Ints) -> Ints:
+        """What was reported about transactions (rows of `find`); of one without a row, nothing is known."""
+        return np.where(rows >= 0, self.reported[rows], UNKNOWN) if len(self) else np.full(len(rows), UNKNOWN)
 
     def asked_of(self, rows: Ints) -> Ints:
         """Which ends were asked for."""
@@ -88,9 +88,9 @@ def _by_writer(writer: Ints, known: Mapping[int, int], default: int) -> Ints:
     return found
 
 
-def may_commit(told: Ints, asked: Ints) -> Flags:
+def may_commit(reported: Ints, asked: Ints) -> Flags:
     """Whether a commit can have come of it: not if it was aborted, or if nobody asked for a commit."""
-    possible: Flags = (told == COMMITTED) | ((told == UNKNOWN) & (asked != ASKED_ABORT))
+    possible: Flags = (reported == COMMITTED) | ((reported == UNKNOWN) & (asked != ASKED_ABORT))
     return possible
 
 
@@ -109,7 +109,7 @@ def transactions_of(table: pa.Table, writers: Iterable[Mapping[str, Any]] = ()) 
     writer, txn, ns = writer[order], txn[order], ns[order]
     first = np.flatnonzero(np.append(True, (writer[1:] != writer[:-1]) | (txn[1:] != txn[:-1])))
     events = table["event"].combine_chunks().take(pa.array(order))
-    seen = {name: _is(events, name) for name in ("begin", "committing", "aborting", *TOLD[1:])}
+    seen = {name: _is(events, name) for name in ("begin", "committing", "aborting", *REPORTED[1:])}
 
     def any_of(name: str) -> Flags:
         found: Flags = np.logical_or.reduceat(seen[name], first)
@@ -125,18 +125,18 @@ def transactions_of(table: pa.Table, writers: Iterable[Mapping[str, Any]] = ()) 
         return np.maximum.reduceat(np.where(mine, ns, -1), first)
 
     asked = any_of("committing") * ASKED_COMMIT + any_of("aborting") * ASKED_ABORT
-    told = np.full(len(first), OPEN, dtype=np.int8)
-    told[any_of("unknown") | (asked > 0)] = UNKNOWN
-    told[any_of("committed")] = COMMITTED
-    told[any_of("aborted")] = ABORTED
+    reported = np.full(len(first), OPEN, dtype=np.int8)
+    reported[any_of("unknown") | (asked > 0)] = UNKNOWN
+    reported[any_of("committed")] = COMMITTED
+    reported[any_of("aborted")] = ABORTED
     found = Transactions(
         writer=writer[first],
         txn=txn[first],
-        told=told,
+        reported=reported,
         asked=asked.astype(np.int8),
         begin_ns=earliest("begin"),
         ending_ns=earliest("committing", "aborting"),
-        ended_ns=latest(*TOLD[1:]),
+        ended_ns=latest(*REPORTED[1:]),
         timeout_ns=timeouts,  # type: ignore[arg-type]
     )
     return Transactions(**{**vars(found), "fence_ns": _fences(found, producers)})
