@@ -40,6 +40,12 @@ Generation = Literal["v1", "v2"]
 """Of the transaction protocol; v2 is KIP-890 part 2, in Kafka 4.0 and later."""
 
 
+def address_of(text: str) -> Address:
+    """The address that `host:port` names."""
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
 class TopicPartition(NamedTuple):
     """One partition of a topic. It equals, and hashes as, the plain pair ``(topic, partition)``."""
 

@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import socket
 import struct
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
@@ -37,7 +38,8 @@ class Connection:
 
     def open(self) -> None:
         """Connect now, for a request that is to be sent later. Raises NotSentError."""
-        self._connect(self.timeout_s)
+        with self._reaching():
+            self._connect(self.timeout_s)
 
     def call_once(self, request: Any, response: Any, version: int, timeout_s: float | None = None) -> Any:
         """As `call`, but the request is never sent again. Raises NotSentError or NoAnswerError."""
@@ -80,25 +82,26 @@ class Connection:
         return bytes(request.encode(version=version, header=True, framed=True))
 
     def _send(self, frame: bytes, timeout_s: float) -> None:
-        connected = self._connect(timeout_s)
-        try:
+        with self._reaching():
+            connected = self._connect(timeout_s)
             connected.settimeout(timeout_s)
             connected.sendall(frame)
+
+    def _connect(self, timeout_s: float) -> socket.socket:
+        if self._socket is None:
+            self._socket = socket.create_connection(self.address, min(timeout_s, self.timeout_s))
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return self._socket
+
+    @contextlib.contextmanager
+    def _reaching(self) -> Iterator[None]:
+        """Raise NotSentError, and close the socket, if the other side cannot be reached."""
+        try:
+            yield
         except OSError as error:
             self.close()
             reason = str(error) or type(error).__name__
             raise NotSentError(f"{self._name} cannot be reached: {reason}") from error
-
-    def _connect(self, timeout_s: float) -> socket.socket:
-        if self._socket is None:
-            try:
-                self._socket = socket.create_connection(self.address, min(timeout_s, self.timeout_s))
-                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            except OSError as error:
-                self.close()
-                reason = str(error) or type(error).__name__
-                raise NotSentError(f"{self._name} cannot be reached: {reason}") from error
-        return self._socket
 
     def _receive(self, size: int) -> bytes:
         assert self._socket is not None

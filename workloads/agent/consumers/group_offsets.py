@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from harness.clock import now_ns
 from harness.history.journal import Journal
-from harness.kafka.model import Address, TopicPartition
+from harness.kafka.model import TopicPartition, address_of
 from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError
 from harness.kafka.wire.group_offsets import CommittedOffset, commit_offset, fetch_offset
-from workloads.agent.producers.outcomes import NO_ANSWER, NOT_CONNECTED, TIMED_OUT
+from workloads.agent.producers.outcomes import connection_error
 from workloads.protocol.commands import CommitOffset, FetchOffset
 from workloads.protocol.results import OffsetAnswer
 
@@ -39,12 +39,10 @@ def _ask(
     command: CommitOffset | FetchOffset, ask: Callable[[Connection, TopicPartition], CommittedOffset]
 ) -> CommittedOffset:
     try:
-        with Connection(_address(command.coordinator)) as connection:
+        with Connection(address_of(command.coordinator)) as connection:
             return ask(connection, TopicPartition(command.topic, command.partition))
-    except NotSentError:
-        return CommittedOffset(NOT_CONNECTED)
-    except NoAnswerError as error:
-        return CommittedOffset(TIMED_OUT if "timed out" in str(error) else NO_ANSWER)
+    except (NotSentError, NoAnswerError) as error:
+        return CommittedOffset(connection_error(error))
 
 
 def _record(
@@ -63,8 +61,3 @@ def _record(
         error=answer.error,
     )
     return answer
-
-
-def _address(broker: str) -> Address:
-    host, _, port = broker.rpartition(":")
-    return host, int(port)

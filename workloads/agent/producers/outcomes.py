@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+from harness.kafka.wire.connection import NoAnswerError, NotSentError
 from workloads.protocol.results import Outcome
 
 When = Literal["always", "unless-acks-all", "if-never-sent"]
@@ -22,6 +23,16 @@ NOT_CONNECTED = -187
 """Error of a raw attempt without a connection: nothing left the client."""
 TIMED_OUT = -185
 """Error of a raw attempt that got no answer in time."""
+
+
+def unanswered(why: str) -> int:
+    """The error of a raw attempt whose request left and got no answer; ``why`` is the connection's reason."""
+    return TIMED_OUT if "timed out" in why else NO_ANSWER
+
+
+def connection_error(error: NotSentError | NoAnswerError) -> int:
+    """The error of a raw attempt whose connection failed."""
+    return NOT_CONNECTED if isinstance(error, NotSentError) else unanswered(str(error))
 
 
 @dataclass(frozen=True, kw_only=True)

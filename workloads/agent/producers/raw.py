@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from harness.clock import now_ns
 from harness.history.identity import encode
+from harness.kafka.model import address_of
 from harness.kafka.wire.dialect import MODERN
 from harness.kafka.wire.produce import Produced, produce_once
-from workloads.agent.producers.outcomes import NO_ANSWER, NOT_CONNECTED, TIMED_OUT, classify
+from workloads.agent.producers.outcomes import NOT_CONNECTED, classify, unanswered
 from workloads.agent.producers.recorder import Recorder, SentMessage
 from workloads.protocol.commands import StartPinnedWrites
 from workloads.protocol.results import PinnedWritesResult, SendResult
@@ -29,10 +30,9 @@ def send_recorded(recorder: Recorder, producer: ProducerSpec, message: SentMessa
 
     Never raises for what the network or the broker does; the result tells it.
     """
-    host, _, port = producer.brokers[0].rpartition(":")
     version = producer.produce_version
     produced = produce_once(
-        (host, int(port)),
+        address_of(producer.brokers[0]),
         message.topic,
         message.partition,
         encode(message.writer, message.seq, message.topic, message.partition, message.label),
@@ -62,7 +62,7 @@ def error_code(produced: Produced) -> int:
     if produced.status == "unsent":
         return NOT_CONNECTED
     if produced.status == "silent":
-        return TIMED_OUT if "timed out" in produced.detail else NO_ANSWER
+        return unanswered(produced.detail)
     return produced.error or 0
 
 

@@ -6,7 +6,6 @@ says so: as bytes that wait in a send queue while the client, which has heard no
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import threading
 import time
@@ -17,7 +16,7 @@ from typing import Any
 from harness.clock import now_ns
 from harness.errors import UsageError
 from harness.history.identity import encode
-from harness.kafka.model import Address, TopicPartition
+from harness.kafka.model import TopicPartition, address_of
 from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError
 from harness.kafka.wire.transactions import (
     CONCURRENT_TRANSACTIONS,
@@ -32,7 +31,14 @@ from harness.kafka.wire.transactions import (
     produce_request,
     produced,
 )
-from workloads.agent.producers.outcomes import NO_ANSWER, NOT_CONNECTED, TIMED_OUT, classify, refuses
+from workloads.agent.producers.outcomes import (
+    NO_ANSWER,
+    NOT_CONNECTED,
+    TIMED_OUT,
+    classify,
+    connection_error,
+    refuses,
+)
 from workloads.agent.producers.recorder import Recorder, SentMessage
 from workloads.protocol.results import Delivered, Held, SendResult, TransactionEnd
 from workloads.protocol.spec import ProducerSpec
@@ -92,7 +98,7 @@ class RawTransactionalProducer:
         """Get a producer id; returns the error code of the last attempt. Repeated while it may succeed."""
 
         def attempt(remaining_s: float) -> int:
-            with Connection(_address(coordinator), self._spec.connect_timeout_s) as connection:
+            with Connection(address_of(coordinator), self._spec.connect_timeout_s) as connection:
                 answer = init_producer_id(
                     connection,
                     self._spec.transactional_id,
@@ -130,7 +136,7 @@ class RawTransactionalProducer:
             offset: list[int | None] = [None]
 
             def attempt(left_s: float) -> int:
-                with Connection(_address(leader), self._spec.connect_timeout_s) as connection:
+                with Connection(address_of(leader), self._spec.connect_timeout_s) as connection:
                     found, answer = _ask(connection, asked, min(left_s, self._answer_s))
                 error, offset[0] = (found, None) if answer is None else produced(answer)
                 errors.append(error)
@@ -191,7 +197,7 @@ class RawTransactionalProducer:
         self._recorder.transaction(writer, txn, "committing" if commit else "aborting")
 
         def attempt(left_s: float) -> int:
-            with Connection(_address(coordinator), self._spec.connect_timeout_s) as connection:
+            with Connection(address_of(coordinator), self._spec.connect_timeout_s) as connection:
                 error, answer = _ask(connection, asked, left_s)
             if answer is None:
                 return error
@@ -248,7 +254,7 @@ class RawTransactionalProducer:
         identity = self._required_identity()
 
         def attempt(left_s: float) -> int:
-            with Connection(_address(coordinator), self._spec.connect_timeout_s) as connection:
+            with Connection(address_of(coordinator), self._spec.connect_timeout_s) as connection:
                 return add_partition(connection, self._spec.transactional_id, identity, partition, left_s)
 
         error = self._repeat(lambda left_s: _code(lambda: attempt(left_s)), within_s)
@@ -301,7 +307,7 @@ class RawTransactionalProducer:
         return Held(number=number, connection=kept.connection.ends)
 
     def _open(self, broker: str) -> Connection:
-        connection = Connection(_address(broker), self._spec.connect_timeout_s)
+        connection = Connection(address_of(broker), self._spec.connect_timeout_s)
         connection.open()
         return connection
 
@@ -324,22 +330,13 @@ _UNCONNECTED = (NOT_CONNECTED, NO_ANSWER, TIMED_OUT)
 def _ask(connection: Connection, asked: Asked, within_s: float) -> _Answer:
     try:
         return 0, connection.call_once(asked.request, asked.response, asked.version, within_s)
-    except NotSentError:
-        return NOT_CONNECTED, None
-    except NoAnswerError as error:
-        return TIMED_OUT if "timed out" in str(error) else NO_ANSWER, None
+    except (NotSentError, NoAnswerError) as error:
+        return connection_error(error), None
 
 
 def _code(attempt: Callable[[], int]) -> int:
     """The error code of an attempt, also where the connection failed."""
-    with contextlib.suppress(NotSentError):
-        try:
-            return attempt()
-        except NoAnswerError as error:
-            return TIMED_OUT if "timed out" in str(error) else NO_ANSWER
-    return NOT_CONNECTED
-
-
-def _address(broker: str) -> Address:
-    host, _, port = broker.rpartition(":")
-    return host, int(port)
+    try:
+        return attempt()
+    except (NotSentError, NoAnswerError) as error:
+        return connection_error(error)
