@@ -26,6 +26,7 @@ from workloads.protocol.commands import (
     HoldSend,
     InitTransactions,
     Ping,
+    PinnedMessage,
     Prepare,
     Read,
     Send,
@@ -54,6 +55,7 @@ __all__ = ["NOT_YET_LEADER", "BackgroundConsumer", "Client", "PinnedWrites", "St
 NOT_YET_LEADER = (3, 6)
 """Errors of a newly elected leader until the controller's LeaderAndIsr request has reached it."""
 Spec = TypeVar("Spec", ProducerSpec, ConsumerSpec)
+Pinned = TypeVar("Pinned", bound=PinnedMessage)
 
 
 class Client:
@@ -293,17 +295,10 @@ class Client:
         partition: int = 0,
     ) -> Future[SendResult]:
         """Send one message of a raw transactional producer to the broker ``leader``."""
-        return self._agent.submit(
-            SendPinned(
-                writer=producer.writer,
-                topic=topic,
-                partition=partition,
-                label=label,
-                leader=self._at(leader),
-                coordinator=self._at(coordinator),
-                broker_id=self._node_id(leader),
-            )
+        command = self._pinned(
+            SendPinned, topic, label, producer, leader=leader, coordinator=coordinator, partition=partition
         )
+        return self._agent.submit(command)
 
     def hold_send(
         self,
@@ -316,7 +311,24 @@ class Client:
         partition: int = 0,
     ) -> Held:
         """Make such a request and open its connection, but do not send it before `deliver`."""
-        command = HoldSend(
+        command = self._pinned(
+            HoldSend, topic, label, producer, leader=leader, coordinator=coordinator, partition=partition
+        )
+        return self._agent.call(command, producer.effective_delivery_timeout_s + ANSWER_S)
+
+    def _pinned(
+        self,
+        kind: type[Pinned],
+        topic: str,
+        label: str,
+        producer: ProducerSpec,
+        *,
+        leader: str,
+        coordinator: str,
+        partition: int,
+    ) -> Pinned:
+        """A command about one message; brokers are given by host."""
+        return kind(
             writer=producer.writer,
             topic=topic,
             partition=partition,
@@ -325,7 +337,6 @@ class Client:
             coordinator=self._at(coordinator),
             broker_id=self._node_id(leader),
         )
-        return self._agent.call(command, producer.effective_delivery_timeout_s + ANSWER_S)
 
     def hold_end(self, producer: ProducerSpec, *, commit: bool, coordinator: str) -> Held:
         """Make the request that ends a raw producer's transaction; `deliver` sends it."""

@@ -194,8 +194,8 @@ class AddPartition(Command[int]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SendPinned(Command[SendResult]):
-    """Send one message of a raw transactional producer; the result is its outcome."""
+class PinnedMessage:
+    """A message of a raw transactional producer, and the brokers that its requests go to."""
 
     writer: int
     topic: str
@@ -208,16 +208,13 @@ class SendPinned(Command[SendResult]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HoldSend(Command[Held]):
-    """Make such a request and open its connection, but do not send it."""
+class SendPinned(Command[SendResult], PinnedMessage):
+    """Send one message of a raw transactional producer; the result is its outcome."""
 
-    writer: int
-    topic: str
-    partition: int
-    label: str
-    leader: str
-    coordinator: str
-    broker_id: int | None = None
+
+@dataclass(frozen=True, kw_only=True)
+class HoldSend(Command[Held], PinnedMessage):
+    """Make such a request and open its connection, but do not send it."""
 
 
 @dataclass(frozen=True, kw_only=True)
