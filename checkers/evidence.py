@@ -232,21 +232,11 @@ def _pick(values: Sequence[object], positions: Ints, kind: pa.DataType) -> pa.Ar
     return pa.array(values, kind).take(pa.array(positions, pa.int32(), mask=positions < 0))
 
 
-def leader_at(evidence: Evidence, topic: str, partition: int, at_ns: Ints) -> Ints:
-    """Who led by the newest view at each time; -1 where no view tells."""
-    rows = [
-        (row["ns"], row["leader"])
-        for row in evidence.rows("views")
-        if row["subject"] == "partition"
-        and row["topic"] == topic
-        and row["partition"] == partition
-        and row["leader"] is not None
-    ]
-    if not rows:
-        return np.full(len(at_ns), -1, dtype=np.int32)
-    rows.sort()
-    times = np.array([row[0] for row in rows], dtype=np.int64)
-    leaders = np.array([-1, *(row[1] for row in rows)], dtype=np.int32)
+def _leader_at(rows: Sequence[Row], at_ns: Ints) -> Ints:
+    """Who led by the newest of these views, given by time, at each time; -1 where no view tells."""
+    stated = [(row["ns"], row["leader"]) for row in rows if row["leader"] is not None]
+    times = np.array([ns for ns, _ in stated], dtype=np.int64)
+    leaders = np.array([-1, *(leader for _, leader in stated)], dtype=np.int32)
     return leaders[np.searchsorted(times, at_ns, side="right")]
 
 
@@ -273,7 +263,7 @@ def acknowledged_by(
             for row in evidence.rows("views")
             if row["subject"] == "partition" and (row["topic"], row["partition"]) == (topic, partition)
         ),
-        key=lambda row: int(row["ns"]),
+        key=lambda row: (int(row["ns"]), -1 if row["leader"] is None else row["leader"]),
     )
     found = np.where(stated >= 0, stated, first_seen)
     if not rows:
@@ -286,7 +276,7 @@ def acknowledged_by(
         follower = done_ns < led_from.get(broker, _FOREVER)
         seen_only |= (stated < 0) & (found == broker) & follower
     rest = np.flatnonzero((found < 0) | seen_only)
-    before, after = (leader_at(evidence, topic, partition, at[rest]) for at in (sent_ns, done_ns))
+    before, after = (_leader_at(rows, at[rest]) for at in (sent_ns, done_ns))
     doubtful = (before >= 0) & (after >= 0) & (before != after)
     for broker, from_ns, to_ns in _own_leaderships(rows):
         doubtful |= (after >= 0) & (after != broker) & (done_ns[rest] >= from_ns) & (sent_ns[rest] < to_ns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -101,9 +101,9 @@ def transactions_of(table: pa.Table, writers: Iterable[Mapping[str, Any]] = ()) 
     answered is unknown.
     """
     producers = list(writers)
-    timeouts = {row["writer"]: _timeout_ns(row) for row in producers if _timeout_ns(row) is not None}
+    timeouts = {row["writer"]: ns for row in producers if (ns := _timeout_ns(row)) is not None}
     if not table.num_rows:
-        return Transactions(timeout_ns=timeouts)  # type: ignore[arg-type]
+        return Transactions(timeout_ns=timeouts)
     writer, txn, ns = (table[name].to_numpy().astype(np.int64) for name in ("writer", "txn", "ns"))
     order = np.lexsort((txn, writer))
     writer, txn, ns = writer[order], txn[order], ns[order]
@@ -137,9 +137,9 @@ def transactions_of(table: pa.Table, writers: Iterable[Mapping[str, Any]] = ()) 
         begin_ns=earliest("begin"),
         ending_ns=earliest("committing", "aborting"),
         ended_ns=latest(*REPORTED[1:]),
-        timeout_ns=timeouts,  # type: ignore[arg-type]
+        timeout_ns=timeouts,
     )
-    return Transactions(**{**vars(found), "fence_ns": _fences(found, producers)})
+    return replace(found, fence_ns=_fences(found, producers))
 
 
 def _is(events: pa.Array, name: str) -> Flags:
