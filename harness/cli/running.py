@@ -316,7 +316,7 @@ def _run_many(
     scenarios = [one for one in scenarios if one.name not in unfit]
     for one in scenarios if settings else ():
         require_settings(one, settings, kafka=kafka, mode=mode)
-    resolve_all([kafka_version(one.kafka) for one in scenarios], say=progress.say)
+    resolve_all([kafka_version(kafka or one.kafka) for one in scenarios], say=progress.say)
     for example in {(one.kafka, one.mode): one for one in scenarios}.values():
         prepare(example, lab=lab, cluster=file and replace(file, settings=NO_SETTINGS), say=progress.say)
     require_sql(scenarios, say=progress.say)
