@@ -12,7 +12,6 @@ goes on, which counts only if nothing speaks against its cluster. A new cluster 
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections import Counter
@@ -218,13 +217,15 @@ class _Cluster(StandingProcess):
     """The process of one cluster, which runs cases."""
 
     def __init__(self, line: _Line, cell: Cell) -> None:
-        file = () if line.cluster_file is None else (str(line.cluster_file.absolute()),)
         super().__init__(
             line.processes,
             PROGRAM,
-            (cell.version, cell.mode, line.lab),
-            (json.dumps(line.settings), *file),
-            line.runs.parent.absolute() / "clusters",
+            version=cell.version,
+            mode=cell.mode,
+            lab=line.lab,
+            settings=line.settings,
+            cluster_file=line.cluster_file,
+            runs=line.runs,
         )
 
     def run(self, cell: Cell, folder: RunFolder) -> Answer:

@@ -8,7 +8,6 @@ one goes on, which is repeated on another cluster if the judgement is bad.
 
 from __future__ import annotations
 
-import json
 import shutil
 import threading
 import time
@@ -247,13 +246,15 @@ class Fleet:
 
     def _cluster(self, processes: RunProcesses) -> StandingProcess:
         place = self.place
-        file = () if place.cluster_file is None else (str(place.cluster_file.absolute()),)
         return StandingProcess(
             processes,
             PROGRAM,
-            (place.version, place.mode, place.lab),
-            (json.dumps(place.settings), *file),
-            self.runs.parent.absolute() / "clusters",
+            version=place.version,
+            mode=place.mode,
+            lab=place.lab,
+            settings=place.settings,
+            cluster_file=place.cluster_file,
+            runs=self.runs,
         )
 
     def _passed(self, run: _Run) -> bool:

@@ -25,18 +25,16 @@ from typing import Any
 import msgspec
 
 from harness.assess.series import Target, timings
-from harness.cluster.cluster_file import read_cluster_file
 from harness.cluster.settings import Settings
 from harness.errors import BadDataError
-from harness.lab.layout import THREE_AZS
+from harness.search import stored
 from harness.search.findings import WEIGHTS, Finding
 from harness.search.fleet import Ended, Fleet, Job, Place, thin
 from harness.search.grammar import Space, fresh, mutated, space_of
 from harness.search.rates import wilson
 from harness.search.schedule import Schedule, read
-from harness.series.folder import SeriesFolder
 
-PLAN, RECORDS, OUTCOME, CLUSTER = "plan.json", "schedules.jsonl", "search.json", "cluster.toml"
+RECORDS, OUTCOME = "schedules.jsonl", "search.json"
 MUTATE = 0.5
 """Share of the schedules that are mutated from the corpus, as soon as there is one."""
 KEPT_OF_A_GROUP = 3
@@ -44,18 +42,12 @@ KEPT_OF_A_GROUP = 3
 BUDGET_S = 1800.0
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class Plan(stored.Where, frozen=True, kw_only=True):
     """What is searched; stored, so that a search can be resumed."""
 
     seed: int
-    version: str
-    mode: str
-    settings: dict[str, Any]
-    lab: str = "embedded"
     faults: str | None = None
     safe: bool = False
-    cluster: bool = False
-    """The folder holds a cluster file."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,23 +105,12 @@ class Search:
     @classmethod
     def create(cls, runs: Path, plan: Plan, cluster: Path | None) -> Search:
         """Make the folder. Raises UsageError where it cannot be made."""
-        series = SeriesFolder.create(runs, "search")
-        if cluster is not None:
-            series.keep(CLUSTER, cluster.read_text(encoding="utf-8"))
-        series.keep(PLAN, msgspec.json.format(msgspec.json.encode(plan), indent=2).decode())
-        return cls(series.path, plan)
+        return cls(stored.create(runs, "search", plan, cluster).path, plan)
 
     @classmethod
     def resume(cls, path: Path) -> Search:
         """A search that has ended or was interrupted. Raises BadDataError where the folder holds none."""
-        try:
-            plan = msgspec.json.decode((path / PLAN).read_bytes(), type=Plan)
-            lines = (path / RECORDS).read_bytes().splitlines() if (path / RECORDS).exists() else []
-            records = [msgspec.json.decode(line, type=Record) for line in _whole(lines)]
-        except (OSError, msgspec.MsgspecError) as error:
-            raise BadDataError(
-                f"{path} holds no search to resume ({error}); name a folder like runs/search/<time>."
-            ) from None
+        plan, records = stored.resume(path, Plan, RECORDS, Record, what="search", kind="search")
         search = cls(path, plan, records)
         for record in records:
             search.known.update(record.reached)
@@ -140,16 +121,7 @@ class Search:
 
     def place(self) -> Place:
         """Where the schedules are carried out."""
-        file = self.path / CLUSTER if self.plan.cluster else None
-        layout = read_cluster_file(file).layout if file else THREE_AZS
-        return Place(
-            version=self.plan.version,
-            mode=self.plan.mode,
-            topology=layout.topology(self.plan.mode),
-            settings=self.plan.settings,
-            cluster_file=file,
-            lab=self.plan.lab,
-        )
+        return self.plan.place(self.path)
 
     def space(self) -> Space:
         """What schedules are made of."""
@@ -242,8 +214,7 @@ class Search:
             file.parent.mkdir(exist_ok=True)
             file.write_bytes(job.schedule.encode())
         self.records.append(record)
-        with (self.path / RECORDS).open("ab") as lines:
-            lines.write(msgspec.json.encode(record) + b"\n")
+        stored.append(self.path / RECORDS, record)
         return record
 
     def _worth_keeping(self, record: Record) -> bool:
@@ -318,13 +289,6 @@ class Search:
         }
         (self.path / OUTCOME).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         return document
-
-
-def _whole(lines: Sequence[bytes]) -> Sequence[bytes]:
-    """Without a last line that was cut short when the search was ended."""
-    if lines and not lines[-1].endswith(b"}"):
-        return lines[:-1]
-    return lines
 
 
 def corpus_of(folder: Path) -> list[Schedule]:

@@ -10,37 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from harness.cluster.cluster_file import read_cluster_file
-from harness.errors import BadDataError, InvalidRunError
-from harness.lab.layout import THREE_AZS
+from harness.errors import InvalidRunError
+from harness.search import stored
 from harness.search.findings import Finding
 from harness.search.fleet import Ended, Fleet, Place
 from harness.search.minimise import shrink, size
 from harness.search.rates import Sequential, misses_that_tell
 from harness.search.repeat import Tally, repeat
 from harness.search.schedule import Schedule, decode, read
-from harness.series.folder import SeriesFolder
 
-PLAN, TESTS, ORIGINAL, SMALLEST = "plan.json", "tests.jsonl", "original.json", "smallest.json"
-CLUSTER = "cluster.toml"
+TESTS, ORIGINAL, SMALLEST = "tests.jsonl", "original.json", "smallest.json"
 MEASURED = 8
 """Runs by which the rate of the original is measured, at most."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class Plan(stored.Where, frozen=True, kw_only=True):
     """What is shrunk."""
 
     finding: Finding
-    version: str
-    mode: str
-    settings: dict[str, Any]
-    lab: str = "embedded"
-    cluster: bool = False
-    """The folder holds a cluster file."""
 
 
 class Test(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,38 +58,19 @@ class Shrinking:
     @classmethod
     def create(cls, runs: Path, plan: Plan, original: Schedule, cluster: Path | None) -> Shrinking:
         """Make the folder. Raises UsageError where it cannot be made."""
-        series = SeriesFolder.create(runs, "shrink")
-        if cluster is not None:
-            series.keep(CLUSTER, cluster.read_text(encoding="utf-8"))
-        series.keep(PLAN, msgspec.json.format(msgspec.json.encode(plan), indent=2).decode())
+        series = stored.create(runs, "shrink", plan, cluster)
         series.keep(ORIGINAL, original.encode().decode())
         return cls(series.path, plan, original)
 
     @classmethod
     def resume(cls, path: Path) -> Shrinking:
         """A shrinking that was interrupted. Raises BadDataError where the folder holds none."""
-        try:
-            plan = msgspec.json.decode((path / PLAN).read_bytes(), type=Plan)
-            lines = (path / TESTS).read_bytes().splitlines() if (path / TESTS).exists() else []
-            tests = [msgspec.json.decode(line, type=Test) for line in lines if line.endswith(b"}")]
-        except (OSError, msgspec.MsgspecError) as error:
-            raise BadDataError(
-                f"{path} holds no shrinking to resume ({error}); name a folder like runs/shrink/<time>."
-            ) from None
+        plan, tests = stored.resume(path, Plan, TESTS, Test, what="shrinking", kind="shrink")
         return cls(path, plan, read(path / ORIGINAL), {test.digest: test for test in tests})
 
     def place(self) -> Place:
         """Where the schedules are carried out."""
-        file = self.path / CLUSTER if self.plan.cluster else None
-        layout = read_cluster_file(file).layout if file else THREE_AZS
-        return Place(
-            version=self.plan.version,
-            mode=self.plan.mode,
-            topology=layout.topology(self.plan.mode),
-            settings=self.plan.settings,
-            cluster_file=file,
-            lab=self.plan.lab,
-        )
+        return self.plan.place(self.path)
 
     def run(
         self,
@@ -165,8 +136,7 @@ class Shrinking:
             folder=str(tally.shown or ""),
         )
         self.tests[test.digest] = test
-        with (self.path / TESTS).open("ab") as lines:
-            lines.write(msgspec.json.encode(test) + b"\n")
+        stored.append(self.path / TESTS, test)
         return test
 
     def smallest(self) -> Schedule:

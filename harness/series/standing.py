@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import select
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -26,10 +27,20 @@ class StandingProcess:
     """
 
     def __init__(
-        self, processes: RunProcesses, program: str, before: Sequence[str], after: Sequence[str], parent: Path
+        self,
+        processes: RunProcesses,
+        program: str,
+        *,
+        version: str,
+        mode: str,
+        lab: str,
+        settings: Mapping[str, object],
+        cluster_file: Path | None,
+        runs: Path,
     ) -> None:
-        """Its arguments are ``before``, the folder of the cluster, made below ``parent``, and ``after``."""
-        self.path = _made(parent)
+        """The cluster gets a folder beside ``runs``; its arguments are those of `harness.series.serving`."""
+        self.path = _made(runs.parent.absolute() / "clusters")
+        file = () if cluster_file is None else (str(cluster_file.absolute()),)
         self.log = self.path / LOG
         theirs_in, self._orders = os.pipe()
         self._answers, theirs_out = os.pipe()
@@ -37,7 +48,7 @@ class StandingProcess:
         try:
             self._child = processes.begin(
                 program,
-                [*before, str(self.path), *after],
+                [version, mode, lab, str(self.path), json.dumps(settings), *file],
                 self.log,
                 standard_input=theirs_in,
                 output=theirs_out,

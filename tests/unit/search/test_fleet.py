@@ -43,7 +43,7 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Script:
     made = Script()
 
     class Cluster:
-        def __init__(self, *_: object) -> None:
+        def __init__(self, *_: object, **__: object) -> None:
             self.path, self.log = tmp_path / "cluster", tmp_path / "log"
             self.mine: list[str] = []
             self.number = len(made.began)

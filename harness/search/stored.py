@@ -1,0 +1,79 @@
+"""The folder of a search or of a shrinking: a plan, a cluster file, and lines of JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from harness.cluster.cluster_file import read_cluster_file
+from harness.errors import BadDataError
+from harness.lab.layout import THREE_AZS
+from harness.search.fleet import Place
+from harness.series.folder import SeriesFolder
+
+PLAN, CLUSTER = "plan.json", "cluster.toml"
+
+
+class Where(msgspec.Struct, frozen=True, kw_only=True):
+    """Where schedules are carried out, as a plan keeps it."""
+
+    version: str
+    mode: str
+    settings: dict[str, Any]
+    """What the user has set, as data."""
+    lab: str = "embedded"
+    cluster: bool = False
+    """The folder holds a cluster file."""
+
+    def place(self, folder: Path) -> Place:
+        """The same, for the clusters of the plan in ``folder``."""
+        file = folder / CLUSTER if self.cluster else None
+        layout = read_cluster_file(file).layout if file else THREE_AZS
+        return Place(
+            version=self.version,
+            mode=self.mode,
+            topology=layout.topology(self.mode),
+            settings=self.settings,
+            cluster_file=file,
+            lab=self.lab,
+        )
+
+
+PlanT = TypeVar("PlanT", bound=Where)
+Line = TypeVar("Line")
+
+
+def create(runs: Path, kind: str, plan: Where, cluster: Path | None) -> SeriesFolder:
+    """Make the folder `runs/<kind>/<UTC time>` with its plan. Raises UsageError where it cannot be made."""
+    series = SeriesFolder.create(runs, kind)
+    if cluster is not None:
+        series.keep(CLUSTER, cluster.read_text(encoding="utf-8"))
+    series.keep(PLAN, msgspec.json.format(msgspec.json.encode(plan), indent=2).decode())
+    return series
+
+
+def resume(
+    path: Path, plan: type[PlanT], name: str, line: type[Line], *, what: str, kind: str
+) -> tuple[PlanT, list[Line]]:
+    """The plan of a folder and the lines of its file ``name``.
+
+    A last line that was cut short when the work was ended is left out. Raises BadDataError where the folder
+    holds no ``what``.
+    """
+    try:
+        found = msgspec.json.decode((path / PLAN).read_bytes(), type=plan)
+        lines = (path / name).read_bytes().splitlines() if (path / name).exists() else []
+        whole = lines[:-1] if lines and not lines[-1].endswith(b"}") else lines
+        return found, [msgspec.json.decode(one, type=line) for one in whole]
+    except (OSError, msgspec.MsgspecError) as error:
+        raise BadDataError(
+            f"{path} holds no {what} to resume ({error}); name a folder like runs/{kind}/<time>."
+        ) from None
+
+
+def append(file: Path, line: msgspec.Struct) -> None:
+    """Add a line."""
+    with file.open("ab") as lines:
+        lines.write(msgspec.json.encode(line) + b"\n")
