@@ -17,7 +17,6 @@ from harness.cli.search import (
     Parallel,
     check_place,
     require_mode,
-    target_of,
 )
 from harness.console import Progress
 from harness.errors import (
@@ -45,8 +44,15 @@ Wanted = Annotated[
 ]
 
 
-def _place(source: Source, cluster: Path | None, kafka: str | None, mode: str | None, lab: str) -> Place:
-    """Where to repeat a schedule: where it ran, with what the options change. Raises UsageError."""
+def _place(
+    source: Source, cluster: Path | None, kafka: str | None, mode: str | None, lab: str, progress: Progress
+) -> Place:
+    """Where to repeat a schedule: where it ran, with what the options change. Checks that it can be.
+
+    Raises UsageError, BadDataError, UnfitError.
+    """
+    from harness.assess.series import describe
+    from harness.cluster.cluster_file import read_cluster_file
     from harness.search.fleet import Place
     from harness.search.repeat import origin_of
     from harness.search.schedule import require_hosts
@@ -55,9 +61,11 @@ def _place(source: Source, cluster: Path | None, kafka: str | None, mode: str | 
     file = cluster or origin.cluster_file
     if file is not None and not file.is_file():
         raise BadDataError(f"{file}, the cluster file of the run, is gone; name one with --cluster.")
-    target = target_of(file, kafka or origin.kafka, mode or origin.mode, origin.settings)
+    described = read_cluster_file(file) if file else None
+    target = describe(described, kafka or origin.kafka, mode or origin.mode, origin.settings)
     require_mode(source.schedule, target.mode)
     require_hosts(source.schedule, target.topology, "the schedule")
+    check_place(target, lab, progress)
     return Place(
         version=target.version.label,
         mode=target.mode,
@@ -66,13 +74,6 @@ def _place(source: Source, cluster: Path | None, kafka: str | None, mode: str | 
         cluster_file=file,
         lab=lab,
     )
-
-
-def _prepare(place: Place, progress: Progress) -> None:
-    from harness.cluster.settings import Settings
-
-    settings = Settings.from_json(place.settings)
-    check_place(target_of(place.cluster_file, place.version, place.mode, settings), place.lab, progress)
 
 
 def replay(
@@ -112,8 +113,7 @@ def replay(
 
     progress = Progress(quiet=as_json)
     source = source_of(path, wanted)
-    place = _place(source, cluster, kafka, mode, lab)
-    _prepare(place, progress)
+    place = _place(source, cluster, kafka, mode, lab, progress)
     folder = SeriesFolder.create(runs, "replay").path
     kind = source.finding.kind if source.finding else ""
     progress.say(f"Kafka {place.version}, {place.mode}: up to {repeat} runs; {folder} keeps them")
@@ -199,8 +199,7 @@ def shrink(
             raise UsageError(
                 f"{path} shows no finding to shrink; name a run of a search that found something."
             )
-        place = _place(source, None, None, None, lab)
-        _prepare(place, progress)
+        place = _place(source, None, None, None, lab, progress)
         plan = Plan(
             finding=source.finding,
             version=place.version,

@@ -147,17 +147,18 @@ def search(
     )
     extra = corpus_of(corpus) if corpus else []
     if resume is not None:
-        others = (cluster, kafka, mode, seed, faults, safe, kafka_home, kafka_jars, settings)
-        if any(one not in (None, False) for one in others[:-1]) or settings:
+        others = (cluster, kafka, mode, faults, kafka_home, kafka_jars)
+        if any(one is not None for one in (*others, seed)) or safe or settings:
             raise UsageError("--resume continues a search as it was planned; leave the others out.")
         work = Search.resume(resume)
     else:
+        from harness.assess.series import describe
         from harness.cluster.cluster_file import read_cluster_file
 
         file = read_cluster_file(cluster) if cluster else None
         default = (file and file.kafka) or DEFAULT
         version = chosen_kafka(kafka, kafka_home, kafka_jars, default, progress.say)
-        target = target_of(cluster, version, mode, settings)
+        target = describe(file, version, mode or "", settings)
         chosen = secrets.randbelow(1_000_000) if seed is None else seed
         plan = plan_of(target, seed=chosen, faults=faults, safe=safe, lab=lab)
         check_place(target, lab, progress, plan_faults=faults, safe=safe)
@@ -166,16 +167,6 @@ def search(
     raise typer.Exit(
         _search(work, progress, parallel, budget_s=budget_s, most=schedules, extra=extra, as_json=as_json)
     )
-
-
-def target_of(cluster: Path | None, kafka: str, mode: str | None, settings: object) -> Target:
-    """The cluster that options describe; they take precedence over the file. Raises UsageError."""
-    from harness.assess.series import describe
-    from harness.cluster.cluster_file import read_cluster_file
-    from harness.cluster.settings import Settings
-
-    assert isinstance(settings, Settings)
-    return describe(read_cluster_file(cluster) if cluster else None, kafka, mode or "", settings)
 
 
 def check_place(
