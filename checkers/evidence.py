@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -230,6 +230,13 @@ def _pick(values: Sequence[object], positions: Ints, kind: pa.DataType) -> pa.Ar
     if not values:
         return pa.nulls(len(positions), kind)
     return pa.array(values, kind).take(pa.array(positions, pa.int32(), mask=positions < 0))
+
+
+def broker_events(evidence: Evidence) -> Iterator[tuple[int, str, str]]:
+    """Time, host and event of what became of the brokers' processes."""
+    for row in evidence.rows("processes"):
+        if str(row["host"]).startswith("broker") and row["event"] in ("killed", "exited", "ready", "paused"):
+            yield row["ns"], row["host"], row["event"]
 
 
 def _leader_at(rows: Sequence[Row], at_ns: Ints) -> Ints:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from checkers.ask.sql import history_of
 from checkers.ask.transaction import PREFIX, transaction_story
-from checkers.evidence import Evidence, gather
+from checkers.evidence import Evidence, broker_events, gather
 from checkers.partition.fate import BENIGN
 from checkers.spark.views import table_frame
 from checkers.tables.output import LIFE, ddl
@@ -170,9 +170,8 @@ def _other_events(evidence: Evidence, life: Mapping[str, Any]) -> Iterator[tuple
         if (row["topic"], row["partition"]) == place:
             offset = f" to offset {row['offset']}" if row["offset"] is not None else ""
             yield row["ns"], f"{row['host']} logged: {row['kind'].replace('_', ' ')}{offset}", ""
-    for row in evidence.rows("processes"):
-        if str(row["host"]).startswith("broker") and row["event"] in ("killed", "exited", "ready", "paused"):
-            yield row["ns"], f"{row['host']} {row['event']}", f"process {row['host']}"
+    for ns, host, event in broker_events(evidence):
+        yield ns, f"{host} {event}", f"process {host}"
     latest: dict[str, tuple[Any, ...]] = {}
     for row in sorted(evidence.rows("views"), key=lambda row: int(row["ns"])):
         if row["subject"] == "partition" and (row["topic"], row["partition"]) == place:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from checkers.ask.sql import history_of
-from checkers.evidence import Evidence, gather
+from checkers.evidence import Evidence, broker_events, gather
 from checkers.spark.views import table_frame
 from checkers.tables.output import FINDING, TRANSACTION_TABLES, ddl
 from checkers.tables.source import Source, open_source
@@ -122,9 +122,8 @@ def _around(evidence: Evidence) -> Iterator[Event]:
     for row in evidence.rows("faults"):
         if row["moment"] in ("injected", "healed"):
             yield row["ns"], f"fault `{row['name']}` {row['moment']}"
-    for row in evidence.rows("processes"):
-        if str(row["host"]).startswith("broker") and row["event"] in ("killed", "exited", "ready", "paused"):
-            yield row["ns"], f"{row['host']} {row['event']}"
+    for ns, host, event in broker_events(evidence):
+        yield ns, f"{host} {event}"
 
 
 def _ending(record: Mapping[str, Any]) -> str:

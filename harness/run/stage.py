@@ -177,7 +177,6 @@ class Stage:
 
         Brokers are asked from outside the faults. Raises WaitTimeoutError.
         """
-
         from harness.kafka.wire.transactions import find_coordinator
 
         def named() -> str:

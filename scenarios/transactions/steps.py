@@ -54,27 +54,27 @@ def abort_by_operator(stage: Stage, broker: str, topic: str) -> None:
 
     ``broker`` leads the partition. Raises InvalidRunError if nothing hangs there, or nothing was aborted.
     """
-    from harness.kafka.wire.transactions import describe_producers, write_abort_marker
+    from harness.kafka.wire.transactions import ActiveProducer, describe_producers, write_abort_marker
 
     address, place = stage.lab.topology.host(broker).broker_address, TopicPartition(topic, 0)
 
-    def hanging() -> list[int]:
+    def hanging() -> list[ActiveProducer]:
         known = describe_producers(address, [place])[place].producers
-        return [one.producer_id for one in known if one.transaction_start is not None]
+        return [one for one in known if one.transaction_start is not None]
 
     def act() -> None:
-        for one in describe_producers(address, [place])[place].producers:
-            if one.transaction_start is not None:
-                error = write_abort_marker(address, place, one)
-                if error:
-                    raise InvalidRunError(f"The operator's abort in {place} ended with error {error}.")
+        for one in hanging():
+            error = write_abort_marker(address, place, one)
+            if error:
+                raise InvalidRunError(f"The operator's abort in {place} ended with error {error}.")
 
     def verify() -> Evidence:
         if left := hanging():
-            raise InvalidRunError(f"Transactions of the producers {left} still hang in {place}.")
+            ids = [one.producer_id for one in left]
+            raise InvalidRunError(f"Transactions of the producers {ids} still hang in {place}.")
         return {"aborted": before}
 
-    before = hanging()
+    before = [one.producer_id for one in hanging()]
     if not before:
         raise InvalidRunError(f"No transaction hangs in {place}, so that there is nothing to abort.")
     stage.nemesis.add(
