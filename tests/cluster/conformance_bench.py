@@ -107,12 +107,19 @@ class Bench:
 
 
 CASES: dict[str, Callable[[Bench], Any]] = {}
+CONTAINERS_ONLY: set[str] = set()
+"""Cases that inject nothing in the embedded lab."""
 FOUR = ["injecting", "injected", "healing", "healed"]
 
 
 def case(function: Callable[[Bench], Any]) -> Callable[[Bench], Any]:
     CASES[function.__name__] = function
     return function
+
+
+def case_of_containers(function: Callable[[Bench], Any]) -> Callable[[Bench], Any]:
+    CONTAINERS_ONLY.add(function.__name__)
+    return case(function)
 
 
 def refused_to(expected: type[AckedError], words: str, action: Callable[[], Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from conformance_bench import Bench, az, case, expect_dead, recorded, refused_to
+from conformance_bench import Bench, az, case, case_of_containers, expect_dead, recorded, refused_to
 
 from harness.errors import UnfitError
 from harness.waiting import wait_until
@@ -183,7 +183,7 @@ def flapping(bench: Bench) -> Any:
         eye.close()
 
 
-@case
+@case_of_containers
 def disconnected(bench: Bench) -> Any:
     """By the container engine: the interface vanishes, and comes back with the same address."""
     if bench.lab.kind == "embedded":
@@ -200,7 +200,7 @@ def disconnected(bench: Bench) -> Any:
     return injection.evidence
 
 
-@case
+@case_of_containers
 def killed_while_disconnected(bench: Bench) -> None:
     """It cannot bind its address before it is connected again."""
     if bench.lab.kind == "embedded":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from conformance_bench import FOUR, Bench, case, recorded, refused_to
+from conformance_bench import FOUR, Bench, case, case_of_containers, recorded, refused_to
 
 from harness.errors import AckedError, InvalidRunError, UsageError
 from harness.waiting import wait_until
@@ -147,7 +147,7 @@ def restarted_host_is_cut_again(bench: Bench) -> None:
         assert any(line.startswith("broker1: -A INPUT") for line in bench.chains_left())
 
 
-@case
+@case_of_containers
 def restarted_container_is_cut_before_its_process(bench: Bench) -> Any:
     """A container that was stopped has a new network: its rules are there before its main process starts."""
     if bench.lab.kind == "embedded":

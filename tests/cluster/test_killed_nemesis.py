@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from conformance_bench import CONTAINERS_ONLY
 from conformance_worker import CASES
 
 from harness.cli.clean import clean
@@ -23,7 +24,6 @@ WORKER = Path(__file__).with_name("conformance_worker.py")
 ROOT = WORKER.parents[2]
 SOME, ALL = 10, 30
 NOTHING_BEGINS = {"misspelt_names", "delay"}
-UNFIT_EMBEDDED = {"disconnected", "killed_while_disconnected"}
 
 
 def _kill_during(lab: str, case: str, folder: Path, after_s: float) -> int:
@@ -53,7 +53,7 @@ def _kill_during(lab: str, case: str, folder: Path, after_s: float) -> int:
 def _embedded(tmp_path: Path, count: int) -> None:
     seed = random.randrange(1 << 30)
     chance = random.Random(seed)
-    faults = [name for name in CASES if name not in NOTHING_BEGINS | UNFIT_EMBEDDED]
+    faults = [name for name in CASES if name not in NOTHING_BEGINS | CONTAINERS_ONLY]
     chosen = [(case, chance.uniform(0.0, 1.5)) for case in chance.sample(faults * 2, count)]
     with ThreadPoolExecutor(3) as pool:
         list(
