@@ -81,9 +81,9 @@ def query(
     A query over one run may name its moments as claims do, for example `{mark:cut}`. Raises UsageError when
     ``text`` is no query or cannot be run, BadDataError for a damaged run.
     """
-    names = register_runs(session, folders)
     text = with_moments(text, folders)
     require_query(session, text)
+    names = register_runs(session, folders)
     try:
         frame = session.sql(text)
         _refuse_programs(frame)

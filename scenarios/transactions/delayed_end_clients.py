@@ -79,7 +79,7 @@ def _one(stage: Stage, producer: TransactionalProducer, topic: str, *, commit: b
         wait_markers(stage, LEADER, topic, 2, within_s=MARKER_S)
     except WaitTimeoutError:
         stage.progress.say(f"{topic}: the request that was held has written no marker")
-    stage.mark(f"arrived-{topic}", f"{topic}: the request that was held has arrived")
+    stage.mark(f"arrived-{topic}", f"{topic}: the connection has been let go")
     producer.must_send(f"{topic}-2", "y2")
     producer.must_end(commit=not commit, within_s=30.0)
     stage.mark(f"ended-{topic}", f"{topic}: the second transaction is reported as committed, too")

@@ -16,12 +16,12 @@ from checkers.control import first_injection_ns, held_claims, write_deaf, write_
 from checkers.tables.source import open_source
 from harness.run.catalogue import all_scenarios
 from tests.runs.store import COMMAND, STORED
-from tests.runs.stored import StoredRun, judge_here, read_stored, stored_names, written
+from tests.runs.stored import StoredRun, judge_here, read_stored, stored_names, variants_long, written
 
 MEGABYTE = 1_000_000
 
 
-@pytest.fixture(scope="module", params=sorted(all_scenarios()))
+@pytest.fixture(scope="module", params=variants_long(all_scenarios()))
 def run(request: pytest.FixtureRequest) -> StoredRun:
     if request.param not in stored_names():
         pytest.fail(f"no run of {request.param} is stored; run it and store it: {COMMAND}")

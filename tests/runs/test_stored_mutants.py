@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.runs.mutants import MUTANTS, Recorded
-from tests.runs.stored import Judging, read_stored, stored_names
+from tests.runs.stored import Judging, read_stored, stored_names, variants_long
 from tests.runs.turning import judge_mutants, read_turned
 
 RENEW = "python -m tests.runs.turning"
 
 
-@pytest.mark.parametrize("scenario", stored_names())
+@pytest.mark.parametrize("scenario", variants_long(stored_names()))
 def test_every_claim_is_turned_by_its_mutant(scenario: str) -> None:
     run = read_stored(scenario)
     known = read_turned().get(scenario, {})

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import checkers.spark.session
+from checkers.ask.sql import register_runs
 from checkers.judge import judge
 from checkers.spark.cluster import cluster_session
 from harness.cli.main import app
@@ -30,6 +31,7 @@ def run(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A judged run."""
     folder = stored_run(tmp_path_factory.mktemp("runs") / "made-up" / "one", explained())
     judge(spark, folder)
+    register_runs(spark, [folder])
     return folder
 
 

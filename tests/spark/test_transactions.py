@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,6 @@ def rows(folder: Path, table: str) -> list[str]:
     return sorted(str(sorted(row.items())) for row in found)
 
 
-def writer_of(name: str) -> int:
-    """The number of writer 1 of a history in the common folder."""
-    return 1 + 100 * [*TRANSACTIONS, "watched"].index(name)
-
-
 def watched() -> History:
     """A transaction that holds up the last stable offset for two and a half seconds."""
     story = Story().event(1, "begin").write(1).marker("commit")
@@ -41,22 +37,31 @@ def watched() -> History:
     return history
 
 
-def test_both_plans_write_the_same_about_transactions(spark: Any, tmp_path: Path) -> None:
-    histories = {name: history for name, (_, history, _) in TRANSACTIONS.items()}
-    histories["watched"] = watched()
-    fast, general = (together(histories, tmp_path / plan) for plan in ("fast", "general"))
-    one, other = judge_import(spark, fast, plan="fast"), judge_import(spark, general, plan="general")
-    for table in TABLES[1:]:
-        assert rows(fast, table) == rows(general, table)
-    expected = sorted(
-        (name, c, p, o, q) for name, (_, _, all_) in TRANSACTIONS.items() for c, p, o, q in all_
+def histories(names: Iterable[str]) -> dict[str, History]:
+    return {name: TRANSACTIONS[name][1] for name in names} | {"watched": watched()}
+
+
+def findings_of(folder: Path) -> list[tuple[Any, ...]]:
+    found = pq.read_table(folder / "findings.parquet").to_pylist()
+    return sorted(((r["topic"], r["class"], r["partition"], r["offset"], r["seq"]) for r in found), key=str)
+
+
+def expected_of(names: Iterable[str]) -> list[tuple[Any, ...]]:
+    found = [(name, c, p, o, q) for name in names for c, p, o, q in TRANSACTIONS[name][2]]
+    return sorted(found, key=str)
+
+
+def test_transactions_are_judged_queried_and_narrated(spark: Any, tmp_path: Path) -> None:
+    """One history of each finding: its name, the story of a transaction, the view of blocked readers."""
+    names = list(
+        {tuple(c for c, *_ in expected): name for name, (_, _, expected) in TRANSACTIONS.items()}.values()
     )
-    for folder in (fast, general):
-        found = pq.read_table(folder / "findings.parquet").to_pylist()
-        places = [(r["topic"], r["class"], r["partition"], r["offset"], r["seq"]) for r in found]
-        assert sorted(places, key=str) == sorted(expected, key=str)
-    writer = writer_of("late-abort")
-    lines = story_of(spark, fast, f"txn:{writer}/2")
+    names = sorted({*names, "late-abort"}, key=[*TRANSACTIONS].index)
+    folder = together(histories(names), tmp_path / "history")
+    judgement = judge_import(spark, folder, plan="fast")
+    assert findings_of(folder) == expected_of(names)
+    writer = 1 + 100 * names.index("late-abort")
+    lines = story_of(spark, folder, f"txn:{writer}/2")
     assert (
         lines[0]
         == "Transaction 2 of p (transactional.id xlate-abort): reported as committed, part of it readable"
@@ -73,12 +78,22 @@ def test_both_plans_write_the_same_about_transactions(spark: Any, tmp_path: Path
     assert "late-abort/0 at offset 2: aborted, decided by the abort at offset 3 (producer epoch 0" in text
     assert lines[-1].strip().startswith("cause  torn transaction: late marker: a delayed request to abort")
     with pytest.raises(UsageError, match="has no transaction"):
-        story_of(spark, fast, "txn:9999/1")
+        story_of(spark, folder, "txn:9999/1")
     with pytest.raises(UsageError, match="names no transaction"):
-        story_of(spark, fast, "txn:9999")
+        story_of(spark, folder, "txn:9999")
     blocked = """select writer, txn, seconds from blocked_readers where topic = 'watched'"""
-    columns, found = query(spark, blocked, [fast])
-    assert (columns, found) == (["writer", "txn", "seconds"], [(writer_of("watched"), 1, 2.5)])
+    columns, found = query(spark, blocked, [folder])
+    assert (columns, found) == (["writer", "txn", "seconds"], [(1 + 100 * len(names), 1, 2.5)])
+    assert "KAFKA-17754" in {row["known_bug"] for row in judgement.promises}
+
+
+@pytest.mark.long
+def test_both_plans_write_the_same_about_transactions(spark: Any, tmp_path: Path) -> None:
+    fast, general = (together(histories(TRANSACTIONS), tmp_path / plan) for plan in ("fast", "general"))
+    one, other = judge_import(spark, fast, plan="fast"), judge_import(spark, general, plan="general")
+    for table in TABLES[1:]:
+        assert rows(fast, table) == rows(general, table)
+    assert findings_of(fast) == findings_of(general) == expected_of(TRANSACTIONS)
     assert one.findings_by_class == other.findings_by_class
     assert sorted(map(str, one.promises)) == sorted(map(str, other.promises))
     assert {"KAFKA-17754", "KAFKA-20716"} <= {row["known_bug"] for row in one.promises}

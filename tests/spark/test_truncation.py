@@ -43,7 +43,7 @@ def below_the_high_watermark() -> History:
     return history
 
 
-@pytest.mark.parametrize("plan", ["fast", "general"])
+@pytest.mark.parametrize("plan", ["fast", pytest.param("general", marks=pytest.mark.long)])
 def test_what_lies_below_the_high_watermark_is_lost_and_the_truncation_named(
     spark: Any, tmp_path: Path, plan: str
 ) -> None:

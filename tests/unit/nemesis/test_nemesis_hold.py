@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 
 from harness.waiting import wait_until
+from nemesis.network import hold
 from nemesis.network.hold import End, Way, held_by
+from nemesis.network.links import Connection
 from nemesis.proof.sockets import Key, Row, Watch, connected, sockets
 
 
@@ -92,6 +96,34 @@ def test_a_destroyed_socket_that_is_not_reported_yet_decides_nothing() -> None:
     assert way.fate == "pending"
     way.judge(GONE, destroyed(147), 0.25)
     assert way.fate == "delivered"
+
+
+def test_the_wait_follows_the_timer_as_it_is_after_the_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A packet that the kernel sent just before the rules were removed has doubled its timer."""
+    one = Connection(client="client1", client_port=4711, server="broker2", server_port=9092)
+    held = object.__new__(hold.Hold)
+    held.name, held._number = "hold", 1
+    held._context = SimpleNamespace(lock=nullcontext(), check_gone=lambda *_: None)  # type: ignore[assignment]
+    held._rules, held._vanished, held._times = hold.Ruleset("chain", "", {}), (), {"removed_ns": 0}
+    request = held_by(sender(101, 47), receiver(100), opened=True)
+    held._released = [
+        hold._Released(
+            connection=one,
+            state="ESTAB",
+            orphan=False,
+            packets=5,
+            request=request,
+            response=Way(0, 0, "none"),
+        )
+    ]
+    doubled = End({"acked": 101, "send_q": 47, "state": "ESTAB", "timer": "on", "expires_ms": 6400}, True)
+    idle = End({"received": 100, "recv_q": 0, "state": "ESTAB", "timer": "off", "expires_ms": 0}, True)
+    monkeypatch.setattr(held, "_seen", lambda: {one: (doubled, idle)})
+    monkeypatch.setattr(held, "_ask", lambda *_, **__: {})
+    waits: list[float] = []
+    monkeypatch.setattr(hold, "wait_until", lambda *_, within_s, **__: waits.append(within_s))
+    assert held.verify_healed()["pending"] == 1
+    assert waits == [6.4 + hold._MARGIN_S]
 
 
 def test_nothing_held_stays_so() -> None:

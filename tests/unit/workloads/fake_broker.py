@@ -65,6 +65,8 @@ class Act:
     append: bool = True
     reply: bool = True
     close: bool = False
+    after_s: float = 0.0
+    """It answers so much later."""
 
 
 @dataclass
@@ -287,6 +289,7 @@ def _handler(broker: FakeBroker) -> type[socketserver.StreamRequestHandler]:
                     return
                 if not act.reply or (key == 0 and request.acks == 0):
                     continue
+                threading.Event().wait(act.after_s)
                 response.API_VERSION = version
                 response.with_header(correlation_id=correlation)
                 self.wfile.write(response.encode(header=True, framed=True))

@@ -145,6 +145,16 @@ def test_a_message_that_waits_for_the_last_transaction_is_repeated(
     assert (result.outcome, result.attempts, broker.values != []) == ("ok", 3, True)
 
 
+def test_the_last_attempt_is_answered_too(client: Client, broker: FakeBroker, spec: ProducerSpec) -> None:
+    """A message that is refused until the time is up is refused; its outcome is not unknown."""
+    spec = replace(spec, transaction_protocol="v2", connect_timeout_s=0.1, request_timeout_s=0.1)
+    client.init_transactions(spec, 5, broker.address)
+    client.begin_transaction(spec)
+    broker.acts.extend([Act(error=51, append=False, after_s=0.7)] * 9)
+    result = send(client, spec, broker, "a")
+    assert (result.outcome, result.error, result.attempts) == ("fail", 51, 2)
+
+
 def test_a_transactional_producer_sends_within_transactions(
     client: Client, broker: FakeBroker, spec: ProducerSpec
 ) -> None:

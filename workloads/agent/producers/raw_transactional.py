@@ -46,6 +46,7 @@ from workloads.protocol.spec import ProducerSpec
 _RETRY_S = 0.1
 """Pause before a request is repeated, as with real clients (retry.backoff.ms)."""
 _GRACE_S = 1.0
+_ATTEMPT_S = 1.0
 """Time for a broker's answer to a ProduceRequest beyond the time-out that the request names."""
 _Answer = tuple[int, Any]
 """An error code, negative where the connection failed, and the decoded answer."""
@@ -269,10 +270,14 @@ class RawTransactionalProducer:
         on: tuple[int, ...] = RETRIABLE,
         also: tuple[int, ...] = (),
     ) -> int:
-        """Repeat while the answer is one of ``on`` and there is time left, which ``attempt`` is given."""
+        """Repeat while the answer is one of ``on`` and there is time left, which ``attempt`` is given.
+
+        An attempt has a second at least: a last one that were cut short would leave unknown what the broker
+        has refused until then.
+        """
         end = time.monotonic() + within_s
         while True:
-            error = attempt(max(_RETRY_S, end - time.monotonic()))
+            error = attempt(max(_ATTEMPT_S, end - time.monotonic()))
             late = time.monotonic() + _RETRY_S >= end
             if error not in (*on, *also) or late or self._closing.wait(_RETRY_S):
                 return error
