@@ -58,7 +58,8 @@ class JavaProcess:
         return (
             self.java,
             f"-Xmx{self.heap_mb}m",
-            f"-Xms{min(64, self.heap_mb)}m",
+            f"-Xms{min(96, self.heap_mb)}m",
+            f"-Xmn{min(48, self.heap_mb // 2)}m",  # less costs a fifth more processor time
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",
             "-XX:-UsePerfData",
