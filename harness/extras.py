@@ -9,6 +9,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "check": ("pyspark", "pandas", "pyarrow", "numpy", "jinja2"),
     "lab": (
         *("confluent_kafka", "kafka", "aiokafka", "kazoo", "docker", "mfusepy", "msgspec", "javaproperties"),
+        *("cramjam", "lz4", "snappy", "zstandard"),
     ),
 }
 """The modules that each extra of `pyproject.toml` installs; `lab` installs those of `check` as well."""

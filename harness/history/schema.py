@@ -206,7 +206,9 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                         "text",
                         "cleanup.policy (`delete`, `compact` or both), which explains gaps in the log",
                     ),
-                    Column("error", "text", "why the log was not read to its end"),
+                    Column(
+                        "error", "text", "why the log was not read to its end, or which batches are damaged"
+                    ),
                 ),
             ),
             Table(

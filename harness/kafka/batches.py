@@ -1,18 +1,20 @@
 """Record batches of message formats 0 to 2, from a FETCH response or from `.log` files.
 
 Headers are parsed here, because the libraries' parsers do not expose the leader epoch; `aiokafka.record`
-parses the records inside.
+parses the records inside, and decompresses them with `cramjam`.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
+import cramjam
 from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
-from aiokafka.record.default_records import DefaultRecordBatch
-from aiokafka.record.legacy_records import LegacyRecordBatch
+from aiokafka.record.default_records import DefaultRecord, DefaultRecordBatch
+from aiokafka.record.legacy_records import LegacyRecord, LegacyRecordBatch
 
 _LEAD = struct.Struct(">qi")
 _HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -24,7 +26,15 @@ _MARKER_VALUE = struct.Struct(">hi")
 _MARKERS: Mapping[int, Literal["abort", "commit"]] = {0: "abort", 1: "commit"}
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
-_UNREADABLE = (CorruptRecordException, UnsupportedCodecError, ValueError, IndexError, struct.error, OSError)
+_CODEC = 0x07
+_CODECS = ("not compressed", "gzip", "snappy", "lz4", "zstd")
+_MOST_RECORDS = 1 << 20
+"""More than any batch here has: a larger number is taken for a damaged header."""
+_DAMAGED = "has a wrong checksum"
+_UNREADABLE = (
+    *(CorruptRecordException, UnsupportedCodecError, cramjam.DecompressionError, zlib.error),
+    *(ValueError, IndexError, EOFError, OSError, struct.error),
+)
 
 
 class Batch(NamedTuple):
@@ -36,7 +46,10 @@ class Batch(NamedTuple):
     magic: int
     crc: int
     crc_ok: bool
+    """The checksum is right, and the records could be read."""
     size_bytes: int
+    problem: str = ""
+    """What is wrong with it, as a sentence without a full stop; empty if nothing is."""
 
 
 class Record(NamedTuple):
@@ -88,13 +101,19 @@ class Parsed(NamedTuple):
         """The offset after the last batch; None when there was none."""
         return self.batches[-1].next_offset if self.batches else None
 
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong with batches, as sentences without a full stop."""
+        return [batch.problem for batch in self.batches if batch.problem]
+
 
 def parse(data: bytes, from_offset: int = 0) -> Parsed:
     """All complete batches in ``data``; records below ``from_offset`` are left out.
 
     Stops at an incomplete batch (the end of a FETCH response, or of a file that is being written) and at a
-    size of zero or less (the zero-filled tail that a power cut leaves). A batch whose records cannot be
-    parsed gives one record without a value, with ``crc_ok`` false.
+    size of zero or less (the zero-filled tail that a power cut leaves). A batch whose records cannot be read
+    gives a record without a value, with ``crc_ok`` false, for each of its offsets (before format 2 only for
+    the last, because the others are inside). A compressed batch whose checksum is wrong is not decompressed.
     """
     records: list[Record] = []
     batches: list[Batch] = []
@@ -117,15 +136,15 @@ def parse(data: bytes, from_offset: int = 0) -> Parsed:
 
 
 def _current(raw: bytes, from_offset: int, out: list[Record]) -> Batch:
-    base, size, epoch, _, crc, attributes, last_delta, first_ms, _, pid, producer_epoch, sequence, _ = (
+    base, size, epoch, _, crc, attributes, last_delta, first_ms, _, pid, producer_epoch, sequence, count = (
         _HEADER.unpack_from(raw)
     )
     control, transactional = bool(attributes & _CONTROL), bool(attributes & _TRANSACTIONAL)
-    kept = len(out)
+    kept, problem = len(out), ""
     try:
         batch = DefaultRecordBatch(raw)
         crc_ok = batch.validate_crc()
-        for record in batch:
+        for record in _readable(batch, attributes, crc_ok=crc_ok):
             offset = record.offset
             if offset >= from_offset:
                 number = sequence + offset - base if sequence >= 0 else -1
@@ -146,27 +165,32 @@ def _current(raw: bytes, from_offset: int, out: list[Record]) -> Batch:
                         value=record.value,
                     )
                 )
-    except _UNREADABLE:
+        if not crc_ok:
+            problem = _problem(f"batch at offset {base}", attributes, raw, _DAMAGED)
+    except _UNREADABLE as error:
         crc_ok = False
+        problem = _problem(f"batch at offset {base}", attributes, raw, _why(error))
         del out[kept:]
-        if base + last_delta >= from_offset:
-            out.append(
-                Record(
-                    offset=base,
-                    epoch=epoch,
-                    batch_offset=base,
-                    crc=crc,
-                    crc_ok=False,
-                    timestamp_ms=first_ms,
-                    producer_id=pid,
-                    producer_epoch=producer_epoch,
-                    sequence=sequence,
-                    control=control,
-                    transactional=transactional,
-                    key=None,
-                    value=None,
-                )
+        believable = count == last_delta + 1 and 0 < count <= _MOST_RECORDS
+        out.extend(
+            Record(
+                offset=offset,
+                epoch=epoch,
+                batch_offset=base,
+                crc=crc,
+                crc_ok=False,
+                timestamp_ms=first_ms,
+                producer_id=pid,
+                producer_epoch=producer_epoch,
+                sequence=sequence + offset - base if sequence >= 0 else -1,
+                control=control,
+                transactional=transactional,
+                key=None,
+                value=None,
             )
+            for offset in range(base, base + (count if believable else 1))
+            if offset >= from_offset
+        )
     return Batch(
         offset=base,
         next_offset=base + last_delta + 1,
@@ -175,16 +199,17 @@ def _current(raw: bytes, from_offset: int, out: list[Record]) -> Batch:
         crc=crc,
         crc_ok=crc_ok,
         size_bytes=size + 12,
+        problem=problem,
     )
 
 
 def _legacy(raw: bytes, magic: int, from_offset: int, out: list[Record]) -> Batch:
-    last, size, crc, _, _ = _LEGACY.unpack_from(raw)
-    first, kept = last, len(out)
+    last, size, crc, _, attributes = _LEGACY.unpack_from(raw)
+    first, kept, problem = last, len(out), ""
     try:
         batch = LegacyRecordBatch(raw, magic)
         crc_ok = batch.validate_crc()
-        inner = list(batch)
+        inner = list(_readable(batch, attributes, crc_ok=crc_ok))
         first = inner[0].offset if inner else last
         out.extend(
             _legacy_record(
@@ -193,8 +218,11 @@ def _legacy(raw: bytes, magic: int, from_offset: int, out: list[Record]) -> Batc
             for r in inner
             if r.offset >= from_offset
         )
-    except _UNREADABLE:
+        if not crc_ok:
+            problem = _problem(f"message at offset {last}", attributes, raw, _DAMAGED)
+    except _UNREADABLE as error:
         crc_ok = False
+        problem = _problem(f"message at offset {last}", attributes, raw, _why(error))
         del out[kept:]
         if last >= from_offset:
             out.append(_legacy_record(last, last, crc, crc_ok=False, timestamp_ms=None, key=None, value=None))
@@ -206,7 +234,28 @@ def _legacy(raw: bytes, magic: int, from_offset: int, out: list[Record]) -> Batc
         crc=crc,
         crc_ok=crc_ok,
         size_bytes=size + 12,
+        problem=problem,
     )
+
+
+def _readable(
+    batch: DefaultRecordBatch | LegacyRecordBatch, attributes: int, *, crc_ok: bool
+) -> Iterator[DefaultRecord | LegacyRecord]:
+    """The records of a batch. Damaged bytes that are not compressed are read as far as they make sense."""
+    if attributes & _CODEC and not crc_ok:
+        raise CorruptRecordException("its checksum is wrong, so it is not decompressed")
+    return iter(batch)
+
+
+def _why(error: Exception) -> str:
+    text = str(error).rpartition("CorruptRecordException: ")[2]
+    return f"cannot be read: {text}"
+
+
+def _problem(what: str, attributes: int, raw: bytes, why: str) -> str:
+    codec = attributes & _CODEC
+    name = _CODECS[codec] if codec < len(_CODECS) else f"codec {codec}"
+    return f"the {what} ({name}, {len(raw)} bytes) {why}"
 
 
 def _legacy_record(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
@@ -38,6 +38,7 @@ class ReplicaLog:
     epochs: list[tuple[int, int]] | None = None
     """Leader epoch cache: (epoch, start offset) pairs."""
     error: str | None = None
+    """Why it was not read to its end, or which batches are damaged."""
 
 
 def read_broker(
@@ -88,7 +89,7 @@ def _read_by_fetch(connection: Connection, log: ReplicaLog, dialect: Dialect) ->
     if start.error or end.error:
         log.error = f"Kafka error {start.error or end.error} for the offsets of the log's start and end"
         return
-    position, size = start.offset, FETCH_BYTES
+    position, size, damaged = start.offset, FETCH_BYTES, list[str]()
     while True:
         got = fetch_own_log(connection, *key, position, size, dialect=dialect)
         if got.error:
@@ -97,6 +98,7 @@ def _read_by_fetch(connection: Connection, log: ReplicaLog, dialect: Dialect) ->
         log.high_watermark, log.log_start = got.high_watermark, got.log_start
         log.last_stable_offset = got.last_stable_offset
         log.records.extend(got.records)
+        damaged += got.parsed.problems
         following = got.parsed.next_offset
         if following is not None and following > position:
             position, size = following, FETCH_BYTES
@@ -107,8 +109,8 @@ def _read_by_fetch(connection: Connection, log: ReplicaLog, dialect: Dialect) ->
     end = end_offsets(connection, [key], at=LATEST, dialect=dialect)[key]
     log.leo = end.offset
     log.complete = position >= end.offset
-    if not log.complete:
-        log.error = f"the read ended at offset {position}, before the log's end {end.offset}"
+    cut = f"the read ended at offset {position}, before the log's end {end.offset}"
+    log.error = _together([*damaged, *([] if log.complete else [cut])])
 
 
 def _read_files(folder: Path, log: ReplicaLog, data_dir: Path | None) -> None:
@@ -122,5 +124,13 @@ def _read_files(folder: Path, log: ReplicaLog, data_dir: Path | None) -> None:
     following = parsed.next_offset
     log.leo = following if following is not None else int(files[-1].stem)
     log.complete = True
+    log.error = _together(parsed.problems)
     if data_dir is not None:
         log.high_watermark = high_watermarks(data_dir).get(log.topic_partition)
+
+
+def _together(problems: Sequence[str]) -> str | None:
+    """The first and the last of several sentences, and how many lie between them."""
+    if len(problems) <= 2:
+        return "; ".join(problems) or None
+    return f"{problems[0]}; {len(problems) - 2} more; {problems[-1]}"

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.cluster.client_settings import NONE, ClientSettings, Value
+from harness.cluster.client_settings import NONE, PRODUCER, ClientSettings, Value
+from harness.errors import UsageError
 
 _DELIVERY = "delivery.timeout.ms"
 _IDEMPOTENCE, _IN_FLIGHT = "enable.idempotence", "max.in.flight.requests.per.connection"
@@ -46,10 +47,14 @@ def choose(user: ClientSettings, fixed: Mapping[str, Value]) -> Choice:
     """The user's producer settings where the scenario has none of its own (``fixed``, by Java names).
 
     As with Java clients, a producer whose acks, retries or requests in flight exclude idempotence is not
-    idempotent, unless idempotence itself was fixed: then those settings give way.
+    idempotent, unless idempotence itself was fixed: then those settings give way. Raises UsageError for a
+    property that producers do not have.
     """
+    unknown = sorted(set(fixed) - set(PRODUCER))
+    if unknown:
+        raise UsageError(f"The scenario sets {unknown[0]}, and producers have no such property; remove it.")
     if not user.given:
-        return Choice(fields=_fields(fixed))
+        return Choice(fields=_fields(fixed), config=_config(fixed))
     found = dict(user.given)
     kept = [key for key in found if key in fixed and found[key] != fixed[key]]
     if {"retries", "request.timeout.ms"} & set(fixed) and _DELIVERY in found and _DELIVERY not in fixed:
@@ -68,9 +73,7 @@ def choose(user: ClientSettings, fixed: Mapping[str, Value]) -> Choice:
     if "retries" in found and "retries" not in fixed:
         found.setdefault(_DELIVERY, int(_JAVA_DELIVERY_S * 1000))
     fields = _fields(found)
-    others = {key: value for key, value in found.items() if key not in _FIELDS and key in user.given}
-    config = ClientSettings(given=others).librdkafka("producer")
-    return Choice(fields=fields, config=config, kept=tuple(dict.fromkeys(kept)))
+    return Choice(fields=fields, config=_config(found), kept=tuple(dict.fromkeys(kept)))
 
 
 def _excluding(found: Mapping[str, Value]) -> dict[str, bool]:
@@ -97,3 +100,8 @@ def _fields(found: Mapping[str, Value]) -> dict[str, Any]:
         for key, (name, units) in _FIELDS.items()
         if key in found
     }
+
+
+def _config(found: Mapping[str, Value]) -> dict[str, Value]:
+    others = {key: value for key, value in found.items() if key not in _FIELDS}
+    return ClientSettings(given=others).librdkafka("producer")

@@ -14,7 +14,6 @@ from typing import Any
 from harness.cluster.client_settings import (
     CANONICAL,
     PRODUCER,
-    UNREADABLE,
     ClientSettings,
     Value,
     check_client,
@@ -27,7 +26,7 @@ from harness.cluster.timings import Timings, effective_times, require_possible
 from harness.errors import InvalidRunError, ProcessDiedError, UsageError
 from harness.kafka.config import BASE_BROKER, BASE_RAFT, BROKER_HEARTBEAT, ZOOKEEPER_SESSION
 from harness.kafka.model import Topic
-from harness.kafka.versions import KafkaVersion
+from harness.kafka.versions import KafkaVersion, version_key
 from harness.lab.model import Topology
 from harness.run.clients import NO_CLIENTS, UserClients
 from harness.run.configs import same_value
@@ -35,6 +34,8 @@ from harness.scenario import Scenario
 from workloads.protocol.results import Configuration
 
 _PROTOCOL = "inter.broker.protocol.version"
+_ZSTD_SINCE = (2, 1)
+"""The inter-broker protocol from which on brokers accept zstd (KIP-110)."""
 _ZOOKEEPER_ONLY = ("zookeeper.",)
 _KRAFT_ONLY = ("controller.quorum.", "broker.session.timeout.ms", "broker.heartbeat.interval.ms")
 """Beginnings of broker properties that exist in one metadata mode only: one file can serve both."""
@@ -122,7 +123,7 @@ def apply(
 
 
 def _refuse_impossible(settings: Settings, version: KafkaVersion) -> None:
-    """Raise UsageError for properties that the version lacks, or that make logs unreadable here."""
+    """Raise UsageError for properties that the version lacks, or that it cannot have with this value."""
     for key, setting in settings.broker.items():
         if key in version.unsupported_keys:
             raise UsageError(f"{setting}: Kafka {version.version} has no such broker property; remove it.")
@@ -131,13 +132,15 @@ def _refuse_impossible(settings: Settings, version: KafkaVersion) -> None:
                 f"{setting}: the version asked for is {version.label}; ask for "
                 f"{version.version}@{setting.value}, or remove the property."
             )
-    for setting in (*settings.broker.values(), *all_of_topics(settings)):
-        if setting.key == "compression.type" and setting.value.lower() in UNREADABLE:
-            raise UsageError(
-                f"{setting}: the harness reads every replica's log itself, and cannot decompress "
-                f"{setting.value}; use producer, uncompressed or gzip: the codec does not matter to "
-                f"what is lost."
-            )
+    for setting in (*settings.broker.values(), *settings.producer.values(), *all_of_topics(settings)):
+        if setting.key == "compression.type" and setting.value.lower() == "zstd":
+            given = settings.broker.get(_PROTOCOL)
+            protocol = given.value if given else version.protocol or version.version
+            if version_key(protocol.partition("-")[0]) < _ZSTD_SINCE:
+                raise UsageError(
+                    f"{setting}: brokers accept zstd from inter.broker.protocol.version 2.1 on, and these "
+                    f"have {protocol}; use none, gzip, snappy or lz4."
+                )
 
 
 def _of_mode(settings: Settings, mode: str) -> tuple[Settings, tuple[str, ...]]:

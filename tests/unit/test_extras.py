@@ -17,7 +17,7 @@ from tests.unit.test_rooms import ROOMS, imports
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-MODULE_OF = {"confluent-kafka": "confluent_kafka", "kafka-python": "kafka"}
+MODULE_OF = {"confluent-kafka": "confluent_kafka", "kafka-python": "kafka", "python-snappy": "snappy"}
 """Where a distribution is not named like its module."""
 
 

@@ -28,7 +28,12 @@ COMPOSE_DIR = Path(__file__).resolve().parents[3] / "compose"
 LOCAL_BASE = "acked/base:bookworm"
 PUBLIC_BASE = "debian:bookworm-slim"
 LABEL_CONTENT = "acked.content"
-_LIBRARIES = frozenset({"confluent-kafka", "kafka-python", "aiokafka", "kazoo", "tenacity"})
+_LIBRARIES = frozenset(
+    {
+        *("confluent-kafka", "kafka-python", "aiokafka", "kazoo", "tenacity"),
+        *("cramjam", "lz4", "python-snappy", "zstandard"),
+    }
+)
 _PYTHON = "3.11"
 """Python of Debian bookworm, independent of the version that runs the harness."""
 

@@ -174,7 +174,17 @@ def test_a_lab_that_is_not_up_says_so_and_goes_down(tmp_path: Path) -> None:
 
 def test_the_image_has_the_projects_own_client_versions() -> None:
     names = [line.split("==")[0] for line in docker_image.requirements()]
-    assert names == ["aiokafka", "confluent-kafka", "kafka-python", "kazoo", "tenacity"]
+    assert names == [
+        "aiokafka",
+        "confluent-kafka",
+        "cramjam",
+        "kafka-python",
+        "kazoo",
+        "lz4",
+        "python-snappy",
+        "tenacity",
+        "zstandard",
+    ]
 
 
 def test_the_base_image_is_the_named_one_then_the_local_one_then_the_public_one(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.cluster.client_settings import check_client
+from harness.cluster.client_settings import NONE, check_client
 from harness.cluster.settings import NO_SETTINGS, Setting, Settings
 from harness.cluster.settings_files import read_options
 from harness.errors import InvalidRunError, ProcessDiedError, UsageError
@@ -158,8 +158,6 @@ def test_all_owned_properties_of_a_file_are_named_at_once() -> None:
             "the ZooKeeper nodes here grant sessions from 1000 to 60000 ms",
         ),
         (["broker.zookeeper.session.timeout.ms=90000"], "grant sessions from 1000 to 60000"),
-        (["broker.compression.type=zstd"], "cannot decompress zstd; use producer, uncompressed or gzip"),
-        (["topic.t.compression.type=lz4"], "cannot decompress lz4"),
         (["topic.t.partitions=3"], "the scenario assigns the replicas of its topic 't' itself"),
         (["topic.o.replication-factor=4"], "replication-factor = 4, but the cluster has 3 brokers"),
     ],
@@ -176,6 +174,22 @@ def test_properties_of_other_versions_are_refused() -> None:
         applied("canary", option, kafka="1.1.1")
     with pytest.raises(UsageError, match="the version asked for is 2.7.1@2.6; ask for 2.7.1@2.5"):
         applied("canary", "broker.inter.broker.protocol.version=2.5", kafka="2.7.1@2.6")
+
+
+@pytest.mark.parametrize("table", ["broker", "topic.t", "producer"])
+@pytest.mark.parametrize("kafka", ["1.1.1", "2.7.1@2.0"])
+def test_zstd_is_refused_where_brokers_do_not_know_it(table: str, kafka: str) -> None:
+    sentence = rf"compression.type=zstd: brokers accept zstd from .* 2.1 on, and these have {kafka[-3:]}"
+    with pytest.raises(UsageError, match=sentence):
+        applied("canary", f"{table}.compression.type=zstd", kafka=kafka)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_every_codec_is_accepted(codec: str) -> None:
+    options = [f"{table}.compression.type={codec}" for table in ("broker", "topic.t", "producer")]
+    found = applied("canary", *options)
+    assert found.clients.producer.librdkafka("producer") == {"compression.type": codec}
+    assert found.scenario.setup.topics[0].config["compression.type"] == codec
 
 
 def test_one_file_serves_both_metadata_modes() -> None:
@@ -252,6 +266,19 @@ def _producer(**given: str) -> Settings:
     return Settings(
         producer={key: Setting(key=key, value=value, place="--set") for key, value in keys.items()}
     )
+
+
+def test_what_a_scenario_sets_of_a_stream_takes_effect() -> None:
+    """Also what is no field of a producer's specification, and without settings of the user."""
+    fixed = {"compression.type": "zstd", "acks": 1}
+    choice = choose(NONE, fixed)
+    assert (choice.fields, choice.config) == ({"acks": 1}, {"compression.type": "zstd"})
+    user = applied("canary", "producer.compression.type=lz4", "producer.linger.ms=9").clients.producer
+    choice = choose(user, fixed)
+    assert choice.config == {"compression.type": "zstd", "linger.ms": 9}
+    assert "compression.type" in choice.kept
+    with pytest.raises(UsageError, match=r"The scenario sets compression.typ, and producers have no such"):
+        choose(NONE, {"compression.typ": "zstd"})
 
 
 def test_a_scenarios_own_producer_settings_win() -> None:

@@ -7,10 +7,14 @@ offsets topic: more partitions, whose replication disturbs what is observed.
 from __future__ import annotations
 
 import logging
+import struct
 import threading
 import time
+import zlib
 
 import kafka
+import snappy
+import zstandard
 from kafka.errors import KafkaError
 
 from harness.clock import now_ns
@@ -23,6 +27,12 @@ from workloads.protocol.spec import ConsumerSpec
 _POLL_RECORDS = 2000
 _LIST_OFFSETS_S = 3.0
 _CONNECT_S = 30.0
+_CORRUPT_MESSAGE = 2
+_UNREADABLE = (
+    *(EOFError, OSError, RuntimeError, ValueError, struct.error, zlib.error),
+    *(snappy.UncompressError, zstandard.ZstdError),
+)
+"""What kafka-python lets through from the codecs for a batch whose bytes cannot be decompressed."""
 
 
 class AssignedConsumer:
@@ -51,7 +61,7 @@ class AssignedConsumer:
                 if all(self._progress.partitions[part].complete for part in bounded):
                     break
                 self._poll(consumer, min(0.2, max(0.0, deadline - time.monotonic())))
-        except KafkaError as error:
+        except (KafkaError, *_UNREADABLE) as error:
             self._note(error)
         finally:
             consumer.close(timeout_ms=1000)
@@ -107,7 +117,7 @@ class AssignedConsumer:
             while not self._stop.is_set():
                 try:
                     self._poll(consumer, 0.2)
-                except KafkaError as error:
+                except (KafkaError, *_UNREADABLE) as error:
                     self._note(error)
                     self._stop.wait(0.1)
         finally:
@@ -134,5 +144,9 @@ class AssignedConsumer:
             if progress.end is not None and not progress.complete:
                 progress.position = consumer.position(kafka.TopicPartition(*partition))
 
-    def _note(self, error: KafkaError) -> None:
-        self._progress.note(int(getattr(error, "errno", -1)), f"{type(error).__name__}: {error}")
+    def _note(self, error: Exception) -> None:
+        text = f"{type(error).__name__}: {error}".removesuffix(": ")
+        if isinstance(error, KafkaError):
+            self._progress.note(int(getattr(error, "errno", -1)), text)
+        else:
+            self._progress.note(_CORRUPT_MESSAGE, f"a batch cannot be decompressed: {text}")
