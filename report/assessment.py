@@ -6,6 +6,7 @@ Works on the document that `assessment.json` holds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -15,9 +16,10 @@ Document = Mapping[str, Any]
 _STYLES = {"broken": "bold red", "lost": "red", "unknown": "yellow"}
 _NOTICEABLE_S = 1.0
 HEADINGS = (
-    *("fault", "controller", "leader", "lost", "promise", "twice", "order", "no write", "no read"),
+    *("fault", "controller", "leader", "topic", "lost", "promise", "twice", "order", "no write", "no read"),
     *("failover", "full ISR", "operator"),
 )
+"""The topic is left out where only one is assessed."""
 _WIDE = 240
 
 
@@ -40,13 +42,19 @@ def legend(document: Document) -> str:
         f"no write, no read: seconds in {azs} with {producers[0]}; * until the fault was healed. "
         "failover, full ISR: seconds. –: none. promise: kept where Kafka made one and it held; not promised "
         "where it made none."
+        + (
+            " topic all: the messages of all topics, the longest time and the worst judgement; each topic "
+            "follows where they fared differently."
+            if _has_topics(document)
+            else ""
+        )
     )
 
 
 def table(document: Document) -> Table:
     """A row for each line; the fault is named in its first one."""
     shown = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in HEADINGS:
+    for heading in _headings(document):
         shown.add_column(heading, no_wrap=heading not in ("fault", "operator"))
     before: tuple[str, ...] = ()
     for row, style in _rows(document):
@@ -57,11 +65,12 @@ def table(document: Document) -> Table:
 
 def markdown(document: Document) -> str:
     """What was assessed, the table, its legend, and the consequences."""
+    headings = _headings(document)
     what = [f"* {label}: {text}" for label, text in header(document)]
-    head, *body = (f"| {' | '.join(line)} |" for line in (HEADINGS, *(row for row, _ in _rows(document))))
+    head, *body = (f"| {' | '.join(line)} |" for line in (headings, *(row for row, _ in _rows(document))))
     words = "\n".join(f"* {sentence}" for sentence in document["consequences"])
     return (
-        "\n".join((*what, "", head, "|" + "---|" * len(HEADINGS), *body, "", legend(document), "", words))
+        "\n".join((*what, "", head, "|" + "---|" * len(headings), *body, "", legend(document), "", words))
         + "\n"
     )
 
@@ -71,34 +80,56 @@ def _azs(document: Document) -> Mapping[str, str]:
     return {az: name for az, name in document["azs"].items() if az in document["clients"]}
 
 
+def _has_topics(document: Document) -> bool:
+    return any(line.get("topics") for line in document["lines"])
+
+
+def _headings(document: Document) -> tuple[str, ...]:
+    return tuple(heading for heading in HEADINGS if heading != "topic" or _has_topics(document))
+
+
 def _rows(document: Document) -> Iterator[tuple[tuple[str, ...], str]]:
+    """A row for each line, and where topics fared differently one for each of them."""
+    shown = _Shown(document["producers"], tuple(_azs(document)), _has_topics(document))
     for line in document["lines"]:
-        yield _row(line, document["producers"], list(_azs(document)))
+        yield shown.row(line)
+        if line.get("topics_differ"):
+            yield from map(shown.row, line["topics"])
 
 
-def _row(
-    line: Mapping[str, Any], producers: Sequence[str], azs: Sequence[str]
-) -> tuple[tuple[str, ...], str]:
-    start = (line["says"], line["roles"].replace("quorum leader", "quorum"))
-    if line["status"] != "measured":
-        return (*start, "", line["status"], *[""] * 7, line["reason"]), "yellow"
-    settings = line["settings"]
-    described = settings[producers[0]]
-    cells = (
-        *start,
-        line["led"],
-        " / ".join(_lost(settings.get(name)) for name in producers),
-        " / ".join("–" if name not in settings else _promise(settings[name]) for name in producers),
-        " / ".join(_count(settings.get(name), "duplicated") for name in producers),
-        " / ".join(_count(settings.get(name), "out_of_order") for name in producers),
-        " / ".join(_gap(described["writes"].get(az)) for az in azs),
-        " / ".join(_gap(line["reads"].get(az)) for az in azs),
-        "–" if line["failover_s"] is None else f"{line['failover_s']:.1f}",
-        "never" if line["recovery_s"] is None else f"{line['recovery_s']:.1f}",
-        "; ".join(line["operator"]) or "–",
-    )
-    styled = "broken" if described["promise"] == "broken" else described["outcome"]
-    return cells, _STYLES.get(styled, "")
+@dataclass(frozen=True)
+class _Shown:
+    """What a row shows."""
+
+    producers: Sequence[str]
+    azs: Sequence[str]
+    topics: bool
+
+    def row(self, line: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
+        """The cells, and the style."""
+        start = (line["says"], line["roles"].replace("quorum leader", "quorum"))
+        topic = ((line.get("topic") or "all"),) if self.topics else ()
+        if line["status"] != "measured":
+            return (*start, "", *([""] * len(topic)), line["status"], *[""] * 7, line["reason"]), "yellow"
+        producers, azs, settings = self.producers, self.azs, line["settings"]
+        described, of_run = settings[producers[0]], not line.get("topic")
+        cells = (
+            *(*start, line["led"], *topic),
+            " / ".join(_lost(settings.get(name)) for name in producers),
+            " / ".join("–" if name not in settings else _promise(settings[name]) for name in producers),
+            " / ".join(_count(settings.get(name), "duplicated") for name in producers),
+            " / ".join(_count(settings.get(name), "out_of_order") for name in producers),
+            " / ".join(_gap(described["writes"].get(az)) for az in azs),
+            " / ".join(_gap(line["reads"].get(az)) for az in azs),
+            "–" if line["failover_s"] is None else f"{line['failover_s']:.1f}",
+            *((_recovered(line), "; ".join(line["operator"]) or "–") if of_run else ("", "")),
+        )
+        styled = "broken" if described["promise"] == "broken" else described["outcome"]
+        return cells, _STYLES.get(styled, "")
+
+
+def _recovered(line: Mapping[str, Any]) -> str:
+    return "never" if line["recovery_s"] is None else f"{line['recovery_s']:.1f}"
 
 
 def _lost(setting: Mapping[str, Any] | None) -> str:

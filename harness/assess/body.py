@@ -1,11 +1,12 @@
 """What every run of an assessment does: clients in every AZ, a fault, the heal, and the recovery.
 
-In every AZ, a producer of each setting writes to all partitions at a steady rate and a consumer reads them,
-from before the fault until after the recovery. What is measured later is told by marks:
+In every AZ, a producer of each setting writes to all partitions of each topic at a steady rate, and a
+consumer reads them, from before the fault until after the recovery. Marks say what is measured later:
 
 | mark | text |
 |---|---|
-| `led-inside`, `led-outside` | a partition, `assessed/0`, by where its first leader is |
+| `led-inside`, `led-outside` | a partition and its topic's described name, `orders-2/0/orders`, by where its
+first leader is |
 | `reader-az1` | the number of the AZ's consumer |
 | `begin`, `injected` | the fault is about to be injected; it is in force |
 | `heal`, `healed` | it is about to be healed; it is over |
@@ -39,9 +40,12 @@ _CALM_FETCHES = {"fetch.min.bytes": 100_000, "fetch.wait.max.ms": 200}
 costs brokers more than the producers do."""
 
 
-def run_case(stage: Stage, case: Case, producers: Sequence[ProducerSetting]) -> None:
-    """Run one case. Raises InvalidRunError if it proves nothing."""
-    readers = _start_clients(stage, case, producers)
+def run_case(stage: Stage, case: Case, producers: Sequence[ProducerSetting], names: Sequence[str]) -> None:
+    """Run one case. ``names`` are those by which the topics of the set-up are described, in its order.
+
+    Raises InvalidRunError if it proves nothing.
+    """
+    readers = _start_clients(stage, case, producers, names)
     since = stage.mark("begin", f"{case.says} in a moment")
     _stand(stage, since, _STEADY_S)
     with _fault(stage, case):
@@ -59,29 +63,33 @@ def run_case(stage: Stage, case: Case, producers: Sequence[ProducerSetting]) -> 
 
 
 def _start_clients(
-    stage: Stage, case: Case, producers: Sequence[ProducerSetting]
+    stage: Stage, case: Case, producers: Sequence[ProducerSetting], names: Sequence[str]
 ) -> list[BackgroundConsumer]:
     """Start producers and consumers in every AZ, and wait until all of them work."""
-    (topic,) = stage.setup.topics
-    for key, replicas in zip(topic.topic_partitions, topic.assignment, strict=True):
-        inside = led_inside(case, replicas[0])
-        stage.journal.mark("led-inside" if inside else "led-outside", str(key))
-    numbers = tuple(range(topic.partitions))
-    load = StreamLoad(topic=topic.name, partitions=numbers, rate=RATE_PER_PARTITION * len(numbers))
-    readers = []
-    azs = [az for az in stage.lab.topology.azs if az in stage.clients]
-    for az in azs:
-        for one in producers:
-            stage.start_stream(az, f"{az}-{one.name}", load, one.fixed)
-        readers.append(stage.start_reader(az, topic.topic_partitions, _CALM_FETCHES))
+    topics = stage.setup.topics
+    for topic, name in zip(topics, names, strict=True):
+        for key, replicas in zip(topic.topic_partitions, topic.assignment, strict=True):
+            inside = led_inside(case, replicas[0])
+            stage.journal.mark("led-inside" if inside else "led-outside", f"{key}/{name}")
+    partitions = [key for topic in topics for key in topic.topic_partitions]
+    readers: list[BackgroundConsumer] = []
+    due: list[tuple[Callable[[], int], int]] = []
+    for az in (az for az in stage.lab.topology.azs if az in stage.clients):
+        for topic in topics:
+            load = StreamLoad(
+                topic=topic.name,
+                partitions=tuple(range(topic.partitions)),
+                rate=RATE_PER_PARTITION * topic.partitions,
+            )
+            for one in producers:
+                stream = stage.start_stream(az, f"{az}-{topic.name}-{one.name}", load, one.fixed)
+                due.append((lambda stream=stream: stream.counts().ok, 2 * topic.partitions))  # type: ignore[misc]
+        readers.append(stage.start_reader(az, partitions, _CALM_FETCHES))
         stage.journal.mark(f"reader-{az}", str(readers[-1].consumer.reader))
-    enough = 2 * len(numbers)
+        due.append((lambda reader=readers[-1]: reader.progress().count, 2 * len(partitions)))  # type: ignore[misc]
     wait_until(
-        lambda: (
-            min(stream.counts().ok for stream in stage.streams.values()),
-            min(reader.progress().count for reader in readers),
-        ),
-        accept=lambda counts: min(counts) >= enough,
+        lambda: [count() for count, _ in due],
+        accept=lambda counts: all(count >= enough for count, (_, enough) in zip(counts, due, strict=True)),
         within_s=_WARM_S,
         poll_s=0.2,
         awaiting="every producer and every consumer to work",

@@ -11,7 +11,7 @@ from functools import partial
 
 from harness.assess.battery import Case, battery
 from harness.assess.body import run_case
-from harness.assess.described import for_runs, producers, setup
+from harness.assess.described import for_runs, producers, setup, topic_names
 from harness.cluster.settings import Settings
 from harness.lab.model import Topology
 from harness.run.runner import RunOptions
@@ -33,7 +33,7 @@ def scenario(case: Case, topology: Topology, mode: str, settings: Settings, numb
         title=case.says,
         article="assessment",
         section="",
-        body=partial(run_case, case=case, producers=producers(settings)),
+        body=partial(run_case, case=case, producers=producers(settings), names=topic_names(settings)),
         setup=setup(case, topology, settings, number),
         modes=(mode,),
     )

@@ -1,8 +1,9 @@
-"""What follows from a description and its settings: the topic, the producers, and how long a fault lasts."""
+"""What follows from a description and its settings: topics, producers, and how long a fault lasts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import fnmatch
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.assess.battery import Case
@@ -49,18 +50,7 @@ def header(
     version: str, mode: str, topology: Topology, settings: Settings, timings: Timings
 ) -> dict[str, str]:
     """What was assessed, for people: a text for each heading."""
-    name = topic_name(settings)
-    shape = settings.shapes.get(name, TopicShape())
-    others = [other for other in dict.fromkeys((*settings.shapes, *settings.topics)) if other != name]
-    racks = len(topology.role("broker"))
-    replicas = len(shape.assignment[0]) if shape.assignment else shape.replication_factor or min(3, racks)
-    properties = {**values(settings.topic), **values(settings.topics.get(name, {}))}
-    minimum = {**values(settings.broker), **properties}.get(_LEAST_IN_SYNC) or _least_in_sync(replicas)
-    topic = [
-        f"{name}, replication factor {replicas}, {_LEAST_IN_SYNC}={minimum}",
-        *(f"{key}={value}" for key, value in properties.items() if key != _LEAST_IN_SYNC),
-        *([f"not assessed: {', '.join(others)}"] if others else ()),
-    ]
+    names = topic_names(settings)
     given = [
         f"{table}.{setting.key}={setting.value}"
         for table in ("broker", "producer", "consumer")
@@ -71,13 +61,31 @@ def header(
     first, second = producers(settings)
     return {
         "cluster": f"Kafka {version}, {mode}; {_azs(topology)}",
-        "topic": "; ".join(topic),
+        **{
+            "topic" if len(names) == 1 else f"topic {name}": (f"{name}, " if len(names) == 1 else "")
+            + _topic_text(name, topology, settings)
+            for name in names
+        },
         "producers": f"{first.name} (described), {second.name} (for comparison); in each AZ with a client, "
         f"{RATE_PER_PARTITION:g} messages/s to each partition",
         "settings": ", ".join(given) or "those of docs/configuration.md",
         "fault": f"{hold_s(timings):g} s each, as sessions last {timings.session_s:g} s and "
         f"replica.lag.time.max.ms is {timings.lag_s:g} s",
     }
+
+
+def _topic_text(name: str, topology: Topology, settings: Settings) -> str:
+    shape = settings.shapes.get(name, TopicShape())
+    racks = len(topology.role("broker"))
+    replicas = len(shape.assignment[0]) if shape.assignment else shape.replication_factor or min(3, racks)
+    properties = {**values(settings.topic), **values(settings.topics.get(name, {}))}
+    minimum = {**values(settings.broker), **properties}.get(_LEAST_IN_SYNC) or _least_in_sync(replicas)
+    return "; ".join(
+        (
+            f"replication factor {replicas}, {_LEAST_IN_SYNC}={minimum}",
+            *(f"{key}={value}" for key, value in properties.items() if key != _LEAST_IN_SYNC),
+        )
+    )
 
 
 _KINDS = {"broker": "broker", "zookeeper": "ZooKeeper node", "controller": "controller", "client": "client"}
@@ -113,37 +121,45 @@ def recovery_s(timings: Timings) -> float:
 def for_runs(settings: Settings, number: int = 1) -> Settings:
     """The settings for the ``number``-th run on a cluster.
 
-    They are without the shapes of topics, which `setup` follows, and topics that are not assessed.
+    They are without the shapes of topics, which `setup` follows.
     """
-    name = topic_name(settings)
-    topics = {_numbered(name, number): settings.topics[name]} if name in settings.topics else {}
+    topics = {numbered(name, number): found for name, found in settings.topics.items()}
     return replace(settings, shapes={}, topics=topics)
 
 
-def _numbered(topic: str, number: int) -> str:
-    """The topic's name in the ``number``-th run on a cluster: every run has a topic of its own."""
+def numbered(topic: str, number: int) -> str:
+    """The topic's name in the ``number``-th run on a cluster: every run has topics of its own."""
     return topic if number == 1 else f"{topic}-{number}"
 
 
-def topic_name(settings: Settings) -> str:
-    """The topic to assess: the first one that is described."""
-    return next(iter((*settings.shapes, *settings.topics)), TOPIC)
+def topic_names(settings: Settings) -> tuple[str, ...]:
+    """The topics to assess: all that are described, else one of the harness's own."""
+    return tuple(dict.fromkeys((*settings.shapes, *settings.topics))) or (TOPIC,)
+
+
+def only_topics(settings: Settings, globs: Sequence[str]) -> Settings:
+    """The settings with those described topics alone whose names match a glob. Raises UsageError."""
+    names = topic_names(settings)
+    for glob in globs:
+        if not fnmatch.filter(names, glob):
+            raise UsageError(
+                f"--topics: no described topic is named {glob!r}; there are: {', '.join(names)}."
+            )
+    chosen = {name for glob in globs for name in fnmatch.filter(names, glob)}
+    return replace(
+        settings,
+        shapes={name: shape for name, shape in settings.shapes.items() if name in chosen},
+        topics={name: found for name, found in settings.topics.items() if name in chosen},
+    )
 
 
 def setup(case: Case, topology: Topology, settings: Settings, number: int = 1) -> Setup:
-    """The set-up of a case: the roles, and a topic with partitions led inside and outside of the fault.
+    """The set-up of a case: the roles, and topics with partitions led inside and outside of the fault.
 
     It is the ``number``-th case on its cluster. Raises UsageError for a topic that the brokers cannot hold.
     """
-    name = topic_name(settings)
-    shape = settings.shapes.get(name, TopicShape())
-    placed = shape.assignment or _replicas(shape, name, leaders(case, topology), topology)
-    described = {**values(settings.broker), **values(settings.topic), **values(settings.topics.get(name, {}))}
-    config = {} if _LEAST_IN_SYNC in described else {_LEAST_IN_SYNC: _least_in_sync(len(placed[0]))}
     return Setup(
-        topics=(
-            Topic(_numbered(name, number), placed[0], partitions=len(placed), placed=placed, config=config),
-        ),
+        topics=tuple(_topic(name, case, topology, settings, number) for name in topic_names(settings)),
         controller=case.controller,
         zookeeper_leader=case.quorum_leader or "zookeeper2",
         brokers=tuple(host.node_id for host in topology.role("broker")),
@@ -152,6 +168,14 @@ def setup(case: Case, topology: Topology, settings: Settings, number: int = 1) -
         for_layout=True,
         read_back=False,
     )
+
+
+def _topic(name: str, case: Case, topology: Topology, settings: Settings, number: int) -> Topic:
+    shape = settings.shapes.get(name, TopicShape())
+    placed = shape.assignment or _replicas(shape, name, leaders(case, topology), topology)
+    described = {**values(settings.broker), **values(settings.topic), **values(settings.topics.get(name, {}))}
+    config = {} if _LEAST_IN_SYNC in described else {_LEAST_IN_SYNC: _least_in_sync(len(placed[0]))}
+    return Topic(numbered(name, number), placed[0], partitions=len(placed), placed=placed, config=config)
 
 
 def _least_in_sync(replicas: int) -> str:

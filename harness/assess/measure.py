@@ -1,7 +1,8 @@
 """The numbers of an assessment: queries over stored runs, and what they return.
 
 `acked sql` answers every query of `QUERIES` in the same way, over one run or many: they name the columns
-`run`, and `led`, which is `inside` where the fault hit the first leader of a partition. Times are seconds.
+`run`; `topic`, the name by which a topic is described; and `led`, which is `inside` where the fault hit the
+first leader of a partition. Times are seconds.
 Messages that were sent before the fault may be lost by it; if they are in the log twice or in the wrong
 order, that is not due to the fault, and they are not counted.
 """
@@ -36,7 +37,8 @@ _TABLES = ("marks", "writers", "reads", "views")
 """Tables of the history that the queries use."""
 
 _LED = """(SELECT run, substring(name, 5) AS led, substring_index(text, '/', 1) AS topic,
-    cast(substring_index(text, '/', -1) AS int) AS partition FROM marks WHERE name LIKE 'led-%')"""
+    cast(substring_index(substring_index(text, '/', 2), '/', -1) AS int) AS partition,
+    substring_index(text, '/', -1) AS described FROM marks WHERE name LIKE 'led-%')"""
 _SPAN = """(SELECT run, min(ns) FILTER (WHERE name = 'begin') AS begin_ns,
     min(ns) FILTER (WHERE name = 'injected') AS injected_ns, min(ns) FILTER (WHERE name = 'heal') AS heal_ns,
     min(ns) FILTER (WHERE name = 'recovered') AS recovered_ns,
@@ -60,35 +62,37 @@ moment AS (
     UNION ALL SELECT x.run, x.topic, x.partition, {by}, s.end_ns FROM series x JOIN span s ON x.run = s.run),
 gap AS (SELECT *, ns - lag(ns) OVER (PARTITION BY run, topic, partition, {by} ORDER BY ns) AS gap_ns
     FROM moment)
-SELECT g.run, led.led, {by}, round(max(gap_ns) / 1e9, 2) AS {what}_gap_s,
+SELECT g.run, led.described AS topic, led.led, {by}, round(max(gap_ns) / 1e9, 2) AS {what}_gap_s,
     max_by(g.ns, gap_ns) > max(s.heal_ns)
         AND max_by(g.ns - gap_ns, gap_ns) < max(s.heal_ns) - 1e9 AS lasted_until_heal
 FROM gap g JOIN led ON g.run = led.run AND g.topic = led.topic AND g.partition = led.partition
-JOIN span s ON g.run = s.run GROUP BY g.run, led.led, {by}"""
+JOIN span s ON g.run = s.run GROUP BY g.run, led.described, led.led, {by}"""
 
 
 QUERIES: Mapping[str, str] = MappingProxyType(
     {
-        "messages": f"""SELECT l.run, led.led, {_SETTING.format("writer_name")} AS setting,
+        "messages": f"""SELECT l.run, led.described AS topic, led.led,
+    {_SETTING.format("writer_name")} AS setting,
     count_if(outcome = 'ok') AS acknowledged, count_if({_LOST}) AS lost,
     count_if(fate = 'lost_after_read') AS lost_after_read,
     count_if(fate = 'duplicated' AND sent_ns >= begin_ns) AS duplicated,
     count_if(fate = 'undetermined') AS undetermined
 FROM life l JOIN {_LED} led ON l.run = led.run AND l.topic = led.topic AND l.partition = led.partition
-JOIN {_SPAN} s ON l.run = s.run GROUP BY l.run, led.led, setting""",
-        "order": f"""SELECT f.run, led.led, {_SETTING.format("w.name")} AS setting,
+JOIN {_SPAN} s ON l.run = s.run GROUP BY l.run, led.described, led.led, setting""",
+        "order": f"""SELECT f.run, led.described AS topic, led.led, {_SETTING.format("w.name")} AS setting,
     sum(coalesce(f.count, 1)) AS out_of_order
 FROM findings f JOIN {_LED} led ON f.run = led.run AND f.topic = led.topic AND f.partition = led.partition
 JOIN writers w ON f.run = w.run AND f.writer = w.writer JOIN {_SPAN} s ON f.run = s.run
 JOIN life l ON f.run = l.run AND f.writer = l.writer AND f.seq = l.seq
-WHERE f.class = 'out_of_order' AND l.sent_ns >= s.begin_ns GROUP BY f.run, led.led, setting""",
-        "promises": f"""SELECT f.run, led.led, {_SETTING.format("w.name")} AS setting, f.promise,
-    f.promise_row, f.known_bug, f.class, count(*) AS findings
+WHERE f.class = 'out_of_order' AND l.sent_ns >= s.begin_ns GROUP BY f.run, led.described, led.led, setting""",
+        "promises": f"""SELECT f.run, led.described AS topic, led.led,
+    {_SETTING.format("w.name")} AS setting, f.promise, f.promise_row, f.known_bug, f.class,
+    count(*) AS findings
 FROM findings f JOIN {_LED} led ON f.run = led.run AND f.topic = led.topic AND f.partition = led.partition
 JOIN {_SPAN} s ON f.run = s.run LEFT JOIN writers w ON f.run = w.run AND f.writer = w.writer
 LEFT JOIN life l ON f.run = l.run AND f.writer = l.writer AND f.seq = l.seq
 WHERE f.class NOT IN ('out_of_order', 'duplicated') OR coalesce(l.sent_ns, s.begin_ns) >= s.begin_ns
-GROUP BY f.run, led.led, setting, f.promise, f.promise_row, f.known_bug, f.class""",
+GROUP BY f.run, led.described, led.led, setting, f.promise, f.promise_row, f.known_bug, f.class""",
         "findings": """SELECT run, class, count(*) AS findings FROM findings
 WHERE class NOT IN ('lost', 'lost_after_read', 'overwritten', 'duplicated', 'out_of_order')
 GROUP BY run, class""",
@@ -108,14 +112,15 @@ GROUP BY run, class""",
         "failover": f"""WITH led AS {_LED}, span AS {_SPAN},
 first AS (SELECT t.run, t.topic, t.partition, max_by(t.leader, t.ns) AS leader FROM truth t
     JOIN span s ON t.run = s.run AND t.ns <= s.injected_ns GROUP BY t.run, t.topic, t.partition)
-SELECT f.run, led.led, count(t.s) AS moved, count(*) AS partitions, round(max(t.s), 2) AS failover_s
+SELECT f.run, led.described AS topic, led.led, count(t.s) AS moved, count(*) AS partitions,
+    round(max(t.s), 2) AS failover_s
 FROM first f JOIN led ON f.run = led.run AND f.topic = led.topic AND f.partition = led.partition
 LEFT JOIN (SELECT t.run, t.topic, t.partition, (min(t.ns) - max(s.injected_ns)) / 1e9 AS s FROM truth t
     JOIN span s ON t.run = s.run AND t.ns > s.injected_ns
     JOIN first f ON t.run = f.run AND t.topic = f.topic AND t.partition = f.partition
     WHERE t.leader >= 0 AND t.leader <> f.leader GROUP BY t.run, t.topic, t.partition) t
     ON f.run = t.run AND f.topic = t.topic AND f.partition = t.partition
-GROUP BY f.run, led.led""",
+GROUP BY f.run, led.described, led.led""",
         "recovery": f"""SELECT run, round((heal_ns - injected_ns) / 1e9, 2) AS fault_s,
     round((recovered_ns - heal_ns) / 1e9, 2) AS recovery_s FROM {_SPAN}""",
         "operator": """SELECT run, text AS action FROM marks WHERE name = 'operator' ORDER BY run, ns""",

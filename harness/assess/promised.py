@@ -24,7 +24,7 @@ _WORST = ("not promised", "unknown", "kept")
 
 
 def promised(run: str, folder: Path, source: Source) -> list[dict[str, Any]]:
-    """A row for each place of the leaders and each producer setting: `promise` and `promise_row`.
+    """A row for each topic, place of the leaders and producer setting: `promise` and `promise_row`.
 
     `promise` is `kept` where Kafka promises to keep a message that was acknowledged before this fault;
     `not promised` where it does not for some partition; `unknown` where the history does not decide.
@@ -33,21 +33,22 @@ def promised(run: str, folder: Path, source: Source) -> list[dict[str, Any]]:
     evidence = gather(source)
     manifest = read_manifest(str(folder))
     facts = facts_of(evidence, kafka=manifest.kafka, mode=manifest.mode)
-    found: dict[tuple[str, str], Judged] = {}
-    for led, setting, finding in _hypotheses(read_small(source, "marks").to_pylist(), evidence, facts):
+    found: dict[tuple[str, str, str], Judged] = {}
+    for place, finding in _hypotheses(read_small(source, "marks").to_pylist(), evidence, facts):
         judged = judge(finding, facts)
-        known = found.setdefault((led, setting), judged)
+        known = found.setdefault(place, judged)
         if _rank(judged) < _rank(known):
-            found[led, setting] = judged
+            found[place] = judged
     return [
         {
             "run": run,
+            "topic": topic,
             "led": led,
             "setting": setting,
             "promise": _OUTCOMES[judged.promise],
             "promise_row": judged.row,
         }
-        for (led, setting), judged in found.items()
+        for (topic, led, setting), judged in found.items()
     ]
 
 
@@ -57,8 +58,8 @@ def _rank(judged: Judged) -> int:
 
 def _hypotheses(
     marks: Sequence[Row], evidence: Evidence, facts: Facts
-) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Place of the leader, producer setting, and a finding that says that one of its messages is lost."""
+) -> Iterator[tuple[tuple[str, str, str], Mapping[str, Any]]]:
+    """Described topic, place of the leader, producer setting; a finding that one of its messages is lost."""
     begin = min((int(mark["ns"]) for mark in marks if mark["name"] == "begin"), default=0)
     writers: dict[str, int] = {}
     for number, writer in sorted(evidence.writers.items()):
@@ -67,12 +68,11 @@ def _hypotheses(
         kind, _, led = str(mark["name"]).partition("-")
         if kind != "led":
             continue
-        topic, _, partition = str(mark["text"]).rpartition("/")
+        topic, partition, described = str(mark["text"]).split("/")
         state = facts.state_at(topic, int(partition), begin)
         for setting, number in writers.items():
             yield (
-                led,
-                setting,
+                (described, led, setting),
                 {
                     **dict.fromkeys(FINDING.names),
                     "class": "lost",

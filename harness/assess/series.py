@@ -16,7 +16,7 @@ from harness.assess.cell import scenario
 from harness.assess.clusters import run_cases
 from harness.assess.described import for_runs, header, hold_s, producers
 from harness.assess.measure import PROMISED, QUERIES, Measures, measure, name_of
-from harness.assess.table import Ended, consequences, lines
+from harness.assess.table import Ended, Line, consequences, lines
 from harness.cluster.cluster_file import ClusterFile, read_cluster_file
 from harness.cluster.compression import compress
 from harness.cluster.settings import NO_SETTINGS, Settings, values
@@ -212,7 +212,7 @@ class Assessment:
             "clients": sorted({host.az for host in topology.role("client")}),
             "producers": [one.name for one in producers(self.settings())],
             "hold_s": hold_s(self.timings()),
-            "lines": [{**asdict(line), "settings": _settings(line.settings)} for line in table],
+            "lines": [line_as_json(line) for line in table],
             "consequences": consequences(table, topology.az_names),
             "queries": dict(QUERIES),
             "runs": str(self.series.path / "runs"),
@@ -255,5 +255,11 @@ def _ended(runs: Sequence[RunSummary]) -> Iterator[Ended]:
             yield Ended(case=run.scenario, run=name_of(Path(run.folder)), status=status, reason=reason)
 
 
-def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: {**asdict(one), "outcome": one.outcome} for name, one in settings.items()}
+def line_as_json(line: Line) -> dict[str, Any]:
+    """A line of the table as `assessment.json` has it."""
+    return {
+        **asdict(line),
+        "settings": {name: {**asdict(one), "outcome": one.outcome} for name, one in line.settings.items()},
+        "topics": [line_as_json(one) for one in line.topics],
+        "topics_differ": line.topics_differ,
+    }

@@ -1,12 +1,13 @@
 """The table of an assessment and what follows from it in words: data only, no cluster and no queries.
 
-A line is one case and one place of the partitions' leaders. Of repeated runs a line holds the worst.
+A line is one case and one place of the partitions' leaders. Of repeated runs a line holds the worst. Of
+several topics it holds the sum of messages, the longest time and the worst judgement, and a line for each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from harness.assess.battery import Case
@@ -82,6 +83,26 @@ class Line:
     """What an operator had to do."""
     findings: Mapping[str, int] = field(default_factory=dict)
     """Further findings of the run by class."""
+    topic: str = ""
+    """The described topic that the line is about; empty: all that there are."""
+    topics: tuple[Line, ...] = ()
+    """A line for each topic, where there are several."""
+
+    @property
+    def topics_differ(self) -> bool:
+        """Whether the topics fared differently, beside some seconds more or less."""
+        return len({_fared(line) for line in self.topics}) > 1
+
+
+def _fared(line: Line) -> tuple[object, ...]:
+    stuck = {az for one in line.settings.values() for az, gap in one.writes.items() if gap.until_heal}
+    return (
+        frozenset(stuck),
+        *(
+            (name, one.outcome, one.promise, bool(one.duplicated), bool(one.out_of_order))
+            for name, one in line.settings.items()
+        ),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,14 +161,29 @@ def _leds(runs: Sequence[str], measures: Measures) -> list[str]:
 
 
 def _line(case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> Line:
-    def rows(query: str, *, all_leds: bool = False) -> list[Row]:
-        return [row for row in measures[query] if row["run"] in runs and (all_leds or row["led"] == led)]
+    """The line of all topics together, with a line for each if there are several."""
+    messages = [row for row in measures["messages"] if row["run"] in runs and row["led"] == led]
+    topics = sorted({str(row["topic"]) for row in messages})
+    whole = _line_about("", case, led, runs, measures)
+    if len(topics) == 1:
+        return whole
+    return replace(whole, topics=tuple(_line_about(topic, case, led, runs, measures) for topic in topics))
 
-    recovery = rows("recovery", all_leds=True)
+
+def _line_about(topic: str, case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> Line:
+    def rows(query: str, *, of_run: bool = False) -> list[Row]:
+        return [
+            row
+            for row in measures[query]
+            if row["run"] in runs and (of_run or (row["led"] == led and (not topic or row["topic"] == topic)))
+        ]
+
+    recovery = rows("recovery", of_run=True)
     recovered = [row["recovery_s"] for row in recovery]
     failovers = [row["failover_s"] for row in rows("failover") if row["failover_s"] is not None]
     return _line_of(case)(
         led=led,
+        topic=topic,
         status="measured",
         runs=runs,
         settings={
@@ -160,8 +196,8 @@ def _line(case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> Li
         failover_s=max(failovers, default=None),
         fault_s=max((row["fault_s"] for row in recovery), default=None),
         recovery_s=None if not recovered or None in recovered else max(recovered),
-        operator=tuple(dict.fromkeys(str(row["action"]) for row in rows("operator", all_leds=True))),
-        findings=_worst_counts(rows("findings", all_leds=True)),
+        operator=tuple(dict.fromkeys(str(row["action"]) for row in rows("operator", of_run=True))),
+        findings=_worst_counts(rows("findings", of_run=True)),
     )
 
 
@@ -185,15 +221,22 @@ def _setting(
     ]
     applied = [row for row in promised if row["setting"] == name]
     promise, rows = _promise(judged, applied)
-    counts = {count: max(int(row[count]) for row in mine) for count in COUNTS}
     return Setting(
-        **counts,
-        out_of_order=max((int(row["out_of_order"]) for row in order if row["setting"] == name), default=0),
+        **{count: _most(mine, count) for count in COUNTS},
+        out_of_order=_most([row for row in order if row["setting"] == name], "out_of_order"),
         writes=_gaps([row for row in writes if row["setting"] == name], "write_gap_s"),
         promise=promise,
         rows=rows,
         known_bugs=tuple(sorted({str(row["known_bug"]) for row in judged if row["known_bug"]})),
     )
+
+
+def _most(rows: Sequence[Row], column: str) -> int:
+    """The count of the run that has most; the rows of one run are its topics."""
+    by_run: dict[object, int] = {}
+    for row in rows:
+        by_run[row["run"]] = by_run.get(row["run"], 0) + int(row[column])
+    return max(by_run.values(), default=0)
 
 
 def _promise(judged: Sequence[Row], applied: Sequence[Row]) -> tuple[str, tuple[str, ...]]:
@@ -242,6 +285,9 @@ def _sentence(fault: str, found: Sequence[Line], az_names: Mapping[str, str]) ->
         if lost[first]
         else "loses no acknowledged message"
     )
+    losing = _topics_where(found, lambda topic: any(line.settings[first].lost for line in topic))
+    if losing:
+        loss += f", all of topic {_and(losing)}"
     if "unknown" in outcomes and not lost[first]:
         loss = "leaves open whether acknowledged messages are lost"
     compared = [
@@ -252,7 +298,11 @@ def _sentence(fault: str, found: Sequence[Line], az_names: Mapping[str, str]) ->
     text = f"{fault} {_interruption(found, first, az_names)}, and {'; '.join((loss, *compared))}."
     broken = [name for name in (first, *others) if any(_breaks(line, name) for line in found)]
     if broken:
-        text += f" This breaks a promise of Kafka (with {_and(broken)})."
+        where = _topics_where(
+            found, lambda topic: any(_breaks(line, name) for line in topic for name in broken)
+        )
+        of_topic = f", for topic {_and(where)}" if where else ""
+        text += f" This breaks a promise of Kafka (with {_and(broken)}{of_topic})."
     elif lost[first]:
         decided = all(line.settings[first].promise in ("kept", "not promised") for line in found)
         text += f" {'Kafka promises nothing else' if decided else 'Whether that breaks a promise is open'}."
@@ -262,6 +312,22 @@ def _sentence(fault: str, found: Sequence[Line], az_names: Mapping[str, str]) ->
     if any(line.recovery_s is None for line in found):
         text += " The cluster does not recover" + (" even then." if actions else " by itself.")
     return text
+
+
+def _topics_where(found: Sequence[Line], holds: Callable[[Sequence[Line]], bool]) -> list[str]:
+    """The topics of whose lines something holds; none if it holds of all topics, or if there is only one."""
+    topics: dict[str, list[Line]] = {}
+    for line in found:
+        for one in line.topics:
+            topics.setdefault(one.topic, []).append(one)
+    those = [topic for topic, its in topics.items() if holds(its)]
+    return sorted(those) if len(those) < len(topics) else []
+
+
+def _stuck_azs(found: Sequence[Line], setting: str) -> set[str]:
+    """AZs that could not write to some partition until the heal."""
+    gaps = [entry for line in found for entry in line.settings[setting].writes.items()]
+    return {az for az, gap in gaps if gap.until_heal and gap.seconds >= NOTICEABLE_S}
 
 
 def _most_lost(found: Sequence[Line], setting: str) -> int:
@@ -277,15 +343,17 @@ def _breaks(line: Line, setting: str) -> bool:
 
 
 def _interruption(found: Sequence[Line], setting: str, az_names: Mapping[str, str]) -> str:
-    gaps = [entry for line in found for entry in line.settings[setting].writes.items()]
+    each = [one for line in found for one in line.topics or (line,)]
+    gaps = [entry for line in each for entry in line.settings[setting].writes.items()]
     azs = {az for az, _ in gaps}
-    stuck = {az for az, gap in gaps if gap.until_heal and gap.seconds >= NOTICEABLE_S}
+    stuck = _stuck_azs(each, setting)
     longest_s = max((gap.seconds for az, gap in gaps if az not in stuck), default=0.0)
     brief = f"for at most {longest_s:.0f} s" if longest_s >= NOTICEABLE_S else ""
     if not stuck:
         return f"stops writes {brief}" if brief else "does not stop writes"
     if stuck == azs:
-        return "stops all writes to some partition until it is over"
+        where = _topics_where(found, lambda topic: _stuck_azs(topic, setting) == azs)
+        return f"stops all writes to some partition{f' of {_and(where)}' if where else ''} until it is over"
     names = _and(az_names.get(az, az) for az in sorted(stuck))
     return f"stops writes from {names} until it is over" + (f" and from elsewhere {brief}" if brief else "")
 

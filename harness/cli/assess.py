@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,6 +47,10 @@ def assess(
     ] = None,
     faults: Annotated[
         str | None, typer.Option(help="Run the faults whose names match one of these globs (a,b).")
+    ] = None,
+    topics: Annotated[
+        str | None,
+        typer.Option(help="Assess the described topics whose names match one of these globs (a,b)."),
     ] = None,
     budget: Annotated[
         str | None,
@@ -91,6 +96,7 @@ def assess(
     2 if a run was invalid or crashed, else 0.
     """
     from harness.assess import battery as faults_of
+    from harness.assess.described import only_topics
     from harness.assess.measure import QUERIES
     from harness.assess.series import (
         Assessment,
@@ -123,6 +129,7 @@ def assess(
         if (
             cluster
             or faults
+            or topics
             or budget
             or kafka
             or kafka_home
@@ -138,6 +145,9 @@ def assess(
         default = (file and file.kafka) or DEFAULT
         version = chosen_kafka(kafka, kafka_home, kafka_jars, default, progress.say)
         target = describe(file, version, mode or "", settings)
+        if topics is not None:
+            globs = [glob.strip() for glob in topics.split(",")]
+            target = replace(target, settings=only_topics(target.settings, globs))
         topology = target.topology
         cases = faults_of.battery(topology, target.mode)
         if faults is not None:
@@ -244,8 +254,10 @@ def _carry_out(
         typer.echo(json.dumps(document, indent=2))
     else:
         console = report.console()
-        for label, text in report.header(document):
-            console.print(f"[dim]{label:9}[/dim]  {escape(text)}", soft_wrap=True)
+        what = report.header(document)
+        width = max(len(label) for label, _ in what)
+        for label, text in what:
+            console.print(f"[dim]{escape(label):{width}}[/dim]  {escape(text)}", soft_wrap=True)
         console.print()
         console.print(report.table(document))
         console.print(report.legend(document), style="dim", soft_wrap=True)

@@ -19,6 +19,9 @@ pytestmark = pytest.mark.spark
 S = 1_000_000_000
 BEGIN, INJECTED, HEAL, RECOVERED, END = 1, 3, 13, 15, 18
 """Seconds of the marks."""
+AUDIT = {"topic": "audit", "led": "inside"}
+ORDERS = {"topic": "orders", "led": "outside"}
+"""Partitions 0 and 1 of the topic, which two runs on one cluster would name differently."""
 
 
 def history() -> History:
@@ -34,8 +37,8 @@ def history() -> History:
     """
     made = History()
     for second, name, text in (
-        (0.5, "led-inside", "t/0"),
-        (0.5, "led-outside", "t/1"),
+        (0.5, "led-inside", "t/0/audit"),
+        (0.5, "led-outside", "t/1/orders"),
         (0.5, "reader-az2", "9"),
         (BEGIN, "begin", ""),
         (INJECTED, "injected", ""),
@@ -136,15 +139,15 @@ def test_every_query_names_its_run(found: Measures) -> None:
 def test_messages_are_counted_by_setting_and_place_of_the_leader(found: Measures) -> None:
     counts = {"lost_after_read": 0, "duplicated": 0, "undetermined": 0}
     assert rows(found, "messages") == [
-        {"led": "inside", "setting": "acks=1", "acknowledged": 3, "lost": 1, **counts},
-        {"led": "inside", "setting": "acks=all", "acknowledged": 22, "lost": 0, **counts},
-        {"led": "outside", "setting": "acks=1", "acknowledged": 2, "lost": 0, **counts},
-        {"led": "outside", "setting": "acks=all", "acknowledged": 32, "lost": 0, **counts},
+        {**AUDIT, "setting": "acks=1", "acknowledged": 3, "lost": 1, **counts},
+        {**AUDIT, "setting": "acks=all", "acknowledged": 22, "lost": 0, **counts},
+        {**ORDERS, "setting": "acks=1", "acknowledged": 2, "lost": 0, **counts},
+        {**ORDERS, "setting": "acks=all", "acknowledged": 32, "lost": 0, **counts},
     ]
 
 
 def test_messages_in_the_wrong_order(found: Measures) -> None:
-    assert rows(found, "order") == [{"led": "inside", "setting": "acks=1", "out_of_order": 1}]
+    assert rows(found, "order") == [{**AUDIT, "setting": "acks=1", "out_of_order": 1}]
 
 
 def test_findings_and_promises(found: Measures) -> None:
@@ -158,36 +161,34 @@ def test_findings_and_promises(found: Measures) -> None:
 def test_what_was_promised(found: Measures) -> None:
     """Partition 0 got another leader after the fault, partition 1 did not; acks=1 hangs on the leader."""
     assert [
-        (row["led"], row["setting"], row["promise"], row["promise_row"]) for row in rows(found, PROMISED)
+        (row["topic"], row["setting"], row["promise"], row["promise_row"]) for row in rows(found, PROMISED)
     ] == [
-        ("inside", "acks=1", "not promised", "acks-1-leader"),
-        ("inside", "acks=all", "kept", "committed"),
-        ("outside", "acks=1", "kept", "acks-1-steady"),
-        ("outside", "acks=all", "kept", "committed"),
+        ("audit", "acks=1", "not promised", "acks-1-leader"),
+        ("audit", "acks=all", "kept", "committed"),
+        ("orders", "acks=1", "kept", "acks-1-steady"),
+        ("orders", "acks=all", "kept", "committed"),
     ]
 
 
 def test_gaps_of_writes(found: Measures) -> None:
     """acks=1 was acknowledged at 2 s for the last time: its gap lasts to the end, beyond the heal."""
     assert rows(found, "writes") == [
-        {"led": "inside", "az": "az1", "setting": "acks=all", "write_gap_s": 7.5, "lasted_until_heal": False},
-        {"led": "inside", "az": "az2", "setting": "acks=1", "write_gap_s": 16.0, "lasted_until_heal": True},
-        {"led": "outside", "az": "az1", "setting": "acks=all", "write_gap_s": 9.0, "lasted_until_heal": True},
+        {**AUDIT, "az": "az1", "setting": "acks=all", "write_gap_s": 7.5, "lasted_until_heal": False},
+        {**AUDIT, "az": "az2", "setting": "acks=1", "write_gap_s": 16.0, "lasted_until_heal": True},
+        {**ORDERS, "az": "az1", "setting": "acks=all", "write_gap_s": 9.0, "lasted_until_heal": True},
         {
-            "led": "outside",
+            **ORDERS,
             "az": "az2",
             "setting": "acks=all",
             "write_gap_s": 4.5,
             "lasted_until_heal": False,
         },
-        {"led": "outside", "az": "az3", "setting": "acks=1", "write_gap_s": 17.0, "lasted_until_heal": True},
+        {**ORDERS, "az": "az3", "setting": "acks=1", "write_gap_s": 17.0, "lasted_until_heal": True},
     ]
 
 
 def test_gaps_of_reads(found: Measures) -> None:
-    assert rows(found, "reads") == [
-        {"led": "inside", "az": "az2", "read_gap_s": 11.0, "lasted_until_heal": True}
-    ]
+    assert rows(found, "reads") == [{**AUDIT, "az": "az2", "read_gap_s": 11.0, "lasted_until_heal": True}]
 
 
 def test_failover_is_from_the_fault_to_another_leader(found: Measures) -> None:
@@ -196,8 +197,8 @@ def test_failover_is_from_the_fault_to_another_leader(found: Measures) -> None:
         row | {"failover_s": row["failover_s"] and float(row["failover_s"])}
         for row in rows(found, "failover")
     ] == [
-        {"led": "inside", "moved": 1, "partitions": 1, "failover_s": 6.0},
-        {"led": "outside", "moved": 0, "partitions": 1, "failover_s": None},
+        {**AUDIT, "moved": 1, "partitions": 1, "failover_s": 6.0},
+        {**ORDERS, "moved": 0, "partitions": 1, "failover_s": None},
     ]
 
 

@@ -8,21 +8,29 @@ from typing import Any
 import pytest
 
 from harness.assess.battery import Case, battery
+from harness.assess.series import line_as_json
 from harness.assess.table import Ended, Line, consequences, lines
 from harness.lab.layout import THREE_AZS
+from report.assessment import markdown
 
 CASES = {case.name: case for case in battery(THREE_AZS.topology("zookeeper"), "zookeeper")}
 ISOLATED = CASES["isolate-az1.roles-az1"]
 NAMES = {"az1": "north", "az2": "south", "az3": "west"}
 Rows = dict[str, list[dict[str, Any]]]
+PLACE = {"run": "a/1", "topic": "orders", "led": "inside"}
 
 
 def measures(
-    run: str = "a/1", *, lost: int = 0, lost_at_one: int = 120, recovery: float | None = 2.5
+    run: str = "a/1",
+    *,
+    lost: int = 0,
+    lost_at_one: int = 120,
+    recovery: float | None = 2.5,
+    topic: str = "orders",
 ) -> Rows:
     """One partition led inside: az1 cannot write until the heal, the others wait for 10 s."""
     counts = {"lost_after_read": 0, "duplicated": 0, "undetermined": 0, "acknowledged": 500}
-    key = {"run": run, "led": "inside"}
+    key = {"run": run, "topic": topic, "led": "inside"}
     return {
         "messages": [
             {**key, "setting": "acks=all", **counts, "lost": lost},
@@ -162,7 +170,12 @@ def test_a_promise_is_kept_only_where_there_was_one() -> None:
 def test_findings_decide_about_promises() -> None:
     """One broken promise among many findings breaks it."""
     found = measures(lost=1)
-    row = {"run": "a/1", "led": "inside", "promise_row": "acks-all", "class": "lost", "findings": 1}
+    row = {
+        **PLACE,
+        "promise_row": "acks-all",
+        "class": "lost",
+        "findings": 1,
+    }
     found["promises"].append({**row, "setting": "acks=all", "promise": "broken", "known_bug": "KAFKA-1"})
     (line,) = table(found)
     described, unsafe = line.settings["acks=all"], line.settings["acks=1"]
@@ -182,7 +195,12 @@ def test_findings_decide_about_promises() -> None:
 def test_a_finding_without_a_producer(promise: str, both: list[str]) -> None:
     """It counts for all settings, unless its absence was not promised."""
     found = measures()
-    row = {"run": "a/1", "led": "inside", "promise_row": "x", "class": "diverged", "findings": 1}
+    row = {
+        **PLACE,
+        "promise_row": "x",
+        "class": "diverged",
+        "findings": 1,
+    }
     found["promises"] = [{**row, "setting": None, "promise": promise, "known_bug": None}]
     assert promises(found) == both
 
@@ -194,3 +212,110 @@ def test_a_cluster_that_does_not_recover() -> None:
 
 def test_nothing_is_said_of_what_was_not_measured() -> None:
     assert consequences(table({}, ended(status="invalid")), NAMES) == []
+
+
+def two_topics(**other: Any) -> Rows:
+    """`audit` beside `orders`, in the same run."""
+    found = both(measures(), measures(topic="audit", **other))
+    for of_run in ("recovery", "findings"):
+        del found[of_run][1:]
+    return found
+
+
+def test_topics_together_and_each() -> None:
+    """Messages are added, the worst promise and the longest gap count; the topics fared differently."""
+    found = two_topics(lost=7)
+    found["promised"][2]["promise"] = "not promised"
+    found["writes"][-3]["write_gap_s"] = 12.5
+    (line,) = table(found)
+    assert (line.topic, [one.topic for one in line.topics]) == ("", ["audit", "orders"])
+    audit, orders = line.topics
+    assert [one.settings["acks=all"].lost for one in (line, audit, orders)] == [7, 7, 0]
+    assert [one.settings["acks=1"].lost for one in (line, audit, orders)] == [240, 120, 120]
+    assert [one.settings["acks=1"].out_of_order for one in (line, audit, orders)] == [16, 8, 8]
+    assert [one.settings["acks=all"].promise for one in (line, audit, orders)] == [
+        *("not promised", "not promised", "kept")
+    ]
+    assert [one.settings["acks=1"].writes["az2"].seconds for one in (line, audit, orders)] == [
+        *(12.5, 12.5, 10.2)
+    ]
+    assert line.topics_differ
+
+
+def test_of_repeated_runs_the_worst_sum_of_topics_counts() -> None:
+    found = both(two_topics(), both(measures("a/2", lost=3), measures("a/2", lost=4, topic="audit")))
+    (line,) = table(found, ended("a/1"), ended("a/2"))
+    assert line.settings["acks=all"].lost == 7
+
+
+def test_topics_that_fared_alike() -> None:
+    """Some more messages or seconds are no difference; a time that lasted until the heal is one."""
+    found = two_topics(lost_at_one=3)
+    found["writes"][0]["write_gap_s"] = 11.9
+    (line,) = table(found)
+    assert len(line.topics) == 2 and not line.topics_differ
+    found["writes"][0]["lasted_until_heal"] = True
+    (line,) = table(found)
+    assert line.topics_differ
+
+
+def test_a_line_of_one_topic_has_none_below() -> None:
+    (line,) = table(measures())
+    assert (line.topic, line.topics, line.topics_differ) == ("", (), False)
+
+
+def test_the_consequences_name_the_topic_that_loses() -> None:
+    found = two_topics(lost=7)
+    row = {"run": "a/1", "topic": "audit", "led": "inside", "promise_row": "acks-all", "class": "lost"}
+    broken = {**row, "findings": 1, "setting": "acks=all", "promise": "broken", "known_bug": None}
+    (text,) = consequences(table(found), NAMES)
+    assert "loses 7 acknowledged messages, all of topic audit; with acks=1 it loses 240." in text
+    found["promises"].append(broken)
+    (text,) = consequences(table(found), NAMES)
+    assert "This breaks a promise of Kafka (with acks=all, for topic audit)." in text
+
+
+def test_the_consequences_name_the_topic_that_nobody_can_write() -> None:
+    found = two_topics()
+    for row in found["writes"]:
+        row["lasted_until_heal"] = row["lasted_until_heal"] or row["topic"] == "audit"
+    (text,) = consequences(table(found), NAMES)
+    assert text.startswith("Isolating az1 stops all writes to some partition of audit until it is over, and")
+    for row in found["writes"]:
+        row["lasted_until_heal"] = True
+    (text,) = consequences(table(found), NAMES)
+    assert text.startswith("Isolating az1 stops all writes to some partition until it is over, and")
+
+
+def document(found: Rows) -> dict[str, Any]:
+    return {
+        "header": {},
+        "producers": ["acks=all", "acks=1"],
+        "azs": NAMES,
+        "clients": list(NAMES),
+        "lines": [line_as_json(line) for line in table(found)],
+        "consequences": [],
+    }
+
+
+def test_rows_of_topics_that_differ() -> None:
+    text = markdown(document(two_topics(lost=7)))
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "|" in line]
+    assert rows[0][3] == "topic"
+    assert {len(row) for row in rows} == {13}
+    assert [(row[3], row[4], row[-2], row[-1]) for row in rows[2:]] == [
+        ("all", "7 / 240", "2.5", "–"),
+        ("audit", "7 / 120", "", ""),
+        ("orders", "0 / 120", "", ""),
+    ]
+    alike = markdown(document(two_topics()))
+    assert [line.split("|")[4].strip() for line in alike.splitlines() if "|" in line][2:] == ["all"]
+
+
+def test_one_topic_needs_no_column() -> None:
+    text = markdown(document(measures()))
+    assert "topic" not in text
+    unmeasured = document(two_topics())
+    unmeasured["lines"].append({**unmeasured["lines"][0], "status": "invalid", "reason": "why", "topics": []})
+    last = [line for line in markdown(unmeasured).splitlines() if "why" in line]
+    assert [len(line.split("|")) for line in last] == [15]

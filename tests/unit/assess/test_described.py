@@ -8,7 +8,18 @@ from dataclasses import replace
 import pytest
 
 from harness.assess.battery import battery
-from harness.assess.described import TOPIC, for_runs, header, hold_s, leaders, led_inside, producers, setup
+from harness.assess.described import (
+    TOPIC,
+    for_runs,
+    header,
+    hold_s,
+    leaders,
+    led_inside,
+    only_topics,
+    producers,
+    setup,
+    topic_names,
+)
 from harness.assess.series import seconds, timings
 from harness.cluster.settings import NO_SETTINGS, Setting, Settings, TopicShape
 from harness.cluster.timings import Timings
@@ -67,6 +78,38 @@ def test_a_described_topic() -> None:
     assert (run.shapes, set(run.topics)) == ({}, {"orders"})
 
 
+def test_every_described_topic_is_assessed() -> None:
+    """Each with its own replicas and properties, and under a name of its own in every run of a cluster."""
+    settings = Settings(
+        topics={"orders": table(min_insync_replicas="4"), "audit": table(retention_ms="9")},
+        shapes={
+            "orders": TopicShape(replication_factor=6, place="test"),
+            "plain": TopicShape(replication_factor=2, place="test"),
+        },
+    )
+    assert topic_names(settings) == ("orders", "plain", "audit")
+    made = setup(TWO_CASES["isolate-north.roles-north"], TWO, settings, number=3)
+    assert [
+        (topic.name, len(topic.assignment[0]), topic.partitions, dict(topic.config)) for topic in made.topics
+    ] == [
+        ("orders-3", 6, 2, {}),
+        ("plain-3", 2, 2, {"min.insync.replicas": "1"}),
+        ("audit-3", 3, 2, {"min.insync.replicas": "2"}),
+    ]
+    run = for_runs(settings, 3)
+    assert (run.shapes, set(run.topics)) == ({}, {"orders-3", "audit-3"})
+
+
+def test_topics_are_chosen_by_their_names() -> None:
+    settings = Settings(
+        topics={"orders": table(), "audit": table()}, shapes={"orders": TopicShape(place="test")}
+    )
+    assert topic_names(only_topics(settings, ["ord*"])) == ("orders",)
+    assert topic_names(only_topics(settings, ["audit", "orders"])) == ("orders", "audit")
+    with pytest.raises(UsageError, match="no described topic is named 'x'; there are: orders, audit"):
+        only_topics(settings, ["audit", "x"])
+
+
 def test_an_assignment_of_the_users_own_stays() -> None:
     settings = Settings(shapes={"orders": TopicShape(assignment=((3, 1, 2),), place="test")})
     (topic,) = setup(ISOLATED, THREE, settings).topics
@@ -123,8 +166,8 @@ def test_the_header_says_what_was_assessed() -> None:
     )
     assert header("2.7.1", "zookeeper", TWO, settings, timings(settings, "zookeeper")) == {
         "cluster": "Kafka 2.7.1, zookeeper; north, south: 3 brokers, 1 ZooKeeper node, 1 client each",
-        "topic": "orders, replication factor 6, min.insync.replicas=4; retention.ms=1000; "
-        "not assessed: other",
+        "topic orders": "replication factor 6, min.insync.replicas=4; retention.ms=1000",
+        "topic other": "replication factor 3, min.insync.replicas=2",
         "producers": "acks=1 (described), acks=all (for comparison); in each AZ with a client, "
         "5 messages/s to each partition",
         "settings": "broker.zookeeper.session.timeout.ms=18000, producer.acks=1",
