@@ -14,6 +14,8 @@ _REJOINED = re.compile(r"(broker\d+) acknowledged it(?: while|, then) (broker\d+
 _ELECTED = re.compile(r"(broker\d+) became leader")
 _TRUNCATED = re.compile(r"(broker\d+) truncated")
 _FAULT = re.compile(r"`([^`]*)`")
+_APART = "the replicas differ"
+"""The cause of a message that the leader lacks and a follower has; the checker names none."""
 
 
 def reasons(groups: Sequence[FindingGroup], acks: Iterable[int | None]) -> tuple[str, ...]:
@@ -36,6 +38,9 @@ def reasons(groups: Sequence[FindingGroup], acks: Iterable[int | None]) -> tuple
             key = (name, found.groups() if found else ())
             counts[key] = counts.get(key, 0) + one.count
             details.setdefault(key, []).append(detail)
+    apart = sum(one.count for one in groups if one.name == "diverged" and not one.cause)
+    if apart:
+        counts[_APART, ()], details[_APART, ()] = apart, [""]
     chosen = sorted(counts, key=lambda key: -counts[key])
     said = [_sentence(key[0], details[key], counts[key], asked) for key in chosen[:MOST]]
     if len(chosen) > MOST:
@@ -50,6 +55,10 @@ def _sentence(name: str, details: Sequence[str], count: int, asked: str) -> str:
     return told or f"{messages}: {name}{f', {details[0]}' if details[0] else ''}."
 
 
+def _them(messages: str) -> str:
+    return "it" if messages.startswith("1 ") else "them"
+
+
 def _rejoined(details: Sequence[str], messages: str, asked: str) -> str:
     found = _REJOINED.search(details[0])
     if not found:
@@ -60,9 +69,17 @@ def _rejoined(details: Sequence[str], messages: str, asked: str) -> str:
     when = f"although {new} had been elected already" if later == {True} else f"before {new} was elected"
     if len(later) > 1:
         when = f"before and after {new} was elected"
+    them = _them(messages)
     return (
-        f"{old} acknowledged {messages}{alone} {when}. The log of {new} did not have this, so {old} cut it "
-        f"from its own when it followed {new}."
+        f"{old} acknowledged {messages}{alone} {when}. {new} did not have {them}, so {old} removed {them} "
+        f"from its own log when it began to follow {new}."
+    )
+
+
+def _apart(_details: Sequence[str], messages: str, _asked: str) -> str:
+    verb = "is" if messages.startswith("1 ") else "are"
+    return (
+        f"{messages} {verb} on a follower only: the leader's log has another record, or none, at that offset."
     )
 
 
@@ -74,7 +91,7 @@ def _after_heal(details: Sequence[str], messages: str, asked: str) -> str:
     alone = f" with {asked}" if asked else ""
     return (
         f"{old} acknowledged {messages}{alone} even after the fault was healed, because it had not yet "
-        f"learned that {new} led; this was cut from its log too."
+        f"learned that {new} led; it removed {_them(messages)} from its log, too."
     )
 
 
@@ -83,8 +100,8 @@ def _not_flushed(details: Sequence[str], messages: str, asked: str) -> str:
     named = f"The fault “{fault[1]}”" if fault else "A power cut"
     kept = f", with {asked}" if asked else ""
     return (
-        f"{named} erased {messages}{kept}: acknowledged when in the brokers' memory, and not yet flushed to "
-        f"a disk."
+        f"{named} erased {messages}{kept}: the brokers acknowledged {_them(messages)} as soon as they had "
+        f"{_them(messages)} in memory, and had not flushed {_them(messages)} to disk."
     )
 
 
@@ -92,7 +109,11 @@ def _unclean(details: Sequence[str], messages: str, _asked: str) -> str:
     new = _ELECTED.search(details[0])
     if not new:
         return ""
-    return f"{new[1]} became leader although it was not in sync, and lacked {messages} of those acknowledged."
+    verb = "was" if messages.startswith("1 ") else "were"
+    return (
+        f"{new[1]} became leader although it was not in sync: {messages} that had been acknowledged {verb} "
+        f"not in its log."
+    )
 
 
 def _high_watermark(details: Sequence[str], messages: str, _asked: str) -> str:
@@ -100,8 +121,8 @@ def _high_watermark(details: Sequence[str], messages: str, _asked: str) -> str:
     if not cut:
         return ""
     return (
-        f"{cut[1]} cut its log at its own high watermark, which lagged behind, instead of asking its leader "
-        f"where their logs part; {messages} that had been acknowledged went with it."
+        f"{cut[1]} truncated its log to its own high watermark, which lagged behind, instead of asking its "
+        f"leader up to which offset their logs agree; this removed {messages} that had been acknowledged."
     )
 
 
@@ -121,5 +142,6 @@ _SENTENCES: dict[str, Callable[[Sequence[str], str, str], str]] = {
     "unclean election": _unclean,
     "high-watermark truncation": _high_watermark,
     "last in-sync replica wiped": _wiped,
+    _APART: _apart,
 }
 """By the name of the cause: a sentence from its details, the number of messages, and their acks."""

@@ -35,7 +35,7 @@ def sentences(
     found = [f"The run is {verdict}, so it says nothing about Kafka."] if void else []
     found += _of_faults(faults)
     found += _of_zombies(list(zombies), partitions)
-    found += _of_losses(fates, groups)
+    found += _of_losses(fates, () if void else groups)
     found += _of_promises(promises)
     found += _of_gaps(availability)
     found += [] if void else _of_claims(claims)
@@ -165,6 +165,7 @@ def _flat(story: PartitionStory, zombie: Zombie) -> str:
 
 
 def _of_losses(fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> list[str]:
+    """Without ``groups``, nothing is said of what the scenario expects."""
     total = sum(fates.values())
     if not total:
         return []
@@ -177,6 +178,7 @@ def _of_losses(fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> list
     told = (
         f"; the scenario does not expect {surprising} of them" if surprising else ", as the scenario expects"
     )
+    told = told if groups else ""
     verb = "is" if lost == 1 else "are"
     return [f"{_count(lost, 'acknowledged message')} {verb} lost{told}."]
 
@@ -223,8 +225,9 @@ def _of_claims(claims: Sequence[Claim]) -> list[str]:
         return []
     good = sum(one.as_declared for one in real)
     errata = sum(one.as_declared and one.instead_kind == "erratum" for one in real)
-    told = f", {errata} of them as an erratum" if errata == 1 else f", {errata} of them as errata"
-    return [f"{good} of {_count(len(real), 'claim')} came out as declared{told if errata else ''}."]
+    verb, noun = ("contradicts", "an erratum") if errata == 1 else ("contradict", "errata")
+    told = f"; {errata} of them {verb} the article ({noun})" if errata else ""
+    return [f"{good} of {_count(len(real), 'claim')} came out as declared{told}."]
 
 
 def _count(number: int, noun: str) -> str:

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from report.model.model import Claim, FindingGroup, ReportModel
 from report.page.ladder import ladder
+from report.page.legend import legend_keys
 from report.page.logs import logs_picture
 from report.page.matrix import link_matrix
 from report.page.svg import LEADERS, PATTERNS
@@ -61,6 +62,9 @@ def page(model: ReportModel) -> str:
             ladders={story.message: ladder(story) for story in model.stories},
             stories={story.message: story for story in model.stories},
             leaders=_legend(model),
+            keys=legend_keys(
+                "".join((*(str(timeline) for _, timeline, _ in pictures), str(controllers or "")))
+            ),
             where=_where,
             anchor=_anchor,
             total=_total(model.groups),

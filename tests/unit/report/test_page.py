@@ -99,6 +99,20 @@ def test_pictures_are_well_formed_and_named(judged: Judged, name: str) -> None:
         assert title.text
 
 
+def test_legend_names_what_is_drawn_and_nothing_else(judged: Judged) -> None:
+    def legend(name: str) -> str:
+        return "".join(re.findall(r'<p class="legend">.*?</p>', page(report_model(judged(name))), re.DOTALL))
+
+    faulty, calm = legend("leader-az-isolated"), legend("no-fault")
+    for key in ("fault in force", "lost later", "failed"):
+        assert key in faulty
+        assert key not in calm
+    for key in ("acknowledged", "the node takes itself for the leader", "ISR: broker 1 is in it"):
+        assert key in faulty
+        assert key in calm
+    assert "outcome unknown" not in faulty + calm
+
+
 def test_text_of_the_run_is_escaped(judged: Judged, tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>\"'&"
     folder = tmp_path / "run"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -37,24 +38,25 @@ LATER = "old leader truncated on rejoin: broker1 acknowledged it, then broker2 w
             (group(LATER, 2), group(REJOINED, 4), group(f"{REJOINED} 2", 3)),
             (1,),
             (
-                "broker1 acknowledged 9 messages with acks=1 before and after broker2 was elected. The log "
-                "of broker2 did not have this, so broker1 cut it from its own when it followed broker2.",
+                "broker1 acknowledged 9 messages with acks=1 before and after broker2 was elected. broker2 "
+                "did not have them, so broker1 removed them from its own log when it began to follow "
+                "broker2.",
             ),
         ),
         (
             (group(REJOINED, 1),),
             (1, -1),
             (
-                "broker1 acknowledged 1 message although broker2 had been elected already. The log of "
-                "broker2 did not have this, so broker1 cut it from its own when it followed broker2.",
+                "broker1 acknowledged 1 message although broker2 had been elected already. broker2 did not "
+                "have it, so broker1 removed it from its own log when it began to follow broker2.",
             ),
         ),
         (
             (group("un-fsynced data lost: `power cut broker1` took what broker1 had acknowledged", 6),),
             (-1,),
             (
-                "The fault “power cut broker1” erased 6 messages, with acks=all: acknowledged when in the "
-                "brokers' memory, and not yet flushed to a disk.",
+                "The fault “power cut broker1” erased 6 messages, with acks=all: the brokers acknowledged "
+                "them as soon as they had them in memory, and had not flushed them to disk.",
             ),
         ),
     ],
@@ -64,6 +66,14 @@ def test_why_messages_are_lost(
 ) -> None:
     """Groups that differ in details only count together."""
     assert reasons(groups, acks) == words
+
+
+def test_a_message_that_only_a_follower_has_is_explained_too() -> None:
+    """The checker names no cause for it, but it counts as lost."""
+    diverged = replace(group("", 1), name="diverged")
+    assert reasons([group(REJOINED, 2), diverged], (1,))[1:] == (
+        "1 message is on a follower only: the leader's log has another record, or none, at that offset.",
+    )
 
 
 CAUSES = [
