@@ -30,6 +30,11 @@ class Entry:
     strip: Sequence[tuple[str, str, str]]
     """Sign, verdict and day of earlier runs, oldest first."""
 
+    @property
+    def ran(self) -> bool:
+        """Whether any run took place."""
+        return any(name != "unfit" for name, _, _ in self.verdicts)
+
 
 def index_page(
     runs: Sequence[Summary],
@@ -87,6 +92,9 @@ def index_page(
             icons=ICONS,
             runs=len(runs),
             missing=missing,
+            reasons=_reasons(runs, link),
+            most_reasons=_REASONS,
+            strips=any(entry is not None and entry.strip for _, cells in rows for _, entry in cells),
             ended=max((str(run.get("ended") or "") for run in runs), default=""),
             style=Markup(style),
             style_hash=digest(style),
@@ -94,7 +102,31 @@ def index_page(
     )
 
 
-_SEVERITY = ("crashed", "invalid", "violated", "unknown", "as declared")
+_SEVERITY = ("crashed", "invalid", "violated", "unknown", "as declared", "unfit")
+_REASONS = 40
+"""So many reasons are listed."""
+
+
+def _reasons(runs: Sequence[Summary], link: Callable[[str], str]) -> list[dict[str, Any]]:
+    """Why runs were not as declared, the worst verdict first; runs with the same reason together."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for run in sorted(runs, key=lambda run: _severity(run["verdict"])):
+        if run["verdict"] == "as declared":
+            continue
+        why = "; ".join(run.get("reasons") or ()) or "no reason is recorded"
+        cell = {
+            "name": f"{run['scenario']} on {run['version']} {run['mode']}",
+            "href": link(str(run.get("folder") or "")),
+        }
+        why = why.removeprefix(f"{run['scenario']} ")
+        new = {"verdict": run["verdict"], "why": why, "cells": []}
+        entry = found.setdefault((run["verdict"], why), new)
+        entry["cells"].append(cell)
+    return list(found.values())
+
+
+def _severity(verdict: str) -> int:
+    return _SEVERITY.index(verdict) if verdict in _SEVERITY else 0
 
 
 def _cell(run: Summary) -> tuple[str, str, str]:
@@ -106,7 +138,7 @@ def _order(version: str) -> list[int]:
 
 
 def _worst(entry: Entry) -> int:
-    return min(_SEVERITY.index(name) if name in _SEVERITY else 0 for name, _, _ in entry.verdicts)
+    return min(_severity(name) for name, _, _ in entry.verdicts)
 
 
 def _entry(runs: Sequence[Summary], before: Sequence[Summary], link: Callable[[str], str]) -> Entry:
@@ -116,10 +148,7 @@ def _entry(runs: Sequence[Summary], before: Sequence[Summary], link: Callable[[s
     lost = sorted(int(run.get("lost") or 0) for run in runs)
     seconds = sorted(float(run.get("seconds") or 0) for run in runs)
     return Entry(
-        verdicts=[
-            (name, ICONS.get(name, "?"), counts[name])
-            for name in sorted(counts, key=lambda name: _SEVERITY.index(name) if name in _SEVERITY else 0)
-        ],
+        verdicts=[(name, ICONS.get(name, "?"), counts[name]) for name in sorted(counts, key=_severity)],
         lost=_span([str(lost[0]), str(lost[-1])]),
         seconds=_span([f"{seconds[0]:.0f}", f"{seconds[-1]:.0f}"]),
         runs=[

@@ -26,6 +26,7 @@ ICONS = {
     "unknown": "?",
     "invalid": "⊘",
     "crashed": "!",
+    "unfit": "–",
 }
 """A sign for each verdict, so that colour alone never tells it."""
 STATUS_ICONS = {"confirmed": "✓", "refuted": "≠", "not reproduced": "○", "unknown": "?"}

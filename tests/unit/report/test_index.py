@@ -36,6 +36,44 @@ def test_worst_scenario_comes_first_and_names_the_page() -> None:
     assert "✓ 1 as declared" in words(html)
 
 
+def test_reasons_stand_above_the_table() -> None:
+    """Runs with the same reason together, with links to their pages, the worst first."""
+    why = ["claim 'x' is refuted"]
+    html = index_page(
+        [
+            run("a", "unknown", reasons=["y"]),
+            run("b", "violated", reasons=why),
+            run("b", "violated", version="3.9.1", reasons=why, folder="none"),
+            run("c"),
+        ],
+        title="all 1",
+        link=lambda folder: "" if folder == "none" else f"../{folder}",
+    )
+    section = html[html.index("<h2>Not as declared") : html.index("<h2>All runs")]
+    assert [words(one) for one in re.findall(r"<li>.*?</li>", section, re.DOTALL)] == [
+        "✗ violated b on 2.7.1 zookeeper , b on 3.9.1 zookeeper : claim &#39;x&#39; is refuted",
+        "? unknown a on 2.7.1 zookeeper : y",
+    ]
+    assert section.count("<a ") == 2
+    assert "Not as declared" not in index_page([run("a")], title="all 1")
+
+
+def test_what_does_not_fit_comes_last_and_claims_no_numbers() -> None:
+    why = ["b needs a further AZ"]
+    html = index_page([run("b", "unfit", reasons=why), run("c"), run("a", "unknown")], title="all 1")
+    assert re.findall(r'<th scope="row">(\w+)</th>', html) == ["a", "c", "b"]
+    assert "– 1 unfit" in words(html)
+    assert "– unfit b on 2.7.1 zookeeper : needs a further AZ" in words(html)
+    assert cells(html)[-1].count("lost") == 0
+    assert "<h1>unfit</h1>" in index_page([run("b", "unfit", reasons=why)], title="all 1")
+
+
+def test_the_strip_is_explained_where_there_is_one() -> None:
+    assert "The strip" not in index_page([run()], title="all 1")
+    before = [run(ended="2026-01-04T01:00:00+00:00")]
+    assert "The strip" in index_page([run()], title="all 1", earlier=before)
+
+
 def test_cell_whose_runs_disagree_shows_both() -> None:
     html = index_page(
         [run(lost=2, seconds=18), run(lost=9, seconds=31), run(verdict="violated", lost=4)], title="all 1"
