@@ -111,8 +111,8 @@ def _unclean(details: Sequence[str], messages: str, _asked: str) -> str:
         return ""
     verb = "was" if messages.startswith("1 ") else "were"
     return (
-        f"{new[1]} became leader although it was not in sync: {messages} that had been acknowledged {verb} "
-        f"not in its log."
+        f"{new[1]} became leader although it was not in sync (an unclean leader election): {messages} that "
+        f"had been acknowledged {verb} not in its log."
     )
 
 
@@ -131,7 +131,8 @@ def _wiped(details: Sequence[str], messages: str, _asked: str) -> str:
     if not host:
         return ""
     return (
-        f"{host[1]}, the last replica in sync, lost its disk and led again, without {messages} acknowledged."
+        f"{host[1]}, the last replica in sync, lost its log and led again with an empty one: {messages} that "
+        f"had been acknowledged {'was' if messages.startswith('1 ') else 'were'} in it."
     )
 
 

@@ -78,6 +78,17 @@ _SAID: Mapping[str, tuple[str, str]] = {
     "stop ": ("was stopped", ""),
 }
 """By the begin of a fault's name: what happened to what it names."""
+_MOST_FAULTS = 5
+"""So many faults get a sentence: the last of several is often the one that matters."""
+_HOST = r"[\w-]+"
+_CLAUSES = (
+    (re.compile(rf"({_HOST}) without zookeeper"), r"\1 could not reach ZooKeeper"),
+    (re.compile(rf"flapping ({_HOST}) <-> ({_HOST})"), r"\1 and \2 lost and regained each other many times"),
+    (re.compile(rf"lose (\d+ %) ({_HOST}) -> ({_HOST})"), r"\1 of what \2 sent to \3 was lost"),
+    (re.compile(rf"cut ({_HOST}) -> ({_HOST})"), r"Nothing that \1 sent to \2 arrived"),
+    (re.compile(rf"wipe (\S+) on ({_HOST})"), r"The log of \1 on \2 was erased"),
+)
+"""Names of faults, and what they did in words."""
 
 
 def _of_faults(faults: Sequence[Fault]) -> list[str]:
@@ -85,15 +96,16 @@ def _of_faults(faults: Sequence[Fault]) -> list[str]:
         return ["No fault was injected."]
     doubtful = [one for one in faults if not one.proven]
     told = [one for one in faults if one.proven and one.kind != "operator"]
-    chosen = [*doubtful, *told][:3] or list(faults)[:1]
-    said = [_of_fault(one) for one in chosen]
+    chosen = [*doubtful, *told][:_MOST_FAULTS] or list(faults)[:1]
+    said = [fault_in_words(one) for one in chosen]
     left = len([*doubtful, *told]) - len(chosen)
     if left > 0:
         said.append(f"{_count(left, 'further fault')} followed.")
     return said
 
 
-def _of_fault(fault: Fault) -> str:
+def fault_in_words(fault: Fault) -> str:
+    """A sentence that says what a fault did and when."""
     if not fault.injected:
         return f"“{fault.name}” did not take effect at {fault.from_s:.1f} s."
     prefix = next((one for one in _SAID if fault.name.startswith(one)), "")
@@ -102,6 +114,10 @@ def _of_fault(fault: Fault) -> str:
     if not fault.proven:
         begun = f"“{fault.name}” was injected at {fault.from_s:.1f} s"
         return f"{begun}, and did not last until it was healed; its proof says why."
+    clause = _clause(fault.name)
+    if clause:
+        lasting = f"from {fault.from_s:.1f} s to {fault.to_s:.1f} s" if fault.to_s is not None else ""
+        return f"{clause} {lasting or f'at {fault.from_s:.1f} s'}."
     if fault.to_s is None:
         if not what:
             return f"“{fault.name}” happened at {fault.from_s:.1f} s."
@@ -114,6 +130,22 @@ def _of_fault(fault: Fault) -> str:
     if not what:
         return f"“{fault.name}” was in force {times}."
     return f"{names} {_plural(what, names)} {f'{more} ' if more else ''}{times}."
+
+
+def _clause(name: str) -> str:
+    """What a fault did, in words; empty for one without words of its own."""
+    links = [part.split(" <-> ") for part in name.removeprefix("cut ").split(", ")]
+    if name.startswith("cut ") and all(len(link) == 2 and ":" not in "".join(link) for link in links):
+        if len({one for one, _ in links}) == 1:
+            others = [other for _, other in links]
+            apart = " and ".join(", ".join(others).rsplit(", ", 1))
+            return f"{links[0][0]} was cut off from {apart}"
+        return ""
+    for pattern, words in _CLAUSES:
+        found = pattern.fullmatch(name)
+        if found:
+            return found.expand(words)
+    return ""
 
 
 def _plural(verb: str, names: str) -> str:

@@ -9,9 +9,9 @@ import pytest
 
 from harness.kafka.model import PartitionState
 from report.model.causes import reasons
-from report.model.facts import meaning, names_in
+from report.model.facts import fault_in_words, meaning, names_in
 from report.model.faults import faults
-from report.model.model import FindingGroup
+from report.model.model import Fault, FindingGroup
 from report.page.svg import wrapped
 
 
@@ -155,3 +155,40 @@ def test_states_of_an_operator_action_are_in_words() -> None:
     ]
     ((proof,),) = [one.proofs for one in faults(rows, lambda ns: ns / 1e9)]
     assert proof.seen == ("old/0: leader broker1, epoch 3, ISR 2, 1, new/0: no leader, epoch 4, ISR 2")
+
+
+@pytest.mark.parametrize(
+    ("name", "to_s", "said"),
+    [
+        ("isolate az1", 9.0, "az1 was cut off from everything else from 4.0 s to 9.0 s."),
+        ("cut broker1 <-> broker2", 9.0, "broker1 was cut off from broker2 from 4.0 s to 9.0 s."),
+        (
+            "cut broker1 <-> broker2, broker1 <-> broker3, broker1 <-> broker4",
+            9.0,
+            "broker1 was cut off from broker2, broker3 and broker4 from 4.0 s to 9.0 s.",
+        ),
+        ("cut a <-> b, c <-> d", 9.0, "“cut a <-> b, c <-> d” was in force from 4.0 s to 9.0 s."),
+        ("cut a <-> b:kafka", 9.0, "“cut a <-> b:kafka” was in force from 4.0 s to 9.0 s."),
+        ("cut broker2 -> broker1", 9.0, "Nothing that broker2 sent to broker1 arrived from 4.0 s to 9.0 s."),
+        ("broker3 without zookeeper", 9.0, "broker3 could not reach ZooKeeper from 4.0 s to 9.0 s."),
+        ("lose 40 % broker1 -> broker2", 9.0, "40 % of what broker1 sent to broker2 was lost from"),
+        ("wipe t/0 on broker1", None, "The log of t/0 on broker1 was erased at 4.0 s."),
+        ("flapping az1 <-> az2", 9.0, "az1 and az2 lost and regained each other many times from 4.0 s to"),
+        ("bridge az1 | az2 | az3", 9.0, "“bridge az1 | az2 | az3” was in force from 4.0 s to 9.0 s."),
+    ],
+)
+def test_faults_in_words(name: str, to_s: float | None, said: str) -> None:
+    fault = Fault(
+        number=1,
+        name=name,
+        kind="link",
+        mechanism="cut",
+        from_s=4.0,
+        to_s=to_s,
+        proven=True,
+        injected=True,
+        hosts=(),
+        links=(),
+        lasting=to_s is not None,
+    )
+    assert fault_in_words(fault).startswith(said)
