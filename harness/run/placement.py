@@ -61,7 +61,12 @@ def _sentence(missing: list[Host], topology: Topology) -> str:
     for host in missing:
         name = topology.az_name(host.az) if host.az in topology.azs else f"a further AZ ({host.az})"
         wanted.setdefault(name, []).append(host.role)
-    return "; ".join(f"a {' and a '.join(roles)} in {az}" for az, roles in wanted.items()) + (
-        f", which the cluster of {len(topology.azs)} AZs ({', '.join(map(topology.az_name, topology.azs))}) "
-        f"does not have"
-    )
+    parts = "; ".join(f"{_listed(roles)} in {az}" for az, roles in wanted.items())
+    names = ", ".join(map(topology.az_name, topology.azs))
+    azs = f"{len(topology.azs)} AZ{'' if len(topology.azs) == 1 else 's'}"
+    return f"{parts}, which the cluster of {azs} ({names}) does not have"
+
+
+def _listed(roles: list[str]) -> str:
+    *rest, last = (f"a {'ZooKeeper node' if role == 'zookeeper' else role}" for role in roles)
+    return f"{', '.join(rest)} and {last}" if rest else last

@@ -1,63 +1,86 @@
-"""The legend of the timelines: what they draw, and nothing else."""
+"""The legends of the pictures: what they draw, and nothing else."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from markupsafe import Markup
 
-_DOTS = (
+
+class _Key(NamedTuple):
+    """A symbol and its words; shown if an element of a picture has the class ``drawn``."""
+
+    drawn: str
+    words: str
+    width: int
+    height: int
+    symbol: str
+
+
+def _bar(name: str, words: str, width: int = 26) -> _Key:
+    drawn = 26 if width == 26 else 8
+    return _Key(name, words, width, 14, f'<rect width="{drawn}" height="14" class="{name}"/>')
+
+
+def _line(name: str, words: str) -> _Key:
+    return _Key(name, words, 26, 14, f'<path d="M0,7 H26" class="{name}"/>')
+
+
+_CELL = '<rect x="1" y="1" width="28" height="16" class="h1"/>'
+_OWN = '<rect x="1" y="1" width="24" height="12" class="band own"/>'
+_ISR = (
     '<rect width="46" height="16" class="h1"/>'
     '<circle cx="12" cy="8" r="6.5" class="dot in"/>'
     '<text x="12" y="11" text-anchor="middle" class="dottext">1</text>'
     '<circle cx="34" cy="8" r="6.5" class="dot out"/>'
     '<text x="34" y="11" text-anchor="middle" class="dottext out">2</text>'
 )
-_KEYS: Mapping[str, Sequence[tuple[str, int, str, str]]] = {
+_ACKED = f'{_CELL}<rect x="3" y="3" width="24" height="12" rx="5" class="acked"/>'
+_ABOVE = f'{_CELL}<rect x="1" y="1" width="28" height="16" class="above"/>'
+_GONE = (
+    '<rect x="1" y="2" width="28" height="14" rx="3" class="ghostcell"/>'
+    '<line x1="4" x2="26" y1="9" y2="9" class="strike"/>'
+)
+_KEYS: Mapping[str, Sequence[_Key]] = {
     "band": (
-        (
-            *("own", 26, '<rect x="1" y="1" width="24" height="12" class="band own"/>'),
-            "the node takes itself for the leader",
-        ),
-        ("silentlane", 26, '<rect width="26" height="14" class="silentlane"/>', "no answer"),
-        ("dot", 46, _DOTS, "ISR: broker 1 is in it, broker 2 is not"),
-        ("fault", 26, '<rect width="26" height="14" class="fault"/>', "fault in force"),
+        _Key("own", "the node takes itself for the leader", 26, 14, _OWN),
+        _bar("silentlane", "no answer"),
+        _Key("dot", "ISR: broker 1 is in it, broker 2 is not", 46, 16, _ISR),
+        _bar("fault", "fault in force"),
     ),
     "messages": (
-        ("send ok", 10, '<rect width="8" height="14" class="send ok"/>', "acknowledged"),
-        ("send info", 10, '<rect width="8" height="14" class="send info"/>', "outcome unknown"),
-        ("send fail", 10, '<rect width="8" height="14" class="send fail"/>', "failed"),
-        ("lostring", 12, '<circle cx="6" cy="7" r="3" class="lostring"/>', "lost later"),
+        _bar("send ok", "acknowledged", 10),
+        _bar("send info", "outcome unknown", 10),
+        _bar("send fail", "failed", 10),
+        _Key("lostring", "lost later", 12, 14, '<circle cx="6" cy="7" r="3" class="lostring"/>'),
     ),
     "offsets": (
-        ("watermark", 26, '<path d="M0,7 H26" class="watermark"/>', "high watermark"),
-        ("leo", 26, '<path d="M0,7 H26" class="leo"/>', "log end offset"),
-        (
-            "uncommitted",
-            26,
-            '<rect width="26" height="14" class="uncommitted"/>',
-            "in the log, not committed",
-        ),
+        _line("watermark", "high watermark"),
+        _line("leo", "log end offset"),
+        _bar("uncommitted", "in the log, not committed"),
+    ),
+    "logs": (
+        _Key("acked", "acknowledged", 30, 18, _ACKED),
+        _Key("above", "above the replica's high watermark", 30, 18, _ABOVE),
+        _Key("hwline", "high watermark", 30, 18, '<path d="M15,0 V18" class="hwline"/>'),
+        _Key("ghostcell", "no longer in this log (truncated or erased)", 30, 18, _GONE),
     ),
 }
-"""By line of the legend: the class of an element of the picture, and the key's width, symbol and words."""
+"""By line of the legends."""
 
 
 def legend_keys(drawn: str) -> dict[str, list[Markup]]:
-    """The keys of what the timelines ``drawn``, as SVG, contain; by line of the legend."""
+    """The keys of what the pictures ``drawn``, as SVG, contain; by line of the legends."""
     return {
         line: [
             Markup(
-                f'<span class="key"><svg width="{width}" height="{16 if name == "dot" else 14}" '
-                f'class="sign" aria-hidden="true">{symbol}</svg> {words}</span>'
+                f'<span class="key"><svg width="{key.width}" height="{key.height}" class="sign" '
+                f'aria-hidden="true">{key.symbol}</svg> {key.words}</span>'
             )
-            for name, width, symbol, words in keys
-            if _has(drawn, name)
+            for key in keys
+            if re.search(f'class="(?:[^"]* )?{key.drawn}(?: [^"]*)?"', drawn)
         ]
         for line, keys in _KEYS.items()
     }
-
-
-def _has(drawn: str, name: str) -> bool:
-    return re.search(f'class="(?:[^"]* )?{name}(?: [^"]*)?"', drawn) is not None

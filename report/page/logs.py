@@ -13,7 +13,7 @@ from report.page.svg import block, fit, joined, picture, tag, text, titled, wrap
 _ROW, _GHOST = 30.0, 19.0
 _LINE, _CAPTION_LINES = 14.0, 4
 _MOST = 1180.0
-_LONGEST_NAME = 300.0
+_LONGEST_NAME = 380.0
 """Room that a panel's name may take beyond that of its cells."""
 
 
@@ -44,7 +44,7 @@ class _Room:
 def logs_picture(figure: LogFigure, leaders: Mapping[int, int], name: str) -> Markup:
     """The picture of one topic partition; panels stand side by side as far as there is room."""
     room = _Room.of(figure)
-    names = max((8.2 * len(panel.name) + 90 for panel in figure.panels), default=0.0)
+    names = max((8.3 * len(panel.name) + 100 for panel in figure.panels), default=0.0)
     width = max(
         room.left + sum(room.width(column) for column in figure.columns) + 46, min(names, _LONGEST_NAME)
     )
@@ -69,7 +69,7 @@ def logs_picture(figure: LogFigure, leaders: Mapping[int, int], name: str) -> Ma
 
 def _heading(panel: Panel, caption: Sequence[str], x: float, y: float, width: float) -> list[Markup]:
     return [
-        text(x, y + 15, fit(panel.name, width - 70, 13), "panelname"),
+        text(x, y + 15, fit(panel.name, width - 94, 14.2), "panelname"),
         text(x + width - 46, y + 15, f"{panel.s:.1f} s", "paneltime", text_anchor="end"),
         *(text(x, y + 31 + _LINE * number, line, "paneltext") for number, line in enumerate(caption)),
     ]

@@ -64,7 +64,7 @@ def page(model: ReportModel) -> str:
             stories={story.message: story for story in model.stories},
             leaders=_legend(model),
             keys=legend_keys(
-                "".join((*(str(timeline) for _, timeline, _ in pictures), str(controllers or "")))
+                "".join(str(one) for story in pictures for one in (*story[1:], controllers) if one)
             ),
             where=_where,
             anchor=_anchor,

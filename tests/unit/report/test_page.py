@@ -111,6 +111,8 @@ def test_legend_names_what_is_drawn_and_nothing_else(judged: Judged) -> None:
         assert key in faulty
         assert key in calm
     assert "outcome unknown" not in faulty + calm
+    assert "no longer in this log" in faulty
+    assert "no longer in this log" not in calm
 
 
 def test_text_of_the_run_is_escaped(judged: Judged, tmp_path: Path) -> None:

@@ -147,11 +147,15 @@ def test_times_of_several_faults_are_shaded_once() -> None:
     assert [pytest.approx(one, abs=0.2) for one in wanted] == shaded
 
 
-def test_a_name_of_a_panel_and_its_time_stand_apart() -> None:
+@pytest.mark.parametrize(
+    "name", ["converged, and at the end", "arrived-late-abort, and at the end", "x" * 90]
+)
+def test_a_name_of_a_panel_and_its_time_stand_apart(name: str) -> None:
     record = Record(offset=0, epoch=0, message="1/0", text="a", acknowledged=True, lost=False)
     replica = ReplicaState(broker=1, records=(record,), gone=(), high_watermark=1, leo=1)
-    figure = LogFigure((Column(0),), (Panel(3.0, "converged, and at the end", "", (replica,)),), None)
+    figure = LogFigure((Column(0),), (Panel(3.0, name, "", (replica,)),), None)
     drawn = str(logs_picture(figure, {0: 1}, "t/0"))
-    assert "converged, and at the end<" in drawn
+    (shown,) = re.findall(r'class="panelname"[^>]*>([^<]*)<', drawn)
+    assert shown == name or (shown.endswith("…") and len(name) > 40)
     ((time_x,),) = [re.findall(r'<text x="([\d.]+)"[^>]*class="paneltime"', drawn)]
-    assert float(time_x) - 40 >= 7.4 * len("converged, and at the end")
+    assert float(time_x) - 40 >= 8.2 * len(shown)

@@ -42,7 +42,10 @@ def test_a_broker_that_the_scenario_starts_itself_does_not_start() -> None:
 @pytest.mark.parametrize(
     ("layout", "sentence"),
     [
-        (_layout(a=3, b=3), r"x needs a zookeeper and a broker and a client in a further AZ \(az3\), which"),
+        (
+            _layout(a=3, b=3),
+            r"x needs a ZooKeeper node, a broker and a client in a further AZ \(az3\), which",
+        ),
         (_layout(a=3, b=3, c=0), r"x needs a broker in c, which the cluster of 3 AZs \(a, b, c\) does not"),
     ],
 )
