@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -11,15 +9,12 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.artifacts import class_data, ivy, stored_build
-from harness.artifacts.cache import cache_dir, locked, writable
+from harness.artifacts import class_data, ivy, modules, stored_build
+from harness.artifacts.cache import cache_dir
 from harness.artifacts.java import Java, find_java
-from harness.artifacts.manifest import Manifest, sha256
-from harness.errors import UnfitError
 from harness.kafka.versions import DEFAULT, KafkaVersion, kafka_version
 
 Say = Callable[[str], None]
-_RECIPE = "coordinates.txt"
 SIDE_BY_SIDE = 4
 """Versions that are resolved at a time: look-ups mostly wait for answers."""
 STILL_S = 15.0
@@ -89,8 +84,7 @@ def resolve(
         root, manifest = stored_build.folder_of(spec), stored_build.manifest_of(spec)
     else:
         root = cache_dir() / f"kafka-{spec.version}"
-        found = _stored(root, spec)
-        manifest = _download(root, spec, java, say) if found is None or found.damaged(root) else found
+        manifest = modules.fetched(_modules(spec), root, java, say)
     jars = tuple(sorted(root / "lib" / name for name in manifest.sums))
     plain = KafkaDistribution(spec=spec, root=root, jars=jars, java=java, sums=manifest.sums)
     if not with_archives:
@@ -136,70 +130,9 @@ def resolve_all(versions: Iterable[str | KafkaVersion], *, say: Say = _silent, f
             pool.shutdown(cancel_futures=True)
 
 
-def _stored(root: Path, spec: KafkaVersion) -> Manifest | None:
-    try:
-        recipe = (root / _RECIPE).read_text()
-    except (OSError, UnicodeDecodeError):
-        return None
-    return Manifest.read(root) if recipe == _recipe(spec) else None
-
-
-def _recipe(spec: KafkaVersion) -> str:
-    return "".join(f"{entry}\n" for entry in spec.coordinates)
-
-
-def _download(root: Path, spec: KafkaVersion, java: Java, say: Say) -> Manifest:
-    cache = writable(root.parent)
-    with locked(cache, say, f"kafka-{spec.version}"):
-        manifest = _stored(root, spec)  # another process may have downloaded it meanwhile
-        bad = manifest.damaged(root) if manifest else ()
-        if manifest and not bad:
-            return manifest
-        for name in bad:
-            say(f"{root / 'lib' / name} is damaged or missing; downloading it again")
-            _forget(cache / "ivy", name)
-        new = cache / f".new-{spec.version}-{os.getpid()}"
-        try:
-            say(f"resolving Kafka {spec.version} from Maven Central")
-            ivy.fetch(spec.coordinates, new / "lib", cache / "ivy", java, say)
-            if manifest:
-                return _repair(root, new, manifest, bad)
-            return _install(root, new, spec)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
-
-
-def _install(root: Path, new: Path, spec: KafkaVersion) -> Manifest:
-    manifest = Manifest.of(new / "lib")
-    wanted = f"kafka_{spec.scala}-{spec.version}.jar"
-    if wanted not in manifest.sums:
-        raise UnfitError(
-            f"Resolving {spec.coordinates[0]} did not bring {wanted}; remove {root.parent} and try again."
-        )
-    manifest.write(new)
-    for name in ivy.FILES:
-        (new / name).unlink(missing_ok=True)
-    (new / _RECIPE).write_text(_recipe(spec))
-    if root.exists():
-        shutil.rmtree(root)
-    new.rename(root)
-    return manifest
-
-
-def _repair(root: Path, new: Path, manifest: Manifest, bad: tuple[str, ...]) -> Manifest:
-    for name in bad:
-        fetched = new / "lib" / name
-        if not fetched.is_file() or sha256(fetched) != manifest.sums[name]:
-            raise UnfitError(
-                f"{name} was damaged, and the file downloaded in its place differs from its checksum in "
-                f"{root / 'SHA256SUMS'}; remove {root} and try again."
-            )
-        fetched.replace(root / "lib" / name)
-    manifest.write(root)
-    return manifest
-
-
-def _forget(home: Path, name: str) -> None:
-    """Remove a jar from Ivy's own cache, which may be damaged too."""
-    for copy in home.glob(f"cache/*/*/*/{name}"):
-        copy.unlink()
+def _modules(spec: KafkaVersion) -> modules.Modules:
+    return modules.Modules(
+        label=f"Kafka {spec.version}",
+        coordinates=spec.coordinates,
+        jar=f"kafka_{spec.scala}-{spec.version}.jar",
+    )

@@ -74,6 +74,8 @@ def fetch(
     home: Path,
     java: Java,
     say: Callable[[str], None],
+    *,
+    dependencies: bool = True,
 ) -> None:
     """Download ``wanted`` and their dependencies to ``into``. ``home`` is Ivy's cache of earlier downloads.
 
@@ -85,8 +87,8 @@ def fetch(
     into.parent.mkdir(parents=True, exist_ok=True)
     settings, module = (into.parent / file for file in FILES)
     settings.write_text(_SETTINGS)
-    dependencies = "\n".join(_dependency(entry) for entry in wanted)
-    module.write_text(_MODULE.format(name=name, dependencies=dependencies))
+    lines = "\n".join(_dependency(entry, transitive=dependencies) for entry in wanted)
+    module.write_text(_MODULE.format(name=name, dependencies=lines))
     command = [
         java.path,
         f"-Divy.home={home}",
@@ -118,10 +120,10 @@ def fetch(
         ) from None
 
 
-def _dependency(entry: Coordinates) -> str:
+def _dependency(entry: Coordinates, *, transitive: bool) -> str:
     return (
         f'    <dependency org="{entry.organisation}" name="{entry.name}" rev="{entry.revision}" '
-        f'conf="default->default"/>'
+        f'transitive="{str(transitive).lower()}" conf="default->default"/>'
     )
 
 

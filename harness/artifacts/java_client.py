@@ -1,80 +1,90 @@
-"""The official Java client as a program: its source compiled once per version of kafka-clients and of Java.
+"""Clients of Kafka's own as programs of the client protocol: the Java client, and the verifiable tools.
 
-The cache holds a jar with the classes, and a class-data archive that halves the time to start. Both are made
-from `workloads/java/Agent.java` and the jars of the Kafka version, which the cache holds anyway.
+Both are made from a source file in `workloads/java` and the jars of a Kafka version, which the cache holds
+anyway; the tools need two jars more.
 """
 
 from __future__ import annotations
 
-import hashlib
+import base64
 import json
-import os
-import shutil
-import subprocess
-import zipfile
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.artifacts.cache import cache_dir, locked, writable
-from harness.artifacts.distribution import resolve
-from harness.artifacts.java import Java
-from harness.errors import LabError, UnfitError, UsageError
-from harness.kafka.versions import KafkaVersion, version_key
+from harness.artifacts import modules
+from harness.artifacts.cache import cache_dir, writable
+from harness.artifacts.distribution import KafkaDistribution, resolve
+from harness.artifacts.java_program import JavaProgram
+from harness.errors import UsageError
+from harness.kafka.versions import Coordinates, KafkaVersion, version_key
 
-SOURCE = Path(__file__).parents[2] / "workloads" / "java" / "Agent.java"
+SOURCES = Path(__file__).parents[2] / "workloads" / "java"
 OLDEST = "2.4"
-"""The oldest kafka-clients that the source compiles against."""
+"""The oldest kafka-clients that the Java client compiles against."""
+OLDEST_TOOLS = "2.7"
+"""The oldest verifiable tools that were tried."""
 _LIBRARIES = ("kafka-clients", "slf4j-api", "lz4-java", "snappy-java", "zstd-jni")
-_COMPILE_S = 120.0
-_TRAINING_S = 60.0
-_JDK = "sudo apt-get install -y openjdk-17-jdk-headless"
-_OPTIONS = (
-    "-Xmx64m",
-    "-Xms16m",
-    "-Xss512k",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-XX:CICompilerCount=1",
-    "-XX:ReservedCodeCacheSize=24m",
-    "-XX:-UsePerfData",
-    "-Xshare:auto",
-)
+_OF_TOOLS = ("kafka-tools-", "kafka-server-common", "argparse4j", "jackson-")
+_ARGPARSE4J = Coordinates("net.sourceforge.argparse4j", "argparse4j", "0.7.0")
 _UNREACHABLE = "127.0.0.1:1"
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class JavaClient:
-    """The compiled program."""
+    """A program that can be started."""
 
     version: str
-    """Version of kafka-clients."""
+    """Version of kafka-clients, or of kafka-tools."""
     argv: tuple[str, ...]
     """Command line; the paths are those of the artifact cache, which every host sees."""
 
 
-def java_client(version: KafkaVersion, *, say: Callable[[str], None] = lambda text: None) -> JavaClient:
+def java_client(version: KafkaVersion, *, say: Say = lambda text: None) -> JavaClient:
     """The Java client of a Kafka version. Compiles it where the cache lacks it, and may download Kafka.
 
     Raises UsageError for a version that is too old, and UnfitError where there is no compiler.
     """
-    if version_key(version.version) < version_key(OLDEST):
-        raise UsageError(
-            f"The Java client of Kafka {version.version} is too old for the harness; name one from {OLDEST} "
-            f"on with --client-version."
-        )
+    _require(version, OLDEST, "The Java client")
     kafka = resolve(version, say=say, with_archives=False)
-    jars = libraries_among(kafka.jars)
-    key = hashlib.sha256(SOURCE.read_bytes() + repr((_OPTIONS, list(map(str, jars)))).encode()).hexdigest()[
-        :12
-    ]
-    folder = cache_dir() / f"java-client-{version.version}" / f"{kafka.java.build}-{key}"
-    if not (folder / "agent.jar").is_file():
-        with locked(writable(folder.parent), say):
-            if not (folder / "agent.jar").is_file():
-                say(f"compiling the Java client of Kafka {version.version}, once for this Java")
-                _make(folder, jars, kafka.java)
-    return JavaClient(version.version, _argv(folder, jars, kafka.java))
+    program = JavaProgram(
+        source=SOURCES / "Agent.java",
+        about=f"the Java client of Kafka {version.version}",
+        java=kafka.java,
+        jars=tuple(libraries_among(kafka.jars)),
+        main="Agent",
+        training_input="".join(json.dumps(line) + "\n" for line in _training_lines()),
+    )
+    shelf = cache_dir() / f"java-client-{version.version}"
+    return JavaClient(version.version, (*program.argv(shelf, say), program.main))
+
+
+def verifiable_tools(version: KafkaVersion, *, say: Say = lambda text: None) -> JavaClient:
+    """VerifiableProducer and VerifiableConsumer of a Kafka version. Raises what `java_client` does.
+
+    May download kafka-tools, unless a build of the user's contains it.
+    """
+    _require(version, OLDEST_TOOLS, "VerifiableProducer")
+    kafka = resolve(version, say=say, with_archives=False)
+    shelf = cache_dir() / f"kafka-tools-{version.version}"
+    program = JavaProgram(
+        source=SOURCES / "Feeder.java",
+        about=f"a plug-in for VerifiableProducer of Kafka {version.version}",
+        java=kafka.java,
+        jars=(*libraries_among(kafka.jars), *_jars_of_tools(kafka, shelf, say)),
+        main="org.apache.kafka.tools.VerifiableProducer",
+        training=(
+            *("--topic", "training", "--bootstrap-server", _UNREACHABLE, "--producer.config"),
+            str(_training_properties(shelf)),
+        ),
+        training_input=f"training 0 {base64.b64encode(b'training').decode()}\n",
+    )
+    argv = program.argv(shelf / "programs", say)
+    return JavaClient(
+        version.version, (sys.executable, str(SOURCES / "verifiable.py"), version.version, *argv)
+    )
 
 
 def libraries_among(jars: Iterable[Path]) -> list[Path]:
@@ -82,64 +92,38 @@ def libraries_among(jars: Iterable[Path]) -> list[Path]:
     return [jar for jar in jars if jar.name.startswith(tuple(f"{name}-" for name in _LIBRARIES))]
 
 
-def _argv(folder: Path, jars: list[Path], java: Java, *more: str) -> tuple[str, ...]:
-    archive = folder / "agent.jsa"
-    shared = [f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
-    class_path = ":".join(map(str, (folder / "agent.jar", *jars)))
-    return (java.path, *_OPTIONS, *shared, *more, "-cp", class_path, "Agent")
-
-
-def _make(folder: Path, jars: list[Path], java: Java) -> None:
-    compiler = Path(java.path).resolve().with_name("javac")
-    if not compiler.is_file():
-        raise UnfitError(
-            f"There is no Java compiler beside {java.path}, and the Java client has to be compiled; install "
-            f"one with `{_JDK}`."
+def _require(version: KafkaVersion, oldest: str, what: str) -> None:
+    if version_key(version.version) < version_key(oldest):
+        raise UsageError(
+            f"{what} of Kafka {version.version} is too old for the harness; name one from {oldest} on with "
+            f"--client-version."
         )
-    new = folder.with_name(f".new-{os.getpid()}")
-    shutil.rmtree(new, ignore_errors=True)
-    (new / "classes").mkdir(parents=True)
-    try:
-        command = [str(compiler), "-nowarn", "--release", "11", "-d", str(new / "classes")]
-        command += ["-cp", ":".join(map(str, jars)), str(SOURCE)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_S, check=False)
-        except subprocess.TimeoutExpired:
-            raise LabError(f"Compiling {SOURCE} did not end within {_COMPILE_S:.0f} s.") from None
-        if done.returncode != 0:
-            raise LabError(f"{SOURCE} does not compile against {jars[0].name}.", detail=done.stderr[-2000:])
-        with zipfile.ZipFile(new / "agent.jar", "w", zipfile.ZIP_DEFLATED) as jar:
-            for file in sorted((new / "classes").iterdir()):
-                jar.write(file, file.name)
-        shutil.rmtree(new / "classes")
-        shutil.rmtree(folder, ignore_errors=True)
-        new.rename(folder)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-    _train(folder, jars, java)  # in its final place: the archive holds the class path
 
 
-def _train(folder: Path, jars: list[Path], java: Java) -> None:
-    """Leave a class-data archive of the classes that a run with a producer and a consumer loads.
+def _jars_of_tools(kafka: KafkaDistribution, shelf: Path, say: Say) -> list[Path]:
+    """kafka-tools and what it needs: from the distribution, else from Maven Central."""
+    own = [jar for jar in kafka.jars if jar.name.startswith(_OF_TOOLS)]
+    names = [jar.name for jar in own]
+    tools = f"kafka-tools-{kafka.spec.version}"
+    if any(name.startswith(tools) for name in names):
+        return own
+    wanted = modules.Modules(
+        label=f"the tools of Kafka {kafka.spec.version}",
+        coordinates=(Coordinates("org.apache.kafka", "kafka-tools", kafka.spec.version), _ARGPARSE4J),
+        jar=f"{tools}.jar",
+        dependencies=False,
+    )
+    manifest = modules.fetched(wanted, shelf, kafka.java, say)
+    return [*own, *(shelf / "lib" / name for name in manifest.sums if name not in names)]
 
-    Without one the program only starts more slowly.
-    """
-    archive = folder / "agent.jsa"
-    new = folder / "new.jsa"
-    lines = "".join(json.dumps(line) + "\n" for line in _training_lines())
-    try:
-        subprocess.run(
-            _argv(folder, jars, java, f"-XX:ArchiveClassesAtExit={new}"),
-            input=lines,
-            capture_output=True,
-            text=True,
-            timeout=_TRAINING_S,
-            check=False,
-        )
-        if new.is_file():
-            new.rename(archive)
-    except subprocess.TimeoutExpired:
-        new.unlink(missing_ok=True)
+
+def _training_properties(shelf: Path) -> Path:
+    file = writable(shelf) / "training.properties"
+    file.write_text(
+        "interceptor.classes=Feeder\npartitioner.class=Feeder$Leaders\n"
+        "max.block.ms=300\nreconnect.backoff.ms=50\nenable.idempotence=true\nretries=10\n"
+    )
+    return file
 
 
 def _training_lines() -> list[dict[str, object]]:

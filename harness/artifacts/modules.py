@@ -1,0 +1,116 @@
+"""Maven modules in the cache: downloaded once, with checksums by which damage is noticed and repaired."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.artifacts import ivy
+from harness.artifacts.cache import locked, writable
+from harness.artifacts.java import Java
+from harness.artifacts.manifest import Manifest, sha256
+from harness.errors import UnfitError
+from harness.kafka.versions import Coordinates
+
+Say = Callable[[str], None]
+_RECIPE = "coordinates.txt"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Modules:
+    """What one folder of the cache holds."""
+
+    label: str
+    """Names them in lines of progress: `Kafka 3.9.1`."""
+    coordinates: tuple[Coordinates, ...]
+    jar: str
+    """A jar that must be among them."""
+    dependencies: bool = True
+    """With everything that they depend on."""
+
+    @property
+    def recipe(self) -> str:
+        """What was asked for, as the folder keeps it."""
+        return "".join(f"{entry}\n" for entry in self.coordinates)
+
+
+def fetched(modules: Modules, root: Path, java: Java, say: Say) -> Manifest:
+    """The checksums of the jars in ``root / "lib"``, which are downloaded unless they are there, undamaged.
+
+    Raises UnfitError if the cache cannot be written, or a download fails.
+    """
+    manifest = _stored(root, modules)
+    if manifest is not None and not manifest.damaged(root):
+        return manifest
+    cache = writable(root.parent)
+    with locked(cache, say, root.name):
+        manifest = _stored(root, modules)  # another process may have downloaded it meanwhile
+        bad = manifest.damaged(root) if manifest else ()
+        if manifest and not bad:
+            return manifest
+        for name in bad:
+            say(f"{root / 'lib' / name} is damaged or missing; downloading it again")
+            _forget(cache / "ivy", name)
+        new = cache / f".new-{root.name}-{os.getpid()}"
+        try:
+            say(f"resolving {modules.label} from Maven Central")
+            ivy.fetch(
+                modules.coordinates,
+                new / "lib",
+                cache / "ivy",
+                java,
+                say,
+                dependencies=modules.dependencies,
+            )
+            if manifest:
+                return _repair(root, new, manifest, bad)
+            return _install(root, new, modules)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+
+
+def _stored(root: Path, modules: Modules) -> Manifest | None:
+    try:
+        recipe = (root / _RECIPE).read_text()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return Manifest.read(root) if recipe == modules.recipe else None
+
+
+def _install(root: Path, new: Path, modules: Modules) -> Manifest:
+    manifest = Manifest.of(new / "lib")
+    if modules.jar not in manifest.sums:
+        raise UnfitError(
+            f"Resolving {modules.coordinates[0]} did not bring {modules.jar}; remove {root.parent} and try "
+            f"again."
+        )
+    manifest.write(new)
+    for name in ivy.FILES:
+        (new / name).unlink(missing_ok=True)
+    (new / _RECIPE).write_text(modules.recipe)
+    if root.exists():
+        shutil.rmtree(root)
+    new.rename(root)
+    return manifest
+
+
+def _repair(root: Path, new: Path, manifest: Manifest, bad: tuple[str, ...]) -> Manifest:
+    for name in bad:
+        fetched_jar = new / "lib" / name
+        if not fetched_jar.is_file() or sha256(fetched_jar) != manifest.sums[name]:
+            raise UnfitError(
+                f"{name} was damaged, and the file downloaded in its place differs from its checksum in "
+                f"{root / 'SHA256SUMS'}; remove {root} and try again."
+            )
+        fetched_jar.replace(root / "lib" / name)
+    manifest.write(root)
+    return manifest
+
+
+def _forget(home: Path, name: str) -> None:
+    """Remove a jar from Ivy's own cache, which may be damaged too."""
+    for copy in home.glob(f"cache/*/*/*/{name}"):
+        copy.unlink()
