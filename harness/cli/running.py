@@ -141,8 +141,6 @@ def run(
             raise UsageError("--kafka-home and --kafka-jars are for a single run, and for `acked matrix`.")
         if kafka or mode or rate is not None:
             raise UsageError("--kafka, --mode and --rate are for a single run; `acked matrix` varies them.")
-        if client != "librdkafka" or client_version:
-            raise UsageError("--client is for a single run; `acked matrix --clients` compares clients.")
         if name and (everything or pattern is not None):
             raise UsageError(f"Use either the scenario {name!r} or --all with --filter, not both.")
         from harness.cli.series import read_night
@@ -162,6 +160,8 @@ def run(
             quiet=quiet,
             settings=settings,
             cluster=cluster,
+            client=client,
+            client_version=client_version,
             night=read_night(
                 budget=budget,
                 shard=shard,
@@ -292,6 +292,8 @@ def _run_many(
     quiet: bool,
     settings: Settings,
     cluster: Path | None,
+    client: str,
+    client_version: str,
     night: Night,
 ) -> int:
     from checkers.verdict import VERDICTS, worst
@@ -300,6 +302,7 @@ def _run_many(
     from harness.kafka.versions import kafka_version
     from harness.run.catalogue import select
     from harness.run.claims import require_sql
+    from harness.run.client_choice import LIBRDKAFKA, parse_client
     from harness.run.scenario_file import read_folder
     from harness.run.session import prepare, require_settings
     from harness.series.plan import own_cells
@@ -310,7 +313,8 @@ def _run_many(
     progress = Progress(quiet=as_json or quiet)
     file, settings = with_cluster(settings, cluster)
     kafka, mode = (file.kafka, file.mode) if file else ("", "")
-    planned = own_cells(scenarios, repeat, kafka, mode)
+    choice = parse_client(client, client_version)
+    planned = own_cells(scenarios, repeat, kafka, mode, "" if choice == LIBRDKAFKA else choice.text)
     unfitting = misfits(planned, scenarios, file)
     unfit = {cell.scenario for cell in unfitting}
     scenarios = [one for one in scenarios if one.name not in unfit]
@@ -318,7 +322,13 @@ def _run_many(
         require_settings(one, settings, kafka=kafka, mode=mode)
     resolve_all([kafka_version(kafka or one.kafka) for one in scenarios], say=progress.say)
     for example in {(one.kafka, one.mode): one for one in scenarios}.values():
-        prepare(example, lab=lab, cluster=file and replace(file, settings=NO_SETTINGS), say=progress.say)
+        prepare(
+            example,
+            lab=lab,
+            cluster=file and replace(file, settings=NO_SETTINGS),
+            client=choice,
+            say=progress.say,
+        )
     require_sql(scenarios, say=progress.say)
     series = open_series(
         "all",

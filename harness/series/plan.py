@@ -63,9 +63,13 @@ def version_order(label: str) -> tuple[tuple[int, ...], str]:
     return version_key(label), label
 
 
-def own_cells(scenarios: Sequence[Scenario], repeat: int = 1, kafka: str = "", mode: str = "") -> list[Cell]:
+def own_cells(
+    scenarios: Sequence[Scenario], repeat: int = 1, kafka: str = "", mode: str = "", client: str = ""
+) -> list[Cell]:
     """Each scenario ``repeat`` times, in rounds, on this Kafka version and in this mode; else on its own."""
-    return [Cell(one.name, kafka or one.kafka, mode or one.mode, one.file) for one in scenarios] * repeat
+    return [
+        Cell(one.name, kafka or one.kafka, mode or one.mode, one.file, client) for one in scenarios
+    ] * repeat
 
 
 def plan(

@@ -43,6 +43,14 @@ def test_repeats_come_in_rounds() -> None:
     assert names == [*names[:2], *names[:2]]
 
 
+def test_a_series_with_another_client() -> None:
+    """Runs of one scenario with two clients are different cells, of which `--resume` may miss one."""
+    (librdkafka,) = own_cells(select(["no-fault"]))
+    (java,) = own_cells(select(["no-fault"]), client="java")
+    assert str(java) == "no-fault on 2.7.1 zookeeper with java"
+    assert remaining([java], [librdkafka]) == [java]
+
+
 def test_the_longest_comes_first_in_each_round() -> None:
     """Cells that never ran come first; the order of rounds stays."""
     cells = [
