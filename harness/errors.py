@@ -34,7 +34,7 @@ class UsageError(AckedError):
 
 
 class UnfitError(AckedError):
-    """This machine lacks something that the command needs (Java, iptables, user namespaces, memory)."""
+    """This machine, or the chosen client, lacks what is needed (Java, iptables, memory; transactions)."""
 
     exit_code = EXIT_UNFIT
 

@@ -28,9 +28,14 @@ def _clients() -> None:
 @app.command()
 def check(
     client: Annotated[
-        str, typer.Argument(help="A program that speaks the client protocol, with its arguments; or java.")
+        str,
+        typer.Argument(
+            help="A program that speaks the client protocol, with its arguments; or java, or verifiable."
+        ),
     ],
-    client_version: Annotated[str, typer.Option(help="With java: the version of kafka-clients.")] = "",
+    client_version: Annotated[
+        str, typer.Option(help="With java and verifiable: the version of Kafka's clients.")
+    ] = "",
     lab: Lab = LAB,
     runs: Runs = RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
@@ -58,7 +63,9 @@ def check(
     started = Check()
     options = prepare(started.scenario(), lab=lab, kafka=KAFKA, mode=MODE, client=choice, say=progress.say)
     found = program(choice, options.version)
-    started.features = greet(found).features if found is not None else started.features
+    if found is not None:
+        hello = greet(found)
+        started.features, started.lacks = hello.features, hello.lacks
     folder = RunFolder.create(runs, started.scenario().name)
 
     def work() -> int:

@@ -6,12 +6,13 @@ import selectors
 import shlex
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.artifacts.java_client import java_client
+from harness.artifacts.java_client import java_client, verifiable_tools
 from harness.errors import UsageError
 from harness.kafka.versions import KafkaVersion, kafka_version
 from harness.lab.model import Lab
@@ -19,6 +20,8 @@ from workloads.protocol.lines import HELLO_S, Hello, parse_hello
 from workloads.protocol.spec import ClientProgram, Via
 
 _SHOWN = 120
+VERSIONED = ("java", "verifiable")
+"""Clients of Kafka's own: the Java client, and VerifiableProducer with VerifiableConsumer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,9 +29,9 @@ class ClientChoice:
     """A client library, as the user names it."""
 
     name: str = "librdkafka"
-    """`librdkafka`, `java`, or the command line of a program that speaks the client protocol."""
+    """`librdkafka`, `java`, `verifiable`, or the command line of a program that speaks the protocol."""
     version: str = ""
-    """Version of kafka-clients; empty: that of the brokers."""
+    """Version of Kafka's own clients; empty: that of the brokers."""
 
     @property
     def via(self) -> Via:
@@ -43,7 +46,7 @@ class ClientChoice:
     @property
     def label(self) -> str:
         """In one word, for tables: `java@3.6.2`, or the file name of a program."""
-        if self.via == "program":
+        if self.via == "program" and self.name not in VERSIONED:
             return " ".join(Path(word).name for word in shlex.split(self.name))
         return self.text
 
@@ -52,18 +55,20 @@ LIBRDKAFKA = ClientChoice()
 
 
 def parse_client(text: str, version: str = "") -> ClientChoice:
-    """What the user names: `librdkafka`, `java`, `java@3.9.1`, or a command line.
+    """What the user names: `librdkafka`, `java`, `java@3.9.1`, `verifiable`, or a command line.
 
-    Raises UsageError where there is no such program, and for a version of anything but the Java client.
+    Raises UsageError where there is no such program, and for a version of anything but Kafka's own clients.
     """
-    name, _, own = text.strip().partition("@") if text.strip().startswith("java") else (text.strip(), "", "")
-    if name == "java":
+    name, _, own = text.strip().partition("@")
+    if name in VERSIONED:
         wanted = own or version
         if wanted:
             kafka_version(wanted, force=True)
         return ClientChoice(name=name, version=wanted)
     if version:
-        raise UsageError(f"--client-version {version} is for --client java; the client is {text!r}.")
+        raise UsageError(
+            f"--client-version {version} is for --client {' and '.join(VERSIONED)}; the client is {text!r}."
+        )
     if text.strip() == "librdkafka":
         return LIBRDKAFKA
     return ClientChoice(name=shlex.join(_command(text)))
@@ -82,14 +87,16 @@ def program(
 ) -> ClientProgram | None:
     """The program of a choice; None for librdkafka, which needs none. Raises UsageError, UnfitError.
 
-    Compiles the Java client if the cache lacks it, and may download Kafka: call it before entering a lab.
+    Compiles Kafka's own clients if the cache lacks them, and may download Kafka: call it before entering a
+    lab.
     """
     if choice.via == "librdkafka":
         return None
-    if choice.via == "java":
+    if choice.name in VERSIONED:
         version = kafka_version(choice.version, force=True) if choice.version else kafka
-        made = java_client(version, say=say)
-        return ClientProgram(via="java", argv=made.argv, name="java", version=made.version)
+        make = java_client if choice.name == "java" else verifiable_tools
+        made = make(version, say=say)
+        return ClientProgram(via=choice.via, argv=made.argv, name=choice.name, version=made.version)
     return ClientProgram(via="program", argv=tuple(shlex.split(choice.name)), name=choice.label)
 
 
@@ -97,15 +104,21 @@ def inside(program: ClientProgram, lab: Lab, host: str) -> ClientProgram:
     """The program with the command line that starts it in a host.
 
     A container does not see the user's files: those that the command line names are copied to the host's
-    folder. The Java client lies in the artifact cache, which containers see; they have a Java of their own.
+    folder. Kafka's own clients lie in the artifact cache, which containers see; they have a Java and a Python
+    of their own.
     """
     if lab.kind != "compose":
         return program
-    if program.via == "java":
-        return replace(program, argv=("java", *program.argv[1:]))
     argv = []
     for word in program.argv:
         file = Path(word)
+        if (
+            program.name in VERSIONED
+            and file.is_absolute()
+            and (word == sys.executable or file.name == "java")
+        ):
+            argv.append("python3" if word == sys.executable else "java")
+            continue
         if "/" in word and file.is_file() and not file.is_relative_to("/usr"):
             copy = lab.data_dir(host) / f"client-{file.name}"
             shutil.copy(file, copy)
@@ -177,13 +190,15 @@ def _command(text: str) -> list[str]:
     except ValueError as error:
         raise UsageError(f"--client {text!r} is no command line: {error}.") from None
     if not words:
-        raise UsageError("--client is empty; say librdkafka, java, or a program that speaks the protocol.")
+        raise UsageError(
+            "--client is empty; say librdkafka, java, verifiable, or a program that speaks the protocol."
+        )
     found = shutil.which(words[0])
     if found is None:
         wrong = "is not executable" if Path(words[0]).is_file() else "is neither a file nor on the path"
         raise UsageError(
-            f"--client {text}: {words[0]} {wrong}; say librdkafka, java, or a program that speaks the client "
-            f"protocol."
+            f"--client {text}: {words[0]} {wrong}; say librdkafka, java, verifiable, or a program that "
+            f"speaks the client protocol."
         )
     words[0] = str(Path(found).absolute())
     return [str(Path(word).absolute()) if Path(word).is_file() else word for word in words]

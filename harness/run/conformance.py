@@ -47,6 +47,8 @@ SENTENCES: Mapping[str, str] = {
 _UNDISTURBED = ("plain", "acks-one", "stream", "idempotent", "transactions")
 """Operations whose messages must be acknowledged."""
 _NEEDED = {"group": "groups", "idempotent": "idempotence", "transactions": "transactions"}
+_TAKEN_FOR_GRANTED = {"assigned": "assign"}
+"""Operations that every program has, unless it says otherwise."""
 
 
 @dataclass
@@ -54,6 +56,7 @@ class Check:
     """One check of a program: the scenario's body, and what it notes for `examine`."""
 
     features: Collection[str] = FEATURES
+    lacks: Collection[str] = ()
     problems: dict[str, str] = field(default_factory=dict)
     """Operation → why it could not be carried out."""
     done: list[str] = field(default_factory=list)
@@ -76,7 +79,9 @@ class Check:
     @property
     def skipped(self) -> tuple[str, ...]:
         """Operations that the program says it does not have."""
-        return tuple(name for name, feature in _NEEDED.items() if feature not in self.features)
+        missing = [name for name, feature in _NEEDED.items() if feature not in self.features]
+        missing += [name for name, feature in _TAKEN_FOR_GRANTED.items() if feature in self.lacks]
+        return tuple(name for name in SENTENCES if name in missing)
 
     def body(self, stage: Stage) -> None:
         """Carry out the operations one after the other."""

@@ -16,12 +16,12 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.errors import AckedError, InvalidRunError
+from harness.errors import AckedError, InvalidRunError, UnfitError
 from harness.history.journal import Journal
 from workloads.agent.dispatcher import Dispatcher, Work
 from workloads.agent.producers.recorder import Recorder
 from workloads.protocol.codec import to_json
-from workloads.protocol.commands import Answer, Quit, Request
+from workloads.protocol.commands import Answer, Ends, Quit, Request
 
 
 class Agent:
@@ -69,7 +69,12 @@ class Agent:
         if not isinstance(error, (AckedError, OSError)):
             traceback.print_exception(error)
         text = error.message if isinstance(error, AckedError) else repr(error)
-        self._answer(Answer(request.number, error=text, invalid=isinstance(error, InvalidRunError)))
+        ends: Ends = ""
+        if isinstance(error, InvalidRunError):
+            ends = "invalid"
+        elif isinstance(error, UnfitError):
+            ends = "unfit"
+        self._answer(Answer(request.number, error=text, ends=ends))
 
     def _answer(self, answer: Answer) -> None:
         with self._output:

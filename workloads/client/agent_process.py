@@ -10,7 +10,14 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 from typing import TypeVar
 
-from harness.errors import AckedError, InvalidRunError, LabError, ProcessDiedError, WaitTimeoutError
+from harness.errors import (
+    AckedError,
+    InvalidRunError,
+    LabError,
+    ProcessDiedError,
+    UnfitError,
+    WaitTimeoutError,
+)
 from harness.lab.model import Pipe
 from harness.waiting import waiting_for
 from workloads.protocol.commands import Answer, Command, Quit, Request
@@ -46,15 +53,17 @@ class AgentProcess:
     def submit(self, command: Command[R]) -> Future[R]:
         """Send a command. The future fails with LabError, or with ProcessDiedError if the agent has ended.
 
-        It fails with InvalidRunError where a client program in the agent broke the protocol.
+        It fails with InvalidRunError where a client program in the agent broke the protocol, and with
+        UnfitError where the program lacks a feature that the command needs.
         """
         future: Future[R] = Future()
 
         def settle(answer: Answer | AckedError) -> None:
             if isinstance(answer, AckedError):
                 future.set_exception(answer)
-            elif answer.error is not None and answer.invalid:
-                future.set_exception(InvalidRunError(answer.error))
+            elif answer.error is not None and answer.ends:
+                kind = InvalidRunError if answer.ends == "invalid" else UnfitError
+                future.set_exception(kind(answer.error))
             elif answer.error is not None:
                 name = type(command).__name__
                 future.set_exception(LabError(f"The client in {self._host} failed to {name}: {answer.error}"))

@@ -48,7 +48,15 @@ from workloads.protocol.results import (
     SendResult,
     TransactionEnd,
 )
-from workloads.protocol.spec import LIBRARIES, ClientProgram, ConsumerSpec, ProducerSpec, StreamLoad, Via
+from workloads.protocol.spec import (
+    LIBRARIES,
+    PROGRAMS,
+    ClientProgram,
+    ConsumerSpec,
+    ProducerSpec,
+    StreamLoad,
+    Via,
+)
 
 __all__ = ["NOT_YET_LEADER", "BackgroundConsumer", "Client", "PinnedWrites", "Stream"]
 
@@ -93,7 +101,7 @@ class Client:
     def prepare(self, producer: ProducerSpec, topic: str, within_s: float = 10.0) -> None:
         """Connect a producer in advance: metadata, producer id, fencing of older producers."""
         command = Prepare(producer=self._resolved(producer), topic=topic, within_s=within_s)
-        self._agent.call(command, within_s + ANSWER_S)
+        self._agent.call(command, within_s + ANSWER_S + _creation_s(producer))
 
     def configuration(self, producer: ProducerSpec) -> Configuration:
         """The configuration of a librdkafka producer, as the library itself states it. It sends nothing."""
@@ -121,7 +129,8 @@ class Client:
     ) -> SendResult:
         """Send one message and wait for its outcome. A rejected or unanswered message raises no error."""
         future = self.send_later(topic, label, producer, partition=partition)
-        limit_s = producer.effective_delivery_timeout_s + ANSWER_S if within_s is None else within_s
+        usual_s = producer.effective_delivery_timeout_s + ANSWER_S + _creation_s(producer)
+        limit_s = usual_s if within_s is None else within_s
         return self._agent.wait(future, f"Send of {label!r}", limit_s)
 
     def send_all(
@@ -383,3 +392,8 @@ class Client:
 
     def _address(self, broker: str) -> str:
         return broker if ":" in broker else f"{self._topology.host(broker).address}:{BROKER_PORT}"
+
+
+def _creation_s(producer: ProducerSpec) -> float:
+    """The time that the producer's creation may take before anything else begins."""
+    return HELLO_S if producer.via in PROGRAMS else 0.0

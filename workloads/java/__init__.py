@@ -1,4 +1,7 @@
-"""The official Java client as a program of the client protocol: one source file, compiled for each version.
+"""Kafka's own clients as programs of the client protocol: the Java client, and the verifiable tools.
 
-Runs in client hosts, beside the agent, in a JVM. It imports kafka-clients and the JDK alone.
+They run in client hosts, beside the agent. `Agent.java` is the Java client, compiled for each version, in a
+JVM. `verifiable.py` starts VerifiableProducer and VerifiableConsumer in JVMs and translates what they print;
+`Feeder.java` is a plug-in of the former. They import kafka-clients, the JDK and Python's standard library
+alone.
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar, cast, get_args
+from typing import Generic, Literal, TypeVar, cast, get_args
 
 from harness.errors import UsageError
 from workloads.protocol.codec import Json, from_json, to_json
@@ -318,6 +318,10 @@ class Request:
         return from_json(kind, self.arguments)
 
 
+Ends = Literal["", "invalid", "unfit"]
+"""What an error makes of the whole run, if anything."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """One line of an agent: the result of a request, or why it failed."""
@@ -325,18 +329,18 @@ class Answer:
     number: int
     result: Json = None
     error: str | None = None
-    invalid: bool = False
-    """With an error: a client program broke the protocol, so that the run proves nothing."""
+    ends: Ends = ""
+    """With an error that ends the run: a client program broke the protocol, or lacks a feature."""
 
     @classmethod
     def parse(cls, line: str) -> Answer:
         """Read a line of the pipe. Raises ValueError for a line that was cut short."""
         data = json.loads(line)
-        return cls(data["id"], data.get("result"), data.get("error"), data.get("invalid", False))
+        return cls(data["id"], data.get("result"), data.get("error"), data.get("ends", ""))
 
     def line(self) -> str:
         """The line, with its end."""
         content: dict[str, Json] = {"result": self.result} if self.error is None else {"error": self.error}
-        if self.invalid:
-            content["invalid"] = True
+        if self.ends:
+            content["ends"] = self.ends
         return json.dumps({"id": self.number, **content}) + "\n"

@@ -18,7 +18,9 @@ VERSION = 1
 HELLO_S = 20.0
 """How long a program may take until its `Hello`."""
 FEATURES = ("idempotence", "transactions", "groups")
-"""What a program may lack. Each is a word in `Hello.features`."""
+"""What a program may have beyond plain producers and consumers. Each is a word in `Hello.features`."""
+LACKS = ("assign",)
+"""What a plain client has and a program may lack. Each is a word in `Hello.lacks`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +33,7 @@ class Hello:
     version: str
     """Version of the client library."""
     features: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
     ns: int | None = None
     """CLOCK_MONOTONIC at the time of the line, in ns. A program that states it times its events itself."""
 
@@ -125,9 +128,12 @@ def parse_hello(line: str) -> Hello:
     hello = from_json(Hello, data["hello"])
     if hello.protocol != VERSION:
         raise ValueError(f"it speaks version {hello.protocol} of the protocol, and this is version {VERSION}")
-    unknown = [name for name in hello.features if name not in FEATURES]
-    if unknown:
-        raise ValueError(f"there is no feature {unknown[0]!r}; the features are {', '.join(FEATURES)}")
+    for stated, known, what in ((hello.features, FEATURES, "has"), (hello.lacks, LACKS, "lacks")):
+        unknown = [name for name in stated if name not in known]
+        if unknown:
+            raise ValueError(
+                f"there is no feature {unknown[0]!r} that a program {what}; there is {', '.join(known)}"
+            )
     return hello
 
 

@@ -64,6 +64,7 @@ def main() -> None:
         "protocol": protocol,
         "client": "none",
         "version": "1",
+        "features": ["idempotence", "transactions", "groups"],
         "ns": time.monotonic_ns(),
     }
     say({"hello": hello})

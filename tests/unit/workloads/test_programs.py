@@ -201,6 +201,7 @@ def test_lines_that_make_no_sense(line: str, why: str) -> None:
         ("hello", "not JSON"),
         ('{"outcome": {}}', "the first line"),
         ('{"hello": {"protocol": 1, "client": "c", "version": "1", "features": ["magic"]}}', "'magic'"),
+        ('{"hello": {"protocol": 1, "client": "c", "version": "1", "lacks": ["groups"]}}', "'groups'"),
     ],
 )
 def test_greetings_that_make_no_sense(line: str, why: str) -> None:

@@ -20,7 +20,8 @@ class ProgramConsumer:
     """A member of a consumer group, or a consumer that reads assigned partitions from their start."""
 
     def __init__(self, journal: Journal, spec: ConsumerSpec, program: Program) -> None:
-        """Connects to nothing yet."""
+        """Connects to nothing yet. Raises UnfitError if the program has no such consumers."""
+        program.require("assign" if spec.self_assigned else "groups", f"the consumer {spec.name}")
         self._journal = journal
         self._spec = spec
         self._program = program

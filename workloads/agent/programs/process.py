@@ -14,9 +14,10 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from harness.clock import now_ns
-from harness.errors import InvalidRunError
+from harness.errors import InvalidRunError, UnfitError
 from workloads.protocol.codec import Json
 from workloads.protocol.lines import (
+    FEATURES,
     HELLO_S,
     Event,
     Failure,
@@ -86,6 +87,12 @@ class Program:
         except FutureTimeoutError:
             raise self._break(f"wrote nothing within {within_s:g} s of its start") from None
 
+    def require(self, feature: str, who: str) -> None:
+        """Raise UnfitError if the program says that it lacks a feature that ``who`` needs."""
+        hello = self.hello()
+        if feature in hello.lacks or (feature in FEATURES and feature not in hello.features):
+            raise UnfitError(f"{self._who} lacks {feature!r}, which {who} needs.")
+
     def describe(self) -> ProgramDescription:
         """The program's own statement, the time it took to start, and its memory."""
         hello = self.hello()
@@ -137,12 +144,14 @@ class Program:
             raise self._break(f"did not answer `{op}` within {within_s + ANSWER_S:g} s") from None
 
     def close(self, within_s: float) -> None:
-        """Ask the program to end, and kill it if it does not."""
+        """Ask the program to end, and kill it if it does not. Later calls raise InvalidRunError at once."""
         if self._problem is None and self._process.poll() is None:
             future = self.submit("quit", within_ms=int(within_s * 1000))
             with contextlib.suppress(InvalidRunError, FutureTimeoutError):
                 future.result(within_s + 2.0)
         self._ending = True
+        with self._lock:
+            self._problem = self._problem or InvalidRunError(f"{self._who} has been closed.")
         self._lines.put(None)
         try:
             self._process.wait(2.0)
@@ -233,8 +242,12 @@ def _consumer(event: Event) -> tuple[str, int]:
 
 
 def _peak_mib(pid: int) -> float:
+    """The most memory that a process has taken, with that of its children that still run."""
+    found = 0.0
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
-                return round(int(line.split()[1]) / 1024, 1)
-    return 0.0
+                found = int(line.split()[1]) / 1024
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += sum(_peak_mib(int(child)) for child in (task / "children").read_text().split())
+    return round(found, 1)

@@ -15,7 +15,7 @@ from workloads.agent.programs.exceptions import error_code, java_outcome
 from workloads.agent.programs.process import ANSWER_S, Answered, Program
 from workloads.protocol.codec import Json
 from workloads.protocol.java_names import producer_properties
-from workloads.protocol.lines import Event, Failure, OutcomeEvent, value_text
+from workloads.protocol.lines import HELLO_S, Event, Failure, OutcomeEvent, value_text
 from workloads.protocol.results import Outcome, SendResult, StreamCounts, TransactionEnd
 from workloads.protocol.spec import ProducerSpec, StreamLoad
 
@@ -27,6 +27,9 @@ class ProgramProducer:
 
     def __init__(self, recorder: Recorder, spec: ProducerSpec, program: Program) -> None:
         """Record the producer, and have the program create it."""
+        for needed, feature in ((spec.idempotent, "idempotence"), (spec.transactional_id, "transactions")):
+            if needed:
+                program.require(feature, f"the producer {spec.name}")
         recorder.register(spec)
         self.spec = spec
         self.recorder = recorder
@@ -41,13 +44,25 @@ class ProgramProducer:
         program.handle("producer", spec.writer, self._done)
         program.at_end(self._fail_all)
         properties: dict[str, Json] = dict(producer_properties(spec))
-        created = program.submit("create_producer", producer=spec.writer, properties=properties)
-        created.add_done_callback(self._created)
+        self._creation = program.submit("create_producer", producer=spec.writer, properties=properties)
+        self._creation.add_done_callback(self._created)
 
     @property
     def in_flight(self) -> int:
         """Messages without an outcome."""
         return len(self._pending)
+
+    def wait_created(self) -> None:
+        """Wait until the producer exists: a program may start a process for each. Raises InvalidRunError."""
+        self.program.hello()
+        try:
+            _, failure = self._creation.result(HELLO_S)
+        except FutureTimeoutError:
+            raise self.program.overdue(
+                f"did not create the producer {self.spec.name} within {HELLO_S:g} s"
+            ) from None
+        if failure is not None:
+            raise self._refusal(failure)
 
     def connect(self, topic: str, within_s: float) -> None:
         """Wait until the producer knows the topic's leaders. Raises LabError."""
@@ -86,7 +101,7 @@ class ProgramProducer:
 
     def wait(self, future: Future[SendResult]) -> SendResult:
         """The outcome of a message. Raises InvalidRunError if the program does not report it in time."""
-        self.program.hello()
+        self.wait_created()
         # A message waits for metadata at first, and then for delivery.
         limit_s = 2 * self.spec.effective_delivery_timeout_s + ANSWER_S
         try:
@@ -98,6 +113,7 @@ class ProgramProducer:
 
     def require(self, op: str, within_s: float, **fields: Json) -> None:
         """Have the program do something for this producer. Raises LabError if it cannot."""
+        self.wait_created()
         _, failure = self.program.request(op, within_s, producer=self.spec.writer, **fields)
         if failure is not None:
             raise LabError(f"`{op}` of {self.spec.name} failed with {described(failure)}.")
@@ -145,9 +161,10 @@ class ProgramProducer:
 
     def _created(self, answered: Future[Answered]) -> None:
         if answered.exception() is None and (failure := answered.result()[1]) is not None:
-            self._fail_all(
-                InvalidRunError(f"The client refuses the producer {self.spec.name}: {described(failure)}.")
-            )
+            self._fail_all(self._refusal(failure))
+
+    def _refusal(self, failure: Failure) -> InvalidRunError:
+        return InvalidRunError(f"The client refuses the producer {self.spec.name}: {described(failure)}.")
 
     def _fail_all(self, problem: InvalidRunError) -> None:
         self._refused = problem
@@ -224,6 +241,7 @@ class ProgramStream:
 
     def _run(self) -> None:
         try:
+            self._producer.wait_created()
             feed(
                 self._load,
                 self._stop,
