@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from harness.cluster.setup import Setup
 from harness.kafka.bugs import bugs_of
+from harness.kafka.model import Library
 from harness.kafka.versions import version_key
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Erratum:
     """First Kafka version to which it applies; empty for all."""
     before: str = ""
     """First Kafka version to which it no longer applies."""
+    client: Library = ""
+    """The client library to which it applies, where clients differ; empty for all."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,8 @@ class Claim:
     """First Kafka version for which the claim is evaluated; empty for all."""
     before: str = ""
     """First Kafka version for which it is no longer evaluated."""
+    client: Library = ""
+    """The client library for which it is evaluated; empty for all."""
 
     def __post_init__(self) -> None:
         if self.erratum and self.either:
@@ -110,6 +115,8 @@ class Expected:
     """First Kafka version that shows it; empty for all."""
     before: str = ""
     """First Kafka version that no longer shows it."""
+    client: Library = ""
+    """The client library with which it is shown; empty for all."""
 
 
 @dataclass(frozen=True)
@@ -178,10 +185,10 @@ class Scenario:
         anew = {claim.name: claim for claim in (write(timings) for write in self.timed)}
         return replace(self, claims=tuple(anew.get(claim.name, claim) for claim in self.claims))
 
-    def declared(self, version: str = "") -> dict[str, Any]:
-        """Claims and expected findings of a Kafka version as stored in the run folder (`claims.json`).
+    def declared(self, version: str = "", client: Library = "librdkafka") -> dict[str, Any]:
+        """Claims and expected findings of a Kafka version and of a client, as stored in the run folder.
 
-        What known bugs of the version leave behind is expected in every scenario.
+        (`claims.json`.) What known bugs of the version leave behind is expected in every scenario.
         """
         kafka = version or self.kafka
         return {
@@ -189,9 +196,15 @@ class Scenario:
             "article": self.article,
             "section": self.section,
             "aliases": dict(self.aliases),
-            "claims": [_stored(claim, kafka) for claim in self.claims if speaks_of(claim, kafka)],
+            "claims": [
+                _stored(claim, kafka, client) for claim in self.claims if speaks_of(claim, kafka, client)
+            ],
             "expected": [
-                *(_stored(entry, kafka) for entry in self.expected if speaks_of(entry, kafka)),
+                *(
+                    _stored(entry, kafka, client)
+                    for entry in self.expected
+                    if speaks_of(entry, kafka, client)
+                ),
                 *(
                     {"finding": bug.finding, "where": bug.where, "because": f"{bug.jira}: {bug.says}"}
                     for bug in bugs_of(kafka)
@@ -200,19 +213,21 @@ class Scenario:
         }
 
 
-def speaks_of(entry: Claim | Erratum | Expected, version: str) -> bool:
-    """Whether a Kafka version lies within an entry's ``since`` and ``before``."""
+def speaks_of(entry: Claim | Erratum | Expected, version: str, client: Library = "librdkafka") -> bool:
+    """Whether an entry applies to a Kafka version and a client library."""
     here = version_key(version)
-    return (not entry.since or version_key(entry.since) <= here) and (
-        not entry.before or here < version_key(entry.before)
+    return (
+        (not entry.since or version_key(entry.since) <= here)
+        and (not entry.before or here < version_key(entry.before))
+        and entry.client in ("", client)
     )
 
 
-def _stored(entry: Claim | Expected, version: str) -> dict[str, Any]:
-    """An entry as data for one version: an erratum of other versions is left out, and so are the bounds."""
+def _stored(entry: Claim | Expected, version: str, client: Library) -> dict[str, Any]:
+    """An entry as data for one version and client, without bounds, and without an erratum of others."""
     stored = asdict(entry)
     if isinstance(entry, Claim) and entry.erratum is not None:
-        if speaks_of(entry.erratum, version):
+        if speaks_of(entry.erratum, version, client):
             stored["erratum"] = _without_bounds(stored["erratum"])
         else:
             stored["erratum"] = None
@@ -220,4 +235,4 @@ def _stored(entry: Claim | Expected, version: str) -> dict[str, Any]:
 
 
 def _without_bounds(stored: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in stored.items() if key not in ("since", "before")}
+    return {key: value for key, value in stored.items() if key not in ("since", "before", "client")}

@@ -152,7 +152,8 @@ def _against(scenario: Scenario, claim: Claim) -> tuple[str, str]:
 def _versions(entry: Claim | Erratum) -> str:
     since = f" from {entry.since} on" if entry.since else ""
     before = f" before {entry.before}" if entry.before else ""
-    return since + before
+    client = f" with {entry.client}" if entry.client else ""
+    return since + before + client
 
 
 def _cell(text: str) -> str:

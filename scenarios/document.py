@@ -17,6 +17,7 @@ from harness.scenario import Claim, Scenario, speaks_of
 FILE = Path(__file__).parent.parent / "docs" / "catalogue.md"
 PICTURES = "images/catalogue"
 """Beside the page: pictures of stored runs, which `python -m tests.runs.pictures` makes."""
+_CLIENTS = {"librdkafka": "librdkafka", "java": "the Java client"}
 _ARTICLES = {
     "000": "Article 000: network failures and partitions of Kafka 2.7.1, AZ by AZ",
     "001": "Article 001: eight network partitions and five causes of loss",
@@ -43,7 +44,8 @@ _DETAILS = """\
 A claim is a sentence of the article, or of acked where it goes beyond. *As said* means that a run on real Kafka
 must confirm it. Where Kafka does otherwise, the claim must be refuted, and what Kafka does instead, in italics,
 must hold. Where Kafka may do one or the other, both are given, and one of them must hold. A *precondition* only
-establishes the situation that the claims speak of.
+establishes the situation that the claims speak of. Clients are librdkafka's; where the Java client (`--client java`)
+differs, both outcomes are given.
 
 The pictures show stored runs: what each AZ sent, which leader each node named, and when the fault was in force.
 [The page of a run](page.md#reading-the-pictures) explains how to read them. `python -m tests.runs.pictures` draws them.
@@ -123,7 +125,12 @@ def _section(scenario: Scenario) -> str:
         lines.append("|---|---|---|---|")
         lines += [f"| {' | '.join(map(_cell, _claim(claim)))} |" for claim in scenario.claims]
         lines.append("")
-    for entry in _unique(f"{one.finding.replace('_', ' ')}: {one.because}" for one in scenario.expected):
+    expected = (
+        f"{one.finding.replace('_', ' ')}: {one.because}"
+        + (f" (with {_CLIENTS[one.client]})" if one.client else "")
+        for one in scenario.expected
+    )
+    for entry in _unique(expected):
         lines.append(f"* expected finding, {entry}")
     lines.append(f"\nRun it: `acked run {scenario.name}`\n")
     return "\n".join(lines)
@@ -131,10 +138,13 @@ def _section(scenario: Scenario) -> str:
 
 def _claim(claim: Claim) -> tuple[str, str, str, str]:
     """Name, sentence (with the article's own), what Kafka did, and why."""
-    name = f"{claim.name} (precondition)" if claim.precondition else claim.name
+    only = "precondition" if claim.precondition else _CLIENTS[claim.client] if claim.client else ""
+    name = f"{claim.name} ({only})" if only else claim.name
     says = f"{claim.says} ({claim.section})" + (f"<br>“{claim.quote}”" if claim.quote else "")
     if claim.erratum:
-        return name, says, f"*{claim.erratum.says}*", claim.erratum.because
+        client = claim.erratum.client
+        only = f"with {_CLIENTS[client]}: *{claim.erratum.says}*; else as said" if client else ""
+        return name, says, only or f"*{claim.erratum.says}*", claim.erratum.because
     if claim.either:
         return name, says, f"as said, or: *{claim.either.says}*", claim.either.because
     return name, says, "as said", ""

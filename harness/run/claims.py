@@ -19,6 +19,7 @@ from typing import Any
 from harness.artifacts.cache import cache_dir
 from harness.errors import UnfitError, UsageError
 from harness.history.schema import SCHEMA_VERSION
+from harness.kafka.model import Library
 from harness.run.declaration import line_of
 from harness.scenario import Scenario
 
@@ -27,7 +28,13 @@ _LIMIT_S = 180.0
 
 def require_sql(scenarios: Iterable[Scenario], *, say: Callable[[str], None] = lambda text: None) -> None:
     """Raise UsageError, with file and line, if Spark does not understand a query of an own scenario."""
-    asked = [(one, one.declared(version)) for one in scenarios if one.file for version in _versions(one)]
+    asked = [
+        (one, one.declared(version, client))
+        for one in scenarios
+        if one.file
+        for version in _versions(one)
+        for client in _clients(one)
+    ]
     new = [(one, declared) for one, declared in asked if not _note(declared).exists()]
     if not new:
         return
@@ -48,6 +55,13 @@ def refuse(scenario: Scenario, refused: Mapping[str, str]) -> None:
 
 def _versions(scenario: Scenario) -> tuple[str, ...]:
     return scenario.versions or (scenario.kafka,)
+
+
+def _clients(scenario: Scenario) -> tuple[Library, ...]:
+    """librdkafka, and the Java client where the scenario declares something for one of the two alone."""
+    entries = (*scenario.claims, *scenario.expected, *(claim.erratum for claim in scenario.claims))
+    differ = any(entry is not None and entry.client for entry in entries)
+    return ("librdkafka", "java") if differ else ("librdkafka",)
 
 
 def _ask(declared: list[dict[str, Any]]) -> list[dict[str, str]]:

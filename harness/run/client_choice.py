@@ -14,6 +14,7 @@ from pathlib import Path
 
 from harness.artifacts.java_client import java_client, verifiable_tools
 from harness.errors import UsageError
+from harness.kafka.model import Library
 from harness.kafka.versions import KafkaVersion, kafka_version
 from harness.lab.model import Lab
 from workloads.protocol.lines import HELLO_S, Hello, parse_hello
@@ -37,6 +38,11 @@ class ClientChoice:
     def via(self) -> Via:
         """How producers and consumers name it."""
         return "librdkafka" if self.name == "librdkafka" else "java" if self.name == "java" else "program"
+
+    @property
+    def library(self) -> Library:
+        """The library by which a scenario is judged: Kafka's own clients are all the Java client."""
+        return "java" if self.name in VERSIONED else "librdkafka"
 
     @property
     def text(self) -> str:

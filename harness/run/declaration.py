@@ -9,10 +9,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import get_args
 
 from harness.cluster.setup import Setup
 from harness.errors import UsageError
-from harness.kafka.model import Topic
+from harness.kafka.model import Library, Topic
 from harness.kafka.versions import KRAFT, ZOOKEEPER, kafka_version
 from harness.lab.layout import three_azs
 from harness.scenario import Claim, Either, Erratum, Expected, Scenario, speaks_of
@@ -96,6 +97,11 @@ def _version_problems(one: Scenario) -> Iterator[str]:
             kafka_version(label, force=True)
         except UsageError as error:
             yield error.message
+    errata = (claim.erratum for claim in one.claims if isinstance(claim.erratum, Erratum))
+    for client in {entry.client for entry in (*entries, *errata)}:
+        if client not in get_args(Library):
+            known = " or ".join(repr(name) for name in get_args(Library) if name)
+            yield f"client is {_shown(client)}, but must be {known}, or left out for all clients."
     own = kafka_version(one.kafka, force=True)
     if not set(one.supported_modes) & set(own.modes):
         yield (

@@ -114,7 +114,8 @@ def run_scenario(
         settings=applied.manifest,
         made_by=environment(),
     )
-    write_json(folder.path / CLAIMS, applied.scenario.declared(options.version.version))
+    declared = applied.scenario.declared(options.version.version, options.client.library)
+    write_json(folder.path / CLAIMS, declared)
     for sentence in applied.said:
         progress.say(sentence)
     status = "complete"

@@ -44,6 +44,7 @@ def judge_by(places: Sequence[Place], reference: str, *, plan: str = "auto") -> 
     from checkers.spark.session import start_session
     from harness.run.catalogue import find
     from harness.run.claims import refuse
+    from harness.run.client_choice import ClientChoice
 
     scenario = find(reference)
     declared = []
@@ -55,7 +56,8 @@ def judge_by(places: Sequence[Place], reference: str, *, plan: str = "auto") -> 
                 f"{folder.path} is a run of {manifest.get('scenario')!r}, and {reference} declares "
                 f"{scenario.name!r}; name runs of that scenario."
             )
-        declared.append(scenario.declared(str(manifest.get("kafka") or "")))
+        client = ClientChoice(name=str(manifest.get("client", {}).get("name", "librdkafka")))
+        declared.append(scenario.declared(str(manifest.get("kafka") or ""), client.library))
     session = start_session()
     make_empty_tables(session)
     for one in declared:

@@ -37,7 +37,9 @@ def test_what_a_client_may_be_called() -> None:
         "3.9.1",
         *["verifiable@3.9.1"] * 2,
     )
+    assert [one.library for one in (LIBRDKAFKA, java, tools)] == ["librdkafka", "java", "java"]
     own = parse_client(f"{sys.executable} {PROGRAM} good")
+    assert own.library == "librdkafka"
     assert (own.via, own.label.split()[1:]) == ("program", ["program.py", "good"])
     assert [one.via for one in parse_clients("librdkafka, java")] == ["librdkafka", "java"]
 

@@ -46,6 +46,12 @@ def test_what_was_understood_is_not_asked_again(asked: list[Any], tmp_path: Path
     assert len(asked[1:]) == 2
 
 
+def test_claims_for_one_client_are_asked_about_too(asked: list[Any], tmp_path: Path) -> None:
+    of_java = CLAIM.replace("holds=", "client='java', holds=")
+    require_sql([find(str(write(tmp_path, claims=of_java)))])
+    assert [[claim["name"] for claim in one["claims"]] for one in asked[1]] == [[], ["true"]]
+
+
 @pytest.mark.parametrize(
     ("query", "line", "what"),
     [

@@ -79,6 +79,10 @@ def test_a_file_that_cannot_be_used_is_one_sentence(tmp_path: Path, text: str, s
     [
         ("kafka='latest'", "'latest' is not a Kafka version"),
         ("mode='raft'", "'raft' is not a metadata mode; use zookeeper"),
+        (
+            "expected=(Expected('lost', '', '', client='jvaa'),)",
+            "client is 'jvaa', but must be 'librdkafka' or 'java', or left out",
+        ),
         ("mode='kraft'", "Kafka 2.7.1 runs here in mode zookeeper, not 'kraft'"),
         ("versions='2.7.1'", "versions is '2.7.1', but must be a tuple; add a comma"),
         ("faults=['x']", "faults is a list, but must be a tuple of str"),

@@ -58,6 +58,31 @@ def test_an_erratum_is_told_only_of_its_versions() -> None:
     assert (len(old["expected"]), len(new["expected"])) == (1, 0)
 
 
+def test_an_erratum_of_one_client_is_told_only_of_that_client() -> None:
+    """With the Java client the sentence itself must hold, and what librdkafka does is not expected."""
+    other = Erratum(says="it does not", because="", holds="SELECT false AS holds", client="librdkafka")
+    claims = (
+        Claim(name="told", says="it is told", holds="SELECT true AS holds", erratum=other),
+        Claim(name="of-java", says="so is this", holds="SELECT true AS holds", client="java"),
+    )
+    expected = (Expected(finding="lost", where="true", because="", client="librdkafka"),)
+    one = scenario(claims=claims, expected=expected)
+    librdkafka, java = one.declared("3.9.1"), one.declared("3.9.1", "java")
+    assert [(claim["name"], bool(claim["erratum"])) for claim in librdkafka["claims"]] == [("told", True)]
+    assert [(claim["name"], bool(claim["erratum"])) for claim in java["claims"]] == [
+        ("told", False),
+        ("of-java", False),
+    ]
+    assert (len(librdkafka["expected"]), len(java["expected"])) == (1, 0)
+    assert "client" not in java["claims"][0]
+
+
+def test_a_producer_of_the_java_client_is_told_of_its_leader() -> None:
+    declared = {claim["name"]: claim for claim in find("clients-notice").declared(client="java")["claims"]}
+    assert declared["refresh-tells-all"]["erratum"] is None
+    assert declared["clients-notice-soon"]["erratum"] is not None
+
+
 @pytest.mark.parametrize(
     ("version", "speaks"), [("3.6.2", False), ("3.7.0", True), ("3.10.0", True), ("4.0.0", False)]
 )
