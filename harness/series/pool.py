@@ -218,6 +218,7 @@ def unfit(cell: Cell, reason: str) -> RunSummary:
         scenario=cell.scenario,
         version=cell.version,
         mode=cell.mode,
+        client=cell.client,
         verdict="unfit",
         reasons=(reason,),
         ended=datetime.now(UTC).isoformat(timespec="seconds"),

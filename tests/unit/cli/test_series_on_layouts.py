@@ -19,11 +19,17 @@ TWO_AZS = '[[az]]\nname = "north"\nbrokers = 2\n\n[[az]]\nname = "south"\nbroker
 
 
 @pytest.mark.parametrize(
-    "words",
-    [("run", "--filter", "no-fault,leader-az-isolated"), ("matrix", "no-fault", "leader-az-isolated")],
+    ("words", "client"),
+    [
+        (("run", "--filter", "no-fault,leader-az-isolated"), ""),
+        (("run", "--filter", "no-fault,leader-az-isolated", "--client", "java@3.9.1"), "java@3.9.1"),
+        (("matrix", "no-fault", "leader-az-isolated"), ""),
+        (("matrix", "no-fault", "leader-az-isolated", "--clients", "java"), "java"),
+    ],
 )
 def test_unfit_scenarios_are_shown_with_the_missing_role(
     words: tuple[str, ...],
+    client: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -37,6 +43,7 @@ def test_unfit_scenarios_are_shown_with_the_missing_role(
         main()
     assert end.value.code == EXIT_UNFIT
     runs = json.loads(capsys.readouterr().out)
+    assert {run["client"] for run in runs} == {client}
     assert {(run["scenario"], run["verdict"]) for run in runs} >= {
         ("no-fault", "unfit"),
         ("leader-az-isolated", "unfit"),
