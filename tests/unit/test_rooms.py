@@ -69,6 +69,7 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "nemesis": ("nemesis", "harness"),
     "nemesis/proof": ("nemesis", "harness.lab.model", *HARNESS_BASE),
     "workloads": ("workloads", "harness"),
+    "workloads/java": (),
     "workloads/protocol": ("workloads.protocol", "harness.kafka.model", "harness.errors"),
     "workloads/client": (
         *("workloads.client", "workloads.protocol", "harness.lab.model", "harness.kafka.model"),
