@@ -9,15 +9,14 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from harness.cli.pages import add_page
-from harness.cluster.cluster_file import ClusterFile, read_cluster_file
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.console import Progress
 from harness.errors import StoppedError, UsageError
-from harness.run.session import misfit
 from harness.scenario import Scenario
 from harness.series.capacity import Machine, choose, side_by_side
 from harness.series.folder import SeriesFolder, earlier_runs
@@ -28,6 +27,9 @@ from harness.series.summary import FILE, RunSummary, flaky, read_summaries, seco
 from report import series as report
 from report.junit import junit
 from report.night import summary_markdown
+
+if TYPE_CHECKING:
+    from harness.cluster.cluster_file import ClusterFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +102,8 @@ def with_cluster(settings: Settings, path: Path | None) -> tuple[ClusterFile | N
     """The cluster file, if there is one, and the settings over those of the file. Raises UsageError."""
     if path is None:
         return None, settings
+    from harness.cluster.cluster_file import read_cluster_file
+
     file = read_cluster_file(path)
     return file, settings.over(file.settings)
 
@@ -156,6 +160,8 @@ def misfits(
     """The cells that a described cluster cannot run, and the sentence with the missing role for each."""
     if file is None:
         return {}
+    from harness.run.session import misfit
+
     known = {one.name: one for one in scenarios}
     asked = {
         cell: misfit(known[cell.scenario], file.layout, kafka=cell.version, mode=cell.mode)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -42,6 +43,14 @@ def test_every_import_is_brought_by_the_base_or_an_extra() -> None:
         for name in imports(path.read_text())
     }
     assert found - known == set()
+
+
+def test_the_command_line_begins_with_the_base_alone() -> None:
+    """`acked --version`, `acked list` and the sentence about a missing extra need none of the extras."""
+    names = sorted({*EXTRAS["check"], *EXTRAS["lab"]})
+    code = f"import sys, harness.cli.main; print(*(name for name in {names} if name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
 
 
 def test_every_package_has_a_tested_version_within_its_range() -> None:
