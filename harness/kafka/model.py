@@ -42,6 +42,13 @@ Library = Literal["", "librdkafka", "java"]
 """A client library by which claims differ; empty: any."""
 
 
+class Identity(NamedTuple):
+    """What a broker gives an idempotent producer: its id, and the epoch that fences older producers."""
+
+    producer_id: int
+    epoch: int
+
+
 def address_of(text: str) -> Address:
     """The address that `host:port` names."""
     host, _, port = text.rpartition(":")

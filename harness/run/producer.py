@@ -41,13 +41,21 @@ class Producer:
     spec: ProducerSpec
 
     def prepare(self, topic: str) -> Producer:
-        """Let a librdkafka producer find the leader and connect to it before the first message."""
+        """Let a librdkafka producer find the leader and connect to it before the first message.
+
+        A raw idempotent producer gets its producer id, without which it cannot send.
+        """
         self.client.prepare(self.spec, topic)
         return self
 
-    def send(self, topic: str, label: str = "", *, partition: int = 0) -> SendResult:
-        """Send one message and wait for its outcome."""
-        return self.client.send(topic, label, self.spec, partition=partition)
+    def send(
+        self, topic: str, label: str = "", *, partition: int = 0, sequence: int | None = None
+    ) -> SendResult:
+        """Send one message and wait for its outcome.
+
+        A raw idempotent producer needs the ``sequence`` number of each message, from 0 on: it keeps no count.
+        """
+        return self.client.send(topic, label, self.spec, partition=partition, sequence=sequence)
 
     def send_later(self, topic: str, label: str = "", *, partition: int = 0) -> Future[SendResult]:
         """Send one message without waiting for its outcome."""

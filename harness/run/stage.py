@@ -101,7 +101,8 @@ class Stage:
         ``raw`` sends one ProduceRequest per message to exactly one broker, whether it leads or not. The
         others find the leader from the bootstrap list, and get the user's producer settings where the
         scenario gives none: ``librdkafka``, or the library that `--client` names in its place, and ``java``,
-        the official Java client. Defaults: acks=all, no retries, not idempotent, 2 s for a request.
+        the official Java client. Defaults: acks=all, no retries, not idempotent, 2 s for a request. A ``raw``
+        idempotent producer sends each message with the sequence number that the scenario names.
         """
         via = self._through(az, via)
         fixed = {

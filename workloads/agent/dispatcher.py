@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from harness.errors import InvalidRunError, UsageError
 from harness.history.journal import Journal
-from harness.kafka.model import TopicPartition
+from harness.kafka.model import Identity, TopicPartition
 from workloads.agent.producers.recorder import Recorder
 from workloads.protocol.commands import (
     AddPartition,
@@ -72,6 +72,7 @@ class Dispatcher:
         self._scripted: dict[int, ScriptedProducer] = {}
         self._transactional: dict[int, TransactionalProducer] = {}
         self._raw_transactional: dict[int, RawTransactionalProducer] = {}
+        self._identities: dict[int, Identity] = {}
         self._streams: dict[int, StreamProducer | ProgramStream] = {}
         self._pinned: dict[int, PinnedWriter] = {}
         self._consumers: dict[int, AssignedConsumer | GroupMember | ProgramConsumer] = {}
@@ -173,7 +174,7 @@ class Dispatcher:
         spec, topic, within_s = command.producer, command.topic, command.within_s
         if spec.via == "raw":
             self._recorder.register(spec)
-            return lambda: None
+            return lambda: self._identify(spec, within_s)
         if spec.via in PROGRAMS:
             return self._prepare_inside(spec, topic, within_s)
         if spec.transactional_id:
@@ -184,6 +185,12 @@ class Dispatcher:
 
     def _send(self, command: Send, reply: Reply) -> Work | None:
         spec, topic, partition, label = command.producer, command.topic, command.partition, command.label
+        sequence = command.sequence
+        if (sequence is not None) != spec.names_sequences:
+            raise UsageError(
+                f"{spec.name} sends a message with the sequence number {sequence}; name one with each "
+                f"message of a raw idempotent producer, and none with others."
+            )
         if spec.via in PROGRAMS:
             inside = self._inside(spec)
             sending = inside.send(topic, partition, label)
@@ -194,11 +201,23 @@ class Dispatcher:
         if spec.via == "librdkafka":
             self._scripted_producer(spec).send(topic, partition, label, reply)
             return None
+        from harness.kafka.wire.produce import Sequenced
         from workloads.agent.producers.raw import send_recorded
 
+        of = None
+        if sequence is not None:
+            if spec.writer not in self._identities:
+                raise UsageError(f"{spec.name} has no producer id; prepare it before its first message.")
+            of = Sequenced(self._identities[spec.writer], sequence)
         self._recorder.register(spec)
         message = self._recorder.sent(spec.writer, topic, partition, label=label)
-        return lambda: send_recorded(self._recorder, spec, message)
+        return lambda: send_recorded(self._recorder, spec, message, of)
+
+    def _identify(self, spec: ProducerSpec, within_s: float) -> None:
+        if spec.idempotent:
+            from workloads.agent.producers.raw import producer_identity
+
+            self._identities[spec.writer] = producer_identity(spec, within_s)
 
     def _initialise(self, command: InitTransactions) -> Work:
         spec, within_s, coordinator = command.producer, command.within_s, command.coordinator

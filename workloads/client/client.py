@@ -108,14 +108,27 @@ class Client:
         return self._agent.call(ShowConfiguration(self._resolved(producer)), ANSWER_S)
 
     def send_later(
-        self, topic: str, label: str, producer: ProducerSpec, *, partition: int = 0
+        self,
+        topic: str,
+        label: str,
+        producer: ProducerSpec,
+        *,
+        partition: int = 0,
+        sequence: int | None = None,
     ) -> Future[SendResult]:
         """Send one message without waiting for its outcome. Messages are numbered in the order of the calls.
 
-        Those of one librdkafka producer leave in that order, raw ones concurrently.
+        Those of one librdkafka producer leave in that order, raw ones concurrently. ``sequence`` is the
+        sequence number of a message of a raw idempotent producer.
         """
         return self._agent.submit(
-            Send(producer=self._resolved(producer), topic=topic, partition=partition, label=label)
+            Send(
+                producer=self._resolved(producer),
+                topic=topic,
+                partition=partition,
+                label=label,
+                sequence=sequence,
+            )
         )
 
     def send(
@@ -125,10 +138,11 @@ class Client:
         producer: ProducerSpec,
         *,
         partition: int = 0,
+        sequence: int | None = None,
         within_s: float | None = None,
     ) -> SendResult:
         """Send one message and wait for its outcome. A rejected or unanswered message raises no error."""
-        future = self.send_later(topic, label, producer, partition=partition)
+        future = self.send_later(topic, label, producer, partition=partition, sequence=sequence)
         usual_s = producer.effective_delivery_timeout_s + ANSWER_S + _creation_s(producer)
         limit_s = usual_s if within_s is None else within_s
         return self._agent.wait(future, f"Send of {label!r}", limit_s)

@@ -66,7 +66,10 @@ class Quit(Command[None]):
 
 @dataclass(frozen=True, kw_only=True)
 class Prepare(Command[None]):
-    """Connect a librdkafka producer; wait until it knows the topic and, if idempotent, its producer id."""
+    """Connect a librdkafka producer; wait until it knows the topic and, if idempotent, its producer id.
+
+    A raw idempotent producer gets its producer id.
+    """
 
     producer: ProducerSpec
     topic: str
@@ -88,6 +91,8 @@ class Send(Command[SendResult]):
     topic: str
     partition: int
     label: str
+    sequence: int | None = None
+    """Sequence number of the message; of a raw idempotent producer alone."""
 
 
 @dataclass(frozen=True)

@@ -77,15 +77,13 @@ class ProducerSpec:
         if not self.brokers or (pinned and len(self.brokers) != 1):
             wanted = "exactly one broker" if pinned else "at least one broker"
             raise UsageError(f"{who} has the brokers {list(self.brokers)}; name {wanted}.")
-        if not (self.idempotent or self.transactional_id):
-            return
-        if pinned:
-            raise UsageError(
-                f"{who} is raw, and raw producers without transactions are never idempotent; set "
-                f"via='librdkafka'."
-            )
-        if self.acks != -1:
+        if (self.idempotent or self.transactional_id) and self.acks != -1:
             raise UsageError(f"{who} is idempotent and has acks={self.acks}; idempotence needs acks=-1.")
+
+    @property
+    def names_sequences(self) -> bool:
+        """Whether each message is sent with a sequence number that the scenario names."""
+        return self.via == "raw" and self.idempotent and not self.transactional_id
 
     @property
     def effective_delivery_timeout_s(self) -> float:

@@ -10,7 +10,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
-from harness.kafka.model import Address
+from harness.kafka.model import Address, Identity
 from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError
 from harness.kafka.wire.dialect import MODERN, Dialect
 
@@ -34,17 +34,36 @@ class Produced:
         return self.status == "answered" and self.error == 0
 
 
-def one_record_batch(value: bytes, magic: int = 2, timestamp_ms: int | None = None) -> bytes:
-    """A record batch (format 2) or message (formats 0 and 1) with this one record, not compressed."""
+@dataclass(frozen=True)
+class Sequenced:
+    """What makes a batch one of an idempotent producer: whose it is, and its place in that one's order."""
+
+    identity: Identity
+    sequence: int
+    transactional: bool = False
+    """Whether it belongs to the producer's open transaction."""
+
+
+_OF_NOBODY = Sequenced(Identity(-1, -1), -1)
+
+
+def one_record_batch(
+    value: bytes, magic: int = 2, timestamp_ms: int | None = None, *, of: Sequenced | None = None
+) -> bytes:
+    """A record batch (format 2) or message (formats 0 and 1) with this one record, not compressed.
+
+    ``of`` names the idempotent producer of a batch in format 2.
+    """
     at = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
     if magic == 2:
+        of = of or _OF_NOBODY
         builder = DefaultRecordBatchBuilder(
             magic=2,
             compression_type=0,
-            is_transactional=0,
-            producer_id=-1,
-            producer_epoch=-1,
-            base_sequence=-1,
+            is_transactional=int(of.transactional),
+            producer_id=of.identity.producer_id,
+            producer_epoch=of.identity.epoch,
+            base_sequence=of.sequence,
             batch_size=1 << 30,
         )
         builder.append(0, timestamp=at, key=None, value=value, headers=[])
@@ -65,14 +84,15 @@ def produce_once(
     dialect: Dialect = MODERN,
     answer_within_s: float | None = None,
     connect_within_s: float = 2.0,
+    of: Sequenced | None = None,
 ) -> Produced:
     """Send one record to exactly this broker, once, over a connection of its own.
 
     ``timeout_ms`` is the broker's own time-out (error 7); ``answer_within_s`` bounds the wait for the
-    response and defaults to that time-out plus 3 s.
+    response and defaults to that time-out plus 3 s; ``of`` names the idempotent producer, if it is one's.
     """
     data = ProduceRequest.TopicProduceData.PartitionProduceData(
-        index=partition, records=one_record_batch(value, dialect.magic)
+        index=partition, records=one_record_batch(value, dialect.magic, of=of)
     )
     request = ProduceRequest(
         transactional_id=None,

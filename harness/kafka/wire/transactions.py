@@ -13,13 +13,11 @@ Every function sends one request and returns what the broker answered; nothing i
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.protocol.admin.transactions import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -37,8 +35,9 @@ from kafka.protocol.producer.transaction import (
     WriteTxnMarkersResponse,
 )
 
-from harness.kafka.model import Generation, TopicPartition
+from harness.kafka.model import Generation, Identity, TopicPartition
 from harness.kafka.wire.connection import Target, exchange
+from harness.kafka.wire.produce import Sequenced, one_record_batch
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
 COORDINATOR_NOT_AVAILABLE = 15
@@ -75,14 +74,6 @@ VERSIONS: Mapping[Generation, Versions] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Identity:
-    """What a coordinator gives a producer: its id, and the epoch that fences older producers."""
-
-    producer_id: int
-    epoch: int
-
-
-@dataclass(frozen=True)
 class Identified:
     """The answer to InitProducerId or EndTxn: an error code, and the identity to use from now on."""
 
@@ -107,9 +98,12 @@ def init_producer_id(
     generation: Generation = "v1",
     timeout_s: float | None = None,
 ) -> Identified:
-    """Ask the coordinator for a producer id and a new epoch; it aborts what an older producer left open."""
+    """Ask the coordinator for a producer id and a new epoch; it aborts what an older producer left open.
+
+    Without a transactional id any broker answers, with a new producer id each time.
+    """
     request = InitProducerIdRequest(
-        transactional_id=transactional_id,
+        transactional_id=transactional_id or None,
         transaction_timeout_ms=transaction_timeout_ms,
         producer_id=-1,
         producer_epoch=-1,
@@ -189,7 +183,7 @@ def produce_request(
     """A ProduceRequest with one transactional record, acks=all. `produced` reads its answer."""
     data = ProduceRequest.TopicProduceData.PartitionProduceData(
         index=partition.partition,
-        records=transactional_batch(value, identity, sequence=sequence),
+        records=one_record_batch(value, of=Sequenced(identity, sequence, transactional=True)),
     )
     request = ProduceRequest(
         transactional_id=transactional_id,
@@ -204,21 +198,6 @@ def produced(answer: Any) -> tuple[int, int | None]:
     """Error code and offset of the answer to a ProduceRequest with one partition."""
     found = answer.responses[0].partition_responses[0]
     return found.error_code, found.base_offset if found.base_offset >= 0 else None
-
-
-def transactional_batch(value: bytes, identity: Identity, *, sequence: int) -> bytes:
-    """A record batch with this one record, which belongs to the producer's open transaction."""
-    builder = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=0,
-        is_transactional=1,
-        producer_id=identity.producer_id,
-        producer_epoch=identity.epoch,
-        base_sequence=sequence,
-        batch_size=1 << 30,
-    )
-    builder.append(0, timestamp=int(time.time() * 1000), key=None, value=value, headers=[])
-    return bytes(builder.build())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,6 +80,8 @@ class FakeBroker:
     produce_versions: list[int] = field(default_factory=list)
     coordinates: deque[int] = field(default_factory=deque)
     """Error codes that it answers as a coordinator, one a request; then all succeed."""
+    identifies: deque[int] = field(default_factory=deque)
+    """Error codes for producers that want an id without transactions, one a request; then all succeed."""
     committed: dict[tuple[str, str, int], int] = field(default_factory=dict)
     """Committed offsets by group, topic and partition."""
     asked: list[tuple[str, Any]] = field(default_factory=list)
@@ -207,7 +209,10 @@ class FakeBroker:
         return AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_topic_v3_and_below=results)
 
     def init_producer_id(self, request: Any) -> Any:
-        error = self._coordinate("init", request) if request.transactional_id else 0
+        if request.transactional_id:
+            error = self._coordinate("init", request)
+        else:
+            error = self.identifies.popleft() if self.identifies else 0
         return InitProducerIdResponse(throttle_time_ms=0, error_code=error, producer_id=1, producer_epoch=0)
 
     def end(self, request: Any) -> Any:

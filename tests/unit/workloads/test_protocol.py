@@ -108,7 +108,7 @@ def test_a_malformed_field_is_named(data: dict[str, Any], sentence: str) -> None
         ({"brokers": ()}, r"Producer 1 \(p\) has the brokers \[\]; name exactly one broker\."),
         ({"brokers": ("broker1", "broker2")}, "name exactly one broker"),
         ({"brokers": (), "via": "librdkafka"}, "name at least one broker"),
-        ({"idempotent": True}, "never idempotent"),
+        ({"idempotent": True, "acks": 1}, "idempotence needs acks=-1"),
         ({"via": "librdkafka", "idempotent": True, "acks": 1}, "idempotence needs acks=-1"),
     ],
 )

@@ -1,7 +1,8 @@
 """The raw producer: one ProduceRequest per message to one named broker, without metadata and without retries.
 
 Claims that count exact copies need it: every attempt is a message of its own, with an outcome of its own. A
-series of such writes shows how long a deposed leader accepts them after a heal.
+series of such writes shows how long a deposed leader accepts them after a heal. An idempotent one is told the
+sequence number of each message, so that a scenario can leave a gap or repeat a number.
 """
 
 from __future__ import annotations
@@ -11,11 +12,15 @@ import time
 from dataclasses import replace
 
 from harness.clock import now_ns
+from harness.errors import LabError
 from harness.history.identity import encode
-from harness.kafka.model import address_of
+from harness.kafka.model import Identity, address_of
+from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError
 from harness.kafka.wire.dialect import MODERN
-from harness.kafka.wire.produce import Produced, produce_once
-from workloads.agent.producers.outcomes import NOT_CONNECTED, classify, unanswered
+from harness.kafka.wire.produce import Produced, Sequenced, produce_once
+from harness.kafka.wire.transactions import RETRIABLE, Identified, init_producer_id
+from harness.waiting import wait_until
+from workloads.agent.producers.outcomes import NOT_CONNECTED, classify, connection_error, unanswered
 from workloads.agent.producers.recorder import Recorder, SentMessage
 from workloads.protocol.commands import StartPinnedWrites
 from workloads.protocol.results import PinnedWritesResult, SendResult
@@ -23,9 +28,34 @@ from workloads.protocol.spec import ProducerSpec
 
 _GRACE_S = 1.0
 """Time for the broker's answer beyond the request time-out."""
+_ANSWER_S = 5.0
+"""Time for a broker to give out a producer id; it may have to ask the controller for more of them."""
 
 
-def send_recorded(recorder: Recorder, producer: ProducerSpec, message: SentMessage) -> SendResult:
+def producer_identity(producer: ProducerSpec, within_s: float) -> Identity:
+    """Get a new producer id from the producer's one broker. Raises LabError if it gives none."""
+
+    def asked() -> Identified:
+        try:
+            with Connection(address_of(producer.brokers[0]), producer.connect_timeout_s) as connection:
+                return init_producer_id(connection, "", producer.transaction_timeout_ms, timeout_s=_ANSWER_S)
+        except (NotSentError, NoAnswerError) as error:
+            return Identified(connection_error(error))
+
+    found = wait_until(
+        asked,
+        within_s=within_s,
+        awaiting=f"{producer.brokers[0]} to give {producer.name} a producer id",
+        accept=lambda answer: answer.error >= 0 and answer.error not in RETRIABLE,
+    )
+    if found.identity is None:
+        raise LabError(f"{producer.brokers[0]} gave {producer.name} no producer id: error {found.error}.")
+    return found.identity
+
+
+def send_recorded(
+    recorder: Recorder, producer: ProducerSpec, message: SentMessage, of: Sequenced | None = None
+) -> SendResult:
     """Send a message that is recorded as sent, once, and record its outcome.
 
     Never raises for what the network or the broker does; the result tells it.
@@ -41,6 +71,7 @@ def send_recorded(recorder: Recorder, producer: ProducerSpec, message: SentMessa
         dialect=replace(MODERN, produce=version, magic=2 if version >= 3 else 1),
         answer_within_s=producer.request_timeout_s + _GRACE_S,
         connect_within_s=producer.connect_timeout_s,
+        of=of,
     )
     done_ns = now_ns()
     error = error_code(produced)

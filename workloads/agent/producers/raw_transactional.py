@@ -16,14 +16,13 @@ from typing import Any
 from harness.clock import now_ns
 from harness.errors import UsageError
 from harness.history.identity import encode
-from harness.kafka.model import TopicPartition, address_of
+from harness.kafka.model import Identity, TopicPartition, address_of
 from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError
 from harness.kafka.wire.transactions import (
     CONCURRENT_TRANSACTIONS,
     RETRIABLE,
     VERSIONS,
     Asked,
-    Identity,
     add_partition,
     end_request,
     ended,

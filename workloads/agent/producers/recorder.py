@@ -68,6 +68,7 @@ class Recorder:
                 "broker": producer.brokers[0],
                 "request.timeout.ms": int(producer.request_timeout_s * 1000),
                 "produce_version": producer.produce_version,
+                "enable.idempotence": producer.idempotent,
             }
         self.journal.write(
             "writers",
