@@ -29,6 +29,7 @@ from report.model.model import (
 )
 from report.model.stories import chosen_messages, finding_groups, stories
 from report.model.tables import Row, RunTables
+from report.model.transactions import Transactions
 
 PARTITIONS = 4
 """Topic partitions that are drawn."""
@@ -36,7 +37,7 @@ _WITH_TIME = ("views", "faults", "processes", "marks", "log_events", "groups", "
 _BEFORE_S, _AFTER_S = 1.0, 1.5
 _FINDING_COLUMNS = (
     *("class", "topic", "partition", "offset", "epoch", "writer", "seq", "label", "acked_ns", "acked_by"),
-    *("acked_during", "last_broker", "cause", "detail", "expected", "promise"),
+    *("acked_during", "last_broker", "cause", "detail", "expected", "promise", "txn"),
 )
 
 
@@ -87,7 +88,10 @@ class _Gathering:
             marks=self.marks,
             log_events=self.small["log_events"],
         )
-        groups = finding_groups(self.findings, self.seconds, (story.message for story in told))
+        transactions = Transactions(self.tables)
+        told_of = transactions.stories(self.findings, self.seconds, faults=self.faults, marks=self.marks)
+        named = (story.message for story in (*told, *told_of))
+        groups = finding_groups(self.findings, self.seconds, named)
         aliases: Mapping[str, str] = self.tables.json("claims.json").get("aliases") or {}
         claims = tuple(claim_of(one, self.seconds, aliases) for one in self.judgement.get("claims") or ())
         azs = availability(self.life, self.zero_ns, fault_in_force(self.faults))
@@ -130,6 +134,8 @@ class _Gathering:
             promises=promises,
             groups=groups,
             stories=told,
+            transactions=transactions.groups(),
+            transaction_stories=told_of,
             settings=self._settings(),
             files=_files(self.folder),
         )

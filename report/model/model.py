@@ -289,10 +289,24 @@ class Event:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TransactionGroup:
+    """Transactions that were reported alike and can be read alike."""
+
+    reported: str
+    """`committed`, `aborted`, `unknown` or `open`."""
+    visible: str
+    """How much of each a reader with `read_committed` can get: `all`, `part`, `none`, or in words."""
+    finding: str
+    """The class of the finding about each; empty for none."""
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Story:
-    """What happened to one message."""
+    """What happened to one message, or to one transaction."""
 
     message: str
+    """`writer/seq`, or `txn:writer/number`."""
     label: str
     place: str
     fate: str
@@ -389,6 +403,9 @@ class ReportModel:
     """Broken ones first."""
     groups: tuple[FindingGroup, ...] = ()
     stories: tuple[Story, ...] = ()
+    transactions: tuple[TransactionGroup, ...] = ()
+    """Those with a finding first."""
+    transaction_stories: tuple[Story, ...] = ()
     settings: tuple[Setting, ...] = ()
     files: tuple[File, ...] = ()
     schema: int = field(default=SCHEMA)

@@ -57,6 +57,8 @@ def _members(table: pa.Table, group: Row) -> pa.Table:
 
 def _finding(row: Mapping[str, Any], seconds: Seconds, told: set[str]) -> Finding:
     message = "" if row["writer"] is None else f"{row['writer']}/{row['seq']}"
+    if row["txn"] is not None:
+        message = transaction_name(row["writer"], row["txn"])
     return Finding(
         name=row["class"],
         place="" if row["topic"] is None else f"{row['topic']}/{row['partition']}",
@@ -74,11 +76,16 @@ def _finding(row: Mapping[str, Any], seconds: Seconds, told: set[str]) -> Findin
     )
 
 
+def transaction_name(writer: int, txn: int) -> str:
+    """How `acked story` and the page name a transaction."""
+    return f"txn:{writer}/{txn}"
+
+
 def chosen_messages(table: pa.Table) -> list[tuple[int, int]]:
     """Messages to tell of, as writer and seq: of every group in turn, labelled ones first."""
     if not table.num_rows:
         return []
-    named = table.filter(pc.is_valid(table["writer"]))
+    named = table.filter(pc.and_(pc.is_valid(table["writer"]), pc.is_null(table["txn"])))
     keys = ["class", "cause", "expected"]
     queues = []
     for group in named.group_by(keys).aggregate([([], "count_all")]).to_pylist():
@@ -226,7 +233,7 @@ def _story(life: Row, own: list[Event], around: Sequence[Event], seconds: Second
         cause=life["cause"] or "",
         ending=_ending(life),
         columns=(client, *brokers, *readers),
-        events=tuple(sorted(_thinned(events), key=lambda event: event.s)),
+        events=tuple(sorted(thinned(events), key=lambda event: event.s)),
     )
 
 
@@ -237,8 +244,8 @@ def _lasts(event: Event, around: Sequence[Event], at_s: float) -> bool:
     return event.s < at_s and (not healed or min(healed) > at_s)
 
 
-def _thinned(events: Sequence[Event]) -> list[Event]:
-    """At most 8 marks and 6 reads: a story is about its message."""
+def thinned(events: Sequence[Event]) -> list[Event]:
+    """The events in order of time, at most 8 marks and 6 reads: a story is about its message."""
     limits = {"mark": 8, "read": 6, "logged": 8}
     kept: list[Event] = []
     for event in sorted(set(events), key=lambda event: event.s):

@@ -14,6 +14,8 @@ from harness.errors import BadDataError
 from harness.history.schema import TABLES
 
 Row = dict[str, Any]
+_DERIVED = ("life", "findings", "transaction_fates", "transaction_records")
+"""Tables that judging has written."""
 
 
 class RunTables:
@@ -47,7 +49,7 @@ class RunTables:
         self, name: str, columns: Sequence[str] | None = None, place: tuple[str, int] | None = None
     ) -> pa.Table:
         """A table with the given columns, absent ones null; only the rows of one topic partition if given."""
-        derived = name in ("life", "findings")
+        derived = name in _DERIVED
         target = (self.folder if derived else self._history) / f"{name}.parquet"
         types = None if derived else {field.name: field.type for field in TABLES[name].arrow()}
         wanted = list(columns or types or ())

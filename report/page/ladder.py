@@ -1,4 +1,4 @@
-"""The story of one message as a ladder: nodes are columns, and time runs from top to bottom."""
+"""The story of a message or a transaction as a ladder: nodes are columns, time runs from top to bottom."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def ladder(story: Story) -> Markup:
     for number, row in enumerate(rows):
         rungs.append(text(_TIME, y + 10 + 15 * number, row, "cause"))
     height = y + 22 + 15 * (len(rows) - 1)
-    return picture(_WIDTH, height, [*lines, *parts, *rungs], f"Story of message {story.message}", "ladder")
+    of = "transaction" if story.message.startswith("txn:") else "message"
+    return picture(_WIDTH, height, [*lines, *parts, *rungs], f"Story of {of} {story.message}", "ladder")
 
 
 def _rung(event: Event, columns: dict[str, float], y: float, room: float) -> list[Markup]:

@@ -60,8 +60,9 @@ def page(model: ReportModel) -> str:
             pictures=pictures,
             controllers=controllers,
             matrices=[(fault, link_matrix(fault)) for fault in model.faults],
-            ladders={story.message: ladder(story) for story in model.stories},
+            ladders={story.message: ladder(story) for story in (*model.stories, *model.transaction_stories)},
             stories={story.message: story for story in model.stories},
+            transaction_stories={story.message: story for story in model.transaction_stories},
             leaders=_legend(model),
             keys=legend_keys(
                 "".join(str(one) for story in pictures for one in (*story[1:], controllers) if one)

@@ -38,7 +38,7 @@ def judged_run(name: str, folder: Path, *, verdict: str = "as declared", **manif
     """Write the stored run of a scenario as a run folder; its findings count as expected."""
     stored = read_stored(name)
     history = write_tables(stored.tables, folder / "history")
-    found = derive(history)
+    found = derive(history, transactions=True)
     findings = found.findings.set_column(
         found.findings.column_names.index("expected"),
         "expected",
@@ -46,6 +46,8 @@ def judged_run(name: str, folder: Path, *, verdict: str = "as declared", **manif
     )
     pq.write_table(found.life, folder / "life.parquet")
     pq.write_table(findings, folder / "findings.parquet")
+    for table, rows in found.transactions.items():
+        pq.write_table(rows, folder / f"{table}.parquet")
     with zipfile.ZipFile(STORED / f"{name}.zip") as file:
         known = json.loads(file.read("run.json"))
     (folder / "run.json").write_text(json.dumps({**known, **manifest}))

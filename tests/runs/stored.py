@@ -30,9 +30,11 @@ from checkers.evidence import gather
 from checkers.fast.plan import judge_all
 from checkers.fast.run import run_here
 from checkers.fast.tasks import Job
+from checkers.fast.transactions import FATES_FILE, conclude
 from checkers.health import check_health
-from checkers.tables.output import FINDING, LIFE
+from checkers.tables.output import FINDING, LIFE, TRANSACTION_RECORD
 from checkers.tables.source import open_source
+from checkers.tables.transactions import PARTS_FOLDER, RECORDS_FOLDER
 from harness.history.schema import TABLES, VIEWS
 from harness.run.catalogue import find
 from tests.runs.store import STORED
@@ -125,19 +127,34 @@ class Derived:
 
     life: pa.Table
     findings: pa.Table
+    transactions: Mapping[str, pa.Table]
+    """By name, if they were asked for."""
 
 
-def derive(history: Path) -> Derived:
-    """Life and findings of a history folder, by the fast plan in this process."""
+def derive(history: Path, *, transactions: bool = False) -> Derived:
+    """Life and findings of a history folder, by the fast plan in this process.
+
+    With ``transactions`` also their fates, records and findings, which no claim asks for.
+    """
     source = open_source(history)
     with tempfile.TemporaryDirectory(prefix="acked-stored-") as scratch:
-        life, findings = Path(scratch, "life"), Path(scratch, "findings")
-        life.mkdir()
-        findings.mkdir()
+        life, findings, ends = Path(scratch, "life"), Path(scratch, "findings"), Path(scratch, "transactions")
+        for folder in (life, findings, ends / PARTS_FOLDER, ends / RECORDS_FOLDER):
+            folder.mkdir(parents=True)
         evidence = gather(source)
-        job = Job(source=source, evidence=evidence, life=str(life), findings=str(findings))
-        check_health(evidence, findings, judge_all(run_here, job, slots=1))
-        return Derived(_joined(life, LIFE), _joined(findings, FINDING))
+        where = str(ends) if transactions else None
+        job = Job(
+            source=source, evidence=evidence, life=str(life), findings=str(findings), transactions=where
+        )
+        tallies = judge_all(run_here, job, slots=1)
+        if transactions:
+            tallies = conclude(source, evidence, ends, findings, tallies)
+        check_health(evidence, findings, tallies)
+        found = {}
+        if (ends / FATES_FILE).exists():
+            found["transaction_fates"] = pq.read_table(ends / FATES_FILE)
+            found["transaction_records"] = _joined(ends / RECORDS_FOLDER, TRANSACTION_RECORD)
+        return Derived(_joined(life, LIFE), _joined(findings, FINDING), found)
 
 
 _BASIS = ("sends", "copies", "replicas", "reads", "sightings", "faults", "writers")

@@ -316,3 +316,40 @@ def test_what_made_a_run_is_what_its_manifest_says(judged: Judged, tmp_path: Pat
     }
     (folder / "run.json").write_text(json.dumps(manifest | {"kafka_build": {"build": "f00"}}))
     assert report_model(folder).run.command == made_by["command"]
+
+
+def test_transaction_has_its_story_from_begin_to_reader(judged: Judged) -> None:
+    model = report_model(judged("delayed-end-txn-librdkafka"))
+    torn = [one for one in model.transactions if one.finding == "torn_transaction"]
+    assert sorted((one.reported, one.visible, one.count) for one in torn) == [
+        ("aborted", "part", 1),
+        ("committed", "part", 1),
+    ]
+    assert model.transactions[0].finding, "those with a finding come first"
+    listed = {one.message for group in model.groups for one in group.shown}
+    assert listed == {one.message for one in model.transaction_stories}
+    assert all(one.story for group in model.groups for one in group.shown)
+    assert not model.stories, "what is about a transaction is not told again by message"
+    story = next(one for one in model.transaction_stories if one.label == "late-abort")
+    told = [event.text for event in story.events if event.kind not in ("mark", "fault", "healed")]
+    assert told[0] == "begins"
+    order = [
+        next(number for number, text in enumerate(told) if text.startswith(wanted))
+        for wanted in (
+            "x2 to late-abort/0",
+            "abort marker at offset 3 of late-abort/0",
+            "asks to commit",
+            "reported: committed",
+            "y2 read",
+        )
+    ]
+    assert order == sorted(order)
+    assert story.cause.startswith("torn transaction: late marker")
+    assert story.columns[:2] == ("client1", "coordinator")
+
+
+def test_run_without_findings_tells_of_some_transactions(judged: Judged) -> None:
+    model = report_model(judged("fenced-zombie-producer"))
+    assert not model.groups and sum(one.count for one in model.transactions) == 2
+    assert {one.cause for one in model.transaction_stories} == {"nothing went wrong with it"}
+    assert not report_model(judged("leader-az-isolated")).transactions

@@ -1,0 +1,239 @@
+"""Transactions by what was reported and what can be read, and the stories of some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from report.model.beliefs import Seconds
+from report.model.model import Event, Fault, Mark, Story, TransactionGroup
+from report.model.stories import thinned, transaction_name
+from report.model.tables import Row, RunTables
+
+SHOWN = 12
+"""Transactions with a finding whose story is told."""
+WITHOUT_FINDING = 3
+"""Transactions that are told where none has a finding."""
+MESSAGES = 8
+"""Messages of one transaction that its story shows."""
+_FATES = (
+    *("writer", "txn", "writer_name", "transactional_id", "asked", "reported", "visible", "messages"),
+    "finding",
+)
+_RECORDS = (
+    *("topic", "partition", "writer", "seq", "txn", "offset", "state", "marker", "marker_offset"),
+    "marker_epoch",
+)
+_COORDINATOR = "coordinator"
+_REPORTED = {"committed": "reported: committed", "aborted": "reported: aborted"}
+
+
+class Transactions:
+    """The transactions of one run."""
+
+    def __init__(self, tables: RunTables) -> None:
+        """A run without transactions has none of their tables."""
+        self._tables = tables
+        self._fates = tables.table("transaction_fates", _FATES)
+
+    def groups(self) -> tuple[TransactionGroup, ...]:
+        """How many transactions were reported so and can be read so; those with a finding first."""
+        if not self._fates.num_rows:
+            return ()
+        keys = ["reported", "visible", "finding"]
+        counted = self._fates.group_by(keys).aggregate([([], "count_all")]).to_pylist()
+        found = [
+            TransactionGroup(
+                reported=row["reported"] or "unknown",
+                visible=row["visible"] or "nothing to read",
+                finding=row["finding"] or "",
+                count=row["count_all"],
+            )
+            for row in counted
+        ]
+        return tuple(sorted(found, key=lambda one: (not one.finding, -one.count, one.reported, one.visible)))
+
+    def stories(
+        self, findings: pa.Table, seconds: Seconds, *, faults: Sequence[Fault], marks: Sequence[Mark]
+    ) -> tuple[Story, ...]:
+        """The stories of transactions that have a finding; without any, those of the first ones."""
+        chosen = self._chosen()
+        if not chosen:
+            return ()
+        keys = {(row["writer"], row["txn"]) for row in chosen}
+        causes = _causes(findings, keys)
+        records = _grouped(_of(self._tables.table("transaction_records", _RECORDS), keys))
+        events = _grouped(_of(self._tables.table("transactions"), keys))
+        sends = _grouped(_of(self._tables.table("sends"), keys))
+        writers = {row["writer"]: row for row in self._tables.rows("writers", ["writer", "host", "az"])}
+        seqs = {(row["writer"], row["seq"]) for rows in sends.values() for row in rows[:MESSAGES]}
+        reads = self._reads(seqs)
+        found = []
+        for fate in chosen:
+            key = fate["writer"], fate["txn"]
+            writer = writers.get(fate["writer"], {})
+            client = writer.get("host") or writer.get("az") or "client"
+            told = _Telling(client, seconds)
+            told.ends(events.get(key, ()))
+            told.messages(sends.get(key, ())[:MESSAGES], reads)
+            told.markers(self._markers(records.get(key, ())))
+            found.append(told.story(fate, causes.get(key, ""), faults, marks))
+        return tuple(found)
+
+    def _chosen(self) -> list[Row]:
+        if not self._fates.num_rows:
+            return []
+        marked = self._fates.filter(pc.is_valid(self._fates["finding"]))
+        table = marked.slice(0, SHOWN) if marked.num_rows else self._fates.slice(0, WITHOUT_FINDING)
+        rows: list[Row] = table.to_pylist()
+        return sorted(rows, key=lambda row: (row["writer"], row["txn"]))
+
+    def _reads(self, seqs: set[tuple[int, int]]) -> list[Row]:
+        table = self._tables.table(
+            "reads", ["reader", "ns", "offset", "writer", "seq", "broker", "isolation"]
+        )
+        wanted = pa.array(sorted({writer for writer, _ in seqs}), table["writer"].type)
+        rows = table.filter(pc.is_in(table["writer"], wanted)).to_pylist()
+        return [row for row in rows if (row["writer"], row["seq"]) in seqs]
+
+    def _markers(self, records: Sequence[Row]) -> list[tuple[int, str, str]]:
+        """When and where each marker that decided one of these records was first seen, and what it is."""
+        found = []
+        places = {
+            (row["topic"], row["partition"], row["marker_offset"]): row
+            for row in records
+            if row["marker_offset"] is not None
+        }
+        for (topic, partition, offset), row in places.items():
+            seen = [
+                one
+                for one in self._tables.rows("sightings", None, (topic, partition))
+                if one["offset"] == offset and one["writer"] is None
+            ]
+            if seen:
+                first = min(seen, key=lambda one: int(one["seen_ns"]))
+                text = f"{row['marker'] or 'end'} marker at offset {offset} of {topic}/{partition}"
+                found.append((int(first["seen_ns"]), f"broker{first['broker']}", text))
+        return found
+
+
+class _Telling:
+    """The events of one story, as they are found."""
+
+    def __init__(self, client: str, seconds: Seconds) -> None:
+        self._client, self._seconds = client, seconds
+        self._events: list[Event] = []
+
+    def ends(self, rows: Iterable[Row]) -> None:
+        """What the application asked of its coordinator, and the answers."""
+        for row in rows:
+            s, event = self._seconds(row["ns"]), row["event"]
+            error = f" (error {row['error']})" if row["error"] else ""
+            if event == "begin":
+                self._events.append(Event(s, "begin", self._client, "", "begins"))
+            elif event in ("committing", "aborting"):
+                asks = "asks to commit" if event == "committing" else "asks to abort"
+                self._events.append(Event(s, "send", self._client, _COORDINATOR, asks))
+            elif event in _REPORTED:
+                self._events.append(Event(s, "ack", _COORDINATOR, self._client, _REPORTED[event] + error))
+            else:
+                self._events.append(
+                    Event(s, "unknown", _COORDINATOR, self._client, f"outcome unknown{error}")
+                )
+
+    def messages(self, sends: Iterable[Row], reads: Sequence[Row]) -> None:
+        """The messages, from the send to the readers."""
+        for row in sends:
+            name = row["label"] or f"{row['writer']}/{row['seq']}"
+            broker = "" if row["broker"] is None else f"broker{row['broker']}"
+            place = f"{row['topic']}/{row['partition']}"
+            self._events.append(
+                Event(self._seconds(row["sent_ns"]), "send", self._client, broker, f"{name} to {place}")
+            )
+            if row["done_ns"] is not None:
+                at = "" if row["offset"] is None else f" at offset {row['offset']}"
+                error = f" (error {row['error']})" if row["error"] else ""
+                kind, text = {
+                    "ok": ("ack", f"{name} acknowledged{at}"),
+                    "fail": ("refused", f"{name} refused"),
+                }.get(row["outcome"], ("unknown", f"{name}: outcome unknown"))
+                self._events.append(
+                    Event(self._seconds(row["done_ns"]), kind, broker, self._client, text + error)
+                )
+            for read in reads:
+                if (read["writer"], read["seq"]) == (row["writer"], row["seq"]):
+                    source = "" if read["broker"] is None else f"broker{read['broker']}"
+                    self._events.append(
+                        Event(
+                            self._seconds(read["ns"]),
+                            "read",
+                            source,
+                            f"reader {read['reader']}",
+                            f"{name} read at offset {read['offset']}",
+                        )
+                    )
+
+    def markers(self, found: Iterable[tuple[int, str, str]]) -> None:
+        """The markers that decided its messages."""
+        self._events += [Event(self._seconds(ns), "logged", broker, "", text) for ns, broker, text in found]
+
+    def story(self, fate: Row, cause: str, faults: Sequence[Fault], marks: Sequence[Mark]) -> Story:
+        """The story, with the faults and marks between its first and its last event."""
+        own = self._events
+        first = min((event.s for event in own), default=0.0)
+        last = max((event.s for event in own), default=0.0)
+        around = [Event(one.s, "mark", "", "", one.text) for one in marks]
+        for one in faults:
+            if one.from_s <= last and (one.to_s is None or one.to_s >= first):
+                around.append(Event(one.from_s, "fault", "", "", f"{one.name}: in force"))
+            if one.to_s is not None:
+                around.append(Event(one.to_s, "healed", "", "", f"{one.name}: healed"))
+        shown = [event for event in around if event.kind == "fault" or first <= event.s <= last]
+        shown = [event for event in shown if event.s <= last]
+        nodes = dict.fromkeys(
+            node for event in own for node in (event.source, event.target) if node not in ("", self._client)
+        )
+        brokers = sorted(name for name in nodes if name.startswith("broker"))
+        readers = [name for name in nodes if name.startswith("reader")]
+        asked = [_COORDINATOR] * (_COORDINATOR in nodes)
+        name = fate["writer_name"] or fate["transactional_id"] or ""
+        visible = {"all": "all of it", "part": "a part of it", "none": "nothing of it"}
+        return Story(
+            message=transaction_name(fate["writer"], fate["txn"]),
+            label=name,
+            place=f"{fate['messages']} message{'s' * (fate['messages'] != 1)}",
+            fate=fate["finding"] or fate["reported"],
+            cause=cause or "nothing went wrong with it",
+            ending=f"reported as {fate['reported']}, "
+            f"{visible.get(fate['visible'] or '', 'not known how much of it')} can be read",
+            columns=(self._client, *asked, *brokers, *readers),
+            events=tuple(thinned((*own, *shown))),
+        )
+
+
+def _of(table: pa.Table, keys: set[tuple[int, int]]) -> list[Row]:
+    """The rows of these transactions."""
+    if not table.num_rows:
+        return []
+    wanted = pa.array(sorted({writer for writer, _ in keys}), table["writer"].type)
+    mine = table.filter(pc.and_(pc.is_in(table["writer"], wanted), pc.is_valid(table["txn"])))
+    rows: list[Row] = mine.to_pylist()
+    return [row for row in rows if (row["writer"], row["txn"]) in keys]
+
+
+def _grouped(rows: Iterable[Row]) -> dict[tuple[int, int], list[Row]]:
+    found: dict[tuple[int, int], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row["writer"], row["txn"]), []).append(row)
+    return found
+
+
+def _causes(findings: pa.Table, keys: set[tuple[int, int]]) -> Mapping[tuple[int, int], str]:
+    if "txn" not in findings.column_names:
+        return {}
+    return {
+        (row["writer"], row["txn"]): f"{row['class'].replace('_', ' ')}: {row['cause'] or 'not known'}"
+        for row in _of(findings, keys)
+    }
