@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.kafka.model import Topic
 from harness.kafka.wire.admin import create_topics
+from harness.run.producer import Producer
 from harness.run.stage import Stage
 from harness.waiting import wait_until
 from harness.zookeeper.four_letter import clients
@@ -190,6 +191,20 @@ def wait_isr_committed(stage: Stage, leader: str, topic: str, isr: Iterable[int]
         committed,
         within_s=5,
         awaiting=f"{leader} to work with the ISR {sorted(members)} of {topic}",
+        abort=stage.cluster.check_alive,
+    )
+
+
+def wait_answered(stage: Stage, producer: Producer, topic: str, error: int) -> None:
+    """Send messages with a raw producer until its broker answers with this error, 0 for none.
+
+    It shows what the leader itself works with: the metadata store may know a new ISR before the leader does.
+    """
+    wait_until(
+        lambda: producer.send(topic, "probe"),
+        accept=lambda result: result.error == error,
+        within_s=15.0 + stage.timings.recovery_s,
+        awaiting=f"{', '.join(producer.spec.brokers)} to answer a message to {topic} with error {error}",
         abort=stage.cluster.check_alive,
     )
 

@@ -96,8 +96,9 @@ KNOWN: tuple[KnownBug, ...] = (
     ),
     KnownBug(
         name="librdkafka: implicit acknowledgement",
-        says="a broker without state for a producer id accepts any first sequence number; librdkafka takes "
-        "the acknowledgement of a later message for that of the earlier ones, which were never appended",
+        says="a broker without state for a producer id accepts any first sequence number (KAFKA-15591); "
+        "librdkafka takes the acknowledgement of a later message for that of the earlier ones, which were "
+        "never appended (confluent-kafka-go issue 921; docs/findings/idempotent-first-sequence.md)",
         classes=("lost",),
         when=("idempotent", "the client is librdkafka", "acknowledged without an offset"),
     ),

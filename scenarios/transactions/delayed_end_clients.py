@@ -1,7 +1,8 @@
-"""The same with whole clients: the network holds the connection to the coordinator while a transaction is ended.
+"""The same with whole clients: the network delays what a client sends to end a transaction.
 
-The client hears nothing, closes the connection and ends the transaction over another one; what it had sent
-first stays in its kernel, and is delivered when the connection is let go.
+The client hears nothing, closes the connection and ends the transaction over another one. What it had sent
+first stays in its kernel. It is delivered when the connection is let go or, after a cut of the client's AZ,
+when the kernel's retransmission timer expires: that takes up to as long again as the cut lasted.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.run.transactional import TransactionalProducer
 from harness.scenario import Claim, Expected, Scenario
-from scenarios.steps import pins, require
+from scenarios.steps import pins, require, stand
 from scenarios.transactions.steps import wait_markers
 from workloads.protocol.spec import Via
 
@@ -39,11 +40,19 @@ MARKER_S = 5.0
 """A held request arrives at the latest after the next retransmission, and its marker soon after that."""
 
 
-def body(via: Via) -> Callable[[Stage], None]:
-    """The body for one client library."""
+CUT_S = 7.5
+"""How long the client's AZ is cut after the first request: the kernel repeats it after 0.2, 0.6, 1.4, 3.0, 6.2
+and 12.6 s, the client itself within a second after the heal."""
+LATE_S = 12.6
+"""When it is repeated for the first time after the heal, by the time of the request."""
+
+
+def body(via: Via, *, cut: bool = False) -> Callable[[Stage], None]:
+    """The body for one client library; with ``cut`` the client's AZ is cut, otherwise one connection held."""
+    first = _first_during_cut if cut else _first_over_held
 
     def run(stage: Stage) -> None:
-        """Hold the connection while the first transaction is ended; let it go during the second one."""
+        """Delay the request that ends the first transaction, so that it arrives during the second one."""
         config: dict[str, str | int | float | bool]
         if via == "java":
             config = {"request.timeout.ms": int(ANSWER_S * 1000), "max.block.ms": 60_000}
@@ -54,7 +63,8 @@ def body(via: Via) -> Callable[[Stage], None]:
                 "az1", topic, via=via, delivery_timeout_s=30.0, config=config
             ).prepare(60.0)
             require(stage.coordinator(topic) == COORDINATOR, f"{COORDINATOR} coordinates")
-            _one(stage, producer, topic, commit=commit)
+            first(stage, producer, topic, commit)
+            _rest(stage, producer, topic, commit=commit, within_s=LATE_S if cut else MARKER_S)
         for topic in (COMMIT, COMMIT_2, ABORT, ABORT_2):
             stage.wait_replicated(topic)
             stage.read("az2", topic)
@@ -63,7 +73,8 @@ def body(via: Via) -> Callable[[Stage], None]:
     return run
 
 
-def _one(stage: Stage, producer: TransactionalProducer, topic: str, *, commit: bool) -> None:
+def _first_over_held(stage: Stage, producer: TransactionalProducer, topic: str, commit: bool) -> None:
+    """End the first transaction while its connection is held, and begin the second one."""
     producer.begin()
     producer.must_send(topic, "x1")
     with stage.nemesis.hold_connections(CLIENT, COORDINATOR):
@@ -75,14 +86,41 @@ def _one(stage: Stage, producer: TransactionalProducer, topic: str, *, commit: b
             f"begun-{topic}",
             f"{topic}: reported as committed over another connection; the second one is open",
         )
+
+
+def _first_during_cut(stage: Stage, producer: TransactionalProducer, topic: str, commit: bool) -> None:
+    """Ask for the end of the first transaction while the client is cut off; heal, and begin the second one."""
+    end = "committed" if commit else "aborted"
+    producer.begin()
+    producer.must_send(topic, "x1")
+    with stage.nemesis.isolate("az1"):
+        asked = stage.mark(f"asked-{topic}", f"{topic}: the transaction is to be {end}; az1 is isolated")
+        ending = producer.end_later(commit=commit, within_s=60.0)
+        stand(stage, asked, CUT_S)
+    answer = ending.result(timeout=60.0)
+    require(answer.outcome == end, f"the transaction is {end} after the heal ({answer.outcome})")
+    producer.begin()
+    producer.must_send(topic, "x2")
+    begun = stage.mark(
+        f"begun-{topic}", f"{topic}: {end} over another connection after the heal; the second one is open"
+    )
+    require(stage.since(asked) < LATE_S, f"the second transaction is open {LATE_S:g} s after the request")
+    stage.progress.say(f"{topic}: {(begun - asked) / 1e9:.1f} s after the request")
+
+
+def _rest(
+    stage: Stage, producer: TransactionalProducer, topic: str, *, commit: bool, within_s: float
+) -> None:
+    """Wait for the late request, then end the second transaction the other way."""
     try:
-        wait_markers(stage, LEADER, topic, 2, within_s=MARKER_S)
+        wait_markers(stage, LEADER, topic, 2, within_s=within_s)
     except WaitTimeoutError:
-        stage.progress.say(f"{topic}: the request that was held has written no marker")
-    stage.mark(f"arrived-{topic}", f"{topic}: the connection has been let go")
+        stage.progress.say(f"{topic}: the delayed request has written no marker")
+    stage.mark(f"arrived-{topic}", f"{topic}: nothing is delayed any more")
     producer.must_send(f"{topic}-2", "y2")
     producer.must_end(commit=not commit, within_s=30.0)
-    stage.mark(f"ended-{topic}", f"{topic}: the second transaction is reported as committed, too")
+    end = "aborted" if commit else "committed"
+    stage.mark(f"ended-{topic}", f"{topic}: the second transaction is reported as {end}")
 
 
 SECTION = "beyond the articles: transactions"
@@ -108,7 +146,7 @@ V1 = (
     Claim(
         name="aborted-is-read",
         section=SECTION,
-        says="A transaction that the client aborts, reported as committed, is half read.",
+        says="A transaction that the client aborts, reported as aborted, is half read.",
         holds=both(
             transactions(COMMIT, number=1).reported("aborted"),
             markers_are(partition(COMMIT), "commit", "commit"),
@@ -175,6 +213,22 @@ SCENARIOS = (
         mode="kraft-combined",
         modes=("kraft-combined", "zookeeper"),
         outcome="reported as committed twice: one transaction is half lost, one that was aborted half read; on 4.3.1 as on 2.7.1",
+        versions=("2.7.1", "3.9.1", "4.3.1"),
+    ),
+    Scenario(
+        name="delayed-end-txn-client-az-cut",
+        title="librdkafka's AZ is isolated for some seconds while it ends a transaction",
+        article="transactions",
+        section="delayed EndTxn, clients",
+        body=body("librdkafka", cut=True),
+        setup=SETUP,
+        claims=V1[1:],
+        expected=(TORN,),
+        faults=("isolate az1",),
+        kafka="4.3.1",
+        mode="kraft-combined",
+        modes=("kraft-combined", "zookeeper"),
+        outcome="an ordinary outage of seconds is enough: half lost, half read, reported as committed and aborted",
         versions=("2.7.1", "3.9.1", "4.3.1"),
     ),
     Scenario(

@@ -30,7 +30,7 @@ Moments are names of marks that the scenario's body sets. Each sentence is one q
 * `leads`, `epoch_stays` of a KRaft controller: that controller itself was followed until that moment;
 * `not_seen_on`: the broker's replicas were still followed at that moment;
 * verbs about messages: at least ``at_least`` such messages exist, and the final logs were read to their end;
-* `readers_wait`, `readers_are_served`: that broker itself still answered at the (last) mark;
+* `readers_wait`, `readers_are_served`, `hangs`: that broker itself still answered at the (last) mark;
 * verbs about committed offsets: a client asked, at least ``at_least`` times, between the two marks;
 * `none_lost`: at least ``at_least`` acknowledged messages were sent after the mark that put them at risk.
 
@@ -83,6 +83,8 @@ from checkers.claims.builders.sql import (
 from checkers.claims.builders.transactions import (
     Transactions,
     decided,
+    decided_whole,
+    hangs,
     late_answer,
     markers_are,
     readers_are_served,
@@ -107,8 +109,10 @@ __all__ = [
     "controller_is",
     "controller_stays",
     "decided",
+    "decided_whole",
     "does_not_answer",
     "group_offsets",
+    "hangs",
     "heard_at",
     "isrs_are_full",
     "late_answer",

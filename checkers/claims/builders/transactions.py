@@ -107,6 +107,29 @@ _DECIDED = (
 )
 
 
+def decided_whole(found: Transactions, *, committed: int, unanswered: int) -> str:
+    """Every transaction was decided as a whole, and committed if that was reported.
+
+    At least so many were reported as committed, and so many had no answer to the last request.
+    """
+    return answer(
+        f"CASE WHEN {FINAL} AND count_if(reported = 'committed') >= {committed} "
+        f"AND count_if(reported = 'unknown') >= {unanswered} THEN count_if(ways > 1 OR how = 'open' "
+        f"OR (reported = 'committed' AND how != 'commit')) = 0 END",
+        "concat(count_if(reported = 'committed'), ' transactions reported as committed, ', "
+        "count_if(reported = 'unknown'), ' without an answer; in the logs ', "
+        "count_if(ways = 1 AND how = 'commit'), ' committed, ', count_if(ways = 1 AND how = 'abort'), "
+        "' aborted, ', count_if(ways > 1), ' of both, ', count_if(ways = 1 AND how = 'open'), ' open')",
+        f"(SELECT t.reported, count(DISTINCT coalesce(d.how, 'open')) AS ways, "
+        f"min(coalesce(d.how, 'open')) AS how FROM ("
+        f"SELECT writer, txn, max_by(event, ns) FILTER (WHERE {_IS_REPORTED}) AS reported "
+        f"FROM ({_EVENTS}) WHERE {found.where} GROUP BY writer, txn) t "
+        f"JOIN sends s ON s.writer = t.writer AND s.txn = t.txn LEFT JOIN ({_DECIDED}) d "
+        f"ON d.writer = s.writer AND d.seq = s.seq AND d.topic = s.topic "
+        f"GROUP BY t.writer, t.txn, t.reported)",
+    )
+
+
 def markers_are(place: Partition, *kinds: str) -> str:
     """In the leader's final log the markers are these, in this order: `commit`, `abort`."""
     wanted = ", ".join(kinds)
@@ -147,6 +170,27 @@ def _stable(place: Partition, broker: int, until: str, wanted: str, since: str) 
         f"lead(ns) OVER (PARTITION BY broker ORDER BY ns) AS next_ns FROM watermarks "
         f"WHERE {place.where} AND broker = {broker} AND last_stable_offset IS NOT NULL "
         f"AND ns <= {mark(until)}) WHERE ns <= {mark(until)}{in_force}",
+    )
+
+
+def hangs(place: Partition, broker: int, *, at: str) -> str:
+    """At a mark the leader knows an open transaction in the partition, and its coordinator knows it is over.
+
+    Every one that is open there. Kafka 3.0 and later: earlier brokers do not say what they know.
+    """
+    mine = f"CASE WHEN concat(',', partitions, ',') LIKE '%,{place.topic}/{place.number},%' THEN 1 ELSE 0 END"
+    return answer(
+        f"CASE WHEN count(*) > 0 AND {heard_at(broker, at)} AND count_if(start >= 0 AND state IS NULL) = 0 "
+        f"THEN count_if(start >= 0) > 0 AND count_if(start >= 0 AND known = 1) = 0 END",
+        f"concat(count_if(start >= 0), ' open at the leader; the coordinator says ', "
+        f"{listed('CASE WHEN start >= 0 THEN state END', none='nothing')})",
+        f"(SELECT o.start, max(c.state) AS state, max(c.known) AS known FROM ("
+        f"SELECT producer_id, max_by(coalesce(transaction_start, -1), ns) AS start FROM producer_states "
+        f"WHERE {place.where} AND broker = {broker} AND ns <= {mark(at)} GROUP BY producer_id) o LEFT JOIN ("
+        f"SELECT producer_id, state, {mine} AS known FROM (SELECT max_by(producer_id, ns) AS producer_id, "
+        f"max_by(state, ns) AS state, max_by(coalesce(partitions, ''), ns) AS partitions "
+        f"FROM transaction_states WHERE ns <= {mark(at)} GROUP BY broker, transactional_id)) c "
+        f"ON c.producer_id = o.producer_id GROUP BY o.producer_id, o.start)",
     )
 
 
