@@ -28,6 +28,8 @@ SMALL = (
     "transactions",
     "replicas",
     "configs",
+    "producer_states",
+    "transaction_states",
 )
 """Tables that stay small however long the run; every task gets them whole."""
 
@@ -66,13 +68,18 @@ class Evidence:
 
     def rows(self, table: str) -> list[Row]:
         """A small table as Python rows."""
-        found: list[Row] = self.tables[table].to_pylist()
+        known = self.tables.get(table)
+        found: list[Row] = [] if known is None else known.to_pylist()
         return found
 
     def for_tasks(self) -> Evidence:
         """The same without what tasks do not read: `transactions` may have as many rows as `sends`."""
-        empty = self.tables["transactions"].schema.empty_table()
-        return replace(self, tables={**self.tables, "transactions": empty})
+        empty = {
+            name: self.tables[name].schema.empty_table()
+            for name in ("transactions", "producer_states", "transaction_states")
+            if name in self.tables
+        }
+        return replace(self, tables={**self.tables, **empty})
 
 
 def gather(source: Source) -> Evidence:

@@ -327,6 +327,53 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 ),
             ),
             Table(
+                "producer_states",
+                "What the leader of a partition knows of its producers (DescribeProducers), recorded when it "
+                "changed and again every 2 s at most; only of runs with transactions, on Kafka 3.0 and "
+                "later.",
+                (
+                    _NS,
+                    _TOPIC,
+                    _PARTITION,
+                    _need("broker", "int", "broker that leads the partition and said so"),
+                    _need("producer_id", "long", "Kafka's producer id"),
+                    Column("producer_epoch", "int", "Kafka's producer epoch"),
+                    Column("last_sequence", "int", "sequence number of its last record; -1: not known"),
+                    Column("coordinator_epoch", "int", "of its last transaction marker; -1: there is none"),
+                    Column(
+                        "transaction_start",
+                        "long",
+                        "offset of the first record of its open transaction; null: none is open",
+                    ),
+                ),
+            ),
+            Table(
+                "transaction_states",
+                "What coordinators know of transactions (ListTransactions, DescribeTransactions), recorded "
+                "when it changed and again every 2 s at most; only of runs with transactions, on Kafka 3.0 "
+                "and later.",
+                (
+                    _NS,
+                    _need("broker", "int", "broker that takes itself for the coordinator"),
+                    _need("transactional_id", "text", "transactional.id"),
+                    Column("producer_id", "long", "Kafka's producer id"),
+                    Column("producer_epoch", "int", "Kafka's producer epoch"),
+                    Column(
+                        "state",
+                        "text",
+                        "`Empty`, `Ongoing`, `PrepareCommit`, `PrepareAbort`, `CompleteCommit`, "
+                        "`CompleteAbort`, `PrepareEpochFence` or `Dead`",
+                    ),
+                    Column("timeout_ms", "int", "transaction.timeout.ms"),
+                    Column(
+                        "partitions",
+                        "text",
+                        "`topic/partition` of each partition in the transaction, with commas; while it is "
+                        "completed, of those without their marker",
+                    ),
+                ),
+            ),
+            Table(
                 "views",
                 "What each node reported about the cluster, recorded when it changed. At each mark, "
                 "`reachable` is recorded again for every node that answers, with the time of its answer.",

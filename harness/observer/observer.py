@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from types import TracebackType
 
 from harness.errors import LabError
@@ -19,6 +20,7 @@ from harness.observer.pollers import (
     Poller,
     ZooKeeperPoller,
 )
+from harness.observer.producers import TransactionPoller
 from harness.observer.tail import FileSource, LogSource, TailPoller, WireSource
 from harness.observer.targets import Node, Targets
 from harness.observer.views import SourceView, Views
@@ -27,6 +29,7 @@ from harness.observer.views import SourceView, Views
 class Observer:
     """Records `views` (what every node states), and `sightings`, `gone` and `watermarks` of every replica.
 
+    In runs with transactions also `producer_states` and `transaction_states`, where the version has them.
     Must run where no fault reaches it. Threads are started by `start` and ended by `stop`.
     """
 
@@ -38,6 +41,7 @@ class Observer:
         *,
         dialect: Dialect = MODERN,
         tail_logs: bool = True,
+        transactions: bool = False,
     ) -> None:
         """``topics`` to observe; None means all but internal ones, also those created later."""
         self._targets = targets
@@ -45,6 +49,7 @@ class Observer:
         self._topics = None if topics is None else tuple(topics)
         self._dialect = dialect
         self._tail_logs = tail_logs
+        self._transactions = transactions and dialect.describe_transactions is not None
         self._stopping = threading.Event()
         self._pool: ThreadPoolExecutor | None = None
         self._running: list[tuple[str, Future[None]]] = []
@@ -94,6 +99,16 @@ class Observer:
         pollers += [ControllerPoller(node, self.views) for node in self._targets.controllers]
         if self._tail_logs:
             pollers += [tail for node in self._targets.brokers if (tail := self._tail(node)) is not None]
+        if self._transactions:
+            pollers += [
+                TransactionPoller(
+                    node.node_id,
+                    Connection(node.address, ANSWER_WITHIN_S),
+                    partial(self._replicas_of, node.node_id),
+                    self._journal,
+                )
+                for node in self._targets.brokers
+            ]
         return pollers
 
     def _tail(self, node: Node) -> TailPoller | None:

@@ -194,7 +194,15 @@ class _Run:
                 cluster.create_topics(self.topics)
             progress.say(f"Kafka {self.options.version.name} is up: {_roles(cluster)}")
             self.folder.update(roles=dict(cluster.roles()))
-            watch = Watch(lab, cluster, self.setup.brokers, self.topics, journal, self.dialect)
+            watch = Watch(
+                lab,
+                cluster,
+                self.setup.brokers,
+                self.topics,
+                journal,
+                self.dialect,
+                transactions=bool(self.setup.transaction_log),
+            )
             stack.callback(watch.stop)
             watch.start()
             logs = cluster.server_log

@@ -27,14 +27,23 @@ class Watch:
         topics: tuple[Topic, ...],
         journal: Journal,
         dialect: Dialect,
+        *,
+        transactions: bool = False,
     ) -> None:
+        """``transactions``: also ask leaders and coordinators what they know of transactions."""
         self._lab = lab
         self._cluster = cluster
         self._brokers = brokers
         self._topics = topics
         self._dialect = dialect
         self._targets = Targets.of(lab.topology, brokers, lambda host: lab.data_dir(host) / "data")
-        self.observer = Observer(self._targets, journal, [topic.name for topic in topics], dialect=dialect)
+        self.observer = Observer(
+            self._targets,
+            journal,
+            [topic.name for topic in topics],
+            dialect=dialect,
+            transactions=transactions,
+        )
 
     def start(self) -> None:
         """Start to observe."""

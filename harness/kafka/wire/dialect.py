@@ -22,6 +22,8 @@ class Dialect:
     alter_partition_reassignments: int | None = 0
     describe_quorum: int | None = None
     describe_topic_partitions: int | None = None
+    describe_transactions: int | None = None
+    """DescribeProducers, ListTransactions and DescribeTransactions."""
     magic: int = 2
     """Newest message format."""
     own_log_by_fetch: bool = True
@@ -34,7 +36,8 @@ class Dialect:
 
 
 _SINCE: tuple[tuple[tuple[int, int], Dialect], ...]
-_4_0 = Dialect(describe_quorum=0, describe_topic_partitions=0)
+_4_0 = Dialect(describe_quorum=0, describe_topic_partitions=0, describe_transactions=0)
+_3_0 = Dialect(describe_quorum=0, describe_transactions=0)
 _2_8 = Dialect(describe_quorum=0)
 _2_4 = Dialect()
 _2_3 = replace(_2_4, elect_leaders=None, alter_partition_reassignments=None)
@@ -55,6 +58,7 @@ _0_10_2 = replace(
 )
 _SINCE = (
     ((3, 9), _4_0),
+    ((3, 0), _3_0),
     ((2, 8), _2_8),
     ((2, 4), _2_4),
     ((2, 3), _2_3),

@@ -21,6 +21,10 @@ from typing import Any
 from kafka.protocol.admin.transactions import (
     DescribeProducersRequest,
     DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
 )
 from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
@@ -210,6 +214,8 @@ class ActiveProducer:
     """Of the last marker; -1: none."""
     transaction_start: int | None
     """Offset of the first record of its open transaction; None: none is open."""
+    last_sequence: int = -1
+    """Sequence number of its last record; -1: not known."""
 
 
 @dataclass(frozen=True)
@@ -243,6 +249,7 @@ def describe_producers(
                     transaction_start=one.current_txn_start_offset
                     if one.current_txn_start_offset >= 0
                     else None,
+                    last_sequence=one.last_sequence,
                 )
                 for one in part.active_producers
             ),
@@ -250,6 +257,54 @@ def describe_producers(
         for topic in answer.topics
         for part in topic.partitions
     }
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoordinatedTransaction:
+    """A transactional id as its coordinator knows it (Kafka 3.0 and later)."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    state: str
+    """`Empty`, `Ongoing`, `PrepareCommit`, `PrepareAbort`, `CompleteCommit`, `CompleteAbort` or `Dead`."""
+    timeout_ms: int
+    partitions: tuple[TopicPartition, ...]
+    """Of the open transaction; while it is completed, those whose marker is not written yet."""
+
+
+def coordinated_transactions(
+    target: Target, timeout_s: float | None = None
+) -> tuple[CoordinatedTransaction, ...]:
+    """Every transactional id that this broker coordinates; none while it loads the transaction log."""
+    listed = exchange(
+        target,
+        ListTransactionsRequest(state_filters=[], producer_id_filters=[]),
+        ListTransactionsResponse,
+        0,
+        timeout_s,
+    )
+    ids = sorted(one.transactional_id for one in listed.transaction_states)
+    if listed.error_code or not ids:
+        return ()
+    request = DescribeTransactionsRequest(transactional_ids=ids)
+    answer = exchange(target, request, DescribeTransactionsResponse, 0, timeout_s)
+    return tuple(
+        CoordinatedTransaction(
+            transactional_id=one.transactional_id,
+            producer_id=one.producer_id,
+            producer_epoch=one.producer_epoch,
+            state=one.transaction_state,
+            timeout_ms=one.transaction_timeout_ms,
+            partitions=tuple(
+                sorted(
+                    TopicPartition(topic.topic, number) for topic in one.topics for number in topic.partitions
+                )
+            ),
+        )
+        for one in answer.transaction_states
+        if not one.error_code
+    )
 
 
 def write_abort_marker(
