@@ -1,4 +1,4 @@
-"""Checks of every run, whatever it is about: processes, server logs, replicas and configuration.
+"""Checks of every run, whatever it is about: processes, logs, replicas, configuration, open transactions.
 
 They read small tables only. What they find are findings like any other.
 """
@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 from checkers.evidence import Evidence
 from checkers.known_errors import KNOWN
 from checkers.tables.output import FINDING, TALLY, build
+from checkers.transactions.hung import hung_transactions
 
-CLASSES = ("process_exit", "server_error", "not_converged", "config_mismatch")
+CLASSES = ("process_exit", "server_error", "not_converged", "config_mismatch", "hung_transaction")
 """Findings about the run as such, not about messages."""
 _SERIOUS = ("error", "fatal")
 _UNANSWERED = "ISR change never answered"
@@ -29,6 +30,7 @@ def check_health(evidence: Evidence, findings: Path, tallies: pa.Table) -> pa.Ta
         *_server_errors(evidence),
         *_not_converged(evidence),
         *_config_mismatches(evidence),
+        *hung_transactions(evidence),
     ]
     if not rows:
         return tallies

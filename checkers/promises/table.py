@@ -511,7 +511,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         name="transaction-ends",
-        classes=("hanging_transaction",),
+        classes=("hanging_transaction", "hung_transaction"),
         when=(),
         promised=True,
         brief="the coordinator ends every transaction",

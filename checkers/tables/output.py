@@ -30,6 +30,8 @@ FINDINGS: Mapping[str, str] = MappingProxyType(
         "lost_transaction": "its application learned that it committed, and no reader is to see any of it",
         "torn_transaction": "markers committed a part of it and aborted another part",
         "hanging_transaction": "no marker ends it although its application does not hold it open",
+        "hung_transaction": "it was open in a partition although its coordinator knew it to be over, and "
+        "ended before the run did",
         "fenced_write_read": "a record that a fenced producer wrote can be read",
         "precommitted_read": "a transaction read its own message",
         "circular_read": "transactions read each other's messages in a circle",

@@ -611,6 +611,15 @@ def readers_never_wait(recorded: Recorded) -> Recorded | None:
 
 
 @mutant
+def coordinators_know(recorded: Recorded) -> Recorded | None:
+    """Coordinators know of every partition as part of every transaction, and that all of them are open."""
+    places = {f"{row['topic']}/{row['partition']}" for row in recorded.rows("producer_states")}
+    rows = recorded.rows("transaction_states")
+    known = {"state": "Ongoing", "partitions": ",".join(sorted(places))}
+    return recorded.having(transaction_states=[row | known for row in rows]) if rows else None
+
+
+@mutant
 def readers_wait_for_ever(recorded: Recorded) -> Recorded | None:
     """The last stable offset is the start of the log at all times."""
     rows = recorded.rows("watermarks")

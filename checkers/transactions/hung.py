@@ -1,0 +1,104 @@
+"""Transactions that hung during the run: open at the leader of a partition, over for their coordinator.
+
+It rests on `producer_states` and `transaction_states`, and on nothing else. While nothing changes, rows of
+both tables come again every few seconds. So a state lasts from its first row to its last one, and the silence
+of a broker that does not answer does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from checkers.causes import partition_events
+from checkers.evidence import Evidence, Row
+
+HUNG_S = 3.0
+"""A coordinator knows a transaction to be over only when its markers are written. So this is long."""
+_UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+
+
+@dataclass(frozen=True)
+class _Span:
+    from_ns: int
+    until_ns: int
+    row: Row
+
+
+def hung_transactions(evidence: Evidence) -> Iterator[dict[str, Any]]:
+    """One finding per transaction and partition, at the first record of the transaction.
+
+    A transaction that is still open when it is last heard of is none: the final logs tell of it.
+    """
+    known: dict[int, list[Row]] = {}
+    for row in evidence.rows("transaction_states"):
+        known.setdefault(row["producer_id"], []).append(row)
+    states = sorted(evidence.rows("producer_states"), key=_where)
+    for _, rows in groupby(states, key=_where):
+        history = sorted(rows, key=lambda row: int(row["ns"]))
+        for span in _open(history, evidence):
+            longest = _overlap(span, _over(span.row, known.get(span.row["producer_id"], [])))
+            if longest is not None:
+                yield _finding(span.row, longest, evidence.start_ns)
+
+
+def _where(row: Row) -> tuple[str, int, int, int]:
+    return row["topic"], row["partition"], row["producer_id"], row["broker"]
+
+
+def _open(history: list[Row], evidence: Evidence) -> Iterator[_Span]:
+    """Stretches in which one transaction was open, except one that lasts to the end.
+
+    A leader that was cut off believes in itself, and says nothing that counts once another one is elected.
+    """
+    first = history[0]
+    _, elections = partition_events(evidence, first["topic"], first["partition"])
+    stretches = [list(rows) for _, rows in groupby(history, key=lambda row: row["transaction_start"])]
+    for rows in stretches[:-1]:
+        begin = rows[0]["ns"]
+        deposed = [event.ns for event in elections if event.ns > begin and event.broker != first["broker"]]
+        if rows[0]["transaction_start"] is not None:
+            yield _Span(begin, min([rows[-1]["ns"], *deposed]), rows[0])
+
+
+def _over(state: Row, known: list[Row]) -> Iterator[_Span]:
+    """Stretches in which no coordinator knew the partition as one of an open transaction of the producer."""
+    place = f"{state['topic']}/{state['partition']}"
+
+    def over(row: Row) -> bool:
+        return row["state"] not in _UNDER_WAY or place not in (row["partitions"] or "").split(",")
+
+    for is_over, found in groupby(sorted(known, key=lambda row: int(row["ns"])), key=over):
+        rows = list(found)
+        if is_over:
+            yield _Span(rows[0]["ns"], rows[-1]["ns"], rows[0])
+
+
+def _overlap(span: _Span, others: Iterator[_Span]) -> _Span | None:
+    """The longest common stretch, if it is long enough; its row is that of the coordinator."""
+    common = [
+        _Span(max(span.from_ns, other.from_ns), min(span.until_ns, other.until_ns), other.row)
+        for other in others
+    ]
+    longest = max(common, key=lambda one: one.until_ns - one.from_ns, default=None)
+    if longest is None or longest.until_ns - longest.from_ns < HUNG_S * 1e9:
+        return None
+    return longest
+
+
+def _finding(state: Row, longest: _Span, start_ns: int) -> dict[str, Any]:
+    since, until = ((ns - start_ns) / 1e9 for ns in (longest.from_ns, longest.until_ns))
+    return {
+        "class": "hung_transaction",
+        "topic": state["topic"],
+        "partition": state["partition"],
+        "offset": state["transaction_start"],
+        "count": 1,
+        "cause": "the coordinator does not know of it: nobody but a later marker of the same producer, or an "
+        "operator, ends it",
+        "detail": f"open on broker{state['broker']} from {since:.1f} s to {until:.1f} s or longer, while "
+        f"{longest.row['transactional_id']} (producer id {state['producer_id']}) is {longest.row['state']} "
+        f"on broker{longest.row['broker']}",
+    }
