@@ -95,6 +95,13 @@ KNOWN: tuple[KnownBug, ...] = (
         contributes=True,
     ),
     KnownBug(
+        name="KAFKA-20716",
+        says="nobody writes a marker again that an unclean election took away",
+        classes=("hung_transaction",),
+        when=("an unclean leader was elected",),
+        contributes=True,
+    ),
+    KnownBug(
         name="librdkafka: implicit acknowledgement",
         says="a broker without state for a producer id accepts any first sequence number (KAFKA-15591); "
         "librdkafka takes the acknowledgement of a later message for that of the earlier ones, which were "

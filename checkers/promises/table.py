@@ -501,6 +501,16 @@ ROWS: tuple[Row, ...] = (
         sources=(UNCLEAN, KIP_98),
     ),
     Row(
+        name="transaction-hung-unclean",
+        classes=("hung_transaction",),
+        when=("an unclean leader was elected",),
+        promised=False,
+        brief="an unclean election may lose the marker that ends a transaction",
+        says="The same while the run lasts: the new leader does not know that the transaction has ended, and "
+        "its coordinator does not write the marker again.",
+        sources=(UNCLEAN, KIP_98),
+    ),
+    Row(
         name="transaction-marker-under-fault",
         classes=("hanging_transaction",),
         when=("a fault stands at the end",),

@@ -553,6 +553,17 @@ CASES: dict[str, Callable[[], Expected]] = {
         "transaction-ends",
         {"txn": 1, "cause": "the marker is missing: reported as committed"},
     ),
+    "hung during the run": lambda: Expected(
+        _failover(_acks(-1)), "hung_transaction", "broken", "transaction-ends"
+    ),
+    "hung after an unclean election": lambda: Expected(
+        _unclean(_with_unclean("true")),
+        "hung_transaction",
+        "not promised",
+        "transaction-hung-unclean",
+        {},
+        "KAFKA-20716",
+    ),
     "marker missing under a cut": lambda: Expected(
         _acks(-1).state(1, 1, 0, 1, 2, 3).fault("cut", 11),
         "hanging_transaction",
