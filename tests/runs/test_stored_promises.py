@@ -21,6 +21,7 @@ KNOWN_BROKEN: Mapping[str, str] = {
     "hw-truncation-diverges": "KIP-101 (KAFKA-1211)",
     "hw-truncation-fast-failovers": "KIP-101 (KAFKA-1211)",
     "kip-279-gap": "KIP-279 (KAFKA-6361)",
+    "idempotent-first-sequence-librdkafka": "librdkafka: implicit acknowledgement",
 }
 """Runs that show a known bug, which breaks a promise."""
 LEFT_OPEN: Mapping[str, str] = {
