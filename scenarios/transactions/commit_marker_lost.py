@@ -8,6 +8,7 @@ from checkers.claims.builders import (
     Messages,
     both,
     decided,
+    hangs,
     messages,
     partition,
     readers_are_served,
@@ -108,6 +109,14 @@ CLAIMS = (
         ),
     ),
     Claim(
+        name="coordinator-knows-nothing",
+        section=SECTION,
+        says="The leader knows these transactions to be open, and their coordinator knows them to be over: nobody will "
+        "end them.",
+        holds=both(*(hangs(partition(name), 2, at="waited") for name in NAMES)),
+        since="3.0.0",
+    ),
+    Claim(
         name="nobody-acts",
         section=SECTION,
         says="If nobody acts, they wait for ever; the old leader gives up its marker when it returns.",
@@ -161,6 +170,12 @@ EXPECTED = (
         f"topic = '{OPERATOR}' AND txn = 0",
         "its marker was lost, and this version has no tool to end it",
         before="3.0.0",
+    ),
+    Expected(
+        "hung_transaction",
+        f"topic IN ('{COMMITS}', '{OPERATOR}', '{ABORTS}')",
+        "its marker was lost, and its coordinator did not know",
+        since="3.0.0",
     ),
     Expected(
         "lost_transaction",

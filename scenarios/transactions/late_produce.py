@@ -13,6 +13,7 @@ from checkers.claims.builders import (
     Messages,
     both,
     decided,
+    hangs,
     messages,
     partition,
     readers_are_served,
@@ -167,6 +168,12 @@ def _refused(error: int, since: str = "") -> tuple[Claim, ...]:
     )
 
 
+COORDINATOR_KNOWS_NOTHING = Claim(
+    name="coordinator-knows-nothing",
+    section=SECTION,
+    says="The leader knows the transaction to be open, and its coordinator knows it to be over: nobody will end it.",
+    holds=hangs(partition(LEFT), 1, at="waited"),
+)
 TAKEN_WITHIN = Claim(
     name="taken-within-the-next",
     section=SECTION,
@@ -237,8 +244,17 @@ SCENARIOS = (
         section="late produce",
         body=body("v1"),
         setup=replace(SETUP, broker_config={**CONFIG, "transaction.partition.verification.enable": "false"}),
-        claims=(*_taken(), TAKEN_WITHIN, *ALWAYS),
-        expected=(_hangs(), _torn(NEXT), _torn(SAME)),
+        claims=(*_taken(), COORDINATOR_KNOWS_NOTHING, TAKEN_WITHIN, *ALWAYS),
+        expected=(
+            _hangs(),
+            Expected(
+                "hung_transaction",
+                f"topic = '{NEXT}'",
+                "a message arrived after the abort of its transaction; the next one ended it",
+            ),
+            _torn(NEXT),
+            _torn(SAME),
+        ),
         faults=("hold Produce",),
         kafka="3.9.1",
         mode="kraft-combined",
