@@ -111,13 +111,15 @@ def whole(via: Via) -> Callable[[Stage], None]:
         ]
         for topic in (TOPIC, OTHER):
             require(stage.leader(topic) == LEADER, f"{LEADER} leads {topic}")
-        for producer in producers:
-            producer.must_send(OTHER, "connects")
         with stage.nemesis.cut(f"{LEADER} <-> broker2"):
             # A follower leaves the ISR only if it lacks something.
             plain.send(TOPIC, "waits")
             stage.wait_for_isr(TOPIC, 1, within_s=stage.timings.shrink_s)
             wait_answered(stage, plain, TOPIC, NOT_ENOUGH_REPLICAS)
+            for producer in producers:
+                producer.must_send(OTHER, "connects")
+            open_now = stage.nemesis.connections(CLIENT, f"{LEADER}:kafka")
+            require(len(open_now) >= len(producers), f"the producers are connected to {LEADER}")
             stage.mark(
                 "shrunk", f"{LEADER} is alone in the ISR and refuses messages: min.insync.replicas is 2"
             )
