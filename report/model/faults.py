@@ -100,11 +100,18 @@ def _seen(key: str, value: Any) -> str:
         return f"{value} got no answer"
     if key == "alive":
         return f"{value} answered"
+    if key == "exit_status" and isinstance(value, dict):
+        return ", ".join(f"{name}: {_ended(status)}" for name, status in value.items())
     if isinstance(value, dict):
         return ", ".join(f"{name}: {_in_words(one)}" for name, one in value.items())
     if isinstance(value, list):
         return f"{len(value)}" if key == "flips" else ", ".join(map(str, value))
     return _in_words(value)
+
+
+def _ended(status: object) -> str:
+    """As Python states it: below 0 the number of the signal."""
+    return f"signal {-status}" if isinstance(status, int) and status < 0 else f"status {status}"
 
 
 def _object(text: str | None) -> Mapping[str, Any]:

@@ -96,6 +96,11 @@
     });
   }
 
+  const widen = () => all(".scroll").forEach((one) => one.classList.toggle("overflows", one.scrollWidth > one.clientWidth + 1));
+  widen();
+  addEventListener("resize", widen);
+  document.addEventListener("toggle", widen, true);
+
   addEventListener("beforeprint", () => all("details").forEach((one) => { one.dataset.was = one.open; one.open = true; }));
   addEventListener("afterprint", () => all("details").forEach((one) => { one.open = one.dataset.was === "true"; }));
 })();

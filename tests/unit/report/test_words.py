@@ -192,3 +192,11 @@ def test_faults_in_words(name: str, to_s: float | None, said: str) -> None:
         lasting=to_s is not None,
     )
     assert fault_in_words(fault).startswith(said)
+
+
+def test_how_processes_ended_is_in_words() -> None:
+    row = {"fault": 1, "moment": "injected", "ns": 0, "kind": "process", "name": "kill broker1, broker2"}
+    evidence = {"exit_status": {"broker1": -9, "broker2": 143}}
+    rows = [{**row, "mechanism": "kill", "targets": "{}", "evidence": json.dumps(evidence)}]
+    ((proof,),) = [one.proofs for one in faults(rows, lambda ns: ns / 1e9)]
+    assert proof.seen == "broker1: signal 9, broker2: status 143"
