@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from report.model.messages import LOST
-from report.model.model import FindingGroup
+from report.model.model import FindingGroup, grouped
 
 MOST = 3
 """So many causes get a sentence."""
@@ -49,7 +49,9 @@ def reasons(groups: Sequence[FindingGroup], acks: Iterable[int | None]) -> tuple
 
 
 def _sentence(name: str, details: Sequence[str], count: int, asked: str) -> str:
-    messages = f"{count} message{'' if count == 1 else 's'}"
+    messages = f"{grouped(count)} message{'' if count == 1 else 's'}"
+    if name == "not known":
+        return f"The history does not show why {messages} {'is' if count == 1 else 'are'} lost."
     make = _SENTENCES.get(name)
     told = make(details, messages, asked) if make else ""
     return told or f"{messages}: {name}{f', {details[0]}' if details[0] else ''}."

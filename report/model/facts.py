@@ -8,7 +8,7 @@ from typing import Any
 
 from report.model.beliefs import Seconds, Zombie
 from report.model.messages import LOST
-from report.model.model import Availability, Claim, Fault, FindingGroup, PartitionStory, Promise
+from report.model.model import Availability, Claim, Fault, FindingGroup, PartitionStory, Promise, grouped
 
 WORTH_A_SENTENCE_S = 1.0
 SHORT_S = 0.3
@@ -204,11 +204,13 @@ def _of_losses(fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> list
     lost = lost_messages(fates)
     kept = fates.get("kept", 0)
     if not lost:
-        return [f"No acknowledged message was lost; {kept} of {_count(total, 'message')} were kept."]
+        return [f"No acknowledged message was lost; {grouped(kept)} of {_count(total, 'message')} were kept."]
     of = [one for one in groups if one.name in LOST]
     surprising = sum(one.count for one in of if not one.expected)
     told = (
-        f"; the scenario does not expect {surprising} of them" if surprising else ", as the scenario expects"
+        f"; the scenario does not expect {'them' if surprising == lost else f'{surprising} of them'}"
+        if surprising
+        else ", as the scenario expects"
     )
     told = told if groups else ""
     verb = "is" if lost == 1 else "are"
@@ -263,7 +265,7 @@ def _of_claims(claims: Sequence[Claim]) -> list[str]:
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{grouped(number)} {noun}{'' if number == 1 else 's'}"
 
 
 _NUMBERED = re.compile(r"\b(?:broker|replica)-(\d+)\b")

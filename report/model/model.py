@@ -38,6 +38,11 @@ class Run:
     """What made the run, as name and value; empty for runs whose manifest does not say."""
 
 
+def grouped(number: int) -> str:
+    """A number for people: from five digits on with commas, as in 1,000,000."""
+    return f"{number:,}" if abs(number) >= 10_000 else str(number)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """The stored judgement's verdict, and sentences made from facts of the history."""

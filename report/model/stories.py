@@ -245,10 +245,10 @@ def _lasts(event: Event, around: Sequence[Event], at_s: float) -> bool:
 
 
 def thinned(events: Sequence[Event]) -> list[Event]:
-    """The events in order of time, at most 8 marks and 6 reads: a story is about its message."""
+    """At most 8 marks and 6 reads: a story is about its message. Events of one moment keep their order."""
     limits = {"mark": 8, "read": 6, "logged": 8}
     kept: list[Event] = []
-    for event in sorted(set(events), key=lambda event: event.s):
+    for event in sorted(dict.fromkeys(events), key=lambda event: event.s):
         left = limits.get(event.kind, 99)
         limits[event.kind] = left - 1
         if left > 0:

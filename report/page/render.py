@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from report.model.model import Claim, FindingGroup, ReportModel
+from report.model.model import Claim, FindingGroup, ReportModel, grouped
 from report.page.ladder import ladder
 from report.page.legend import legend_keys
 from report.page.logs import logs_picture
@@ -90,6 +90,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["size"] = _size
+    environment.filters["grouped"] = grouped
     environment.filters["words"] = lambda text: str(text).replace("_", " ")
     return environment
 

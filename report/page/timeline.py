@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from report.model.model import Belief, Fault, Lane, Mark, Offsets, PartitionStory, SendBin, Split
+from report.model.model import Belief, Fault, Lane, Mark, Offsets, PartitionStory, SendBin, Split, grouped
 from report.page.svg import block, fit, joined, picture, tag, text, titled
 
 WIDTH, LEFT, RIGHT = 1180.0, 124.0, 92.0
@@ -45,7 +45,8 @@ def partition_timeline(
     canvas = _Canvas(from_s, to_s, zero_s)
     _head(canvas, faults, marks)
     _sends(canvas, story.sends)
-    _heading(canvas, f"who leads {story.name}, by each node")
+    if story.lanes:
+        _heading(canvas, f"who leads {story.name}, by each node")
     for lane in story.lanes:
         _lane(canvas, lane, story.replicas, lambda number: f"broker{number}")
     _splits(canvas, story.splits, lambda number: f"broker{number}")
@@ -146,13 +147,15 @@ def _sends(canvas: _Canvas, sends: Mapping[str, Sequence[SendBin]]) -> None:
     most = max(one.ok + one.info + one.fail for bins in sends.values() for one in bins)
     for az, bins in sends.items():
         base = canvas.y + _SENDS - 6
-        canvas.add(text(LEFT - 8, base - 14, f"{az} sends", "label", text_anchor="end"))
+        canvas.add(
+            text(LEFT - 8, base - 14, "sends" if az == "?" else f"{az} sends", "label", text_anchor="end")
+        )
         canvas.add(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=base, y2=base, class_="base"))
         total = sum(one.ok + one.info + one.fail for one in bins)
         lost = sum(one.lost for one in bins)
-        canvas.add(text(WIDTH - RIGHT + 6, base - 16, f"{total} sent", "value"))
+        canvas.add(text(WIDTH - RIGHT + 6, base - 16, f"{grouped(total)} sent", "value"))
         if lost:
-            canvas.add(text(WIDTH - RIGHT + 6, base - 2, f"{lost} lost", "value lostvalue"))
+            canvas.add(text(WIDTH - RIGHT + 6, base - 2, f"{grouped(lost)} lost", "value lostvalue"))
         for one in bins:
             x = canvas.x(one.s)
             width = max(canvas.x(one.s + one.width_s) - x - 0.8, 1.2)

@@ -28,7 +28,12 @@ LATER = "old leader truncated on rejoin: broker1 acknowledged it, then broker2 w
     [
         ((), (), ()),
         ((group("", 3),), (1,), ()),
-        ((group("not known", 1),), (1,), ("1 message: not known.",)),
+        ((group("not known", 1),), (1,), ("The history does not show why 1 message is lost.",)),
+        (
+            (group("not known: no election explains it", 10000),),
+            (1,),
+            ("The history does not show why 10,000 messages are lost.",),
+        ),
         (
             (group("truncated: broker1 cut its log at offset 2; no election was seen", 3),),
             (1,),
