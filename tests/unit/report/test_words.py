@@ -11,7 +11,8 @@ from harness.kafka.model import PartitionState
 from report.model.causes import reasons
 from report.model.facts import fault_in_words, meaning, names_in
 from report.model.faults import faults
-from report.model.model import Fault, FindingGroup
+from report.model.model import Event, Fault, FindingGroup
+from report.model.stories import _thinned
 from report.page.svg import wrapped
 
 
@@ -205,3 +206,11 @@ def test_how_processes_ended_is_in_words() -> None:
     rows = [{**row, "mechanism": "kill", "targets": "{}", "evidence": json.dumps(evidence)}]
     ((proof,),) = [one.proofs for one in faults(rows, lambda ns: ns / 1e9)]
     assert proof.seen == "broker1: signal 9, broker2: status 143"
+
+
+def test_events_of_one_moment_keep_their_order() -> None:
+    """A message may be sent and acknowledged in the same microsecond, and reads as sent first."""
+    events = [
+        Event(0.0, kind, "client1", "broker1", kind) for kind in ("send", "stored", "ack", "read", "gone")
+    ]
+    assert _thinned([*events, *events]) == events
