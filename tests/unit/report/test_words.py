@@ -12,7 +12,7 @@ from report.model.causes import reasons
 from report.model.facts import fault_in_words, meaning, names_in
 from report.model.faults import faults
 from report.model.model import Event, Fault, FindingGroup
-from report.model.stories import _thinned
+from report.model.stories import thinned
 from report.page.svg import wrapped
 
 
@@ -213,4 +213,4 @@ def test_events_of_one_moment_keep_their_order() -> None:
     events = [
         Event(0.0, kind, "client1", "broker1", kind) for kind in ("send", "stored", "ack", "read", "gone")
     ]
-    assert _thinned([*events, *events]) == events
+    assert thinned([*events, *events]) == events
