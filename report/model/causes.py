@@ -91,9 +91,10 @@ def _after_heal(details: Sequence[str], messages: str, asked: str) -> str:
         return ""
     old, new = found.groups()
     alone = f" with {asked}" if asked else ""
+    those = "this one was" if messages.startswith("1 ") else "these were"
     return (
         f"{old} acknowledged {messages}{alone} even after the fault was healed, because it had not yet "
-        f"learned that {new} led; it removed {_them(messages)} from its log, too."
+        f"learned that {new} led; {those} removed as well."
     )
 
 
