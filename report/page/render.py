@@ -63,7 +63,7 @@ def page(model: ReportModel) -> str:
             ladders={story.message: ladder(story) for story in (*model.stories, *model.transaction_stories)},
             stories={story.message: story for story in model.stories},
             transaction_stories={story.message: story for story in model.transaction_stories},
-            leaders=_legend(model),
+            leaders=_legend(model, controllers=controllers is not None),
             keys=legend_keys(
                 "".join(str(one) for story in pictures for one in (*story[1:], controllers) if one)
             ),
@@ -113,11 +113,14 @@ def _size(size_bytes: int) -> str:
     return f"{size_bytes} B"
 
 
-def _legend(model: ReportModel) -> list[tuple[int, str]]:
-    """Number of the hue and names of each node that led; controllers have the hues of brokers."""
+def _legend(model: ReportModel, *, controllers: bool) -> list[tuple[int, str]]:
+    """Number of the hue and names of each node that led; controllers have the hues of brokers.
+
+    ``controllers``: there is a picture of them as well.
+    """
     found = {leader for story in model.partitions for leader in story.leaders.values()}
-    for lane in model.controllers:
-        found |= {one.leader for one in lane.beliefs if one.leader is not None and one.leader > 10}
+    for lane in model.controllers if controllers else ():
+        found |= {one.leader for one in lane.beliefs if one.leader is not None and one.leader > 0}
     names: dict[int, list[str]] = {}
     for leader in sorted(found):
         number = leader - 10 if leader > 10 else leader

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -18,6 +19,7 @@ import pytest
 from markupsafe import Markup
 
 from report.model.gather import report_model
+from report.model.model import ReportModel
 from report.page.render import ICONS, page
 from report.page.svg import tag
 from report.page.write import write_page
@@ -113,6 +115,22 @@ def test_legend_names_what_is_drawn_and_nothing_else(judged: Judged) -> None:
     assert "outcome unknown" not in faulty + calm
     assert "no longer in this log" in faulty
     assert "no longer in this log" not in calm
+
+
+def test_legend_names_every_controller_that_is_drawn(judged: Judged) -> None:
+    """With KRaft's combined mode and with ZooKeeper, controllers are brokers."""
+    model = report_model(judged("leader-az-isolated"))
+    lane = model.controllers[0]
+    seventh = replace(lane, beliefs=tuple(replace(one, leader=7) for one in lane.beliefs))
+    combined = replace(
+        model, controllers=(seventh,), controller_splits=(), run=replace(model.run, mode="kraft-combined")
+    )
+
+    def legend(shown: ReportModel) -> str:
+        return re.findall(r'<p class="legend">.*?</p>', page(shown), re.DOTALL)[0]
+
+    assert "broker7" in legend(combined)
+    assert "broker7" not in legend(replace(combined, run=replace(model.run, mode="zookeeper")))
 
 
 def test_text_of_the_run_is_escaped(judged: Judged, tmp_path: Path) -> None:
