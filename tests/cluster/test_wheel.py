@@ -57,12 +57,17 @@ def test_the_base_installation_says_which_extra_it_lacks(acked: Acked) -> None:
         assert line.endswith(f"pip install 'acked[{extra}]'")
 
 
-@pytest.mark.cluster
-def test_a_new_scenario_runs_as_it_is(acked: Acked, installed: Path, tmp_path: Path) -> None:
-    """From an empty folder to a verdict; also below folders that have the names of acked's own packages."""
-    # The packages of the extras, without installing them again: the folder's own .pth files are not read.
+@pytest.fixture
+def extras(installed: Path) -> None:
+    """The packages of the extras, without installing them again: the folder's own .pth files are not read."""
     (site,) = installed.glob("lib/python*/site-packages")
     (site / "extras.pth").write_text(f"{Path(pyspark.__file__).parents[1]}\n")
+
+
+@pytest.mark.cluster
+@pytest.mark.usefixtures("extras")
+def test_a_new_scenario_runs_as_it_is(acked: Acked, tmp_path: Path) -> None:
+    """From an empty folder to a verdict; also below folders that have the names of acked's own packages."""
     for name in ("scenarios", "report", "harness"):
         (tmp_path / f"{name}.py").write_text("raise ImportError('not the one of acked')\n")
     assert acked("new", "my-case").returncode == 0
@@ -74,3 +79,38 @@ def test_a_new_scenario_runs_as_it_is(acked: Acked, installed: Path, tmp_path: P
     (tmp_path / "my_case.py").unlink()
     judged = acked("check", str(run))
     assert judged.returncode == 0, judged
+
+
+PACKAGE = """
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "orders-under-fire"
+version = "1"
+
+[project.entry-points."acked.scenarios"]
+orders = "orders_under_fire.cases"
+"""
+
+
+@pytest.mark.cluster
+@pytest.mark.usefixtures("extras")
+def test_an_installed_package_offers_scenarios(acked: Acked, installed: Path, tmp_path: Path) -> None:
+    """Its scenario is listed and runs by its name, in an empty folder, until the package is uninstalled."""
+    source = tmp_path / "source"
+    (source / "orders_under_fire").mkdir(parents=True)
+    (source / "orders_under_fire" / "__init__.py").touch()
+    (source / "pyproject.toml").write_text(PACKAGE)
+    assert acked("new", "orders-case").returncode == 0
+    (tmp_path / "orders_case.py").rename(source / "orders_under_fire" / "cases.py")
+    pip = (installed / "bin" / "python", "-m", "pip", "--quiet", "--disable-pip-version-check")
+    done = _do(*pip, "install", "--no-deps", source, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "orders-case" in acked("list").stdout
+    run = acked("run", "orders-case")
+    assert run.returncode == 0, run
+    assert "Verdict: as declared" in run.stdout
+    assert _do(*pip, "uninstall", "--yes", "orders-under-fire", cwd=tmp_path).returncode == 0
+    assert "orders-case" not in acked("list").stdout
