@@ -46,13 +46,13 @@ def git(repository: Path, *words: str) -> str:
 def commit_of(repository: Path, number: int, kind: str, patched: Path) -> None:
     """Commit `build/change.jar`: it changes nothing, keeps brokers from starting, or changes their log."""
     with zipfile.ZipFile(repository / "build" / "change.jar", "w") as jar:
-        jar.writestr("commit.txt", f"{number}\n")
+        jar.writestr(zipfile.ZipInfo("commit.txt"), f"{number}\n")
         if kind == "broken":
-            jar.writestr("kafka/Kafka.class", b"no class")
+            jar.writestr(zipfile.ZipInfo("kafka/Kafka.class"), b"no class")
         elif kind == "bad":
             with zipfile.ZipFile(patched) as classes:
                 for name in classes.namelist():
-                    jar.writestr(name, classes.read(name))
+                    jar.writestr(zipfile.ZipInfo(name), classes.read(name))
     git(repository, "add", "--all")
     git(repository, "commit", "--quiet", "--message", f"{number} is {kind}")
 

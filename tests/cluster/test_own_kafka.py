@@ -17,14 +17,17 @@ RELEASED, PATCHED = b" starts at leader epoch ", b" begins at leader epoch "
 
 
 def patch(folder: Path) -> Path:
-    """A jar with those classes of the release that log an election, which now use another word."""
+    """A jar with those classes of the release that log an election, which now use another word.
+
+    Its bytes are the same each time, so that the cache keeps one build of it.
+    """
     (broker,) = (jar for jar in resolve(VERSION).jars if jar.name.startswith("kafka_"))
     patched = folder / "other-words.jar"
     with zipfile.ZipFile(broker) as release, zipfile.ZipFile(patched, "w") as jar:
         for name in release.namelist():
             code = release.read(name)
             if name.endswith(".class") and RELEASED in code:
-                jar.writestr(name, code.replace(RELEASED, PATCHED))
+                jar.writestr(zipfile.ZipInfo(name), code.replace(RELEASED, PATCHED))
     return patched
 
 
