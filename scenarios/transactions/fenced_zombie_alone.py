@@ -49,6 +49,8 @@ def body(stage: Stage) -> None:
             stage.read("az1", TOPIC, ZOMBIE)
             stage.mark("read-inside", "a consumer inside with read_committed has read from the old leader")
     stage.mark("healed", "az1 is back")
+    stage.wait_for_leader(TOPIC, on=ZOMBIE)
+    wait_answered(stage, stage.producer("az1", "probe-healed", ZOMBIE), TOPIC, 0)
     new.prepare(60.0)
     stage.mark("fenced", "the successor has a producer id; the old transaction is aborted")
     late = old.send(TOPIC, "w5", to=stage.leader(TOPIC))
@@ -81,6 +83,19 @@ CLAIMS = (
         says="The successor gets no producer id (error 51) while the partition has no leader that its coordinator "
         "reaches.",
         holds=both(partition(TOPIC).has_no_leader(at="fencing"), noted("fencing", like="%error 51")),
+        before="4.2.0",
+    ),
+    Claim(
+        name="marker-skipped",
+        section=SECTION,
+        says="The successor gets a producer id at once: the coordinator takes a partition without a leader for one "
+        "that was deleted, and ends the old transaction without its marker (KAFKA-20734).",
+        holds=both(
+            partition(TOPIC).has_no_leader(at="fencing"),
+            noted("fencing", like="%error 0"),
+            markers_are(partition(TOPIC), "commit"),
+        ),
+        since="4.2.0",
     ),
     Claim(
         name="nothing-inside",
@@ -98,6 +113,18 @@ CLAIMS = (
             messages(OLD, label="w5").in_final_log(copies=0),
             transactions(OLD).reported("unknown", errors=(47,)),
         ),
+        before="4.2.0",
+    ),
+    Claim(
+        name="leader-does-not-know",
+        section=SECTION,
+        says="After the heal the leader goes on taking the old producer's messages: without the marker it does not know "
+        "that this one is fenced. Only the commit is refused, with error 47.",
+        holds=both(
+            messages(OLD, label="w5").kept(),
+            transactions(OLD).reported("unknown", errors=(47,)),
+        ),
+        since="4.2.0",
     ),
     Claim(
         name="successor-works",
@@ -118,6 +145,17 @@ CLAIMS = (
             markers_are(partition(TOPIC), "abort", "commit"),
             _KEPT.not_consumed(beside=messages(NEW), until="read", at_least=4),
         ),
+        before="4.2.0",
+    ),
+    Claim(
+        name="fenced-is-read",
+        section=SECTION,
+        says="The successor's commit commits what the fenced producer wrote as well, also after it was fenced, and "
+        "consumers of committed messages read it.",
+        holds=both(
+            decided(messages(OLD), "commit", at_least=5), messages(OLD).consumed(until="read", at_least=5)
+        ),
+        since="4.2.0",
     ),
 )
 SCENARIO = Scenario(
@@ -139,6 +177,6 @@ SCENARIO = Scenario(
     kafka="3.9.1",
     mode="kraft-combined",
     modes=("kraft-combined", "zookeeper"),
-    outcome="acknowledged inside and kept, yet aborted and never read; no successor before the heal",
+    outcome="to 3.9: kept, aborted and never read, no successor before the heal; 4.3.1: committed by the successor, and read",
     versions=("2.7.1", "3.9.1", "4.3.1"),
 )
