@@ -1,4 +1,4 @@
-"""Checks of every run, whatever it is about: processes, logs, replicas, configuration, open transactions.
+"""Checks of every run, whatever it is about: processes, logs, replicas, configuration, transactions, groups.
 
 They read small tables only. What they find are findings like any other.
 """
@@ -13,11 +13,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.evidence import Evidence
+from checkers.groups import CLASSES as OF_GROUPS
+from checkers.groups import group_findings
 from checkers.known_errors import KNOWN
 from checkers.tables.output import FINDING, TALLY, build
 from checkers.transactions.hung import hung_transactions
 
-CLASSES = ("process_exit", "server_error", "not_converged", "config_mismatch", "hung_transaction")
+CLASSES = (
+    "process_exit",
+    "server_error",
+    "not_converged",
+    "config_mismatch",
+    "hung_transaction",
+    *OF_GROUPS,
+)
 """Findings about the run as such, not about messages."""
 _SERIOUS = ("error", "fatal")
 _UNANSWERED = "ISR change never answered"
@@ -31,6 +40,7 @@ def check_health(evidence: Evidence, findings: Path, tallies: pa.Table) -> pa.Ta
         *_not_converged(evidence),
         *_config_mismatches(evidence),
         *hung_transactions(evidence),
+        *group_findings(evidence),
     ]
     if not rows:
         return tallies

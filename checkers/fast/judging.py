@@ -402,6 +402,7 @@ def _whole(job: Job, task: WholePartition) -> WholeResult:
         passed = [PassedResult(passed=_missed(messages, jumps([steps])))]
     merged = merge(
         partition,
+        job.evidence,
         keys=[KeyResult(fates=fate_counts)],
         offsets=[],
         windows=[steps],

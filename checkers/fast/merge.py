@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checkers.evidence import Evidence
 from checkers.fast.tasks import (
     CLASSES,
     FATES,
@@ -53,6 +54,7 @@ class PartitionResult:
 
 def merge(
     partition: Partition,
+    evidence: Evidence,
     *,
     keys: Sequence[KeyResult],
     offsets: Sequence[OffsetResult],
@@ -74,8 +76,8 @@ def merge(
         findings=joined(
             [
                 undetermined(partition, pc.sum(open_ends).as_py() or 0),
-                of_steps(partition, steps.take(np.flatnonzero(steps.back))),
-                of_skips(partition, jumps(windows), _passed(len(jumps(windows)), passed)),
+                of_steps(partition, evidence, steps.take(np.flatnonzero(steps.back))),
+                of_skips(partition, evidence, jumps(windows), _passed(len(jumps(windows)), passed)),
                 _unsent(partition, windows),
             ]
         ),

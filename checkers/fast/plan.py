@@ -365,6 +365,7 @@ class _Plan:
                 continue
             merged = merge(
                 one.partition,
+                self._job.evidence,
                 keys=[r for _, _, r in one.of(KeyRange, KeyResult)],
                 offsets=[r for _, _, r in one.of(OffsetRange, OffsetResult)],
                 windows=windows[one.where],

@@ -14,13 +14,14 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from checkers.evidence import Evidence, Sightings
+from checkers.groups import Step, causes_of_steps
 from checkers.partition.fate import CODE
 from checkers.partition.fates import Fates
 from checkers.partition.logs import Partition
 from checkers.partition.messages import Sends
 from checkers.tables.arrays import outcome_codes
-from checkers.tables.output import FINDING, LIFE, ddl
-from checkers.tables.rows import INCOMPLETE, attributed
+from checkers.tables.output import FINDING, LIFE, build, ddl
+from checkers.tables.rows import INCOMPLETE, attributed, reader_name
 from checkers.tables.source import numbers
 
 BASE: Mapping[str, tuple[str, str]] = {
@@ -154,7 +155,7 @@ def life(session: SparkSession, evidence: Evidence) -> DataFrame:
 _CARRIED = ("acked_by", "acked_during", "acked_fault", "last_broker", "cause", "evidence")
 
 
-def findings(session: SparkSession, life_view: str) -> DataFrame:
+def findings(session: SparkSession, evidence: Evidence, life_view: str) -> DataFrame:
     """Findings as a DataFrame (inside the plan); messages bring what ``life_view`` says of them.
 
     What replicas or readers disagree about is identified by class, place and message alone.
@@ -187,14 +188,53 @@ def findings(session: SparkSession, life_view: str) -> DataFrame:
         "expected": "false",
     }
     rest = "found_strays union all select * from found_differences union all select * from found_reads"
-    return session.sql(f"""
+    found = session.sql(f"""
         select {_as_findings(disagreements)} from found_messages m
         left join {life_view} l on l.topic = m.t and l.partition = m.p and l.writer = m.w and l.seq = m.q
         left join (select t, p, count(*) as n from life_core where fate = 'undetermined' group by t, p) u
           on u.t = m.t and u.p = m.p
         union all
-        select {_as_findings(bare)} from (
-            select * from {rest} union all select * from found_steps) z""")
+        select {_as_findings(bare)} from (select * from {rest}) z""")
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from step_findings(evidence, pa.Table.from_batches([batch])).to_batches()
+
+    return found.unionAll(session.table("found_moves").mapInArrow(work, ddl(FINDING)))
+
+
+def step_findings(evidence: Evidence, table: pa.Table) -> pa.Table:
+    """Rows of `found_moves` as findings, with the causes of what groups skipped or received again."""
+    parts = []
+    for mine in _partitions(table.rename_columns(["class", "topic", "partition", *table.column_names[3:]])):
+        rows = mine.to_pylist()
+        first = rows[0]
+        steps = [
+            Step(
+                group=row["g"],
+                reader=row["rd"],
+                ns=row["ns"],
+                before_reader=row["prd"],
+                before_ns=row["pns"],
+                back=row["class"] != "skip",
+            )
+            for row in rows
+        ]
+        causes, grounds = causes_of_steps(evidence, first["topic"], first["partition"], steps)
+        columns = {
+            "class": mine["class"],
+            "topic": mine["topic"],
+            "partition": mine["partition"],
+            "offset": mine["o"],
+            "writer": mine["w"],
+            "seq": mine["q"],
+            "count": 1,
+            "reader": [reader_name(step.group, step.reader) for step in steps],
+            "cause": causes,
+            "evidence": grounds,
+        }
+        parts.append(build(FINDING, columns, len(rows)))
+    return pa.concat_tables([FINDING.empty_table(), *parts])
 
 
 def _as_findings(columns: Mapping[str, str]) -> str:

@@ -206,7 +206,7 @@ def judge_generally(
             wide = session.read.parquet(inside(scratch, "wide"))
             wide.drop("further", "evidence").write.parquet(life)
             wide.createOrReplaceTempView("x_life")
-            whole.findings(session, "x_life").write.parquet(inside(scratch, "found"))
+            whole.findings(session, evidence, "x_life").write.parquet(inside(scratch, "found"))
             for name, text in TRANSACTION_QUERIES.items():
                 frame = session.sql(text)
                 if name == "transaction_records":

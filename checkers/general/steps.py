@@ -412,12 +412,15 @@ STEPS: Mapping[str, str] = {
                      and (z.since_ns is null or x.ns >= z.since_ns)
                      and (z.until_ns is null or x.ns <= z.until_ns)
         where x.o is null group by z.t, z.p, z.stream, z.n""",
-    "found_steps": """
+    "found_moves": """
         select case when g is null then 'non_monotonic' else 'replay' end as class, t, p, o,
-               case when w >= 0 then w end as w, case when q >= 0 then q end as q from backward
+               case when w >= 0 then w end as w, case when q >= 0 then q end as q, g, rd, ns, prd, pns
+        from backward
         union all
-        select 'skip', j.t, j.p, j.o, l.w, l.q from jumped j
-        join l on l.t = j.t and l.p = j.p and l.o = j.o""",
+        select 'skip', j.t, j.p, j.o, l.w, l.q, z.g, z.rd, z.ns, z.prd, z.pns from jumped j
+        join l on l.t = j.t and l.p = j.p and l.o = j.o
+        join moves z on z.t = j.t and z.p = j.p and z.stream = j.stream and z.n = j.n""",
+    "found_steps": "select class, t, p, o, w, q from found_moves",
     "found_all": """
         select * from found_messages union all select * from found_strays
         union all select * from found_differences union all select * from found_reads

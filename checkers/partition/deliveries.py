@@ -117,6 +117,9 @@ class Steps:
     back: Flags
     reader: Ints
     """Who was handed ``offset``."""
+    before_reader: Ints
+    """Who was handed the record before it, and when."""
+    before_ns: Ints
     group: Texts
     low: Ints
     offset: Ints
@@ -184,6 +187,8 @@ def suspicious_steps(
     return Steps(
         back=pairs.back,
         reader=reads.reader[rows].astype(np.int64),
+        before_reader=reads.reader[pairs.before].astype(np.int64),
+        before_ns=reads.ns[pairs.before],
         group=reads.group_names(rows),
         low=pairs.low,
         offset=reads.offset[rows],

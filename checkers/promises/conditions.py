@@ -527,6 +527,10 @@ CONDITIONS: Mapping[str, Condition] = {
         "the offsets topic had an unclean election, or all its in-sync replicas were down and lost data",
         _offsets_lost,
     ),
+    "a replaced coordinator answered": Condition(
+        "the finding's cause says so: it asked a coordinator that another broker had replaced",
+        _cause_is("stale coordinator"),
+    ),
     "a fault stands at the end": Condition(
         "a fault was not healed, or the replica's broker is down", _fault_stands
     ),

@@ -51,7 +51,10 @@ _SUBJECTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Duplicates and failed writes", ("duplicated", "phantom")),
     ("Order", ("out_of_order",)),
     ("Records and replicas", ("corrupt", "foreign", "misrouted", "overwritten", "not_converged")),
-    ("Readers and groups", ("skip", "non_monotonic", "replay")),
+    (
+        "Readers and groups",
+        ("skip", "non_monotonic", "replay", "commit_lost", "stale_offset", "double_ownership"),
+    ),
     ("The run itself", ("process_exit", "server_error", "config_mismatch")),
 )
 

@@ -16,6 +16,8 @@ STRAY = ("foreign", "misrouted", "overwritten")
 """Classes about records that do not belong where they are."""
 
 
+COMMITS = ("replay", "commit_lost", "stale_offset")
+"""Classes about the committed offsets of a group."""
 TRANSACTIONS = ("lost_transaction", "torn_transaction", "hanging_transaction")
 """Classes about what ended a transaction."""
 
@@ -54,6 +56,7 @@ KIP_664 = Source("KIP-664, Provide tooling to detect and abort hanging transacti
 KIP_890 = Source("KIP-890, Transactions Server-Side Defense")
 KIP_966 = Source("KIP-966, Eligible Leader Replicas")
 APPEND = Source("code: Partition.appendRecordsToLeader, ReplicaManager.appendRecords")
+OFFSETS_CODE = Source("code: GroupMetadataManager.getOffsets, GroupCoordinator.onResignation")
 ISR_CODE = Source("code: Partition.maybeExpandIsr, Partition.maybeShrinkIsr")
 SEQUENCES = Source("code: ProducerAppendInfo.checkSequence, ProducerStateManager")
 NO_STATEMENT = Source("the documentation makes no statement")
@@ -451,8 +454,19 @@ ROWS: tuple[Row, ...] = (
         sources=(GUARANTEES,),
     ),
     Row(
+        name="stale-coordinator",
+        classes=("replay", "stale_offset"),
+        when=("a replaced coordinator answered",),
+        promised=False,
+        brief="a coordinator that does not know its successor answers with an older offset",
+        says="A coordinator answers for a group until it learns that another broker leads the group's "
+        "partition of `__consumer_offsets`. If it is cut off, it goes on answering with old offsets; Kafka "
+        "does not promise that an answer names the newest one.",
+        sources=(OFFSETS_CODE,),
+    ),
+    Row(
         name="offset-commit-acks",
-        classes=("replay",),
+        classes=COMMITS,
         when=("offset commits do not wait for all replicas",),
         promised=False,
         brief="offsets.commit.required.acks is not -1: a committed offset may be lost",
@@ -462,7 +476,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         name="offsets-topic-lost-data",
-        classes=("replay",),
+        classes=COMMITS,
         when=("committed offsets may be lost",),
         promised=False,
         brief="the offsets topic may have lost what was committed",
@@ -472,13 +486,24 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         name="committed-offsets",
-        classes=("replay",),
+        classes=COMMITS,
         when=(),
         promised=True,
         brief="a group continues at its committed offset",
         says="A committed offset is kept like a message with `acks=all`. A group may receive again only "
         "what it had not committed.",
         sources=(SEMANTICS, OFFSETS),
+    ),
+    Row(
+        name="ownership",
+        classes=("double_ownership",),
+        when=(),
+        promised=False,
+        brief="a member may learn late that another one owns its partition",
+        says="The coordinator assigns a partition to one member of a generation. A member that does not hear "
+        "from it, or does not poll, learns late that it has lost its partitions. Its commits are refused; "
+        "other effects of its work are not.",
+        sources=(_docs("consumer configurations `session.timeout.ms` and `max.poll.interval.ms`"),),
     ),
     # ---- transactions
     Row(

@@ -20,6 +20,7 @@ from checkers.evidence import (
     own_epoch_at,
     writer_columns,
 )
+from checkers.groups import Step, causes_of_steps
 from checkers.partition.deliveries import Missed, Steps
 from checkers.partition.fate import FATES
 from checkers.partition.fates import Fates
@@ -317,8 +318,9 @@ def of_reads(partition: Partition, name: str, reads: Reads, rows: Ints) -> pa.Ta
     )
 
 
-def of_steps(partition: Partition, steps: Steps) -> pa.Table:
+def of_steps(partition: Partition, evidence: Evidence, steps: Steps) -> pa.Table:
     """Findings about steps back."""
+    causes, grounds = _causes_of_steps(partition, evidence, steps)
     return build(
         FINDING,
         {
@@ -330,14 +332,17 @@ def of_steps(partition: Partition, steps: Steps) -> pa.Table:
             "seq": nullable(steps.seq, pa.int64()),
             "count": 1,
             "reader": _readers(steps.group, steps.reader),
+            "cause": causes,
+            "evidence": grounds,
         },
         len(steps),
     )
 
 
-def of_skips(partition: Partition, steps: Steps, passed: Missed) -> pa.Table:
+def of_skips(partition: Partition, evidence: Evidence, steps: Steps, passed: Missed) -> pa.Table:
     """Findings about steps ahead over messages that should have been handed over."""
     rows = np.flatnonzero(passed.count > 0)
+    causes, grounds = _causes_of_steps(partition, evidence, steps.take(rows))
     return build(
         FINDING,
         {
@@ -349,15 +354,41 @@ def of_skips(partition: Partition, steps: Steps, passed: Missed) -> pa.Table:
             "seq": nullable(passed.seq[rows], pa.int64()),
             "count": passed.count[rows],
             "reader": _readers(steps.group[rows], steps.reader[rows]),
+            "cause": causes,
+            "evidence": grounds,
         },
         len(rows),
     )
 
 
+def _causes_of_steps(partition: Partition, evidence: Evidence, steps: Steps) -> tuple[pa.Array, pa.Array]:
+    """The cause of each step of a group (null for readers that were assigned by hand), and its evidence."""
+    return causes_of_steps(
+        evidence,
+        partition.topic,
+        partition.number,
+        [
+            Step(
+                group=steps.group[row],
+                reader=int(steps.reader[row]),
+                ns=int(steps.ns[row]),
+                before_reader=int(steps.before_reader[row]),
+                before_ns=int(steps.before_ns[row]),
+                back=bool(steps.back[row]),
+            )
+            for row in range(len(steps))
+        ],
+    )
+
+
 def _readers(groups: Texts, readers: Ints) -> pa.Array:
-    pairs = zip(groups.tolist(), readers.tolist(), strict=True)
-    names = [f"reader {reader}" if group is None else f"group {group}" for group, reader in pairs]
+    names = [reader_name(*pair) for pair in zip(groups.tolist(), readers.tolist(), strict=True)]
     return pa.array(names, pa.string())
+
+
+def reader_name(group: str | None, reader: int) -> str:
+    """How findings name a stream: a group, or a reader without one."""
+    return f"reader {reader}" if group is None else f"group {group}"
 
 
 def undetermined(partition: Partition, messages: int) -> pa.Table:

@@ -279,20 +279,24 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     _NS,
                     _need("group", "text", "consumer group"),
                     _need("reader", "int", "the group member's number, as in `reads`"),
+                    Column("member", "text", "the member's name (client.id); null: not known, or no member"),
                     _need(
                         "event",
                         "text",
-                        "`assigned`, `revoked`, `committed` (acknowledged), `commit_failed` (not "
-                        "acknowledged; the offset may still have been written), `fetched` (a broker was "
-                        "asked for the committed offset) or `sought`",
+                        "`assigned`, `revoked` (given up), `lost` (the member learnt that it no longer owns "
+                        "the partition), `sent` (handed to a transaction, which commits it or not), "
+                        "`committed` (acknowledged), `commit_failed` (not acknowledged; the offset may "
+                        "still have been written), `fetched` (a broker was asked for the committed offset) "
+                        "or `sought`",
                     ),
                     Column("topic", "text", "topic name"),
                     Column("partition", "int", "partition number"),
                     Column(
                         "offset",
                         "long",
-                        "offset that was committed, fetched or sought; with `fetched` null: none is "
-                        "committed, or the answer was an error",
+                        "offset that was committed, fetched or sought, or that was committed when the "
+                        "partition was assigned; with `fetched` and `assigned` null: none is committed, or "
+                        "the answer was an error",
                     ),
                     Column(
                         "broker",
@@ -304,6 +308,18 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                         "int",
                         "Kafka's error code, negative where the connection failed; 0 or null: none",
                     ),
+                    Column(
+                        "asked_ns",
+                        "long",
+                        "when the commit, or the question for the committed offset, was sent; null: not "
+                        "known, and then the answer proves nothing about commits",
+                    ),
+                    Column(
+                        "txn_writer",
+                        "int",
+                        "producer in whose transaction it was sent; null: in none",
+                    ),
+                    Column("txn", "long", "number of that transaction; null: in none"),
                 ),
             ),
             Table(

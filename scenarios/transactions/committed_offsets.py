@@ -8,7 +8,7 @@ from checkers.claims.builders import both, group_offsets, partition
 from harness.cluster.setup import OFFSETS_LOG, Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Scenario
+from harness.scenario import Claim, Expected, Scenario
 from scenarios.steps import pins, require
 
 TOPIC, GROUP = "t", "g"
@@ -263,6 +263,10 @@ def _setup(brokers: Mapping[str, str] | None = None, **log: str) -> Setup:
     )
 
 
+_STALE = Expected("stale_offset", f"topic = '{TOPIC}'", "the isolated coordinator answers from its memory")
+_COMMIT_LOST = Expected(
+    "commit_lost", f"topic = '{TOPIC}'", "the new coordinator does not know what the old one acknowledged"
+)
 _LOST = "an acknowledged commit is lost, and the group processes messages again"
 _FAULTS = ("cut broker2, broker3 -> broker1:9092", "kill broker1")
 SCENARIOS = (
@@ -274,6 +278,7 @@ SCENARIOS = (
         body=isolate,
         setup=_setup(),
         claims=STALE_CLAIMS,
+        expected=(_STALE,),
         faults=("isolate az1",),
         kafka="3.9.1",
         mode="kraft-combined",
@@ -289,6 +294,7 @@ SCENARIOS = (
         body=isolate,
         setup=_setup({"offsets.commit.required.acks": "1"}),
         claims=LOST_CLAIMS,
+        expected=(_COMMIT_LOST,),
         faults=("isolate az1",),
         kafka="3.9.1",
         mode="kraft-combined",
@@ -304,6 +310,7 @@ SCENARIOS = (
         body=elect_uncleanly,
         setup=_setup(unclean_leader_election_enable="true", min_insync_replicas="1"),
         claims=UNCLEAN_CLAIMS,
+        expected=(_COMMIT_LOST,),
         faults=_FAULTS,
         kafka="3.9.1",
         mode="kraft-combined",

@@ -33,9 +33,12 @@ def event(
 ) -> None:
     """A row of `groups`."""
     topic, number = partition.at
+    asked_ns = world.tick()
     world.rows("groups").append(
         {
             "ns": world.tick(),
+            "asked_ns": asked_ns if name in ("committed", "fetched") else None,
+            "error": 0,
             "group": group,
             "reader": reader,
             "event": name,
@@ -254,6 +257,36 @@ def replays(world: World, partition: Replicated) -> bool:
     return True
 
 
+def asks_an_old_coordinator(world: World, partition: Replicated) -> bool:
+    """A client is answered with an offset that another commit replaced, or may have replaced."""
+    random, reader = world.random, world.reader()
+    group = f"g{world.name}-{reader}"
+    for offset in random.sample(range(1, 9), random.randint(1, 3)):
+        event(
+            world,
+            partition,
+            group,
+            reader,
+            random.choice(("committed", "committed", "commit_failed")),
+            offset,
+        )
+        if random.random() < 0.3:  # it was under way for longer
+            world.rows("groups")[-1]["asked_ns"] -= random.randint(1, 2000)
+    for _ in range(random.randint(1, 3)):
+        event(world, partition, group, world.reader(), "fetched", random.choice((None, *range(1, 9))))
+    return True
+
+
+def owns_too_long(world: World, partition: Replicated) -> bool:
+    """Members of a group own a partition in turn, or at the same time."""
+    members = [world.reader() for _ in range(world.random.randint(2, 3))]
+    group = f"g{world.name}-{members[0]}"
+    for _ in range(world.random.randint(2, 7)):
+        name = world.random.choice(("assigned", "assigned", "revoked", "lost", "commit_failed"))
+        event(world, partition, group, world.random.choice(members), name)
+    return True
+
+
 def sent_after_the_read(world: World, partition: Replicated) -> bool:
     """A reader passed offsets whose records were truncated; what stands there now was sent later."""
     offsets = partition.offsets()
@@ -280,6 +313,8 @@ READ_DAMAGE: dict[str, Damage] = {
         goes_back,
         inverts,
         replays,
+        asks_an_old_coordinator,
+        owns_too_long,
         sent_after_the_read,
     )
 }

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tests.independent import deliveries, whole_run
+from tests.independent import deliveries, groups, whole_run
 from tests.independent.model import (
     Finding,
     History,
@@ -91,6 +91,7 @@ class _Judge:
             truth.findings.update(one.findings())
             truth.findings.update(deliveries.findings(self.history, one))
         truth.findings.update(whole_run.findings(self.history))
+        truth.findings.update(groups.findings(self.history))
         return truth
 
     def kind(self, name: TopicPartition, row: Row) -> str:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checkers.evidence import SMALL, evidence_of
 from checkers.fast.merge import jumps, later_lows, log_ends, merge, taken_offsets
 from checkers.fast.tasks import (
     CLAIMS,
@@ -33,8 +34,10 @@ from checkers.partition.fates import Fates, out_of_order
 from checkers.partition.logs import Partition
 from checkers.partition.messages import Sends
 from checkers.partition.replicas import BEGIN, LENGTH
+from harness.history.schema import TABLES
 
 PARTITION = Partition(topic="t", number=0, conclusive=False)
+NOTHING = evidence_of({name: TABLES[name].arrow().empty_table() for name in SMALL})
 NUMBERS = st.integers(0, 6)
 
 
@@ -123,6 +126,7 @@ def test_cut_anywhere_and_in_any_order(
     ).slice(0, 12 if count else 0)
     whole = merge(
         PARTITION,
+        NOTHING,
         keys=[KeyResult(fates=fates, findings=classes)],
         offsets=[],
         windows=[ReadResult(steps=steps, unsent=unsent)],
@@ -135,7 +139,7 @@ def test_cut_anywhere_and_in_any_order(
     answers = [PassedResult(passed=table) for table in pieces(passed, at)]
     for results in (keys, offsets, windows, answers):
         order.shuffle(results)  # type: ignore[arg-type]
-    merged = merge(PARTITION, keys=keys, offsets=offsets, windows=windows, passed=answers)
+    merged = merge(PARTITION, NOTHING, keys=keys, offsets=offsets, windows=windows, passed=answers)
     assert content(merged.fates) == content(whole.fates)
     assert content(merged.classes()) == content(whole.classes())
     firsts = ["class", "topic", "partition", "offset", "count"]

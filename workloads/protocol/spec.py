@@ -9,6 +9,8 @@ from typing import Literal, TypeAlias
 from harness.errors import UsageError
 from harness.kafka.model import Generation, TopicPartition
 
+Isolation = Literal["read_committed", "read_uncommitted"]
+"""isolation.level of a consumer."""
 Via = Literal["raw", "librdkafka", "java", "program"]
 """The client library: ``raw`` is one ProduceRequest per message, without metadata and without retries.
 
@@ -180,7 +182,7 @@ class ConsumerSpec:
 
     librdkafka demands that a group is named. Its consumer goes on while a broker is silent; kafka-python's,
     which reads without a group, may wait for that broker's answer."""
-    isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    isolation_level: Isolation = "read_committed"
     check_crcs: bool = True
     pinned: bool = False
     """Fetch from the one broker in ``brokers``, whether or not it leads: what a client sees that reaches no
@@ -209,6 +211,13 @@ class ConsumerSpec:
             "log_level": 2,
         }
         return config | dict(self.config)
+
+    @property
+    def incremental(self) -> bool:
+        """Whether a librdkafka member keeps partitions in a rebalance (cooperative, or KIP-848)."""
+        config = self.librdkafka_config()
+        strategy = str(config.get("partition.assignment.strategy", ""))
+        return "cooperative" in strategy or config.get("group.protocol") == "consumer"
 
     def kafka_python_config(self) -> dict[str, object]:
         """The complete kafka-python configuration of a consumer with assigned partitions."""

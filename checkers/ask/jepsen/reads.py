@@ -52,7 +52,7 @@ def assign_ops(groups: pa.Table, reads: pa.Table, keys: Keys, form: Form) -> lis
     for row in known:
         now = assigned.setdefault(row["reader"], set())
         key = keys[row["topic"], row["partition"]]
-        if row["event"] in ("revoked", "sought"):
+        if row["event"] in ("revoked", "lost", "sought"):
             now.discard(key)
             steps.append((row["ns"], row["reader"], sorted(now)))
         if row["event"] in ("assigned", "sought"):

@@ -471,6 +471,27 @@ CASES: dict[str, Callable[[], Expected]] = {
         _offsets(Run(), "1"), "replay", "not promised", "offset-commit-acks"
     ),
     "replay, commits not recorded": lambda: Expected(Run(), "replay", "unknown", "offset-commit-acks"),
+    "replay, a replaced coordinator answered": lambda: Expected(
+        _offsets(Run()),
+        "replay",
+        "not promised",
+        "stale-coordinator",
+        {"cause": "stale coordinator: broker1 answered"},
+    ),
+    "an old offset of a replaced coordinator": lambda: Expected(
+        _offsets(Run()),
+        "stale_offset",
+        "not promised",
+        "stale-coordinator",
+        {"cause": "stale coordinator: broker1 answered"},
+    ),
+    "commit lost": lambda: Expected(
+        _offsets(Run()), "commit_lost", "broken", "committed-offsets", {"cause": "new coordinator: broker2"}
+    ),
+    "commit lost, commits wait for one replica": lambda: Expected(
+        _offsets(Run(), "1"), "commit_lost", "not promised", "offset-commit-acks"
+    ),
+    "two owners": lambda: Expected(Run(), "double_ownership", "not promised", "ownership"),
     "replay after an unclean election of the offsets topic": lambda: Expected(
         _offsets(Run())
         .config("unclean.leader.election.enable", "true", "broker", "broker1")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import Future
+from queue import SimpleQueue
 
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -15,6 +17,7 @@ from workloads.protocol.results import ReadResult
 from workloads.protocol.spec import ConsumerSpec
 
 _POLL_MESSAGES = 1000
+_ANSWER_S = 5.0
 
 
 class GroupMember:
@@ -26,6 +29,9 @@ class GroupMember:
         self._spec = spec
         self._progress = Progress(spec)
         self._stop = threading.Event()
+        self._questions: SimpleQueue[Future[object]] = SimpleQueue()
+        self._asked: dict[tuple[str, int, int], int] = {}
+        """When each offset that is being committed was handed over."""
         self._consumer = Consumer({**spec.librdkafka_config(), "on_commit": self._on_commit})
         self._thread = threading.Thread(target=self._run, name=f"consumer-{spec.reader}", daemon=True)
 
@@ -41,7 +47,9 @@ class GroupMember:
             self._thread.start()
             return
         topics = sorted({partition.topic for partition in self._spec.partitions})
-        self._consumer.subscribe(topics, on_assign=self._on_assign, on_revoke=self._on_revoke)
+        self._consumer.subscribe(
+            topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
         self._thread.start()
 
     def stop(self, within_s: float) -> ReadResult:
@@ -58,10 +66,16 @@ class GroupMember:
         try:
             while not self._stop.is_set():
                 self._poll()
+                while not self._questions.empty():
+                    self._questions.get().set_result(self.metadata())
         except KafkaException as error:
             self._note(error.args[0])
         finally:
-            self._consumer.close()
+            self._close()
+
+    def _close(self) -> None:
+        """Leave the group."""
+        self._consumer.close()
 
     def _poll(self) -> None:
         messages = self._consumer.consume(_POLL_MESSAGES, 0.2)
@@ -85,38 +99,95 @@ class GroupMember:
         if rows:
             self._journal.write_many("reads", rows)
             if self._spec.commit and not self._spec.self_assigned:
-                self._consumer.commit(asynchronous=True)
+                positions = self._consumer.position(self._consumer.assignment())
+                self._commit([part for part in positions if part.offset >= 0])
+
+    def _commit(self, offsets: list[confluent_kafka.TopicPartition], *, wait: bool = False) -> None:
+        """Commit offsets; `_on_commit` records the outcome, now or later."""
+        asked_ns = now_ns()
+        for part in offsets:
+            self._asked[part.topic, part.partition, part.offset] = asked_ns
+        if not offsets:
+            return
+        try:
+            answered = self._consumer.commit(offsets=offsets, asynchronous=not wait)
+        except KafkaException as error:
+            self._on_commit(error.args[0], offsets)
+        else:
+            self._on_commit(None, answered or [])
+
+    @property
+    def group(self) -> str:
+        """Its consumer group."""
+        return self._spec.group
+
+    def metadata(self) -> object:
+        """The member's id and generation, for the transactions that commit its offsets."""
+        if threading.current_thread() is self._thread:
+            return self._consumer.consumer_group_metadata()
+        asked: Future[object] = Future()
+        self._questions.put(asked)  # librdkafka answers only while nobody polls.
+        return asked.result(_ANSWER_S)
 
     def _note(self, error: KafkaError) -> None:
         self._progress.note(error.code(), error.str())
 
-    def _record(self, event: str, parts: list[confluent_kafka.TopicPartition]) -> None:
+    def _record(
+        self,
+        event: str,
+        parts: list[confluent_kafka.TopicPartition],
+        *,
+        error: int | None = None,
+        asked_ns: int | None = None,
+    ) -> None:
         rows: list[dict[str, object]] = [
             {
                 "ns": now_ns(),
                 "group": self._spec.group,
                 "reader": self._spec.reader,
+                "member": self._spec.name,
                 "event": event,
                 "topic": part.topic,
                 "partition": part.partition,
                 "offset": part.offset if part.offset >= 0 else None,
+                "error": error,
+                "asked_ns": asked_ns,
             }
             for part in parts
         ]
         self._journal.write_many("groups", rows)
 
     def _on_assign(self, consumer: Consumer, parts: list[confluent_kafka.TopicPartition]) -> None:
+        """Look the committed offsets up, and begin there."""
+        asked_ns = now_ns()
+        error: int | None = 0
         try:
             parts = consumer.committed(parts, timeout=5.0)
-        except KafkaException as error:
-            self._note(error.args[0])
-        self._record("assigned", parts)
+        except KafkaException as failed:
+            self._note(failed.args[0])
+            error = failed.args[0].code()
+        self._record("assigned", parts, error=error, asked_ns=asked_ns)
+        if error:
+            return
+        if self._spec.incremental:
+            consumer.incremental_assign(parts)
+        else:
+            consumer.assign(parts)
 
     def _on_revoke(self, _: Consumer, parts: list[confluent_kafka.TopicPartition]) -> None:
         self._record("revoked", parts)
 
+    def _on_lost(self, _: Consumer, parts: list[confluent_kafka.TopicPartition]) -> None:
+        self._record("lost", parts)
+
     def _on_commit(self, error: KafkaError | None, parts: list[confluent_kafka.TopicPartition]) -> None:
-        if error is not None:
-            self._note(error)
-            return
-        self._record("committed", [part for part in parts if part.error is None])
+        for part in parts:
+            asked_ns = self._asked.pop((part.topic, part.partition, part.offset), None)
+            if asked_ns is None:
+                continue  # The outcome is known already.
+            cause = error or part.error
+            if cause is None:
+                self._record("committed", [part], error=0, asked_ns=asked_ns)
+            else:
+                self._note(cause)
+                self._record("commit_failed", [part], error=cause.code(), asked_ns=asked_ns)

@@ -21,18 +21,20 @@ def commit(journal: Journal, command: CommitOffset) -> OffsetAnswer:
         error = commit_offset(connection, command.group, place, command.offset, command.within_s)
         return CommittedOffset(error, command.offset)
 
+    asked_ns = now_ns()
     answer = _ask(command, ask)
     event = "commit_failed" if answer.error else "committed"
-    return _record(journal, command, event, OffsetAnswer(answer.error, command.offset))
+    return _record(journal, command, event, asked_ns, OffsetAnswer(answer.error, command.offset))
 
 
 def fetch(journal: Journal, command: FetchOffset) -> OffsetAnswer:
     """Fetch the committed offset once."""
+    asked_ns = now_ns()
     answer = _ask(
         command,
         lambda connection, place: fetch_offset(connection, command.group, place, command.within_s),
     )
-    return _record(journal, command, "fetched", OffsetAnswer(answer.error, answer.offset))
+    return _record(journal, command, "fetched", asked_ns, OffsetAnswer(answer.error, answer.offset))
 
 
 def _ask(
@@ -46,7 +48,7 @@ def _ask(
 
 
 def _record(
-    journal: Journal, command: CommitOffset | FetchOffset, event: str, answer: OffsetAnswer
+    journal: Journal, command: CommitOffset | FetchOffset, event: str, asked_ns: int, answer: OffsetAnswer
 ) -> OffsetAnswer:
     journal.write(
         "groups",
@@ -59,5 +61,6 @@ def _record(
         offset=answer.offset,
         broker=command.broker_id,
         error=answer.error,
+        asked_ns=asked_ns,
     )
     return answer

@@ -1,0 +1,387 @@
+"""What became of a consumer group's commits and partitions: findings, and causes of replays and skips.
+
+A committed offset is a register: an answer may name any commit that was not certainly replaced before the
+answer was asked for. Only `groups` and the views of the offsets topic are looked at, so every plan shares
+this code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from checkers.causes import Event, partition_events
+from checkers.evidence import Evidence
+
+CLASSES = ("commit_lost", "stale_offset", "double_ownership")
+"""Findings about groups that rest on no message."""
+OFFSETS_TOPIC = "__consumer_offsets"
+COMMITS, ANSWERS = ("committed", "commit_failed"), ("fetched", "assigned")
+NOT_KNOWN = "not known: nothing in the history explains it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Commit:
+    """A commit; ``acked_ns`` is -1 if it was not acknowledged, and then it may take effect at any time."""
+
+    asked_ns: int
+    acked_ns: int
+    offset: int
+    broker: int
+    reader: int
+    transactional: bool
+    """A transaction committed it: it is known once the coordinator has written its marker."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The committed offset as it was named to a client; ``offset`` is -1 if none is committed."""
+
+    asked_ns: int
+    ns: int
+    offset: int
+    broker: int
+    reader: int
+    stable: bool
+    """It waited for transactions that were about to end, as members do that are assigned a partition."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What an answer shows that names an older offset than one that was acknowledged before."""
+
+    name: str
+    """`commit_lost` or `stale_offset`."""
+    lost: Sequence[Commit]
+    """The acknowledged commits that it does not know, the newest last."""
+    cause: str
+    rows: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ownership:
+    """A partition was a member's from its assignment until it gave the partition up or learnt of its loss."""
+
+    reader: int
+    from_ns: int
+    until_ns: int
+    """The last sign of the member, if the history does not say when it gave the partition up."""
+    ended: str
+    """`revoked`, `lost`, or empty."""
+
+
+class GroupHistory:
+    """The rows of `groups` about one group and partition, and the elections of the group's coordinator."""
+
+    def __init__(self, evidence: Evidence, group: str, topic: str, partition: int) -> None:
+        self._evidence = evidence
+        self.group, self.topic, self.partition = group, topic, partition
+        self.rows = sorted(
+            (
+                row
+                for row in evidence.rows("groups")
+                if (row["group"], row["topic"], row["partition"]) == (group, topic, partition)
+            ),
+            key=lambda row: int(row["ns"]),
+        )
+
+    @cached_property
+    def commits(self) -> Sequence[Commit]:
+        """All commits, acknowledged or not, by the time of their outcome."""
+        return [
+            Commit(
+                asked_ns=_or(row["asked_ns"]),
+                acked_ns=row["ns"] if row["event"] == "committed" else -1,
+                offset=row["offset"],
+                broker=_or(row["broker"]),
+                reader=row["reader"],
+                transactional=row["txn"] is not None,
+            )
+            for row in self.rows
+            if row["event"] in COMMITS and row["offset"] is not None
+        ]
+
+    @cached_property
+    def answers(self) -> Sequence[Answer]:
+        """Answers without an error of which the history says when they were asked for."""
+        return [
+            Answer(
+                asked_ns=row["asked_ns"],
+                ns=row["ns"],
+                offset=_or(row["offset"]),
+                broker=_or(row["broker"]),
+                reader=row["reader"],
+                stable=row["event"] == "assigned",
+            )
+            for row in self.rows
+            if row["event"] in ANSWERS and row["asked_ns"] is not None and row["error"] == 0
+        ]
+
+    @cached_property
+    def coordinators(self) -> tuple[str, Sequence[Event]]:
+        """The group's partition of the offsets topic, and the elections of its leader."""
+        count = 1 + max(
+            (
+                row["partition"]
+                for row in self._evidence.rows("views")
+                if row["topic"] == OFFSETS_TOPIC and row["partition"] is not None
+            ),
+            default=0,
+        )
+        number = offsets_partition(self.group, count)
+        return f"{OFFSETS_TOPIC}/{number}", partition_events(self._evidence, OFFSETS_TOPIC, number)[1]
+
+    def judge(self, answer: Answer) -> Verdict | None:
+        """What is wrong with an answer; None if nothing is, or if the history does not decide it."""
+        newest = -2
+        for commit in self.commits:
+            if commit.offset != answer.offset or commit.asked_ns > answer.ns:
+                continue
+            if commit.acked_ns < 0 or (commit.transactional and not answer.stable):
+                return None
+            newest = max(newest, commit.acked_ns)
+        lost = [
+            commit
+            for commit in self.commits
+            if 0 <= commit.acked_ns < answer.asked_ns
+            and commit.offset > answer.offset
+            and commit.asked_ns > newest
+            and (answer.stable or not commit.transactional)
+        ]
+        return self._explained(answer, lost) if lost else None
+
+    def _explained(self, answer: Answer, lost: Sequence[Commit]) -> Verdict:
+        commit = lost[-1]
+        rows = [
+            _row(commit.acked_ns, f"offset {commit.offset} acknowledged{_by(commit.broker)}"),
+            _row(answer.ns, f"offset {_named(answer.offset)} answered{_by(answer.broker)}"),
+        ]
+        place, elections = self.coordinators
+        before, after = (_leadership(elections, one.broker, ns) for one, ns in _times(commit, answer))
+        if before is not None and after is not None:
+            if after.epoch < before.epoch:
+                cause = (
+                    f"stale coordinator: broker{answer.broker} answered, which broker{before.broker} had "
+                    f"replaced in leader epoch {before.epoch} of {place}"
+                )
+                return Verdict(name="stale_offset", lost=lost, cause=cause, rows=[*rows, before.row()])
+            if after.epoch > before.epoch:
+                between = [event for event in elections if before.epoch < event.epoch <= after.epoch]
+                unclean = [e for e in between if e.isr_before and e.broker not in e.isr_before]
+                cause = (
+                    f"unclean election: broker{unclean[0].broker} became leader of {place} in epoch "
+                    f"{unclean[0].epoch} although the in-sync replicas were {list(unclean[0].isr_before)}"
+                    if unclean
+                    else f"new coordinator: broker{after.broker} leads {place} since epoch {after.epoch} and "
+                    "does not know it"
+                )
+                return Verdict(name="commit_lost", lost=lost, cause=cause, rows=[*rows, after.row()])
+        later = [one for one in self.answers if one.asked_ns > answer.ns and one.offset == commit.offset]
+        if later:
+            cause = f"stale coordinator: a later answer{_by(later[0].broker)} names the offset"
+            return Verdict(name="stale_offset", lost=lost, cause=cause, rows=rows)
+        return Verdict(name="commit_lost", lost=lost, cause=NOT_KNOWN, rows=rows)
+
+    @cached_property
+    def ownerships(self) -> Sequence[Ownership]:
+        """When the partition was whose, by the time of the assignment."""
+        found = []
+        for number, row in enumerate(self.rows):
+            if row["event"] != "assigned":
+                continue
+            mine = [later for later in self.rows[number + 1 :] if later["reader"] == row["reader"]]
+            end = next((later for later in mine if later["event"] in ("revoked", "lost", "assigned")), None)
+            ended = end["event"] if end is not None and end["event"] != "assigned" else ""
+            signs = mine if end is None else mine[: mine.index(end) + bool(ended)]
+            found.append(
+                Ownership(
+                    reader=row["reader"],
+                    from_ns=row["ns"],
+                    until_ns=signs[-1]["ns"] if signs else row["ns"],
+                    ended=ended,
+                )
+            )
+        return found
+
+    def shared(self) -> Iterator[tuple[Ownership, Ownership]]:
+        """Pairs of different members, the earlier owner first, that both owned the partition for a while."""
+        for number, one in enumerate(self.ownerships):
+            for other in self.ownerships[number + 1 :]:
+                if other.reader != one.reader and other.from_ns < one.until_ns:
+                    yield one, other
+
+    def cause_of_step(self, step: Step) -> tuple[str, list[str]]:
+        """Why a member received a record that does not follow what the group had received before."""
+        reader = step.reader
+        assigned = [
+            row
+            for row in self.rows
+            if row["event"] == "assigned"
+            and row["reader"] == reader
+            and step.before_ns <= row["ns"] <= step.ns
+        ]
+        if not assigned:
+            both = {reader, step.before_reader}
+            if any({one.reader, other.reader} == both for one, other in self.shared()):
+                return f"rebalance: readers {step.before_reader} and {reader} both owned the partition", []
+            return NOT_KNOWN, []
+        row = assigned[-1]
+        rows = [_row(row["ns"], f"reader {reader} assigned, at offset {_named(_or(row['offset']))}")]
+        answer = next((one for one in self.answers if (one.reader, one.ns) == (reader, row["ns"])), None)
+        verdict = self.judge(answer) if answer is not None else None
+        if verdict is not None:
+            kind = "commit lost: " if verdict.name == "commit_lost" else ""
+            return f"{kind}{verdict.cause}", [*rows, *verdict.rows]
+        asked_ns = row["ns"] if answer is None else answer.asked_ns
+        later = [one for one in self.commits if asked_ns <= one.acked_ns <= step.ns and one.reader != reader]
+        if step.back and later:
+            return (
+                f"rebalance: reader {reader} was assigned the partition before offset {later[-1].offset} was "
+                "acknowledged",
+                [*rows, _row(later[-1].acked_ns, f"offset {later[-1].offset} acknowledged")],
+            )
+        return f"rebalance: reader {reader} was assigned the partition", rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A step from one record that a stream received to the next, which does not follow it."""
+
+    group: str | None
+    """None for a reader that was assigned by hand."""
+    reader: int
+    """Who received the next record, and when."""
+    ns: int
+    before_reader: int
+    before_ns: int
+    back: bool
+
+
+def causes_of_steps(
+    evidence: Evidence, topic: str, partition: int, steps: Sequence[Step]
+) -> tuple[pa.Array, pa.Array]:
+    """The cause of each step of a group, and the rows that it rests on; null for readers without a group."""
+    histories: dict[str, GroupHistory] = {}
+    texts: list[str | None] = []
+    grounds: list[list[str] | None] = []
+    for step in steps:
+        if step.group is None:
+            texts.append(None)
+            grounds.append(None)
+            continue
+        if step.group not in histories:
+            histories[step.group] = GroupHistory(evidence, step.group, topic, partition)
+        text, rows = histories[step.group].cause_of_step(step)
+        texts.append(text)
+        grounds.append(rows)
+    return pa.array(texts, pa.string()), pa.array(grounds, pa.list_(pa.string()))
+
+
+def group_findings(evidence: Evidence) -> list[dict[str, Any]]:
+    """Rows of `findings` about commits and ownership, one for each root cause."""
+    places = sorted(
+        {
+            (row["group"], row["topic"], row["partition"])
+            for row in evidence.rows("groups")
+            if row["topic"] is not None and row["partition"] is not None
+        }
+    )
+    found: list[dict[str, Any]] = []
+    for place in places:
+        known = GroupHistory(evidence, *place)
+        found += [*_about_commits(known), *_about_ownership(known)]
+    return found
+
+
+def _about_commits(known: GroupHistory) -> Iterator[dict[str, Any]]:
+    """One finding for each class and newest commit that answers do not know."""
+    worst: dict[tuple[str, int], tuple[Answer, Verdict]] = {}
+    lost: dict[tuple[str, int], int] = {}
+    for answer in known.answers:
+        verdict = known.judge(answer)
+        if verdict is None:
+            continue
+        key = (verdict.name, verdict.lost[-1].acked_ns)
+        lost[key] = max(lost.get(key, 0), len(verdict.lost))
+        if key not in worst or answer.offset < worst[key][0].offset:
+            worst[key] = (answer, verdict)
+    for key, (answer, verdict) in worst.items():
+        commit = verdict.lost[-1]
+        yield {
+            "class": verdict.name,
+            "topic": known.topic,
+            "partition": known.partition,
+            "offset": commit.offset,
+            "found_offset": answer.offset if answer.offset >= 0 else None,
+            "count": lost[key],
+            "acked_ns": commit.acked_ns,
+            "acked_by": commit.broker if commit.broker >= 0 else None,
+            "reader": f"group {known.group}",
+            "cause": verdict.cause,
+            "evidence": list(verdict.rows),
+            "detail": f"offset {commit.offset} was acknowledged{_by(commit.broker)}, offset "
+            f"{_named(answer.offset)} answered{_by(answer.broker)}",
+        }
+
+
+def _about_ownership(known: GroupHistory) -> Iterator[dict[str, Any]]:
+    for one, other in known.shared():
+        seconds = (min(one.until_ns, other.until_ns) - other.from_ns) / 1e9
+        cause = {
+            "lost": f"late notice: reader {one.reader} learnt later that it had lost the partition",
+            "revoked": f"late revocation: reader {one.reader} gave the partition up later",
+        }.get(one.ended, f"reader {one.reader} is not known to have given the partition up")
+        yield {
+            "class": "double_ownership",
+            "topic": known.topic,
+            "partition": known.partition,
+            "count": 1,
+            "reader": f"group {known.group}",
+            "cause": cause,
+            "evidence": [
+                _row(one.from_ns, f"reader {one.reader} assigned"),
+                _row(other.from_ns, f"reader {other.reader} assigned"),
+                _row(one.until_ns, f"reader {one.reader} {one.ended or 'gave its last sign'}"),
+            ],
+            "detail": f"readers {one.reader} and {other.reader} owned it together for {seconds:.1f} s",
+        }
+
+
+def offsets_partition(group: str, count: int) -> int:
+    """The partition of the offsets topic that holds a group's commits, of so many."""
+    code = 0
+    units = group.encode("utf-16-be")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
+    return (code & 0x7FFFFFFF) % count
+
+
+def _leadership(elections: Sequence[Event], broker: int, at_ns: int) -> Event | None:
+    """The newest election of a broker until some time."""
+    mine = [event for event in elections if event.broker == broker and event.ns <= at_ns]
+    return mine[-1] if mine and broker >= 0 else None
+
+
+def _times(commit: Commit, answer: Answer) -> tuple[tuple[Commit | Answer, int], ...]:
+    return (commit, commit.acked_ns), (answer, answer.ns)
+
+
+def _or(value: int | None) -> int:
+    return -1 if value is None else int(value)
+
+
+def _named(offset: int) -> str:
+    return str(offset) if offset >= 0 else "none"
+
+
+def _by(broker: int) -> str:
+    return f" by broker{broker}" if broker >= 0 else ""
+
+
+def _row(ns: int, what: str) -> str:
+    return json.dumps({"table": "groups", "ns": ns, "what": what})

@@ -1,0 +1,80 @@
+"""Findings about consumer groups: commits that are gone, old answers, partitions with two owners."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tests.independent.model import Finding, History, Row
+
+
+def findings(history: History) -> Counter[Finding]:
+    """Findings that rest on `groups` alone: no history made here has views of the offsets topic."""
+    places: dict[tuple[str, str, int], list[Row]] = {}
+    for row in sorted(history.get("groups", ()), key=lambda row: int(row["ns"])):
+        if row.get("topic") is not None and row.get("partition") is not None:
+            places.setdefault((row["group"], row["topic"], row["partition"]), []).append(row)
+    found: Counter[Finding] = Counter()
+    for (_, topic, partition), rows in places.items():
+        for name, offset in {*old_answers(rows)}:
+            found[Finding(name, topic, partition, offset[1])] += 1
+        found[Finding("double_ownership", topic, partition)] += sum(1 for _ in double_owners(rows))
+    return +found
+
+
+def old_answers(rows: list[Row]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """`one finding for each newest commit that the answers do not know`: its time and offset."""
+    commits = [
+        r for r in rows if r["event"] in ("committed", "commit_failed") and r.get("offset") is not None
+    ]
+    # `An answer without asked_ns, or with an error, proves nothing.`
+    answers = [
+        r
+        for r in rows
+        if r["event"] in ("fetched", "assigned") and r.get("asked_ns") is not None and r.get("error") == 0
+    ]
+    for answer in answers:
+        value = -1 if answer.get("offset") is None else answer["offset"]
+        same = [c for c in commits if c["offset"] == value and (c.get("asked_ns") or -1) <= answer["ns"]]
+        missed = [
+            commit
+            for commit in commits
+            if commit["event"] == "committed"
+            and commit["offset"] > value
+            and commit["ns"] < answer["asked_ns"]
+            and all(certainly_later(commit, other) for other in same)
+        ]
+        if missed:
+            newest = max(missed, key=lambda commit: int(commit["ns"]))
+            # `no later answer names the offset`
+            again = [
+                a for a in answers if a["asked_ns"] > answer["ns"] and a.get("offset") == newest["offset"]
+            ]
+            yield "stale_offset" if again else "commit_lost", (newest["ns"], newest["offset"])
+
+
+def certainly_later(commit: Row, other: Row) -> bool:
+    """`if it was asked for after the other one's acknowledgement`; without one it may come at any time."""
+    asked = commit.get("asked_ns")
+    return other["event"] == "committed" and asked is not None and asked > other["ns"]
+
+
+def double_owners(rows: list[Row]) -> Iterator[tuple[Row, Row]]:
+    """`Each pair of assignments of different members that overlap`."""
+    owned = []
+    for number, row in enumerate(rows):
+        if row["event"] != "assigned":
+            continue
+        end = row["ns"]
+        for later in rows[number + 1 :]:
+            if later["reader"] == row["reader"]:
+                if later["event"] == "assigned":
+                    break
+                end = later["ns"]
+                if later["event"] in ("revoked", "lost"):
+                    break
+        owned.append((row, end))
+    for number, (one, end) in enumerate(owned):
+        for other, _ in owned[number + 1 :]:
+            if one["reader"] != other["reader"] and other["ns"] < end:
+                yield one, other

@@ -1,0 +1,266 @@
+"""Lost commits, old answers and partitions with two owners, by hand and against a brute-force model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from checkers.evidence import SMALL, Evidence, evidence_of
+from checkers.groups import Answer, Commit, GroupHistory, Step, group_findings, offsets_partition
+from harness.history.schema import TABLES
+
+PLACE: dict[str, Any] = {"group": "g", "topic": "t", "partition": 0}
+Row = dict[str, Any]
+
+
+def evidence(*groups: Row, views: tuple[Row, ...] = ()) -> Evidence:
+    rows: dict[str, Any] = {"groups": [PLACE | row for row in groups], "views": list(views)}
+    return evidence_of(
+        {name: pa.Table.from_pylist(rows.get(name, []), TABLES[name].arrow()) for name in SMALL}
+    )
+
+
+def commit(
+    ns: int, offset: int, *, broker: int | None = None, asked: int | None = None, ok: bool = True
+) -> Row:
+    return {
+        "ns": ns,
+        "asked_ns": ns - 5 if asked is None else asked,
+        "reader": 1,
+        "event": "committed" if ok else "commit_failed",
+        "offset": offset,
+        "broker": broker,
+        "error": 0 if ok else 7,
+    }
+
+
+def fetched(ns: int, offset: int | None, *, broker: int | None = None, **more: Any) -> Row:
+    row = {"ns": ns, "asked_ns": ns - 5, "reader": 2, "event": "fetched", "offset": offset}
+    return row | {"broker": broker, "error": 0} | more
+
+
+def member(ns: int, event: str, reader: int, **more: Any) -> Row:
+    return {"ns": ns, "event": event, "reader": reader, **more}
+
+
+def elected(ns: int, leader: int, epoch: int, isr: tuple[int, ...] = (1, 2, 3)) -> Row:
+    place = {"subject": "partition", "topic": "__consumer_offsets", "partition": 0}
+    return place | {"ns": ns, "source": f"broker{leader}", "leader": leader, "epoch": epoch, "isr": list(isr)}
+
+
+def names(known: Evidence) -> list[str]:
+    return [row["class"] for row in group_findings(known)]
+
+
+FAILOVER = (elected(10, 1, 0), elected(500, 2, 1))
+
+
+def test_a_later_coordinator_that_does_not_know_a_commit_shows_that_it_is_lost() -> None:
+    """The old coordinator goes on naming it, which changes nothing; commits of before are known."""
+    rows = [
+        commit(100, 10, broker=1),
+        commit(550, 20, broker=1),
+        commit(560, 21, broker=1),
+        fetched(600, 10, broker=2),
+        fetched(610, 21, broker=1),
+        commit(700, 12, broker=2),
+        fetched(800, 12, broker=2),
+    ]
+    (found,) = group_findings(evidence(*rows, views=FAILOVER))
+    assert (found["class"], found["offset"], found["found_offset"], found["count"]) == (
+        "commit_lost",
+        21,
+        10,
+        2,
+    )
+    assert found["cause"].startswith("new coordinator: broker2 leads __consumer_offsets/0 since epoch 1")
+
+
+def test_an_unclean_election_is_named_as_the_cause() -> None:
+    views = (elected(10, 1, 0, isr=(1,)), elected(500, 2, 1, isr=(2,)))
+    (found,) = group_findings(
+        evidence(
+            commit(100, 10, broker=1), commit(300, 20, broker=1), fetched(600, 10, broker=2), views=views
+        )
+    )
+    assert found["class"] == "commit_lost"
+    assert found["cause"].startswith("unclean election: broker2")
+
+
+def test_a_replaced_coordinator_answers_with_an_old_offset() -> None:
+    rows = [commit(100, 10, broker=1), commit(700, 12, broker=2), fetched(800, 10, broker=1)]
+    (found,) = group_findings(evidence(*rows, views=FAILOVER))
+    assert (found["class"], found["offset"], found["found_offset"]) == ("stale_offset", 12, 10)
+    assert found["cause"] == (
+        "stale coordinator: broker1 answered, which broker2 had replaced in leader epoch 1 of "
+        "__consumer_offsets/0"
+    )
+
+
+def test_without_brokers_a_later_answer_decides_whether_a_commit_is_lost() -> None:
+    rows = [commit(100, 10), commit(300, 20), fetched(400, 10)]
+    assert names(evidence(*rows)) == ["commit_lost"]
+    assert names(evidence(*rows, fetched(500, 20))) == ["stale_offset"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param([fetched(400, 20)], id="the newest commit"),
+        pytest.param([fetched(400, 10, asked_ns=None)], id="nobody knows when it was asked"),
+        pytest.param([fetched(400, 10, asked_ns=295)], id="asked before the commit was acknowledged"),
+        pytest.param([fetched(400, None, error=15)], id="an error"),
+        pytest.param([commit(350, 10), fetched(400, 10)], id="committed lower on purpose"),
+        pytest.param([commit(350, 10, ok=False), fetched(400, 10)], id="perhaps committed lower"),
+        pytest.param([commit(299, 10, asked=290), fetched(400, 10)], id="two commits at once"),
+        pytest.param([fetched(400, 30)], id="a higher one, which nobody acknowledged"),
+    ],
+)
+def test_what_is_no_lost_commit(rows: list[Row]) -> None:
+    assert names(evidence(commit(100, 10), commit(300, 20), *rows)) == []
+
+
+def test_what_a_transaction_commits_is_known_once_its_marker_is_written() -> None:
+    """Members that are assigned a partition wait for it; a plain question may come before the marker."""
+    commits = [commit(100, 10) | {"txn": 0}, commit(300, 20) | {"txn": 1}]
+    assert names(evidence(*commits, fetched(400, 10))) == []
+    assert names(evidence(*commits, fetched(400, 10, event="assigned"))) == ["commit_lost"]
+
+
+def test_none_is_an_answer_too() -> None:
+    assert names(evidence(commit(100, 10), fetched(400, None))) == ["commit_lost"]
+    assert names(evidence(fetched(50, None), commit(100, 10))) == []
+
+
+def test_two_owners_at_one_time() -> None:
+    rows = [member(100, "assigned", 1), member(300, "assigned", 2), member(2_000_000_300, "lost", 1)]
+    rows.append(member(3_000_000_000, "revoked", 2))
+    (found,) = group_findings(evidence(*rows))
+    assert (found["class"], found["reader"]) == ("double_ownership", "group g")
+    assert found["cause"] == "late notice: reader 1 learnt later that it had lost the partition"
+    assert found["detail"] == "readers 1 and 2 owned it together for 2.0 s"
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        pytest.param([(100, "assigned", 1), (200, "revoked", 1), (300, "assigned", 2)], [], id="in turn"),
+        pytest.param([(100, "assigned", 1), (300, "assigned", 2)], [], id="the first may be gone"),
+        pytest.param(
+            [(100, "assigned", 1), (300, "assigned", 2), (400, "commit_failed", 1)],
+            ["double_ownership"],
+            id="the first still commits",
+        ),
+        pytest.param([(100, "assigned", 1), (300, "assigned", 1), (400, "revoked", 1)], [], id="the same"),
+    ],
+)
+def test_ownership(rows: list[tuple[int, str, int]], found: list[str]) -> None:
+    assert names(evidence(*(member(*row, offset=3) for row in rows))) == found
+
+
+def cause(*rows: Row, views: tuple[Row, ...] = (), before: int = 1, back: bool = True) -> str:
+    step = Step(group="g", reader=2, ns=1000, before_reader=before, before_ns=350, back=back)
+    return GroupHistory(evidence(*rows, views=views), "g", "t", 0).cause_of_step(step)[0]
+
+
+def test_causes_of_what_a_group_receives_again() -> None:
+    first = [commit(100, 10, broker=1), commit(300, 20, broker=1)]
+
+    def assigned(offset: int, asked: int | None = 590) -> Row:
+        return member(600, "assigned", 2, offset=offset, asked_ns=asked, error=0)
+
+    views = (elected(10, 1, 0), elected(500, 2, 1))
+    stale = [commit(100, 10), commit(300, 20), assigned(10), fetched(900, 20)]
+    assert cause(*stale).startswith("stale coordinator")
+    lost = [*first, assigned(10)]
+    assert cause(*lost, views=views).startswith("commit lost: ")
+    late = [commit(100, 10), assigned(10), commit(700, 20)]
+    assert cause(*late) == "rebalance: reader 2 was assigned the partition before offset 20 was acknowledged"
+    assert cause(*first, assigned(20)) == "rebalance: reader 2 was assigned the partition"
+    assert cause(*first).startswith("not known")
+    both = [member(20, "assigned", 1), member(310, "assigned", 2), member(990, "lost", 1)]
+    assert cause(*first, *both) == "rebalance: readers 1 and 2 both owned the partition"
+    assert cause(*late, back=False) == "rebalance: reader 2 was assigned the partition"
+
+
+def test_the_partition_of_the_offsets_topic_is_that_of_kafka() -> None:
+    """As `Utils.abs(groupId.hashCode) % count`."""
+    assert offsets_partition("g", 50) == ord("g") % 50
+    assert offsets_partition("gh", 50) == (31 * ord("g") + ord("h")) % 50
+    assert offsets_partition("polygenelubricants", 50) == 0, "its hash code is the lowest number of Java's"
+    assert offsets_partition("anything", 1) == 0
+
+
+# ---- brute force
+
+
+def explained(commits: list[Commit], answer: Answer) -> bool:
+    """Whether the operations have an order, true to their times, in which the answer is right.
+
+    Commits that were not acknowledged may take effect at any time after they were asked for, or never.
+    """
+    sure = [one for one in commits if one.acked_ns >= 0]
+    maybe = [one for one in commits if one.acked_ns < 0]
+    for chosen in subsets(maybe):
+        for order in permutations([*sure, *chosen]):
+            if not in_time(order):
+                continue
+            for place in range(len(order) + 1):
+                before, after = order[:place], order[place:]
+                if any(one.asked_ns > answer.ns for one in before):
+                    continue
+                if any(0 <= one.acked_ns < answer.asked_ns for one in after):
+                    continue
+                value = before[-1].offset if before else -1
+                if value == answer.offset:
+                    return True
+    return False
+
+
+def subsets(items: list[Commit]) -> Iterator[list[Commit]]:
+    for mask in range(2 ** len(items)):
+        yield [item for bit, item in enumerate(items) if mask >> bit & 1]
+
+
+def in_time(order: tuple[Commit, ...]) -> bool:
+    return all(
+        not 0 <= later.acked_ns < earlier.asked_ns
+        for number, earlier in enumerate(order)
+        for later in order[number + 1 :]
+    )
+
+
+def test_answers_are_judged_as_by_brute_force() -> None:
+    """Random commits that overlap, some without an answer: a higher one that was certainly later is found."""
+    verdicts = {True: 0, False: 0}
+    for number in range(1500):
+        random = Random(number)
+        rows = []
+        for _ in range(random.randint(1, 4)):
+            asked = random.randint(0, 60)
+            rows.append(
+                commit(
+                    asked + random.randint(1, 40),
+                    random.choice((3, 5, 7)),
+                    asked=asked,
+                    ok=random.random() < 0.75,
+                )
+            )
+        asked = random.randint(0, 110)
+        answer = fetched(asked + random.randint(1, 30), random.choice((None, 3, 5, 7)), asked_ns=asked)
+        history = GroupHistory(evidence(*rows, answer), "g", "t", 0)
+        (asked_for,) = history.answers
+        same = [one for one in history.commits if one.offset == asked_for.offset]
+        wrong = any(
+            not explained([*same, one], asked_for)
+            for one in history.commits
+            if 0 <= one.acked_ns < asked_for.asked_ns and one.offset > asked_for.offset
+        )
+        assert (history.judge(asked_for) is not None) == wrong, number
+        verdicts[wrong] += 1
+    assert min(verdicts.values()) > 100, verdicts
