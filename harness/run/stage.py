@@ -32,7 +32,7 @@ from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
 from workloads.client.client import BackgroundConsumer, Client, Stream
 from workloads.protocol.results import ReadResult
-from workloads.protocol.spec import ClientProgram, ConsumerSpec, ProducerSpec, StreamLoad, Via
+from workloads.protocol.spec import ClientProgram, ConsumerSpec, Isolation, ProducerSpec, StreamLoad, Via
 
 _NEWS_S = 8.0
 """How long the news of a new ISR may take to reach every broker: below IBP 2.7 a leader collects changes of
@@ -296,6 +296,78 @@ class Stage:
         )
         return self.clients[az].start_consumer(consumer)
 
+    def start_member(
+        self,
+        az: str,
+        group: str,
+        topic: str,
+        *,
+        partitions: int = 1,
+        name: str = "",
+        config: Mapping[str, str | int | float | bool] | None = None,
+    ) -> BackgroundConsumer:
+        """Start a member of a consumer group in one AZ; it commits what it has read after each poll.
+
+        ``config`` has properties by librdkafka's names, such as `group.instance.id`.
+        """
+        return self.clients[az].start_consumer(
+            self._member(az, group, topic, partitions, name or f"{az}-member", config)
+        )
+
+    def start_processor(
+        self,
+        az: str,
+        group: str,
+        *,
+        source: str,
+        output: str,
+        partitions: int = 1,
+        transactional: bool = True,
+        every_s: float = 1.0,
+        timeout_s: float = 15.0,
+        config: Mapping[str, str | int | float | bool] | None = None,
+    ) -> BackgroundConsumer:
+        """Start an instance of an application in one AZ: it reads ``source`` in a group to write ``output``.
+
+        It writes one message for each that it receives, to the same partition number, with the label
+        `writer/seq` of that message. Every ``every_s`` it commits: with ``transactional`` in a transaction
+        that holds output and offsets (transaction.timeout.ms is ``timeout_s``), else the offsets after the
+        output. ``config`` has properties of the consumer by librdkafka's names.
+        """
+        producer = ProducerSpec(
+            writer=next(self._numbers),
+            name=f"{az}-processor",
+            brokers=self._all_brokers(),
+            via="librdkafka",
+            idempotent=True,
+            transactional_id=f"{az}-processor" if transactional else "",
+            transaction_timeout_s=timeout_s,
+            request_timeout_s=2.0,
+            delivery_timeout_s=timeout_s,
+            retries=1_000_000,
+        )
+        consumer = self._member(az, group, source, partitions, f"{az}-processor", config)
+        return self.clients[az].start_processor(consumer, producer, output=output, every_s=every_s)
+
+    def _member(
+        self,
+        az: str,
+        group: str,
+        topic: str,
+        partitions: int,
+        name: str,
+        config: Mapping[str, str | int | float | bool] | None,
+    ) -> ConsumerSpec:
+        return ConsumerSpec(
+            reader=next(self._numbers),
+            name=name,
+            brokers=self._all_brokers(),
+            via=self.library,
+            partitions=tuple(TopicPartition(topic, number) for number in range(partitions)),
+            group=group,
+            config={**self.user.consumer.librdkafka("consumer"), **(config or {})},
+        )
+
     def stop_streams(self, flush_s: float = 5.0) -> None:
         """Stop the background streams; messages without an answer by then have an unknown outcome."""
         with ThreadPoolExecutor(max(1, len(self.streams))) as pool:
@@ -321,13 +393,21 @@ class Stage:
         )
         return self.clients[az].read(consumer, within_s)
 
-    def read_all(self, az: str, partitions: Sequence[TopicPartition], within_s: float = 10.0) -> ReadResult:
+    def read_all(
+        self,
+        az: str,
+        partitions: Sequence[TopicPartition],
+        within_s: float = 10.0,
+        *,
+        isolation: Isolation = "read_committed",
+    ) -> ReadResult:
         """A consumer in one AZ reads partitions from start to end, from their leaders."""
         consumer = ConsumerSpec(
             reader=next(self._numbers),
             name=f"{az}-final-reader",
             brokers=self._all_brokers(),
             partitions=tuple(partitions),
+            isolation_level=isolation,
             config=self.user.consumer.kafka_python(),
         )
         return self.clients[az].read(consumer, within_s)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from harness.errors import InvalidRunError
 from harness.kafka.model import BROKER_PORT
 from nemesis.fault import Evidence, Injection, Kind, Targets
+from workloads.client.background import BackgroundConsumer
 from workloads.client.client import Client
 from workloads.protocol.results import Delivered, Held, SendResult, TransactionEnd
 from workloads.protocol.spec import ProducerSpec
@@ -159,6 +160,27 @@ class TransactionalProducer:
                 f"{result.outcome} with error {result.error}."
             )
         return result
+
+    def send_offsets(
+        self,
+        member: BackgroundConsumer,
+        topic: str,
+        offset: int,
+        *,
+        partition: int = 0,
+        within_s: float = _END_S,
+    ) -> int:
+        """Let the open transaction commit an offset for a group member in the same AZ.
+
+        Needs librdkafka. Returns the error code; after an error the transaction can only be aborted.
+        """
+        if self.spec.via != "librdkafka":
+            raise InvalidRunError(
+                f"{self.spec.name} uses {self.spec.via}; `send_offsets` needs via='librdkafka'."
+            )
+        return self.client.send_offsets(
+            self.spec, member.consumer.reader, topic, offset, partition=partition, within_s=within_s
+        )
 
     def commit(self, within_s: float = _END_S) -> TransactionEnd:
         """Commit the open transaction. Without an answer the outcome is `unknown`.

@@ -29,10 +29,12 @@ from workloads.protocol.commands import (
     Prepare,
     Read,
     Send,
+    SendOffsets,
     SendPinned,
     ShowConfiguration,
     StartConsumer,
     StartPinnedWrites,
+    StartProcessor,
     StartStream,
     StopConsumer,
     StopPinnedWrites,
@@ -121,6 +123,9 @@ class Dispatcher:
             case StartConsumer(consumer):
                 self._start_consumer(consumer)
                 reply(None)
+            case StartProcessor():
+                self._start_processor(command)
+                reply(None)
             case ConsumerProgress():
                 reply(_find(self._consumers, command.reader, "consumer").progress())
             case StopConsumer(reader, within_s):
@@ -137,6 +142,8 @@ class Dispatcher:
                 return lambda: raw.end(commit=commit, within_s=within_s, coordinator=at)
             case AddPartition() | SendPinned() | HoldSend() | HoldEnd() | Deliver():
                 return self._raw_request(command)
+            case SendOffsets():
+                return self._send_offsets(command)
             case BeginTransaction(writer) if writer in self._in_programs:
                 return self._in_programs[writer].begin_transaction
             case EndTransaction(writer, commit, within_s, _) if writer in self._in_programs:
@@ -297,6 +304,29 @@ class Dispatcher:
             kind = GroupMember if spec.group else AssignedConsumer
             self._consumers[spec.reader] = kind(self._journal, spec)
         self._consumers[spec.reader].start()
+
+    def _start_processor(self, command: StartProcessor) -> None:
+        from workloads.agent.consumers.processor import Processor
+
+        self._recorder.register(command.producer)
+        self._consumers[command.consumer.reader] = Processor(self._recorder, command)
+        self._consumers[command.consumer.reader].start()
+
+    def _send_offsets(self, command: SendOffsets) -> Work:
+        import confluent_kafka
+
+        from workloads.agent.consumers.group_member import GroupMember
+
+        producer = _find(self._transactional, command.writer, "transactional producer of librdkafka")
+        member = _find(self._consumers, command.reader, "consumer")
+        if not isinstance(member, GroupMember):
+            raise UsageError(
+                f"Consumer {command.reader} is no member of a group, so that it has no offsets to commit."
+            )
+        part = confluent_kafka.TopicPartition(command.topic, command.partition, command.offset)
+        return lambda: producer.send_offsets(
+            [part], member.group, command.reader, member.metadata(), command.within_s
+        )
 
     def _use(self, program: ClientProgram) -> None:
         from workloads.agent.programs.process import Program

@@ -30,10 +30,12 @@ from workloads.protocol.commands import (
     Prepare,
     Read,
     Send,
+    SendOffsets,
     SendPinned,
     ShowConfiguration,
     StartConsumer,
     StartPinnedWrites,
+    StartProcessor,
     StartStream,
     UseProgram,
 )
@@ -213,6 +215,40 @@ class Client:
         """Start a consumer that reads on until it is stopped, as a group member if it names a group."""
         self._agent.call(StartConsumer(self._resolved(consumer)), ANSWER_S)
         return BackgroundConsumer(self._agent, consumer)
+
+    def start_processor(
+        self, consumer: ConsumerSpec, producer: ProducerSpec, *, output: str, every_s: float
+    ) -> BackgroundConsumer:
+        """Start an application that writes a message to ``output`` for each that its group hands to it."""
+        command = StartProcessor(
+            consumer=self._resolved(consumer),
+            producer=self._resolved(producer),
+            output=output,
+            every_s=every_s,
+        )
+        self._agent.call(command, ANSWER_S)
+        return BackgroundConsumer(self._agent, consumer)
+
+    def send_offsets(
+        self,
+        producer: ProducerSpec,
+        reader: int,
+        topic: str,
+        offset: int,
+        *,
+        partition: int = 0,
+        within_s: float = 10.0,
+    ) -> int:
+        """Let a producer's transaction commit an offset for a group member; returns the error code."""
+        command = SendOffsets(
+            writer=producer.writer,
+            reader=reader,
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            within_s=within_s,
+        )
+        return self._agent.call(command, within_s + ANSWER_S)
 
     def commit_offset_later(
         self,

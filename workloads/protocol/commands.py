@@ -162,6 +162,22 @@ class StartConsumer(Command[None]):
     consumer: ConsumerSpec
 
 
+@dataclass(frozen=True, kw_only=True)
+class StartProcessor(Command[None]):
+    """Start an application that writes a message for each that its group hands to it.
+
+    `ConsumerProgress` and `StopConsumer` name it by its consumer.
+    """
+
+    consumer: ConsumerSpec
+    producer: ProducerSpec
+    """With a transactional id, its transactions commit the offsets too."""
+    output: str
+    """The topic that it writes to, with the partition numbers of the input."""
+    every_s: float
+    """Length of a unit, after which offsets are committed."""
+
+
 @dataclass(frozen=True)
 class ConsumerProgress(Command[ReadResult]):
     """Report what a started consumer has read."""
@@ -245,6 +261,21 @@ class BeginTransaction(Command[int]):
     """Begin a transaction of a prepared producer; the result is its number."""
 
     writer: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SendOffsets(Command[int]):
+    """Let a librdkafka producer's transaction commit an offset for a group member of the same client.
+
+    The result is the error code.
+    """
+
+    writer: int
+    reader: int
+    topic: str
+    partition: int
+    offset: int
+    within_s: float
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ Moments are names of marks that the scenario's body sets. Each sentence is one q
 * verbs about messages: at least ``at_least`` such messages exist, and the final logs were read to their end;
 * `readers_wait`, `readers_are_served`, `hangs`: that broker itself still answered at the (last) mark;
 * verbs about committed offsets: a client asked, at least ``at_least`` times, between the two marks;
+* `take_over`, `lose`, `keep`: the members recorded anything about the topic;
+* `is_one_to_one`, `is_repeated`: somebody read output between the two marks, and the run ended;
 * `none_lost`: at least ``at_least`` acknowledged messages were sent after the mark that put them at risk.
 
 A window in which something does not happen must be longer than what would make it happen (a session of 4 s,
@@ -63,7 +65,7 @@ from checkers.claims.builders.cluster import (
     quorum_leaders_are,
     topic_is_set,
 )
-from checkers.claims.builders.groups import GroupOffsets, group_offsets
+from checkers.claims.builders.groups import GroupOffsets, Members, Output, group_offsets, members, output
 from checkers.claims.builders.messages import (
     Messages,
     messages,
@@ -98,7 +100,9 @@ __all__ = [
     "Controller",
     "FRESH_S",
     "GroupOffsets",
+    "Members",
     "Messages",
+    "Output",
     "Partition",
     "Transactions",
     "both",
@@ -118,12 +122,14 @@ __all__ = [
     "late_answer",
     "mark",
     "markers_are",
+    "members",
     "messages",
     "messages_where",
     "noted",
     "observed_at",
     "opposite",
     "optional_mark",
+    "output",
     "partition",
     "quorum_controller",
     "quorum_elects",

@@ -1,10 +1,21 @@
-"""Sentences about committed offsets: how commits were answered, and what brokers say is committed."""
+"""Sentences about consumer groups: committed offsets, members and their partitions, and their output."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkers.claims.builders.sql import answer, counted, is_in, like_any, listed, mark, text_of, window
+from checkers.claims.builders.sql import (
+    FINAL,
+    answer,
+    counted,
+    is_in,
+    like_any,
+    listed,
+    mark,
+    quoted,
+    text_of,
+    window,
+)
 
 
 @dataclass(frozen=True)
@@ -120,3 +131,135 @@ class GroupOffsets:
 def group_offsets(group: str | tuple[str, ...]) -> GroupOffsets:
     """The offsets of groups by name (with `%`)."""
     return GroupOffsets(" AND ".join(like_any("groups.group", group)) or "true")
+
+
+@dataclass(frozen=True)
+class Members:
+    """Members of a group by name, and the partitions that they were assigned or gave up."""
+
+    group: str
+    """The consumer group."""
+    names: tuple[str, ...]
+    """Their names (client.id)."""
+
+    def take_over(
+        self, topic: str, partitions: int, *, after: str, before: str, not_within_s: float = 0.0
+    ) -> str:
+        """Each of so many partitions is assigned to one of these members between two marks.
+
+        With ``not_within_s`` none is sooner than so many seconds after the first mark.
+        """
+        waited = f" AND min(ns) >= {mark(after)} + {int(not_within_s * 1e9)}" if not_within_s else ""
+        return answer(
+            f"CASE WHEN max(known) > 0 THEN count(DISTINCT partition) = {partitions}{waited} END",
+            "concat(count(DISTINCT partition), ' partitions assigned to ', "
+            f"{listed('member', between=', ', none='nobody')}, "
+            f"if(count(ns) = 0, '', concat(', the first after ', round((min(ns) - {mark(after)}) / 1e9, 1), "
+            "' s')))",
+            self._with_any(topic, "event = 'assigned'", after, before),
+        )
+
+    def lose(self, topic: str, *, after: str, before: str, at_least: int = 1) -> str:
+        """These members learn between two marks that they no longer own partitions, at least so many."""
+        return answer(
+            f"CASE WHEN max(known) > 0 THEN count(DISTINCT partition) >= {at_least} END",
+            f"concat(count(DISTINCT partition), ' partitions lost', if(count(ns) = 0, '', concat(' after ', "
+            f"round((min(ns) - {mark(after)}) / 1e9, 1), ' s')))",
+            self._with_any(topic, "event = 'lost'", after, before),
+        )
+
+    def keep(self, topic: str, *, since: str, until: str, at_least: int = 1) -> str:
+        """These members own so many partitions at the first mark, and give none up until the second."""
+        own = self._own(topic)
+        return answer(
+            f"CASE WHEN count_if(newest = 'assigned') >= {at_least} THEN max(given_up) = 0 END",
+            "concat(count_if(newest = 'assigned'), ' partitions, given up: ', max(given_up))",
+            f"(SELECT partition, max_by(event, ns) AS newest FROM groups WHERE {own} "
+            f"AND event IN ('assigned', 'revoked', 'lost') AND ns <= {mark(since)} GROUP BY partition) "
+            f"CROSS JOIN (SELECT count_if(event IN ('revoked', 'lost')) AS given_up FROM groups WHERE {own}"
+            f"{window(since, until)})",
+        )
+
+    def _own(self, topic: str) -> str:
+        return f"groups.group = '{self.group}' AND topic = '{topic}' AND member IN ({quoted(self.names)})"
+
+    def _with_any(self, topic: str, wanted: str, after: str, before: str) -> str:
+        """Rows that are wanted, beside the number of the members' rows in the whole run."""
+        own = self._own(topic)
+        return (
+            f"(SELECT count(*) AS known FROM groups WHERE {own}) LEFT JOIN "
+            f"(SELECT ns, partition, member FROM groups WHERE {own} AND {wanted}{window(after, before)}) "
+            "ON true"
+        )
+
+
+def members(group: str, *names: str) -> Members:
+    """Members of a group by name."""
+    return Members(group, names)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What an application wrote for its input, as `Stage.start_processor` labels it."""
+
+    source: str
+    """The topic that it reads."""
+    target: str
+    """The topic that it writes."""
+
+    def is_one_to_one(self, *, after: str, before: str, at_least: int = 1) -> str:
+        """Readers of committed records received one output message for each acknowledged input message.
+
+        Between two marks, of every partition; none for anything else, and at least so many.
+        """
+        return self._counted(
+            f"CASE WHEN {FINAL} AND count_if(wanted) >= {at_least} AND sum(found) > 0 "
+            "THEN count_if(wanted AND found = 0) = 0 AND count_if(found > 1) = 0 END",
+            "read_committed",
+            after,
+            before,
+        )
+
+    def is_complete(self, *, after: str, before: str, at_least: int = 1) -> str:
+        """The same, but more than one output message is no fault."""
+        return self._counted(
+            f"CASE WHEN {FINAL} AND count_if(wanted) >= {at_least} AND sum(found) > 0 "
+            "THEN count_if(wanted AND found = 0) = 0 END",
+            "read_committed",
+            after,
+            before,
+        )
+
+    def is_repeated(self, *, isolation: str, after: str, before: str, at_least: int = 1) -> str:
+        """Readers with this isolation level received more than one output message for so many inputs."""
+        return self._counted(
+            f"CASE WHEN {FINAL} AND sum(found) > 0 THEN count_if(found > 1) >= {at_least} END",
+            isolation,
+            after,
+            before,
+        )
+
+    def _counted(self, holds: str, isolation: str, after: str, before: str) -> str:
+        """One row for each input message: is it ``wanted``, and how often was its output ``found``?"""
+        given = (
+            "SELECT concat(writer, '/', seq) AS name, coalesce(outcome = 'ok', false) AS wanted FROM sends "
+            f"WHERE topic = '{self.source}'"
+        )
+        received = (
+            "SELECT s.label AS name, count(*) AS found FROM (SELECT topic, partition, writer, seq FROM reads "
+            f"WHERE topic = '{self.target}' AND isolation = '{isolation}'{window(after, before)}) r "
+            "JOIN sends s ON s.topic = r.topic AND s.partition = r.partition AND s.writer = r.writer "
+            "AND s.seq = r.seq GROUP BY s.label"
+        )
+        return answer(
+            holds,
+            "concat(count_if(wanted), ' messages in, ', coalesce(sum(found), 0), ' out: ', "
+            "count_if(wanted AND found = 0), ' missing, ', count_if(found > 1), ' more than once')",
+            "(SELECT coalesce(g.wanted, false) AS wanted, coalesce(r.found, 0) AS found "
+            f"FROM ({given}) g FULL OUTER JOIN ({received}) r ON r.name = g.name)",
+        )
+
+
+def output(source: str, target: str) -> Output:
+    """The output of an application that reads the topic ``source`` and writes the topic ``target``."""
+    return Output(source, target)

@@ -34,6 +34,16 @@ class Transactions:
         """The last answer to every one is `committed`, `aborted` or `unknown`, with one of these errors."""
         return self._reported(self.where, outcome, errors, at_least)
 
+    def never_reported(self, outcome: str, *, after: str, before: str) -> str:
+        """None of them is reported so between two marks; at least one began before the second."""
+        inside = f"event = '{outcome}'{window(after, before)}"
+        begun = f"count_if(event = 'begin' AND ns <= {mark(before)})"
+        return answer(
+            f"CASE WHEN {begun} > 0 THEN count_if({inside}) = 0 END",
+            f"concat(count_if({inside}), ' reported as {outcome}')",
+            f"({_EVENTS}) WHERE {self.where}",
+        )
+
     def was_reported(
         self,
         outcome: str,

@@ -1,4 +1,4 @@
-"""Sentences about committed offsets, on rows of `groups`: true, false, and unknown where nobody asked."""
+"""Sentences about groups, on hand-written rows: true, false, and unknown where nobody asked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from checkers.claims.builders import group_offsets
+from checkers.claims.builders import group_offsets, members, output, transactions
 from harness.history.schema import TABLES
 from tests.runs.stored import judge_tables
 
@@ -35,11 +35,11 @@ HISTORY = [
 LOST = [*HISTORY[:1], row(110, "committed", 1, 20), row(210, "fetched", 2, 10)]
 
 
-def judge(sentence: str, rows: list[Any]) -> tuple[str, str]:
+def judge(sentence: str, rows: list[Any], **more: list[Any]) -> tuple[str, str]:
     marks = [{"ns": ns, "name": name, "text": name} for name, ns in MARKS.items()]
     tables = {
         name: pa.Table.from_pylist(content, schema=TABLES[name].arrow())
-        for name, content in {"marks": marks, "groups": rows, "sends": [], "copies": []}.items()
+        for name, content in {"marks": marks, "groups": rows, "sends": [], "copies": [], **more}.items()
     }
     claim = {"name": "c", "says": "It is so.", "section": "1", "holds": sentence}
     (found,) = judge_tables(tables, {"claims": [claim]})
@@ -97,3 +97,99 @@ def test_acknowledged_commits_are_compared_with_the_last_answer(
 def test_the_messages_that_are_processed_again_are_counted() -> None:
     observed = judge(G.acknowledged_then_lost(by=(2, 3), **AFTER_CUT), LOST)[1]
     assert observed == "1 acknowledged, 1 lost: offset 10, 10 messages are processed again"
+
+
+def member(ns: int, event: str, name: str, partition: int = 0) -> Any:
+    return row(ns, event, 0, None) | {"member": name, "partition": partition}
+
+
+A, B = members("g", "a"), members("g", "b", "c")
+TAKEN = "1 partitions assigned to b, the first after 0.0 s"
+HANDOVER = [
+    *(member(50, "assigned", name, number) for number, name in enumerate("abc")),
+    member(150, "assigned", "b", 0),
+    member(250, "lost", "a", 0),
+]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "status", "observed"),
+    [
+        (B.take_over("t", 1, after="cut", before="moved"), "confirmed", TAKEN),
+        (B.take_over("t", 2, after="cut", before="moved"), "refuted", TAKEN),
+        (B.take_over("t", 1, after="cut", before="moved", not_within_s=60e-9), "refuted", None),
+        (B.take_over("t", 1, after="moved", before="asked"), "refuted", "0 partitions assigned to nobody"),
+        (members("g", "x").take_over("t", 1, **AFTER_CUT), "unknown", None),
+        (A.lose("t", after="moved", before="asked"), "confirmed", "1 partitions lost after 0.0 s"),
+        (A.lose("t", after="cut", before="moved"), "refuted", "0 partitions lost"),
+        (members("g", "x").lose("t", **AFTER_CUT), "unknown", None),
+        (A.keep("t", since="cut", until="moved"), "confirmed", "1 partitions, given up: 0"),
+        (A.keep("t", since="cut", until="asked"), "refuted", "1 partitions, given up: 1"),
+        (A.keep("t", since="cut", until="moved", at_least=2), "unknown", None),
+        (B.keep("t", since="cut", until="asked", at_least=2), "confirmed", "2 partitions, given up: 0"),
+    ],
+)  # fmt: skip
+def test_members_and_their_partitions(sentence: str, status: str, observed: str | None) -> None:
+    found = judge(sentence, HANDOVER)
+    assert found == (status, found[1] if observed is None else observed)
+
+
+def written(*labels: str, isolation: str = "read_committed") -> dict[str, list[Any]]:
+    """Two input messages, an input of unknown outcome, and output with these labels that somebody read."""
+    sent = dict.fromkeys(TABLES["sends"].arrow().names) | {"topic": "in", "partition": 0, "writer": 1}
+    sends = [
+        sent | {"seq": seq, "sent_ns": 10, "outcome": outcome}
+        for seq, outcome in enumerate(("ok", "ok", "info"))
+    ]
+    read = dict.fromkeys(TABLES["reads"].arrow().names) | {"topic": "out", "partition": 0, "reader": 9}
+    reads = []
+    for number, label in enumerate(labels):
+        message = {"topic": "out", "partition": 0, "writer": 2, "seq": number}
+        sends.append(sent | message | {"sent_ns": 20, "outcome": "ok", "label": label})
+        reads.append(read | message | {"ns": 150, "offset": number, "isolation": isolation})
+    replica = dict.fromkeys(TABLES["replicas"].arrow().names)
+    replicas = [replica | {"topic": "out", "partition": 0, "broker": 1, "complete": True, "ns": 400}]
+    return {"sends": sends, "reads": reads, "replicas": replicas}
+
+
+OUT = output("in", "out")
+
+
+@pytest.mark.parametrize(
+    ("labels", "one_to_one", "complete", "repeated"),
+    [
+        (("1/0", "1/1"), "confirmed", "confirmed", "refuted"),
+        (("1/0", "1/1", "1/2"), "confirmed", "confirmed", "refuted"),
+        (("1/0", "1/1", "1/1"), "refuted", "confirmed", "confirmed"),
+        (("1/0", "1/1", "1/2", "1/2"), "refuted", "confirmed", "confirmed"),
+        (("1/0",), "refuted", "refuted", "refuted"),
+        ((), "unknown", "unknown", "unknown"),
+    ],
+)
+def test_output_is_compared_with_input(
+    labels: tuple[str, ...], one_to_one: str, complete: str, repeated: str
+) -> None:
+    tables = written(*labels)
+    assert judge(OUT.is_one_to_one(**AFTER_CUT), [], **tables)[0] == one_to_one
+    assert judge(OUT.is_complete(**AFTER_CUT), [], **tables)[0] == complete
+    assert judge(OUT.is_repeated(isolation="read_committed", **AFTER_CUT), [], **tables)[0] == repeated
+    assert judge(OUT.is_one_to_one(after="moved", before="asked"), [], **tables)[0] == "unknown"
+    assert judge(OUT.is_one_to_one(at_least=3, **AFTER_CUT), [], **tables)[0] == "unknown"
+
+
+def test_output_is_counted_by_isolation_level() -> None:
+    tables = written("1/0", "1/1", "1/1", isolation="read_uncommitted")
+    again = OUT.is_repeated(isolation="read_uncommitted", **AFTER_CUT)
+    assert judge(again, [], **tables) == ("confirmed", "2 messages in, 3 out: 0 missing, 1 more than once")
+    assert judge(OUT.is_one_to_one(**AFTER_CUT), [], **tables)[0] == "unknown"
+
+
+def test_what_is_never_reported_of_transactions() -> None:
+    writers = [dict.fromkeys(TABLES["writers"].arrow().names) | {"writer": 1, "name": "p"}]
+    event = dict.fromkeys(TABLES["transactions"].arrow().names) | {"writer": 1, "txn": 0}
+    events = [event | {"ns": 50, "event": "begin"}, event | {"ns": 250, "event": "committed"}]
+    told = {"transactions": events, "writers": writers}
+    never = transactions("p").never_reported
+    assert judge(never("committed", after="cut", before="moved"), [], **told)[0] == "confirmed"
+    assert judge(never("committed", after="cut", before="asked"), [], **told)[0] == "refuted"
+    assert judge(transactions("q").never_reported("committed", **AFTER_CUT), [], **told)[0] == "unknown"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -88,10 +89,87 @@ def test_a_group_member_records_the_group_s_events(client: Client, bootstrap: st
         lambda: any(row["event"] == "committed" for row in rows("groups")), within_s=60, awaiting="a commit"
     )
     member.stop(within_s=60)
-    events = [
-        (row["event"], row["partition"], row["offset"]) for row in rows("groups") if row["topic"] == "g"
-    ]
+    known = [row for row in rows("groups") if row["topic"] == "g"]
+    assert all(
+        row["asked_ns"] < row["ns"] and row["error"] == 0
+        for row in known
+        if row["event"] in ("assigned", "committed")
+    )
+    events = [(row["event"], row["partition"], row["offset"]) for row in known]
     assert ("assigned", 0, None) in events
     assert ("committed", 0, 3) in events
     assert "revoked" in {event for event, _, _ in events}
     assert [(row["group"], row["seq"]) for row in rows("reads")] == [("group", 0), ("group", 1), ("group", 2)]
+
+
+def consumer(bootstrap: str, reader: int, topic: str, *, commit: bool = True) -> ConsumerSpec:
+    return ConsumerSpec(
+        reader=reader,
+        name=f"member-{reader}",
+        brokers=(bootstrap,),
+        partitions=(TopicPartition(topic, 0),),
+        group=f"group-{topic}",
+        commit=commit,
+    )
+
+
+def sends_of(client: Client, bootstrap: str, topic: str, writer: int) -> None:
+    producer = ProducerSpec(writer=writer, name="feed", brokers=(bootstrap,), via="librdkafka")
+    assert all(client.send(topic, label, producer).ok for label in "abc")
+
+
+def test_a_transaction_commits_the_offsets_of_a_member(client: Client, bootstrap: str, rows: Rows) -> None:
+    sends_of(client, bootstrap, "offered", 11)
+    member = client.start_consumer(consumer(bootstrap, 12, "offered", commit=False))
+    wait_until(lambda: member.progress().count == 3, within_s=60, awaiting="three records")
+    producer = replace(transactional(bootstrap, "offers"), writer=13)
+    client.prepare(producer, "offered", within_s=60)
+    for commit in (False, True):
+        client.begin_transaction(producer)
+        assert client.send_offsets(producer, 12, "offered", 2 + commit, within_s=8) == 0
+        client.end_transaction(producer, commit=commit, within_s=60)
+    member.stop(within_s=60)
+    told = [
+        (row["event"], row["offset"], row["txn_writer"], row["txn"])
+        for row in rows("groups")
+        if row["topic"] == "offered" and row.get("txn") is not None
+    ]
+    assert told == [("sent", 2, 13, 0), ("sent", 3, 13, 1), ("committed", 3, 13, 1)]
+
+
+@pytest.mark.parametrize("exactly", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_an_application_writes_a_message_for_each_that_it_reads(
+    client: Client, bootstrap: str, rows: Rows, exactly: bool
+) -> None:
+    topic = f"in-{exactly}"
+    base = 20 + 10 * exactly
+    sends_of(client, bootstrap, topic, base)
+    spec = transactional(bootstrap, f"app-{exactly}")
+    if not exactly:
+        spec = replace(spec, transactional_id="", idempotent=True)
+    application = client.start_processor(
+        consumer(bootstrap, base + 1, topic),
+        replace(spec, writer=base + 2),
+        output=f"out-{exactly}",
+        every_s=0.2,
+    )
+
+    def committed() -> list[dict[str, Any]]:
+        known = [row for row in rows("groups") if row["topic"] == topic]
+        return [row for row in known if row["event"] == "committed" and row["offset"] == 3]
+
+    wait_until(committed, within_s=60, awaiting="the commit of all three")
+    assert application.progress().count == 3
+    application.stop(within_s=60)
+    written = [row for row in rows("sent") if row["topic"] == f"out-{exactly}"]
+    assert [row["label"] for row in written] == [f"{base}/0", f"{base}/1", f"{base}/2"]
+    (row,) = committed()
+    assert row["asked_ns"] < row["ns"]
+    read = [row for row in rows("reads") if row["topic"] == topic]
+    if exactly:
+        assert (row["txn_writer"], row["txn"]) == (base + 2, written[-1]["txn"])
+        assert [(one["txn_writer"], one["txn"]) for one in read] == [
+            (base + 2, one["txn"]) for one in written
+        ]
+    else:
+        assert all(one["txn"] is None for one in (*written, *read))

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from harness.clock import now_ns
 from harness.errors import UsageError
 from workloads.agent.producers.recorder import Recorder
 from workloads.agent.producers.scripted import Done, ScriptedProducer
 from workloads.protocol.results import TransactionEnd
 from workloads.protocol.spec import ProducerSpec
 
+Row = dict[str, object]
+
 
 class TransactionalProducer:
     """A scripted producer whose messages belong to its open transaction."""
 
-    def __init__(self, recorder: Recorder, spec: ProducerSpec) -> None:
-        """Raises UsageError for a producer without a transactional id."""
+    def __init__(self, recorder: Recorder, spec: ProducerSpec, *, first_txn: int = 0) -> None:
+        """``first_txn`` numbers the first transaction, where this producer takes the place of another one.
+
+        Raises UsageError for a producer without a transactional id.
+        """
         if not spec.transactional_id:
             raise UsageError(f"Producer {spec.writer} ({spec.name}) has no transactional_id; set one.")
         self._scripted = ScriptedProducer(recorder, spec)
         self._recorder = recorder
         self._writer = spec.writer
         self._txn: int | None = None
-        self._next_txn = 0
+        self._next_txn = first_txn
+        self._offsets: list[Row] = []
+        """Rows of `groups`: the offsets that the open transaction is to commit."""
+
+    @property
+    def next_txn(self) -> int:
+        """The number of the transaction that begins next."""
+        return self._next_txn
 
     def initialise(self, within_s: float) -> None:
         """Get a producer id, and fence earlier producers of this transactional id. Raises KafkaException."""
@@ -49,9 +62,41 @@ class TransactionalProducer:
             raise UsageError(f"Producer {self._writer} has no open transaction; begin one before it sends.")
         self._scripted.send(topic, partition, label, done, txn=self._txn)
 
+    def send_offsets(
+        self, offsets: list[TopicPartition], group: str, reader: int, metadata: object, within_s: float
+    ) -> int:
+        """Let the open transaction commit offsets of a group, whose member ``metadata`` describes.
+
+        Returns the error code. After an error the transaction can only be aborted.
+        """
+        if self._txn is None:
+            raise UsageError(
+                f"Producer {self._writer} has no open transaction; begin one before it sends offsets."
+            )
+        asked_ns = now_ns()
+        try:
+            self._scripted.producer.send_offsets_to_transaction(offsets, metadata, within_s)
+        except KafkaException as error:
+            return int(error.args[0].code())
+        self._offsets += [
+            {
+                "group": group,
+                "reader": reader,
+                "topic": part.topic,
+                "partition": part.partition,
+                "offset": part.offset,
+                "txn_writer": self._writer,
+                "txn": self._txn,
+            }
+            for part in offsets
+        ]
+        self._record_offsets("sent", asked_ns, 0)
+        return 0
+
     def end(self, *, commit: bool, within_s: float) -> TransactionEnd:
         """Commit or abort the open transaction. Aborts it too if its commit fails and asks for that."""
         producer = self._scripted.producer
+        asked_ns = now_ns()
         self._record("committing" if commit else "aborting", 0)
         try:
             if commit:
@@ -64,7 +109,11 @@ class TransactionalProducer:
             aborted = cause.txn_requires_abort() and self._abort(within_s)
             end = TransactionEnd("aborted" if aborted else "unknown", cause.code())
         self._record(end.outcome, end.error)
+        if commit and end.outcome != "aborted":
+            event = "committed" if end.outcome == "committed" else "commit_failed"
+            self._record_offsets(event, asked_ns, end.error)
         self._txn = None
+        self._offsets = []
         return end
 
     def close(self) -> None:
@@ -77,6 +126,10 @@ class TransactionalProducer:
         except KafkaException:
             return False
         return True
+
+    def _record_offsets(self, event: str, asked_ns: int, error: int) -> None:
+        more = {"ns": now_ns(), "event": event, "asked_ns": asked_ns, "error": error}
+        self._recorder.journal.write_many("groups", [{**row, **more} for row in self._offsets])
 
     def _record(self, event: str, error: int) -> None:
         self._recorder.transaction(self._writer, self._txn, event, error)
