@@ -183,7 +183,8 @@ class GroupHistory:
                 return Verdict(name="commit_lost", lost=lost, cause=cause, rows=[*rows, after.row()])
         later = [one for one in self.answers if one.asked_ns > answer.ns and one.offset == commit.offset]
         if later:
-            cause = f"stale coordinator: a later answer{_by(later[0].broker)} names the offset"
+            rows.append(_row(later[0].ns, f"offset {commit.offset} answered{_by(later[0].broker)}"))
+            cause = "stale coordinator: a later answer names the offset"
             return Verdict(name="stale_offset", lost=lost, cause=cause, rows=rows)
         return Verdict(name="commit_lost", lost=lost, cause=NOT_KNOWN, rows=rows)
 
@@ -299,32 +300,29 @@ def group_findings(evidence: Evidence) -> list[dict[str, Any]]:
 
 
 def _about_commits(known: GroupHistory) -> Iterator[dict[str, Any]]:
-    """One finding for each class and newest commit that answers do not know."""
-    worst: dict[tuple[str, int], tuple[Answer, Verdict]] = {}
-    lost: dict[tuple[str, int], int] = {}
+    """One finding for each class and cause: the newest commit that answers do not know, the lowest answer."""
+    alike: dict[tuple[str, str], list[tuple[Answer, Verdict]]] = {}
     for answer in known.answers:
         verdict = known.judge(answer)
-        if verdict is None:
-            continue
-        key = (verdict.name, verdict.lost[-1].acked_ns)
-        lost[key] = max(lost.get(key, 0), len(verdict.lost))
-        if key not in worst or answer.offset < worst[key][0].offset:
-            worst[key] = (answer, verdict)
-    for key, (answer, verdict) in worst.items():
-        commit = verdict.lost[-1]
+        if verdict is not None:
+            alike.setdefault((verdict.name, verdict.cause), []).append((answer, verdict))
+    for (name, cause), found in alike.items():
+        lost = {commit for _, verdict in found for commit in verdict.lost}
+        newest = max(lost, key=lambda commit: (commit.acked_ns, commit.offset))
+        answer, verdict = min(found, key=lambda one: (newest not in one[1].lost, one[0].offset))
         yield {
-            "class": verdict.name,
+            "class": name,
             "topic": known.topic,
             "partition": known.partition,
-            "offset": commit.offset,
+            "offset": newest.offset,
             "found_offset": answer.offset if answer.offset >= 0 else None,
-            "count": lost[key],
-            "acked_ns": commit.acked_ns,
-            "acked_by": commit.broker if commit.broker >= 0 else None,
+            "count": len(lost),
+            "acked_ns": newest.acked_ns,
+            "acked_by": newest.broker if newest.broker >= 0 else None,
             "reader": f"group {known.group}",
-            "cause": verdict.cause,
+            "cause": cause,
             "evidence": list(verdict.rows),
-            "detail": f"offset {commit.offset} was acknowledged{_by(commit.broker)}, offset "
+            "detail": f"offset {newest.offset} was acknowledged{_by(newest.broker)}, offset "
             f"{_named(answer.offset)} answered{_by(answer.broker)}",
         }
 

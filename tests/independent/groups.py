@@ -16,14 +16,17 @@ def findings(history: History) -> Counter[Finding]:
             places.setdefault((row["group"], row["topic"], row["partition"]), []).append(row)
     found: Counter[Finding] = Counter()
     for (_, topic, partition), rows in places.items():
-        for name, offset in {*old_answers(rows)}:
-            found[Finding(name, topic, partition, offset[1])] += 1
+        # `one finding for each cause`, and there are no views here that would tell causes apart
+        answers = [*old_answers(rows)]
+        for name in {name for name, _ in answers}:
+            _, offset = max(commit for one, commit in answers if one == name)
+            found[Finding(name, topic, partition, offset)] += 1
         found[Finding("double_ownership", topic, partition)] += sum(1 for _ in double_owners(rows))
     return +found
 
 
 def old_answers(rows: list[Row]) -> Iterator[tuple[str, tuple[int, int]]]:
-    """`one finding for each newest commit that the answers do not know`: its time and offset."""
+    """Answers that are too old: the class, and the newest commit that each does not know."""
     commits = [
         r for r in rows if r["event"] in ("committed", "commit_failed") and r.get("offset") is not None
     ]

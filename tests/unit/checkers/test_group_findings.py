@@ -66,6 +66,7 @@ def test_a_later_coordinator_that_does_not_know_a_commit_shows_that_it_is_lost()
         commit(100, 10, broker=1),
         commit(550, 20, broker=1),
         commit(560, 21, broker=1),
+        fetched(558, 10, broker=2, asked_ns=552),
         fetched(600, 10, broker=2),
         fetched(610, 21, broker=1),
         commit(700, 12, broker=2),

@@ -1,0 +1,333 @@
+"""An application reads, processes and writes in transactions, while its AZ or its coordinators go away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from checkers.claims.builders import both, members, messages, output, partition, transactions
+from harness.cluster.setup import OFFSETS_LOG, TRANSACTION_LOG, Setup
+from harness.kafka.model import Topic, TopicPartition
+from harness.run.group_offsets import GroupOffsets
+from harness.run.stage import Stage
+from harness.scenario import Claim, Expected, Scenario
+from harness.waiting import wait_until
+from scenarios.steps import pins, require
+from workloads.client.client import BackgroundConsumer
+from workloads.protocol.spec import StreamLoad
+
+SOURCE, TARGET, GROUP = "in", "out", "app"
+PARTITIONS = 3
+ZOMBIE, SURVIVORS = "broker1", (2, 3)
+AZS = ("az1", "az2", "az3")
+INSIDE, OUTSIDE = ("az1-processor",), ("az2-processor", "az3-processor")
+RATE = 30.0
+COMMIT_EVERY_S = 2.0
+TAKEN_OVER_S = 60.0
+
+
+def isolated(*, transactional: bool = True) -> Callable[[Stage], None]:
+    """The body in which the AZ of one instance and of both coordinators is isolated."""
+
+    def body(stage: Stage) -> None:
+        """Run one instance in each AZ; isolate az1; wait for the takeover; heal; drain; read the output."""
+        instances = _start(stage, transactional)
+        with stage.nemesis.isolate("az1"):
+            stage.mark("cut", "az1 is isolated, with one of three instances and both coordinators")
+            leader = _coordinator_moves(stage)
+            _wait_processed(stage, leader, not_on=ZOMBIE)
+            stage.mark("taken-over", "the others have processed what was in the input at the failover")
+        stage.mark("healed", "az1 is back")
+        before = instances["az1"].progress().count
+        wait_until(
+            lambda: instances["az1"].progress().count > before,
+            within_s=TAKEN_OVER_S,
+            awaiting="the instance in az1 to be handed messages again",
+            abort=stage.cluster.check_alive,
+        )
+        _drain(stage, instances, leader)
+
+    return body
+
+
+def killed(*, transactional: bool = True) -> Callable[[Stage], None]:
+    """The body in which the broker that has both coordinators is killed."""
+
+    def body(stage: Stage) -> None:
+        """Run one instance in each AZ; kill that in az1 and the coordinator; restart; drain; read."""
+        instances = _start(stage, transactional)
+        inside = stage.clients["az1"]
+        stage.nemesis.kill_client(inside.host, inside.kill, lambda: inside.alive)
+        stage.kill(ZOMBIE)
+        instances.pop("az1")
+        stage.mark("cut", f"the instance in az1 and {ZOMBIE}, which has both coordinators, are killed")
+        leader = _coordinator_moves(stage)
+        _wait_processed(stage, leader, not_on=ZOMBIE)
+        stage.mark("taken-over", "what was in the input at the failover is processed")
+        stage.restart(ZOMBIE)
+        stage.mark("healed", f"{ZOMBIE} is back")
+        _drain(stage, instances, leader)
+
+    return body
+
+
+def _start(stage: Stage, transactional: bool) -> dict[str, BackgroundConsumer]:
+    """Feed the input, and wait until every instance has been handed messages."""
+    for log in (OFFSETS_LOG, TRANSACTION_LOG):
+        require(stage.leader(log) == ZOMBIE, f"{ZOMBIE} leads {log}")
+    stage.start_stream(
+        "az3", "feed", StreamLoad(topic=SOURCE, partitions=tuple(range(PARTITIONS)), rate=RATE)
+    )
+    instances = {
+        az: stage.start_processor(
+            az,
+            GROUP,
+            source=SOURCE,
+            output=TARGET,
+            partitions=PARTITIONS,
+            transactional=transactional,
+            every_s=COMMIT_EVERY_S,
+        )
+        for az in AZS
+    }
+    wait_until(
+        lambda: min(instance.progress().count for instance in instances.values()) > 0,
+        within_s=TAKEN_OVER_S,
+        awaiting="every instance to be handed messages",
+        abort=stage.cluster.check_alive,
+    )
+    _wait_processed(stage, ZOMBIE)
+    stage.mark("running", "every instance has committed")
+    wait_until(
+        lambda: all(_written(stage, number, transactional) for number in range(PARTITIONS)),
+        within_s=TAKEN_OVER_S,
+        awaiting="every instance to be in the middle of a transaction",
+        poll_s=0.02,
+        abort=stage.cluster.check_alive,
+    )
+    return instances
+
+
+def _written(stage: Stage, number: int, transactional: bool) -> bool:
+    """Whether a transaction has written to a partition of the output, and is not about to end."""
+    return not transactional or 0 < _held(stage, number) < RATE / PARTITIONS * COMMIT_EVERY_S / 2
+
+
+def _held(stage: Stage, number: int) -> int:
+    """How many records of an output partition a transaction that is open holds back."""
+    log = stage.own_log(stage.leader(TARGET, number), TARGET, number)
+    return 0 if log.last_stable_offset is None else log.high_watermark - log.last_stable_offset
+
+
+def _coordinator_moves(stage: Stage) -> str:
+    """Wait until another broker has loaded the group's offsets; returns its host."""
+    stage.wait_for_leader(TRANSACTION_LOG, not_on=ZOMBIE)
+    leader = f"broker{stage.wait_for_leader(OFFSETS_LOG, not_on=ZOMBIE).leader}"
+    stage.group_offsets("az2", GROUP).wait_answered(SOURCE, at=leader, within_s=30.0)
+    stage.mark("moved", f"{leader} coordinates")
+    return leader
+
+
+def _wait_processed(stage: Stage, coordinator: str, *, not_on: str = "") -> None:
+    """Wait until the group has committed what stands in the input now, by leaders other than ``not_on``."""
+    client = stage.group_offsets("az2", GROUP)
+    for number in range(PARTITIONS):
+        leader = f"broker{stage.wait_for_leader(SOURCE, not_on=not_on, partition=number).leader}"
+        _wait_committed(
+            stage, client, coordinator, number, stage.own_log(leader, SOURCE, number).high_watermark
+        )
+
+
+def _wait_committed(stage: Stage, client: GroupOffsets, coordinator: str, number: int, end: int) -> None:
+    def committed() -> int:
+        answer = client.fetch(SOURCE, at=coordinator, partition=number)
+        return -1 if answer.offset is None else answer.offset
+
+    wait_until(
+        committed,
+        accept=lambda offset: offset >= end,
+        within_s=TAKEN_OVER_S + stage.timings.recovery_s,
+        awaiting=f"the group to commit offset {end} of {SOURCE}/{number}",
+        abort=stage.cluster.check_alive,
+    )
+
+
+def _drain(stage: Stage, instances: dict[str, BackgroundConsumer], coordinator: str) -> None:
+    """Stop the input, wait until all of it is processed, stop the instances, and read the output."""
+    stage.stop_streams(30.0)
+    _wait_processed(stage, coordinator)
+    for instance in instances.values():
+        instance.stop(30.0)
+    wait_until(
+        lambda: all(_held(stage, number) == 0 for number in range(PARTITIONS)),
+        within_s=TAKEN_OVER_S,
+        awaiting="all transactions in the output to end",
+        abort=stage.cluster.check_alive,
+    )
+    stage.mark("drained", "the whole input is processed")
+    places = [TopicPartition(TARGET, number) for number in range(PARTITIONS)]
+    for topic in (SOURCE, TARGET):
+        for number in range(PARTITIONS):
+            stage.wait_converged(topic, number)
+    stage.read_all("az2", places, within_s=30.0)
+    stage.read_all("az2", places, within_s=30.0, isolation="read_uncommitted")
+    stage.mark("read", "two consumers have read the output: committed messages, and all")
+
+
+SECTION = "beyond the articles: exactly once"
+_OUT = output(SOURCE, TARGET)
+_INSIDE, _OTHERS = members(GROUP, *INSIDE), members(GROUP, *OUTSIDE)
+
+_MOVES = Claim(
+    name="coordinators-move",
+    section=SECTION,
+    says="Another broker coordinates the group, and another one the transactions, as soon as they lead these logs.",
+    holds=both(
+        partition(OFFSETS_LOG).is_led_by(SURVIVORS, at="moved"),
+        partition(TRANSACTION_LOG).is_led_by(SURVIVORS, at="moved"),
+    ),
+)
+_ONE_TO_ONE = Claim(
+    name="one-to-one",
+    section=SECTION,
+    says="Consumers with read_committed get exactly one output message for each input message: none is missing, "
+    "none comes twice.",
+    holds=_OUT.is_one_to_one(after="drained", before="read", at_least=200),
+)
+_TWICE_UNCOMMITTED = Claim(
+    name="twice-uncommitted",
+    section=SECTION,
+    says="Consumers with read_uncommitted get some of them twice: what an instance had written in a transaction "
+    "that was aborted, another one wrote again.",
+    holds=_OUT.is_repeated(isolation="read_uncommitted", after="drained", before="read"),
+)
+_NOTHING_LOST = Claim(
+    name="input-kept",
+    section=SECTION,
+    says="Nothing that was acknowledged in the input is lost.",
+    holds=messages("feed").none_lost(at_risk_after="cut", at_least=20),
+)
+_TAKEN_OVER = Claim(
+    name="taken-over",
+    section=SECTION,
+    says="The instances outside take over all partitions, not before session.timeout.ms has passed.",
+    holds=_OTHERS.take_over(SOURCE, PARTITIONS, after="cut", before="taken-over", not_within_s=6.0),
+)
+_TWO_OWNERS = Claim(
+    name="two-owners",
+    section=SECTION,
+    says="The instance inside keeps its partition all the time, because the old coordinator goes on answering its "
+    "heartbeats: two instances own it.",
+    holds=_INSIDE.keep(SOURCE, since="cut", until="healed"),
+)
+_TWICE = Claim(
+    name="twice",
+    section=SECTION,
+    says="Consumers with read_committed get output for each input message, and for some of them twice: it was "
+    "written, and the failover came before the commit of the offsets.",
+    holds=both(
+        _OUT.is_complete(after="drained", before="read", at_least=200),
+        _OUT.is_repeated(isolation="read_committed", after="drained", before="read"),
+    ),
+)
+ISOLATED_CLAIMS = (
+    _MOVES,
+    _TAKEN_OVER,
+    _TWO_OWNERS,
+    Claim(
+        name="silence-inside",
+        section=SECTION,
+        says="No transaction of the instance inside is reported as committed while its AZ is isolated.",
+        holds=transactions(INSIDE[0]).never_reported("committed", after="cut", before="healed"),
+    ),
+    _ONE_TO_ONE,
+    _TWICE_UNCOMMITTED,
+    _NOTHING_LOST,
+)
+KILLED_CLAIMS = (
+    _MOVES,
+    Claim(
+        name="taken-over",
+        section=SECTION,
+        says="The other instances take over its partition, not before session.timeout.ms has passed.",
+        holds=_OTHERS.take_over(SOURCE, PARTITIONS, after="cut", before="taken-over", not_within_s=6.0),
+    ),
+    _ONE_TO_ONE,
+    _TWICE_UNCOMMITTED,
+    _NOTHING_LOST,
+)
+
+
+CONTROL_CLAIMS = (_MOVES, _TAKEN_OVER, _TWO_OWNERS, _TWICE, _NOTHING_LOST)
+_SHARED = Expected(
+    "double_ownership",
+    f"topic = '{SOURCE}'",
+    "the instance inside is still a member for the coordinator inside",
+)
+
+
+def _setup() -> Setup:
+    config = {"min.insync.replicas": "2"}
+    return Setup(
+        topics=tuple(
+            Topic(name, (1, 2, 3), partitions=PARTITIONS, spread=True, config=config)
+            for name in (SOURCE, TARGET)
+        ),
+        controller="broker2",
+        zookeeper_leader="zookeeper2",
+        zookeeper_pins=pins(2, 3, to=(2, 3)),
+        transaction_log=(1, 2, 3),
+        offsets_log=(1, 2, 3),
+        offsets_log_config=config,
+        stream_rate=0,
+    )
+
+
+SCENARIOS = (
+    Scenario(
+        name="exactly-once-az-isolated",
+        title="The AZ of an instance that reads, processes and writes is isolated, with both coordinators",
+        article="transactions",
+        section="exactly once",
+        body=isolated(),
+        setup=_setup(),
+        claims=ISOLATED_CLAIMS,
+        expected=(_SHARED,),
+        faults=("isolate az1",),
+        kafka="3.9.1",
+        mode="kraft-combined",
+        modes=("kraft-combined", "zookeeper"),
+        outcome="by read_committed the output is one to one with the input; by read_uncommitted some comes twice",
+        versions=("2.7.1", "3.9.1", "4.3.1"),
+    ),
+    Scenario(
+        name="at-least-once-az-isolated",
+        title="The same without transactions: some output comes twice",
+        article="transactions",
+        section="exactly once",
+        body=isolated(transactional=False),
+        setup=_setup(),
+        claims=CONTROL_CLAIMS,
+        expected=(_SHARED,),
+        faults=("isolate az1",),
+        kafka="3.9.1",
+        mode="kraft-combined",
+        modes=("kraft-combined", "zookeeper"),
+        outcome="no output is missing, and some comes twice",
+        versions=("2.7.1", "3.9.1", "4.3.1"),
+    ),
+    Scenario(
+        name="exactly-once-coordinator-killed",
+        title="An instance and the broker that coordinates group and transactions are killed",
+        article="transactions",
+        section="exactly once",
+        body=killed(),
+        setup=_setup(),
+        claims=KILLED_CLAIMS,
+        faults=("kill client client1", "kill broker1"),
+        kafka="3.9.1",
+        mode="kraft-combined",
+        modes=("kraft-combined", "zookeeper"),
+        outcome="by read_committed the output is one to one with the input; by read_uncommitted some comes twice",
+        versions=("2.7.1", "3.9.1", "4.3.1"),
+    ),
+)
