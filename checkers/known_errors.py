@@ -52,6 +52,10 @@ KNOWN = (
         "a broker that does not reach its controller gets no producer ids to hand out",
     ),
     Known(
+        "does not meet the required replication factor",
+        "a client asks a broker for a coordinator that has just started and knows no other broker yet",
+    ),
+    Known(
         "the partition is not online or is no longer the leader",
         "leadership of a coordinator's partition moved while the coordinator loaded it",
     ),

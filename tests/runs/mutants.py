@@ -601,6 +601,19 @@ def told_otherwise(recorded: Recorded) -> Recorded | None:
 
 
 @mutant
+def committed_in_the_meantime(recorded: Recorded) -> Recorded | None:
+    """A second after each mark since the fault every transaction that began is reported as committed."""
+    rows = recorded.rows("transactions")
+    added = [
+        row | {"ns": ns + S, "event": "committed", "error": 0}
+        for row in rows
+        for ns in recorded.marks
+        if row["event"] == "begin" and row["ns"] < ns and ns > recorded.since
+    ]
+    return recorded.having(transactions=[*rows, *added])
+
+
+@mutant
 def readers_never_wait(recorded: Recorded) -> Recorded | None:
     """The last stable offset is the high watermark at all times."""
     rows = recorded.rows("watermarks")
@@ -651,6 +664,33 @@ def brokers_name_later_offsets(recorded: Recorded) -> Recorded | None:
         if row["ns"] >= recorded.since and row["event"] == "fetched":
             row |= {"error": 0, "offset": (row["offset"] or 0) + 1000}
     return recorded.having(groups=rows)
+
+
+@mutant
+def members_keep_their_partitions(recorded: Recorded) -> Recorded | None:
+    """After the fault nobody is assigned a partition, or loses one."""
+    moves = ("assigned", "revoked", "lost")
+    rows = recorded.rows("groups")
+    kept = [row for row in rows if row["ns"] < recorded.since or row["event"] not in moves]
+    return recorded.having(groups=kept)
+
+
+@mutant
+def members_give_their_partitions_up(recorded: Recorded) -> Recorded | None:
+    """A second after each mark since the fault every member gives up what it was assigned in the run."""
+    rows = recorded.rows("groups")
+    owned = {
+        (row["group"], row["reader"], row["topic"], row["partition"]): row
+        for row in rows
+        if row["event"] == "assigned"
+    }
+    added = [
+        row | {"ns": ns + S, "event": "revoked", "offset": None, "asked_ns": None}
+        for row in owned.values()
+        for ns in recorded.marks
+        if ns > recorded.since
+    ]
+    return recorded.having(groups=[*rows, *added])
 
 
 # What was seen on replicas, and read by consumers -----------------------------------------------------------

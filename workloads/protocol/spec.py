@@ -210,6 +210,8 @@ class ConsumerSpec:
             "session.timeout.ms": 6000,
             "log_level": 2,
         }
+        if self.config.get("group.protocol") == "consumer":
+            del config["session.timeout.ms"]  # KIP-848: the brokers set it.
         return config | dict(self.config)
 
     @property

@@ -32,7 +32,8 @@ Moments are names of marks that the scenario's body sets. Each sentence is one q
 * verbs about messages: at least ``at_least`` such messages exist, and the final logs were read to their end;
 * `readers_wait`, `readers_are_served`, `hangs`: that broker itself still answered at the (last) mark;
 * verbs about committed offsets: a client asked, at least ``at_least`` times, between the two marks;
-* `take_over`, `lose`, `keep`: the members recorded anything about the topic;
+* `take_over`, `lose`: the members recorded anything about the topic; `keep`: also after the second mark;
+* `never_reported`: these producers reported something after the second mark;
 * `is_one_to_one`, `is_repeated`: somebody read output between the two marks, and the run ended;
 * `none_lost`: at least ``at_least`` acknowledged messages were sent after the mark that put them at risk.
 

@@ -172,12 +172,33 @@ class Members:
         """These members own so many partitions at the first mark, and give none up until the second."""
         own = self._own(topic)
         return answer(
-            f"CASE WHEN count_if(newest = 'assigned') >= {at_least} THEN max(given_up) = 0 END",
+            f"CASE WHEN count_if(newest = 'assigned') >= {at_least} AND (max(given_up) > 0 OR max(heard) > "
+            f"{mark(until)}) THEN max(given_up) = 0 END",
             "concat(count_if(newest = 'assigned'), ' partitions, given up: ', max(given_up))",
             f"(SELECT partition, max_by(event, ns) AS newest FROM groups WHERE {own} "
             f"AND event IN ('assigned', 'revoked', 'lost') AND ns <= {mark(since)} GROUP BY partition) "
-            f"CROSS JOIN (SELECT count_if(event IN ('revoked', 'lost')) AS given_up FROM groups WHERE {own}"
-            f"{window(since, until)})",
+            f"CROSS JOIN (SELECT count_if(event IN ('revoked', 'lost'){window(since, until)}) AS given_up, "
+            f"max(ns) AS heard FROM groups WHERE {own})",
+        )
+
+    def are_refused(self, topic: str, error: int, *, after: str, before: str) -> str:
+        """Every commit of these members that was answered between two marks was refused with this error."""
+        commits = f"{self._own(topic)} AND event IN ('committed', 'commit_failed'){window(after, before)}"
+        return answer(
+            f"CASE WHEN count(*) > 0 THEN count_if(error = {error}) = count(*) END",
+            f"concat({counted('commit')}, ': error ', {listed('error')})",
+            f"groups WHERE {commits}",
+        )
+
+    def continue_at_commits(self, topic: str, *, before: str, at_least: int) -> str:
+        """The group received so many messages of a topic until a mark, without a `skip` or a `replay`."""
+        received = f"reads.group = '{self.group}' AND topic = '{topic}'{window('', before)}"
+        found = f"reader = 'group {self.group}' AND topic = '{topic}' AND class IN ('replay', 'skip')"
+        return answer(
+            f"CASE WHEN max(received) >= {at_least} THEN max(wrong) = 0 END",
+            "concat(max(received), ' messages received; skipped or received again: ', max(wrong))",
+            f"(SELECT count(*) AS received FROM reads WHERE {received}) "
+            f"CROSS JOIN (SELECT count(*) AS wrong FROM findings WHERE {found})",
         )
 
     def _own(self, topic: str) -> str:

@@ -35,11 +35,12 @@ class Transactions:
         return self._reported(self.where, outcome, errors, at_least)
 
     def never_reported(self, outcome: str, *, after: str, before: str) -> str:
-        """None of them is reported so between two marks; at least one began before the second."""
+        """None of them is reported so between two marks; one began before, and one is reported later."""
         inside = f"event = '{outcome}'{window(after, before)}"
         begun = f"count_if(event = 'begin' AND ns <= {mark(before)})"
         return answer(
-            f"CASE WHEN {begun} > 0 THEN count_if({inside}) = 0 END",
+            f"CASE WHEN count_if({inside}) > 0 THEN false "
+            f"WHEN {begun} > 0 AND max(ns) > {mark(before)} THEN true END",
             f"concat(count_if({inside}), ' reported as {outcome}')",
             f"({_EVENTS}) WHERE {self.where}",
         )

@@ -109,6 +109,8 @@ HANDOVER = [
     *(member(50, "assigned", name, number) for number, name in enumerate("abc")),
     member(150, "assigned", "b", 0),
     member(250, "lost", "a", 0),
+    member(350, "committed", "b", 0),
+    member(50, "assigned", "d", 9),
 ]
 
 
@@ -127,6 +129,7 @@ HANDOVER = [
         (A.keep("t", since="cut", until="asked"), "refuted", "1 partitions, given up: 1"),
         (A.keep("t", since="cut", until="moved", at_least=2), "unknown", None),
         (B.keep("t", since="cut", until="asked", at_least=2), "confirmed", "2 partitions, given up: 0"),
+        (members("g", "d").keep("t", since="cut", until="moved"), "unknown", "1 partitions, given up: 0"),
     ],
 )  # fmt: skip
 def test_members_and_their_partitions(sentence: str, status: str, observed: str | None) -> None:
@@ -192,4 +195,50 @@ def test_what_is_never_reported_of_transactions() -> None:
     never = transactions("p").never_reported
     assert judge(never("committed", after="cut", before="moved"), [], **told)[0] == "confirmed"
     assert judge(never("committed", after="cut", before="asked"), [], **told)[0] == "refuted"
+    assert judge(never("committed", after="moved", before="asked"), [], **told)[0] == "refuted"
+    silent = {**told, "transactions": events[:1]}
+    assert judge(never("committed", after="cut", before="moved"), [], **silent)[0] == "unknown"
     assert judge(transactions("q").never_reported("committed", **AFTER_CUT), [], **told)[0] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("classes", "at_least", "status"),
+    [((), 2, "confirmed"), (("replay",), 2, "refuted"), (("skip",), 2, "refuted"), ((), 3, "unknown")],
+)
+def test_a_group_that_continues_at_its_commits(classes: tuple[str, ...], at_least: int, status: str) -> None:
+    read = dict.fromkeys(TABLES["reads"].arrow().names) | {"topic": "t", "partition": 0, "reader": 1}
+    reads = [read | {"ns": 10 + offset, "offset": offset, "group": "g"} for offset in (0, 1)]
+    commits = []
+    if "replay" in classes:
+        commits = [row(15, "committed", 1, 2)]
+        reads.append(reads[0] | {"ns": 20})
+    sent = dict.fromkeys(TABLES["sends"].arrow().names) | {"topic": "t", "partition": 0, "writer": 1}
+    sends = [sent | {"seq": seq, "sent_ns": seq, "outcome": "ok", "offset": seq} for seq in range(5)]
+    copy = dict.fromkeys(TABLES["copies"].arrow().names) | {"topic": "t", "partition": 0, "broker": 1}
+    copies = [copy | {"offset": seq, "writer": 1, "seq": seq, "epoch": 0} for seq in range(5)]
+    if "skip" in classes:
+        reads.append(reads[0] | {"ns": 20, "offset": 4})
+    for one in reads:
+        one |= {"writer": 1, "seq": one["offset"], "isolation": "read_uncommitted"}
+    found = judge(
+        A.continue_at_commits("t", before="asked", at_least=at_least),
+        commits,
+        reads=reads,
+        sends=sends,
+        copies=copies,
+    )
+    assert found[0] == status
+
+
+def test_commits_of_members_that_are_refused() -> None:
+    rows = [
+        row(110, "commit_failed", 0, 3, 82) | {"member": "a"},
+        row(250, "committed", 0, 4) | {"member": "a"},
+    ]
+    assert judge(A.are_refused("t", 82, after="cut", before="moved"), rows) == (
+        "confirmed",
+        "1 commit: error 82",
+    )
+    assert judge(A.are_refused("t", 82, **AFTER_CUT), rows)[0] == "refuted"
+    assert judge(A.are_refused("t", 7, after="cut", before="moved"), rows)[0] == "refuted"
+    assert judge(B.are_refused("t", 82, **AFTER_CUT), rows)[0] == "unknown"

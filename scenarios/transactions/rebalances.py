@@ -1,0 +1,287 @@
+"""Members of a group whose AZ is isolated: static membership, and rebalances that keep partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from checkers.claims.builders import both, members, messages
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
+from harness.run.stage import Stage
+from harness.scenario import Claim, Expected, Scenario
+from harness.waiting import wait_until
+from scenarios.steps import pins, stand
+from workloads.client.client import BackgroundConsumer
+from workloads.protocol.spec import ConfigValue, StreamLoad
+
+SOURCE, GROUP = "in", "g"
+PARTITIONS = 6
+RATE = 30.0
+MOVED_S = 60.0
+STATIC_SESSION_S = 30.0
+STAND_S = 10.0
+"""More than a session of 6 s, and less than that of static members."""
+INSIDE, OUTSIDE, REPLACEMENT = "az1-member", ("az2-member", "az3-member"), "az2-replacement"
+Config = Mapping[str, ConfigValue]
+
+
+def _start(stage: Stage, config: Callable[[str], Config]) -> dict[str, BackgroundConsumer]:
+    """Feed the input, and start a member in each AZ; wait until all of them are handed messages."""
+    stage.start_stream(
+        "az3", "feed", StreamLoad(topic=SOURCE, partitions=tuple(range(PARTITIONS)), rate=RATE)
+    )
+    found = {
+        az: stage.start_member(az, GROUP, SOURCE, partitions=PARTITIONS, config=config(az))
+        for az in ("az1", "az2", "az3")
+    }
+    for az, one in found.items():
+        _wait_served(stage, one, f"the member in {az}")
+    stage.mark("running", "every member is handed messages")
+    return found
+
+
+def _wait_served(stage: Stage, member: BackgroundConsumer, who: str) -> None:
+    before = member.progress().count
+    wait_until(
+        lambda: member.progress().count > before,
+        within_s=MOVED_S,
+        awaiting=f"{who} to be handed messages",
+        abort=stage.cluster.check_alive,
+    )
+
+
+def _wait_all_read(stage: Stage, readers: Mapping[str, BackgroundConsumer]) -> None:
+    """Wait until the members have been handed everything that stands in the input now."""
+
+    def behind() -> list[int]:
+        reached: dict[int, int] = {}
+        for one in readers.values():
+            for part in one.progress().partitions:
+                number, position = part.partition.partition, part.position or 0
+                reached[number] = max(position, reached.get(number, 0))
+        return [number for number in range(PARTITIONS) if reached.get(number, 0) < ends[number]]
+
+    ends = {
+        number: stage.own_log(stage.leader(SOURCE, number), SOURCE, number).high_watermark
+        for number in range(PARTITIONS)
+    }
+    wait_until(
+        lambda: not behind(),
+        within_s=MOVED_S,
+        awaiting="the group to be handed the whole input",
+        abort=stage.cluster.check_alive,
+    )
+
+
+def _stop(stage: Stage, readers: Mapping[str, BackgroundConsumer]) -> None:
+    stage.stop_streams(30.0)
+    _wait_all_read(stage, readers)
+    stage.mark("drained", "the group has been handed the whole input")
+    for one in readers.values():
+        one.stop(20.0)
+
+
+def rebalance(config: Config) -> Callable[[Stage], None]:
+    """The body in which members with this configuration take over from one that is isolated."""
+
+    def body(stage: Stage) -> None:
+        """Isolate az1; wait until the others read all partitions; heal; wait until az1 reads again."""
+        readers = _start(stage, lambda az: config)
+        outside = {az: one for az, one in readers.items() if az != "az1"}
+        with stage.nemesis.isolate("az1"):
+            cut = stage.mark("cut", "az1 is isolated, with one of three members")
+            stand(stage, cut, STAND_S)
+            _wait_all_read(stage, outside)
+            stage.mark("taken-over", "the others are handed all partitions")
+        stage.mark("healed", "az1 is back")
+        _wait_served(stage, readers["az1"], "the member in az1")
+        _stop(stage, readers)
+
+    return body
+
+
+def replace_static(stage: Stage) -> None:
+    """Isolate a static member; stand for longer than a session of 6 s; start its replacement; heal."""
+
+    def config(az: str) -> Config:
+        return {"group.instance.id": az, "session.timeout.ms": int(STATIC_SESSION_S * 1000)}
+
+    readers = _start(stage, config)
+    with stage.nemesis.isolate("az1"):
+        cut = stage.mark("cut", "az1 is isolated, with one of three static members")
+        stand(stage, cut, STAND_S)
+        stage.mark("stood", f"{STAND_S:.0f} s have passed")
+        replacement = stage.start_member(
+            "az2", GROUP, SOURCE, partitions=PARTITIONS, name=REPLACEMENT, config=config("az1")
+        )
+        _wait_served(stage, replacement, "the replacement")
+        stage.mark("replaced", "a member with the same group.instance.id runs in az2")
+    stage.mark("healed", "az1 is back")
+    old = readers.pop("az1")
+    wait_until(
+        lambda: old.progress().errors,
+        within_s=MOVED_S,
+        awaiting="the old member to learn that it was replaced",
+        abort=stage.cluster.check_alive,
+    )
+    stage.mark("fenced", f"the old member gets the errors {old.progress().errors}")
+    _stop(stage, {**readers, "replacement": replacement})
+
+
+SECTION = "beyond the articles: consumer groups"
+_INSIDE, _OTHERS = members(GROUP, INSIDE), members(GROUP, *OUTSIDE)
+_NOTHING_LOST = Claim(
+    name="input-kept",
+    section=SECTION,
+    says="Nothing that was acknowledged in the input is lost.",
+    holds=messages("feed").none_lost(at_risk_after="cut", at_least=20),
+)
+_CONTINUES = Claim(
+    name="continues",
+    section=SECTION,
+    says="The group skips nothing, and is handed nothing again that it had committed.",
+    holds=_INSIDE.continue_at_commits(SOURCE, before="drained", at_least=200),
+)
+_TAKEN_OVER = (
+    Claim(
+        name="taken-over",
+        section=SECTION,
+        says="The members outside take over the two partitions of the member inside after its session.",
+        holds=_OTHERS.take_over(SOURCE, 2, after="cut", before="taken-over", not_within_s=4.0),
+    ),
+    Claim(
+        name="others-keep",
+        section=SECTION,
+        says="Meanwhile they keep the partitions that they had.",
+        holds=_OTHERS.keep(SOURCE, since="cut", until="taken-over", at_least=4),
+    ),
+)
+REBALANCE_CLAIMS = (
+    *_TAKEN_OVER,
+    Claim(
+        name="notices",
+        section=SECTION,
+        says="The member inside, which hears nothing from its coordinator, learns by itself that it has lost its "
+        "partitions.",
+        holds=_INSIDE.lose(SOURCE, after="cut", before="taken-over", at_least=2),
+    ),
+    _CONTINUES,
+    _NOTHING_LOST,
+)
+SERVER_SIDE_CLAIMS = (
+    *_TAKEN_OVER,
+    Claim(
+        name="unaware",
+        section=SECTION,
+        says="The member inside does not learn that it has lost its partitions while it hears nothing from its "
+        "coordinator: two members own them.",
+        holds=_INSIDE.keep(SOURCE, since="cut", until="taken-over", at_least=2),
+    ),
+    _NOTHING_LOST,
+)
+STATIC_CLAIMS = (
+    Claim(
+        name="nobody-takes-over",
+        section=SECTION,
+        says="As long as session.timeout.ms has not passed, nobody takes over the partitions of the static member: "
+        "they are not read.",
+        holds=both(
+            _OTHERS.take_over(SOURCE, 0, after="cut", before="stood"),
+            _OTHERS.keep(SOURCE, since="cut", until="replaced", at_least=4),
+        ),
+    ),
+    Claim(
+        name="replacement-takes-over",
+        section=SECTION,
+        says="A new member with the same group.instance.id gets its partitions at once, without a rebalance of the "
+        "others; the old one still takes itself for their owner.",
+        holds=both(
+            members(GROUP, REPLACEMENT).take_over(SOURCE, 2, after="stood", before="replaced"),
+            _INSIDE.keep(SOURCE, since="cut", until="replaced", at_least=2),
+        ),
+    ),
+    Claim(
+        name="fenced",
+        section=SECTION,
+        says="After the heal none of the old member's commits is acknowledged: error 82.",
+        holds=_INSIDE.are_refused(SOURCE, 82, after="replaced", before="fenced"),
+    ),
+    _NOTHING_LOST,
+)
+
+
+def _setup(config: Mapping[str, str] | None = None) -> Setup:
+    return Setup(
+        topics=(Topic(SOURCE, (2, 3), partitions=PARTITIONS, spread=True),),
+        broker_config=dict(config or {}),
+        controller="broker2",
+        zookeeper_leader="zookeeper2",
+        zookeeper_pins=pins(2, 3, to=(2, 3)),
+        offsets_log=(2, 3, 1),
+        stream_rate=0,
+    )
+
+
+_SERVER_SIDE = {
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.heartbeat.interval.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "1000",
+}
+"""With KIP-848 the brokers set the times of a group; these are about those of the other scenarios."""
+_TWICE = Expected(
+    "replay",
+    f"topic = '{SOURCE}'",
+    "a member may be handed messages until it learns that its partitions are another one's",
+)
+_LATE = Expected("double_ownership", f"topic = '{SOURCE}'", "the member inside cannot know of its successor")
+SCENARIOS = (
+    Scenario(
+        name="static-member-az-isolated",
+        title="A static member is isolated, and replaced by one with the same group.instance.id",
+        article="transactions",
+        section="groups",
+        body=replace_static,
+        setup=_setup(),
+        claims=STATIC_CLAIMS,
+        expected=(_LATE, _TWICE),
+        faults=("isolate az1",),
+        kafka="3.9.1",
+        mode="kraft-combined",
+        modes=("kraft-combined", "zookeeper"),
+        outcome="its partitions are not read until its replacement runs or its session ends",
+        versions=("2.7.1", "3.9.1", "4.3.1"),
+    ),
+    Scenario(
+        name="cooperative-rebalance-during-cut",
+        title="A member of a group with cooperative rebalances is isolated",
+        article="transactions",
+        section="groups",
+        body=rebalance({"partition.assignment.strategy": "cooperative-sticky"}),
+        setup=_setup(),
+        claims=REBALANCE_CLAIMS,
+        expected=(_LATE,),
+        faults=("isolate az1",),
+        kafka="3.9.1",
+        mode="kraft-combined",
+        modes=("kraft-combined", "zookeeper"),
+        outcome="the others take over its partitions and keep their own",
+        versions=("2.7.1", "3.9.1", "4.3.1"),
+    ),
+    Scenario(
+        name="server-side-rebalance-during-cut",
+        title="The same with the group protocol of KIP-848",
+        article="transactions",
+        section="groups",
+        body=rebalance({"group.protocol": "consumer"}),
+        setup=_setup(_SERVER_SIDE),
+        claims=SERVER_SIDE_CLAIMS,
+        expected=(_LATE, _TWICE),
+        faults=("isolate az1",),
+        kafka="4.3.1",
+        mode="kraft-combined",
+        modes=("kraft-combined",),
+        outcome="the others take over its partitions; it takes itself for their owner until the heal",
+        versions=("4.3.1",),
+    ),
+)
