@@ -531,6 +531,10 @@ CONDITIONS: Mapping[str, Condition] = {
         "the finding's cause says so: it asked a coordinator that another broker had replaced",
         _cause_is("stale coordinator"),
     ),
+    "two members owned the partition": Condition(
+        "the finding's cause says so: both took themselves for its owner",
+        _cause_is("rebalance: readers"),
+    ),
     "a fault stands at the end": Condition(
         "a fault was not healed, or the replica's broker is down", _fault_stands
     ),

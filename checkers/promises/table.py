@@ -465,6 +465,16 @@ ROWS: tuple[Row, ...] = (
         sources=(OFFSETS_CODE,),
     ),
     Row(
+        name="replay-by-two-owners",
+        classes=("replay",),
+        when=("two members owned the partition",),
+        promised=False,
+        brief="a member that does not know of its successor receives what that one has committed",
+        says="A member that learns late that it has lost its partitions goes on receiving their messages, and "
+        "so also those that its successor has committed.",
+        sources=(_docs("consumer configurations `session.timeout.ms` and `max.poll.interval.ms`"),),
+    ),
+    Row(
         name="offset-commit-acks",
         classes=COMMITS,
         when=("offset commits do not wait for all replicas",),

@@ -140,7 +140,7 @@ _CONTINUES = Claim(
     name="continues",
     section=SECTION,
     says="The group skips nothing, and is handed nothing again that it had committed.",
-    holds=_INSIDE.continue_at_commits(SOURCE, before="drained", at_least=200),
+    holds=_INSIDE.continue_at_commits(SOURCE, after="taken-over", before="drained", at_least=20),
 )
 _TAKEN_OVER = (
     Claim(

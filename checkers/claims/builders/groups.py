@@ -190,9 +190,9 @@ class Members:
             f"groups WHERE {commits}",
         )
 
-    def continue_at_commits(self, topic: str, *, before: str, at_least: int) -> str:
-        """The group received so many messages of a topic until a mark, without a `skip` or a `replay`."""
-        received = f"reads.group = '{self.group}' AND topic = '{topic}'{window('', before)}"
+    def continue_at_commits(self, topic: str, *, after: str, before: str, at_least: int) -> str:
+        """The group received so many messages between two marks, and has no `skip` and no `replay` at all."""
+        received = f"reads.group = '{self.group}' AND topic = '{topic}'{window(after, before)}"
         found = f"reader = 'group {self.group}' AND topic = '{topic}' AND class IN ('replay', 'skip')"
         return answer(
             f"CASE WHEN max(received) >= {at_least} THEN max(wrong) = 0 END",

@@ -207,21 +207,21 @@ def test_what_is_never_reported_of_transactions() -> None:
 )
 def test_a_group_that_continues_at_its_commits(classes: tuple[str, ...], at_least: int, status: str) -> None:
     read = dict.fromkeys(TABLES["reads"].arrow().names) | {"topic": "t", "partition": 0, "reader": 1}
-    reads = [read | {"ns": 10 + offset, "offset": offset, "group": "g"} for offset in (0, 1)]
+    reads = [read | {"ns": 110 + offset, "offset": offset, "group": "g"} for offset in (0, 1)]
     commits = []
     if "replay" in classes:
-        commits = [row(15, "committed", 1, 2)]
-        reads.append(reads[0] | {"ns": 20})
+        commits = [row(115, "committed", 1, 2)]
+        reads.append(reads[0] | {"ns": 120})
     sent = dict.fromkeys(TABLES["sends"].arrow().names) | {"topic": "t", "partition": 0, "writer": 1}
     sends = [sent | {"seq": seq, "sent_ns": seq, "outcome": "ok", "offset": seq} for seq in range(5)]
     copy = dict.fromkeys(TABLES["copies"].arrow().names) | {"topic": "t", "partition": 0, "broker": 1}
     copies = [copy | {"offset": seq, "writer": 1, "seq": seq, "epoch": 0} for seq in range(5)]
     if "skip" in classes:
-        reads.append(reads[0] | {"ns": 20, "offset": 4})
+        reads.append(reads[0] | {"ns": 120, "offset": 4})
     for one in reads:
         one |= {"writer": 1, "seq": one["offset"], "isolation": "read_uncommitted"}
     found = judge(
-        A.continue_at_commits("t", before="asked", at_least=at_least),
+        A.continue_at_commits("t", after="cut", before="asked", at_least=at_least),
         commits,
         reads=reads,
         sends=sends,

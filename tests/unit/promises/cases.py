@@ -478,6 +478,13 @@ CASES: dict[str, Callable[[], Expected]] = {
         "stale-coordinator",
         {"cause": "stale coordinator: broker1 answered"},
     ),
+    "replay, two owners": lambda: Expected(
+        _offsets(Run()),
+        "replay",
+        "not promised",
+        "replay-by-two-owners",
+        {"cause": "rebalance: readers 1 and 2 both owned the partition"},
+    ),
     "an old offset of a replaced coordinator": lambda: Expected(
         _offsets(Run()),
         "stale_offset",
