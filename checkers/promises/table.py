@@ -470,8 +470,8 @@ ROWS: tuple[Row, ...] = (
         when=("two members owned the partition",),
         promised=False,
         brief="a member that does not know of its successor receives what that one has committed",
-        says="A member that learns late that it has lost its partitions goes on receiving their messages, and "
-        "so also those that its successor has committed.",
+        says="A member that learns late that it has lost its partitions goes on receiving their messages, "
+        "and so also those that its successor has committed.",
         sources=(_docs("consumer configurations `session.timeout.ms` and `max.poll.interval.ms`"),),
     ),
     Row(
