@@ -52,6 +52,10 @@ KNOWN = (
         "a broker that does not reach its controller gets no producer ids to hand out",
     ),
     Known(
+        "is identified as a known static member",
+        "a member with the same group.instance.id has taken its place, and it is fenced",
+    ),
+    Known(
         "does not meet the required replication factor",
         "a client asks a broker for a coordinator that has just started and knows no other broker yet",
     ),
