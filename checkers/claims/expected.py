@@ -20,6 +20,8 @@ from harness.errors import BadDataError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+OF_LIFE = tuple(field.name for field in LIFE if field.name not in FINDING.names)
+"""Columns of `life` that a condition may name besides those of findings."""
 _KEEP_WHOLE = 300_000
 """Up to this many findings are rewritten as one file by the driver; more are left to Spark."""
 
@@ -54,10 +56,8 @@ def marked_frame(
     """
     from pyspark.sql import functions as f
 
-    names = [field.name for field in FINDING]
-    only = [field.name for field in LIFE if field.name not in names]
     keys = [f"_life_{name}" for name in ("topic", "writer", "seq")]
-    lives = lives.selectExpr(*[f"{k[6:]} as {k}" for k in keys], *(f"`{name}`" for name in only))
+    lives = lives.selectExpr(*[f"{k[6:]} as {k}" for k in keys], *(f"`{name}`" for name in OF_LIFE))
     joined = found.join(
         lives,
         (found["topic"] == lives[keys[0]])
@@ -70,7 +70,7 @@ def marked_frame(
         covered |= (f.col("class") == entry["finding"]) & f.coalesce(
             f.expr(_understood(joined, entry, moments)), f.lit(False)
         )
-    columns = [covered.alias(name) if name == "expected" else f.col(name) for name in names]
+    columns = [covered.alias(name) if name == "expected" else f.col(name) for name in FINDING.names]
     return joined.select(*columns)
 
 

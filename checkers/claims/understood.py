@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from checkers.claims.evaluate import queries_of
+from checkers.claims.expected import OF_LIFE
 from checkers.claims.moments import Moments, resolve
 from checkers.spark.errors import reason
 from checkers.spark.session import start_session
@@ -21,6 +22,10 @@ from harness.history.schema import TABLES, VIEWS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_EXPECTED = f"(SELECT f.*, {', '.join(f'l.`{name}`' for name in OF_LIFE)} FROM findings f JOIN life l)"
+"""What the condition of an expected finding is about; see `checkers.claims.expected.marked_frame`."""
 
 
 def make_empty_tables(session: SparkSession) -> None:
@@ -38,7 +43,7 @@ def queries_declared(declared: Mapping[str, Any]) -> dict[str, str]:
     found = queries_of(declared["claims"])
     for number, entry in enumerate(declared["expected"], start=1):
         found[f"expected {number}"] = (
-            f"SELECT count(*) > 0 AS holds, '' AS observed FROM life WHERE {entry['where']}"
+            f"SELECT count(*) > 0 AS holds, '' AS observed FROM {_EXPECTED} WHERE {entry['where']}"
         )
     return found
 

@@ -62,7 +62,8 @@ def test_claims_are_sql_and_do_not_hold_where_nothing_was_seen(name: str, empty:
 )
 def test_sql_that_spark_refuses_is_named(holds: str, said: str, empty: Any) -> None:
     """Syntax, columns and tables are checked without a run; a moment is no mistake."""
-    declared = {"claims": [{"name": "mine", "holds": holds}], "expected": [{"where": "fate = 'lost'"}]}
+    expected = [{"where": "fate = 'lost' AND detail LIKE '%x%' AND outcome = 'ok' AND topic = 't'"}]
+    declared = {"claims": [{"name": "mine", "holds": holds}], "expected": expected}
     answer = refused(empty, declared)
     assert list(answer) == (["mine"] if said else [])
     assert all(re.search(said, sentence) for sentence in answer.values())
