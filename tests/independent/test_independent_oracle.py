@@ -20,7 +20,7 @@ from tests.independent.compare import PIECE_VARIABLE, disagreements, report
 from tests.independent.generate import KINDS
 from tests.property.test_mutants import Mutant, mutated
 
-SEED = 20261125
+SEED = 20261126
 LAYOUTS = 6
 """Few histories are laid down in few ways: every batch costs time, however small."""
 
