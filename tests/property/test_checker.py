@@ -326,7 +326,7 @@ SETTINGS = settings(
 )
 
 
-@settings(SETTINGS, max_examples=40)
+@settings(SETTINGS, max_examples=25)
 @given(damaged())
 def test_finds_exactly_the_damage(history: Damaged) -> None:
     check(history)

@@ -405,6 +405,16 @@ SLOW = (
     "replicas may differ in epoch",
     "any stray is foreign",
     "the recorded last stable offset is ignored",
+    "order is checked towards earlier messages",
+    "what is not committed yet is undecided",
+    "an empty log lacks nothing",
+    "readers may be handed what nobody sent",
+    "readers may skip",
+    "a log that was not read lacks markers",
+    "what an aborted transaction left behind is a phantom",
+    "replicas may differ in the sequence",
+    "lost transactions go unseen",
+    "the first commit of a group counts",
 )
 """Mutants that take some five seconds or more to be caught."""
 
