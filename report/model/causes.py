@@ -5,23 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
+from report.model.chains import AFTER_HEAL, REJOINED, Chain, joined, most_held
 from report.model.messages import LOST
 from report.model.model import FindingGroup, grouped
 
 MOST = 3
 """So many causes get a sentence."""
-_REJOINED = re.compile(r"(broker\d+) acknowledged it(?: while|, then) (broker\d+)")
 _ELECTED = re.compile(r"(broker\d+) became leader")
 _TRUNCATED = re.compile(r"(broker\d+) truncated")
+_CUT = re.compile(r"; ((?:broker\d+(?:, )?)+) truncated (?:its log|their logs) to offset (\d+)")
 _FAULT = re.compile(r"`([^`]*)`")
 _APART = "the replicas differ"
 """The cause of a message that the leader lacks and a follower has; the checker names none."""
 
 
-def reasons(groups: Sequence[FindingGroup], acks: Iterable[int | None]) -> tuple[str, ...]:
-    """A sentence for each cause of a loss, the most frequent first.
+def reasons(
+    groups: Sequence[FindingGroup], acks: Iterable[int | None], chains: Sequence[Chain] = ()
+) -> tuple[str, ...]:
+    """What happened to the messages of each cause of a loss, the most frequent first.
 
-    ``acks`` are those of the producers whose messages are lost.
+    ``acks`` are those of the producers whose messages are lost. Without ``chains``, which say what the
+    history shows of each partition, the sentences say no more than the causes themselves.
     """
     levels = set(acks)
     asked = (
@@ -29,12 +33,19 @@ def reasons(groups: Sequence[FindingGroup], acks: Iterable[int | None]) -> tuple
         if len(levels) == 1 and (level := levels.pop()) is not None
         else ""
     )
+    said = _of_chains(chains, asked) if chains else _of_causes(groups, asked)
+    if len(said) > MOST:
+        return (*said[:MOST], "The findings below name the other causes.")
+    return tuple(said)
+
+
+def _of_causes(groups: Sequence[FindingGroup], asked: str) -> list[str]:
     counts: dict[tuple[str, tuple[str, ...]], int] = {}
     details: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for one in groups:
         if one.name in LOST and one.cause:
             name, _, detail = one.cause.partition(": ")
-            found = _REJOINED.search(detail)
+            found = REJOINED.search(detail)
             key = (name, found.groups() if found else ())
             counts[key] = counts.get(key, 0) + one.count
             details.setdefault(key, []).append(detail)
@@ -42,10 +53,149 @@ def reasons(groups: Sequence[FindingGroup], acks: Iterable[int | None]) -> tuple
     if apart:
         counts[_APART, ()], details[_APART, ()] = apart, [""]
     chosen = sorted(counts, key=lambda key: -counts[key])
-    said = [_sentence(key[0], details[key], counts[key], asked) for key in chosen[:MOST]]
-    if len(chosen) > MOST:
-        said.append("The findings below name the other causes.")
-    return tuple(said)
+    return [_sentence(key[0], details[key], counts[key], asked) for key in chosen]
+
+
+def _of_chains(chains: Sequence[Chain], asked: str) -> list[str]:
+    """A text for each cause: of the partition that lost most, and where else the same happened."""
+    alike: dict[tuple[str, tuple[str, str] | None, bool], list[Chain]] = {}
+    for one in chains:
+        key = (one.name, one.brokers, one.instead is not None)
+        alike.setdefault(key, []).append(one)
+    said = []
+    for members in sorted(alike.values(), key=lambda found: -sum(one.count for one in found)):
+        first, *others = sorted(members, key=lambda one: (-one.count, one.place))
+        text = _chain(first, asked)
+        if others:
+            count = sum(one.count for one in others)
+            where = joined([one.place for one in others[:3]]) if len(others) <= 3 else f"{len(others)} others"
+            text += f" The same happened to {_messages(count)} of {where}."
+        said.append(f"{first.place}: {text}")
+    return said
+
+
+def _chain(one: Chain, asked: str) -> str:
+    if one.instead is not None:
+        return _apart_at(one)
+    if one.name == "un-fsynced data lost" and one.power:
+        return _power_cut(one, asked)
+    if one.brokers is not None:
+        return _deposed(one, asked)
+    return _sentence(one.name or _APART, one.details, one.count, asked)
+
+
+def _messages(count: int) -> str:
+    return f"{grouped(count)} message{'' if count == 1 else 's'}"
+
+
+def _which(one: Chain) -> str:
+    if not one.labels:
+        return _messages(one.count)
+    bare = all("/" in label for label in one.labels)
+    noun = f"message{'' if one.count == 1 else 's'} " if bare else ""
+    return f"{noun}{joined(one.labels)}"
+
+
+def _acknowledged(one: Chain, asked: str) -> str:
+    """When messages were acknowledged, and with which acks."""
+    begin, end = one.acked_from_s, one.acked_to_s
+    told = f" with {asked}" if asked else ""
+    if begin is None:
+        return told
+    if end is None or f"{begin:.1f}" == f"{end:.1f}":
+        return f"{told} at {begin:.1f} s"
+    return f"{told} from {begin:.1f} s to {end:.1f} s"
+
+
+def _deposed(one: Chain, asked: str) -> str:
+    """An old leader acknowledged, another replica was elected, and the old one followed it."""
+    assert one.brokers is not None
+    old, new = one.brokers
+    them = "it" if one.count == 1 else "them"
+    said = [f"{old} acknowledged {_which(one)}{_acknowledged(one, asked)}."]
+    number = int(new.removeprefix("broker"))
+    cut_s = one.power.get(number)
+    if cut_s is not None:
+        said.append(f"{new} had {them}, too, and lost {them} in the power cut at {cut_s:.1f} s.")
+    if one.gone and one.name != "zombie accepted after heal":
+        said.append(f"{_capital(one.gone)}.")
+    if one.elected_s is not None:
+        after = one.acked_from_s is not None and one.acked_from_s > one.elected_s
+        had = "had led" if after else "led"
+        said.append(f"{new} {had} from {one.elected_s:.1f} s" + _lacked(one, number, them) + ".")
+    elif cut_s is None:
+        said.append(f"{new} led{_lacked(one, number, them)}.")
+    if one.name == "zombie accepted after heal":
+        said.append(f"The fault was healed by then, but {old} still took itself for the leader.")
+    if one.unaware and one.name != "zombie accepted after heal":
+        said.append(f"{_capital(one.unaware)}.")
+    others = {broker: seen for broker, seen in one.held.items() if broker != number}
+    cuts = {found[1] for detail in one.details if (found := _CUT.search(detail))}
+    who = joined(sorted(cuts)[0].split(", ")) if len(cuts) == 1 else old
+    truncated = f"{who} truncated {'their logs' if ' and ' in who else 'its log'} to follow {new}"
+    single = one.count == 1 and len(others) == 1
+    if others:
+        copies = f"{'copy' if single else 'copies'} on {most_held(others, one.count)}"
+        said.append(f"The {copies} {'was' if single else 'were'} removed when {truncated}.")
+    else:
+        said.append(f"{truncated}, which removed {them}.")
+    return " ".join(said)
+
+
+def _lacked(one: Chain, number: int, them: str) -> str:
+    if number in one.power:
+        return ""
+    seen = one.held.get(number, 0)
+    if not seen:
+        return f" without {them}"
+    some = f"{grouped(seen)} of " if seen < one.count else ""
+    return f"; it had held {some}{them} only for a time"
+
+
+def _power_cut(one: Chain, asked: str) -> str:
+    they = "it" if one.count == 1 else "they"
+    at: dict[str, list[str]] = {}
+    for broker, cut_s in sorted(one.power.items()):
+        at.setdefault(f"{cut_s:.1f} s", []).append(f"broker{broker}")
+    who = "; ".join(f"{joined(brokers)} lost power at {when}" for when, brokers in at.items())
+    by = joined([f"broker{broker}" for broker in one.acked_by]) or "the leader"
+    verb = "was" if one.count == 1 else "were"
+    held = most_held(one.held, one.count)
+    seen = f" {'It' if one.count == 1 else 'They'} {verb} seen on {held}." if held else ""
+    return (
+        f"{by} acknowledged {_which(one)}{_acknowledged(one, asked)}.{seen} {who}, before {they} {verb} "
+        f"flushed to disk, so no copy is left."
+    )
+
+
+def _apart_at(one: Chain) -> str:
+    """A message that a follower has, at whose offset the leader has another."""
+    assert one.instead is not None
+    (label,) = one.labels or (_messages(1),)
+    holders = [f"broker{broker}" for broker, name in one.instead.items() if name == label]
+    said = []
+    by = joined([f"broker{broker}" for broker in one.acked_by])
+    if by:
+        said.append(f"{by} acknowledged {label}{_acknowledged(one, '')}.")
+    where = f"offset {one.offset}"
+    leads = one.instead.get(one.leader) if one.leader is not None else None
+    if leads and leads != label and holders:
+        said.append(
+            f"At the end only {joined(holders)} has it, at {where}; "
+            f"broker{one.leader}, which leads, has {leads} there."
+        )
+    elif holders:
+        said.append(f"At the end only {joined(holders)} has it, at {where}; the leader does not.")
+    for broker, name in (one.also or {}).items():
+        if name != label:
+            said.append(
+                f"broker{broker} had {name}, too, and lost it in the power cut at {one.power[broker]:.1f} s."
+            )
+    return " ".join(said)
+
+
+def _capital(text: str) -> str:
+    return text if text.startswith("broker") else text[:1].upper() + text[1:]
 
 
 def _sentence(name: str, details: Sequence[str], count: int, asked: str) -> str:
@@ -62,7 +212,7 @@ def _them(messages: str) -> str:
 
 
 def _rejoined(details: Sequence[str], messages: str, asked: str) -> str:
-    found = _REJOINED.search(details[0])
+    found = REJOINED.search(details[0])
     if not found:
         return ""
     old, new = found.groups()
@@ -73,7 +223,7 @@ def _rejoined(details: Sequence[str], messages: str, asked: str) -> str:
         when = f"before and after {new} was elected"
     them = _them(messages)
     return (
-        f"{old} acknowledged {messages}{alone} {when}. {new} did not have {them}, so {old} removed {them} "
+        f"{old} acknowledged {messages}{alone} {when}. {new} led without {them}, so {old} removed {them} "
         f"from its own log when it began to follow {new}."
     )
 
@@ -86,7 +236,7 @@ def _apart(_details: Sequence[str], messages: str, _asked: str) -> str:
 
 
 def _after_heal(details: Sequence[str], messages: str, asked: str) -> str:
-    found = re.search(r"(broker\d+) acknowledged it after .* while (broker\d+) led", details[0])
+    found = AFTER_HEAL.search(details[0])
     if not found:
         return ""
     old, new = found.groups()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from report.model.beliefs import Seconds
@@ -23,19 +23,25 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "lost": ("packets that were lost", "the declared share"),
     "round_trips_ms": ("time to connect, ms", "the declared delay"),
     "held": ("connections that were open before", "silent"),
+    "disks": ("bytes of the logs on disk, before and after", "what was not flushed is gone"),
 }
 """Facts of a proof by their key: what was looked at, and what was wanted."""
 
 
-def faults(rows: Iterable[Row], seconds: Seconds) -> tuple[Fault, ...]:
-    """The faults of a run by the rows of their moments, sorted by time."""
+def faults(rows: Iterable[Row], processes: Iterable[Row], seconds: Seconds) -> tuple[Fault, ...]:
+    """The faults of a run by the rows of their moments, sorted by time.
+
+    ``processes`` tell when processes ended: a power cut or a kill begins with the first of them, not
+    with the proof that it took effect.
+    """
+    ends = [row for row in processes if row["event"] == "killed"]
     moments: dict[int, dict[str, Row]] = {}
     for row in rows:
         moments.setdefault(row["fault"], {})[row["moment"]] = row
-    return tuple(_fault(number, found, seconds) for number, found in sorted(moments.items()))
+    return tuple(_fault(number, found, ends, seconds) for number, found in sorted(moments.items()))
 
 
-def _fault(number: int, found: Mapping[str, Row], seconds: Seconds) -> Fault:
+def _fault(number: int, found: Mapping[str, Row], ends: Sequence[Row], seconds: Seconds) -> Fault:
     begun = found.get("injected") or found.get("injecting") or next(iter(found.values()))
     ended = found.get("healed") or found.get("failed")
     targets = _object(begun["targets"])
@@ -44,6 +50,14 @@ def _fault(number: int, found: Mapping[str, Row], seconds: Seconds) -> Fault:
     if not hosts and targets and not links and "partitions" not in targets:
         hosts = tuple(targets)
     injected = "injected" in found
+    begun_ns = begun["ns"]
+    if injected and begun["mechanism"] in ("kill", "power_cut") and "injecting" in found:
+        within = (
+            row["ns"]
+            for row in ends
+            if row["host"] in hosts and found["injecting"]["ns"] <= row["ns"] <= begun["ns"]
+        )
+        begun_ns = min(within, default=begun_ns)
     lasting = begun["kind"] != "operator" and (
         ended is not None or begun["kind"] != "process" or not injected
     )
@@ -52,7 +66,7 @@ def _fault(number: int, found: Mapping[str, Row], seconds: Seconds) -> Fault:
         name=begun["name"],
         kind=begun["kind"],
         mechanism=begun["mechanism"] or "",
-        from_s=seconds(begun["ns"]),
+        from_s=seconds(begun_ns),
         to_s=seconds(ended["ns"]) if ended else None,
         lasting=lasting,
         injected=injected,
@@ -72,7 +86,9 @@ def _proofs(found: Mapping[str, Row]) -> Iterable[Proof]:
         for key, value in _object(found["injected"]["evidence"]).items():
             if key in _WORDS and value not in (None, {}, []):
                 what, wanted = _WORDS[key]
-                yield Proof(what, wanted, _seen(key, value), True)
+                seen = _seen(key, value)
+                if seen:
+                    yield Proof(what, wanted, seen, True)
     if "healed" in found:
         healed = _object(found["healed"]["evidence"])
         if "alive" in healed:
@@ -100,6 +116,8 @@ def _seen(key: str, value: Any) -> str:
         return f"{value} got no answer"
     if key == "alive":
         return f"{value} answered"
+    if key == "disks" and isinstance(value, dict):
+        return "; ".join(filter(None, (_disk(host, one) for host, one in value.items())))
     if key == "exit_status" and isinstance(value, dict):
         return ", ".join(f"{name}: {_ended(status)}" for name, status in value.items())
     if isinstance(value, dict):
@@ -107,6 +125,14 @@ def _seen(key: str, value: Any) -> str:
     if isinstance(value, list):
         return f"{len(value)}" if key == "flips" else ", ".join(map(str, value))
     return _in_words(value)
+
+
+def _disk(host: str, found: object) -> str:
+    if not isinstance(found, dict):
+        return ""
+    before, after = found.get("log_bytes_before") or {}, found.get("log_bytes_after") or {}
+    logs = ", ".join(f"{place} {size} → {after[place]}" for place, size in before.items() if place in after)
+    return f"{host}: {logs}" if logs else ""
 
 
 def _ended(status: object) -> str:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from report.model import causes
 from report.model.beliefs import Seconds, Zombie, lanes, leaders_by_epoch, splits, zombies
+from report.model.chains import Chain, chains
 from report.model.facts import claim_of, lost_messages, meaning, promises_of, sentences
 from report.model.faults import faults as faults_of
 from report.model.logs import log_figure
@@ -63,7 +64,7 @@ class _Gathering:
             Mark(self.seconds(row["ns"]), row["name"], row["text"] or row["name"])
             for row in self.small["marks"]
         )
-        self.faults = faults_of(self.small["faults"], self.seconds)
+        self.faults = faults_of(self.small["faults"], self.small["processes"], self.seconds)
 
     def seconds(self, ns: int) -> float:
         """A time of the history in seconds since its first event."""
@@ -119,7 +120,7 @@ class _Gathering:
                 messages=int(self.judgement.get("messages") or 0),
                 fates=fates,
                 lost=lost_messages(fates),
-                why=causes.reasons(groups, self._acks_of_lost()),
+                why=causes.reasons(groups, self._acks_of_lost(), self._chains(drawn, controllers)),
             ),
             from_s=from_s,
             to_s=to_s,
@@ -138,6 +139,19 @@ class _Gathering:
             transaction_stories=told_of,
             settings=self._settings(),
             files=_files(self.folder),
+        )
+
+    def _chains(self, drawn: Sequence[PartitionStory], controllers: Sequence[Lane]) -> tuple[Chain, ...]:
+        return chains(
+            self.tables,
+            self.findings,
+            self.seconds,
+            life=self.life,
+            faults=self.faults,
+            lanes={one.name: one.lanes for one in drawn},
+            replaced=zombies(controllers, self._controller_id),
+            views=self.small["views"],
+            log_events=self.small["log_events"],
         )
 
     def _acks_of_lost(self) -> set[int | None]:

@@ -353,3 +353,43 @@ def test_run_without_findings_tells_of_some_transactions(judged: Judged) -> None
     assert not model.groups and sum(one.count for one in model.transactions) == 2
     assert {one.cause for one in model.transaction_stories} == {"nothing went wrong with it"}
     assert not report_model(judged("leader-az-isolated")).transactions
+
+
+def test_why_names_who_had_each_lost_message(judged: Judged) -> None:
+    folder = judged("leader-az-isolated")
+    query = (
+        "SELECT topic || '/' || partition, count(*), max(acked_ns) FROM findings "
+        "WHERE class = 'lost' GROUP BY 1"
+    )
+    ((place, count, last_ns),) = ask(folder, query)
+    (said,) = report_model(folder).verdict.why
+    assert said.startswith(f"{place}: broker1 acknowledged {count} messages with acks=1 from ")
+    assert isinstance(last_ns, int)
+    assert f" to {(last_ns - _zero(folder)) / NS:.1f} s. broker1 was fenced" in said
+    seen = (
+        "SELECT s.broker, count(DISTINCT (s.writer, s.seq)) FROM sightings s JOIN findings f "
+        "USING (writer, seq, topic, partition) WHERE f.class = 'lost' GROUP BY 1"
+    )
+    assert ask(folder, seen) == [(1, count)]
+    assert "The copies on broker1 were removed when broker1 truncated its log to follow broker2." in said
+
+
+@pytest.mark.long
+def test_why_says_which_power_cut_took_a_message_from_the_next_leader(judged: Judged) -> None:
+    said = " ".join(report_model(judged("hw-truncation-diverges")).verdict.why)
+    assert "broker2 had it, too, and lost it in the power cut at " in said
+    assert "old/0: broker2 acknowledged m3 at " in said
+    assert "broker2 had m2, too, and lost it" in said
+
+
+@pytest.mark.long
+def test_why_says_that_a_leader_followed_a_controller_that_was_replaced(judged: Judged) -> None:
+    said = " ".join(report_model(judged("kraft-zombie-controller")).verdict.why)
+    assert "broker2 still followed controller2, which controller1 had replaced at " in said
+    assert "broker2 and broker3 truncated their logs" in said
+
+
+def _zero(folder: Path) -> int:
+    tables = ("views", "faults", "processes", "marks", "log_events")
+    begins = [ask(folder, f"SELECT min(ns) FROM {one}")[0][0] for one in tables]
+    return min(one for one in begins if isinstance(one, int))

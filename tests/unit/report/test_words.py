@@ -9,6 +9,7 @@ import pytest
 
 from harness.kafka.model import PartitionState
 from report.model.causes import reasons
+from report.model.chains import Chain
 from report.model.facts import fault_in_words, meaning, names_in
 from report.model.faults import faults
 from report.model.model import Event, Fault, FindingGroup
@@ -45,7 +46,7 @@ LATER = "old leader truncated on rejoin: broker1 acknowledged it, then broker2 w
             (1,),
             (
                 "broker1 acknowledged 9 messages with acks=1 before and after broker2 was elected. broker2 "
-                "did not have them, so broker1 removed them from its own log when it began to follow "
+                "led without them, so broker1 removed them from its own log when it began to follow "
                 "broker2.",
             ),
         ),
@@ -53,8 +54,8 @@ LATER = "old leader truncated on rejoin: broker1 acknowledged it, then broker2 w
             (group(REJOINED, 1),),
             (1, -1),
             (
-                "broker1 acknowledged 1 message although broker2 had been elected already. broker2 did not "
-                "have it, so broker1 removed it from its own log when it began to follow broker2.",
+                "broker1 acknowledged 1 message although broker2 had been elected already. broker2 led "
+                "without it, so broker1 removed it from its own log when it began to follow broker2.",
             ),
         ),
         (
@@ -82,6 +83,99 @@ def test_a_message_that_only_a_follower_has_is_explained_too() -> None:
     )
 
 
+def chain(**more: object) -> Chain:
+    facts: dict[str, object] = {
+        "place": "t/0",
+        "name": "old leader truncated on rejoin",
+        "details": (LATER.partition(": ")[2] + "; broker1, broker3 truncated their logs to offset 1",),
+        "count": 1,
+        "labels": ("m2",),
+        "acked_from_s": 9.58,
+        "acked_to_s": 9.58,
+        "acked_by": (1,),
+        "held": {1: 1, 3: 1},
+        "power": {},
+        "elected_s": 17.4,
+    }
+    return Chain(**{**facts, **more})  # type: ignore[arg-type]
+
+
+def test_a_chain_says_who_had_a_message_and_who_lost_it_when() -> None:
+    assert reasons((), (1,), (chain(gone="broker1's ZooKeeper session had ended by 13.5 s"),)) == (
+        "t/0: broker1 acknowledged m2 with acks=1 at 9.6 s. broker1's ZooKeeper session had ended by 13.5 s. "
+        "broker2 led from 17.4 s without it. The copies on broker1 and broker3 were removed when broker1 and "
+        "broker3 truncated their logs to follow broker2.",
+    )
+
+
+def test_a_leader_that_lost_a_message_in_a_power_cut_had_it() -> None:
+    (said,) = reasons((), (-1, 1), (chain(held={1: 1, 2: 1}, power={2: 10.2}),))
+    assert "broker2 had it, too, and lost it in the power cut at 10.2 s. broker2 led from 17.4 s." in said
+    assert "without it" not in said
+
+
+def test_messages_that_every_broker_lost_in_a_power_cut() -> None:
+    lost = chain(
+        name="un-fsynced data lost",
+        details=("`dark` took what broker1 had acknowledged but not flushed",),
+        count=6,
+        labels=(),
+        acked_to_s=23.7,
+        held={1: 3, 2: 6},
+        power={1: 23.8, 2: 23.8},
+        elected_s=None,
+    )
+    assert reasons((), (-1,), (lost, replace(lost, place="t/1", count=2))) == (
+        "t/0: broker1 acknowledged 6 messages with acks=all from 9.6 s to 23.7 s. They were seen on broker2 "
+        "and broker1 (3 of them). broker1 and broker2 lost power at 23.8 s, before they were flushed to "
+        "disk, so no copy is left. The same happened to 2 messages of t/1.",
+    )
+
+
+def test_a_message_that_the_leader_lacks_is_named_with_what_stands_in_its_place() -> None:
+    apart = chain(
+        name="",
+        details=("",),
+        labels=("m3",),
+        acked_by=(2,),
+        acked_from_s=17.6,
+        acked_to_s=None,
+        instead={1: "m2", 2: "m3"},
+        also={2: "m2"},
+        power={2: 10.2},
+        leader=1,
+        offset=1,
+    )
+    assert reasons((), (-1,), (apart,)) == (
+        "t/0: broker2 acknowledged m3 at 17.6 s. At the end only broker2 has it, at offset 1; broker1, which "
+        "leads, has m2 there. broker2 had m2, too, and lost it in the power cut at 10.2 s.",
+    )
+
+
+def test_a_power_cut_begins_when_the_first_broker_ends_not_when_it_is_proven() -> None:
+    hosts = json.dumps({"hosts": ["broker1"]})
+    moments: list[dict[str, object]] = [
+        {
+            "fault": 1,
+            "name": "power cut broker1",
+            "kind": "storage",
+            "mechanism": "power_cut",
+            "moment": moment,
+        }
+        | {"ns": ns, "targets": hosts, "evidence": evidence}
+        for moment, ns, evidence in (
+            ("injecting", 10, None),
+            ("injected", 30, json.dumps(DISKS)),
+            ("healed", 40, None),
+        )
+    ]
+    killed = [{"host": host, "event": "killed", "ns": ns} for host, ns in (("broker2", 11), ("broker1", 12))]
+    (one,) = faults(moments, killed, lambda ns: ns)
+    assert (one.from_s, one.to_s) == (12, 40)
+    assert [proof.seen for proof in one.proofs] == ["broker1: t/0 196 → 98"]
+
+
+DISKS = {"disks": {"broker1": {"log_bytes_before": {"t/0": 196}, "log_bytes_after": {"t/0": 98}}}}
 CAUSES = [
     "old leader truncated on rejoin: broker1 acknowledged it, then broker2 was elected in epoch 1",
     "zombie accepted after heal: broker1 acknowledged it after `isolate az1` was healed, while broker2 led",
@@ -159,7 +253,7 @@ def test_states_of_an_operator_action_are_in_words() -> None:
             "evidence": json.dumps({"seen": {"old/0": str(state), "new/0": str(none)}}),
         }
     ]
-    ((proof,),) = [one.proofs for one in faults(rows, lambda ns: ns / 1e9)]
+    ((proof,),) = [one.proofs for one in faults(rows, (), lambda ns: ns / 1e9)]
     assert proof.seen == ("old/0: leader broker1, epoch 3, ISR 2, 1, new/0: no leader, epoch 4, ISR 2")
 
 
@@ -204,7 +298,7 @@ def test_how_processes_ended_is_in_words() -> None:
     row = {"fault": 1, "moment": "injected", "ns": 0, "kind": "process", "name": "kill broker1, broker2"}
     evidence = {"exit_status": {"broker1": -9, "broker2": 143}}
     rows = [{**row, "mechanism": "kill", "targets": "{}", "evidence": json.dumps(evidence)}]
-    ((proof,),) = [one.proofs for one in faults(rows, lambda ns: ns / 1e9)]
+    ((proof,),) = [one.proofs for one in faults(rows, (), lambda ns: ns / 1e9)]
     assert proof.seen == "broker1: signal 9, broker2: status 143"
 
 

@@ -1,0 +1,307 @@
+"""How acknowledged messages of one partition came to be lost: who held them, who lost them, who led."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from report.model.beliefs import Seconds, Zombie
+from report.model.messages import LOST
+from report.model.model import Fault, Lane
+from report.model.tables import Row, RunTables
+
+PLACES = 6
+"""Topic partitions whose losses are followed, those with most first."""
+MESSAGES = 20_000
+NAMED = 3
+"""So many messages are named one by one."""
+_WHEN_S = 0.6
+"""A view may be that much later than what it shows."""
+REJOINED = re.compile(r"(broker\d+) acknowledged it(?: while|, then) (broker\d+)")
+AFTER_HEAL = re.compile(r"(broker\d+) acknowledged it after .* while (broker\d+) led")
+_EPOCH = re.compile(r"(broker\d+) (?:was elected|led) in epoch (\d+)")
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What the history shows of the messages of one topic partition that were lost for one cause."""
+
+    place: str
+    name: str
+    """The cause, without its details; empty if the checker names none."""
+    details: tuple[str, ...]
+    count: int
+    labels: tuple[str, ...]
+    """How the page names the messages, if they are few."""
+    acked_from_s: float | None
+    acked_to_s: float | None
+    acked_by: tuple[int, ...]
+    held: Mapping[int, int]
+    """By broker: on how many of the messages the observer saw there."""
+    power: Mapping[int, float]
+    """By broker that lost its copies in a power cut: when."""
+    elected_s: float | None = None
+    """When the new leader was first seen to lead."""
+    gone: str = ""
+    """Why the old leader was replaced, if the history shows it; else empty."""
+    unaware: str = ""
+    """Why the old leader did not learn that it was replaced, if the history shows it; else empty."""
+    instead: Mapping[int, str] | None = None
+    """Of a message at whose offset a replica has another one: what each replica has at the end."""
+    also: Mapping[int, str] | None = None
+    """By broker: what stood at that offset before it lost power."""
+    leader: int | None = None
+    offset: int | None = None
+
+    @property
+    def brokers(self) -> tuple[str, str] | None:
+        """The old leader and the new one, if the cause names them."""
+        for detail in self.details:
+            found = REJOINED.search(detail) or AFTER_HEAL.search(detail)
+            if found:
+                return found[1], found[2]
+        return None
+
+
+def chains(
+    tables: RunTables,
+    findings: pa.Table,
+    seconds: Seconds,
+    *,
+    life: pa.Table,
+    faults: Sequence[Fault],
+    lanes: Mapping[str, Sequence[Lane]],
+    replaced: Sequence[Zombie],
+    views: Sequence[Row],
+    log_events: Sequence[Row],
+) -> tuple[Chain, ...]:
+    """A chain for each topic partition and cause of a loss, the largest first.
+
+    ``lanes`` are by the name of the topic partition; ``replaced`` are controllers that went on after
+    another had been elected.
+    """
+    if not findings.num_rows:
+        return ()
+    lost = findings.filter(pc.is_in(findings["class"], pa.array(LOST, findings["class"].type)))
+    groups: dict[tuple[str, str, tuple[str, ...]], list[Row]] = {}
+    for row in lost.slice(0, MESSAGES).to_pylist():
+        if row["topic"] is None or row["writer"] is None:
+            continue
+        name, _, detail = (row["cause"] or "").partition(": ")
+        pair = REJOINED.search(detail) or AFTER_HEAL.search(detail)
+        place = f"{row['topic']}/{row['partition']}"
+        groups.setdefault((place, name, pair.groups() if pair else ()), []).append(row)
+    if sum(len(rows) for rows in groups.values()) < lost.num_rows:
+        return ()
+    chosen = sorted(groups, key=lambda key: (-len(groups[key]), key))
+    history = _History(tables, seconds, life, faults, lanes, replaced, views, log_events)
+    return tuple(
+        history.chain(key[0], key[1], groups[key], deep=number < PLACES) for number, key in enumerate(chosen)
+    )
+
+
+@dataclass(frozen=True)
+class _History:
+    tables: RunTables
+    seconds: Seconds
+    life: pa.Table
+    faults: Sequence[Fault]
+    lanes: Mapping[str, Sequence[Lane]]
+    replaced: Sequence[Zombie]
+    views: Sequence[Row]
+    log_events: Sequence[Row]
+
+    def chain(self, place: str, name: str, rows: Sequence[Row], *, deep: bool) -> Chain:
+        details = tuple(dict.fromkeys((row["cause"] or "").partition(": ")[2] for row in rows))
+        known = self._labels(rows)
+        labels = tuple(
+            known.get((row["writer"], row["seq"])) or f"{row['writer']}/{row['seq']}" for row in rows
+        )
+        times = sorted(self.seconds(row["acked_ns"]) for row in rows if row["acked_ns"] is not None)
+        at = (rows[0]["topic"], rows[0]["partition"])
+        sightings = self.tables.table("sightings", None, at) if deep else None
+        held, power = self._held(sightings, rows, times) if sightings is not None else ({}, {})
+        chain = Chain(
+            place=place,
+            name=name,
+            details=details,
+            count=len(rows),
+            labels=labels if len(labels) <= NAMED else (),
+            acked_from_s=times[0] if times else None,
+            acked_to_s=times[-1] if times else None,
+            acked_by=tuple(sorted({row["acked_by"] for row in rows if row["acked_by"] is not None})),
+            held=held,
+            power=power,
+        )
+        if rows[0]["class"] == "diverged" and len(rows) == 1 and sightings is not None:
+            return self._apart(chain, rows[0], sightings)
+        return self._elected(chain)
+
+    def _labels(self, rows: Iterable[Row]) -> dict[tuple[int, int], str]:
+        wanted = {(row["writer"], row["seq"]) for row in rows}
+        found = self.life.filter(pc.is_valid(self.life["label"])) if self.life.num_rows else self.life
+        return {
+            key: row["label"]
+            for row in found.select(["writer", "seq", "label"]).to_pylist()
+            if (key := (row["writer"], row["seq"])) in wanted
+        }
+
+    def _held(
+        self, sightings: pa.Table, rows: Sequence[Row], times: Sequence[float]
+    ) -> tuple[dict[int, int], dict[int, float]]:
+        wanted = {(row["writer"], row["seq"]) for row in rows}
+        near = sightings.filter(
+            pc.is_in(sightings["writer"], pa.array({one for one, _ in wanted}, sightings["writer"].type))
+        )
+        seen: dict[int, set[tuple[int, int]]] = {}
+        power: dict[int, float] = {}
+        for row in near.to_pylist():
+            key = (row["writer"], row["seq"])
+            if key not in wanted:
+                continue
+            seen.setdefault(row["broker"], set()).add(key)
+            cut = self._power_cut(row)
+            if cut is not None:
+                power[row["broker"]] = cut
+        return {broker: len(keys) for broker, keys in sorted(seen.items())}, power
+
+    def _power_cut(self, row: Row) -> float | None:
+        """When a power cut took a record that was seen, and was gone when the broker was next read."""
+        if row["gone_ns"] is None:
+            return None
+        seen_s, gone_s = self.seconds(row["seen_ns"]), self.seconds(row["gone_ns"])
+        times = [
+            one.from_s
+            for one in self.faults
+            if one.mechanism == "power_cut"
+            and f"broker{row['broker']}" in one.hosts
+            and seen_s <= one.from_s <= gone_s
+        ]
+        return times[-1] if times else None
+
+    def _apart(self, chain: Chain, finding: Row, sightings: pa.Table) -> Chain:
+        """Which replica has which message at the offset of one that the leader lacks."""
+        here = [row for row in sightings.to_pylist() if row["offset"] == finding["offset"]]
+        names = self._labels(here)
+
+        def name(row: Row) -> str:
+            return names.get((row["writer"], row["seq"])) or f"{row['writer']}/{row['seq']}"
+
+        instead = {row["broker"]: name(row) for row in here if row["gone_ns"] is None}
+        also = {row["broker"]: name(row) for row in here if self._power_cut(row) is not None}
+        power = {row["broker"]: cut for row in here if (cut := self._power_cut(row)) is not None}
+        beliefs = [lane.beliefs[-1] for lane in self.lanes.get(chain.place, ()) if lane.beliefs]
+        newest = max(
+            (one for one in beliefs if one.epoch is not None and one.leader is not None),
+            key=lambda one: one.epoch or 0,
+            default=None,
+        )
+        own = self.life.filter(
+            pc.and_(
+                pc.equal(self.life["writer"], finding["writer"]), pc.equal(self.life["seq"], finding["seq"])
+            )
+        ).to_pylist()
+        done = own[0]["done_ns"] if own else None
+        by = own[0]["acked_by"] if own else None
+        return replace(
+            chain,
+            acked_from_s=None if done is None else self.seconds(done),
+            acked_by=() if by is None else (by,),
+            instead=instead,
+            also=also,
+            power=power,
+            leader=newest.leader if newest else None,
+            offset=finding["offset"],
+        )
+
+    def _elected(self, chain: Chain) -> Chain:
+        """The chain with what the history shows of the election that the cause names."""
+        pair = chain.brokers
+        epochs = [found[2] for detail in chain.details for found in _EPOCH.finditer(detail)]
+        if pair is None or not epochs:
+            return chain
+        old, new = pair
+        at = [
+            belief.from_s
+            for lane in self.lanes.get(chain.place, ())
+            for belief in lane.beliefs
+            if not belief.error and belief.epoch == int(epochs[0]) and f"broker{belief.leader}" == new
+        ]
+        if not at:
+            return chain
+        elected_s = min(at)
+        return replace(
+            chain,
+            elected_s=elected_s,
+            gone=self._gone(old, new, elected_s),
+            unaware=self._unaware(chain.place, old, elected_s),
+        )
+
+    def _gone(self, old: str, new: str, elected_s: float) -> str:
+        """That the old leader was no longer registered, as ZooKeeper or the new leader says."""
+        before: dict[str, set[int]] = {}
+        found: tuple[str, float] | None = None
+        number = int(old.removeprefix("broker"))
+        for row in self.views:
+            if row["subject"] != "brokers" or self.seconds(row["ns"]) > elected_s + _WHEN_S:
+                continue
+            source, now = row["source"], set(row["brokers"] or ())
+            if source.startswith("zookeeper") or source == new:
+                if number in before.get(source, ()) and number not in now:
+                    found = found or (source, self.seconds(row["ns"]))
+                elif number in now:
+                    found = None
+            before[source] = now
+        if found is None:
+            return ""
+        if found[0].startswith("zookeeper"):
+            return f"{old}'s ZooKeeper session had ended by {found[1]:.1f} s"
+        return f"{old} was fenced: {new} no longer counted it among the live brokers"
+
+    def _unaware(self, place: str, old: str, elected_s: float) -> str:
+        """That the old leader followed a controller that had been replaced.
+
+        Its metadata log shows this: it was truncated when the broker left that controller.
+        """
+        until = [
+            belief.to_s
+            for lane in self.lanes.get(place, ())
+            if lane.source == old
+            for belief in lane.beliefs
+            if belief.from_s <= elected_s < belief.to_s
+        ]
+        cuts = [
+            self.seconds(row["ns"])
+            for row in self.log_events
+            if (row["kind"], row["topic"], row["host"]) == ("truncated", "__cluster_metadata", old)
+        ]
+        for one in self.replaced:
+            if (
+                until
+                and one.from_s <= elected_s <= one.to_s
+                and any(elected_s < cut <= until[0] for cut in cuts)
+            ):
+                return (
+                    f"{old} still followed {one.source}, which controller{one.elected % 10} had replaced at "
+                    f"{one.from_s:.1f} s, so it learned of the election only at {until[0]:.1f} s"
+                )
+        return ""
+
+
+def most_held(held: Mapping[int, int], count: int) -> str:
+    """On which brokers messages were seen: those of all of them, and others with their numbers."""
+    return joined(
+        [
+            f"broker{broker}" + (f" ({seen} of them)" if seen < count else "")
+            for broker, seen in sorted(held.items(), key=lambda one: (-one[1], one[0]))
+        ]
+    )
+
+
+def joined(words: Sequence[str]) -> str:
+    """Words of a list, the last after “and”."""
+    return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
