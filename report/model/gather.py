@@ -64,6 +64,8 @@ class _Gathering:
             Mark(self.seconds(row["ns"]), row["name"], row["text"] or row["name"])
             for row in self.small["marks"]
         )
+        self._broken = self._places_with("promise", ("broken",))
+        self._lost = self._places_with("class", LOST)
         self.faults = faults_of(self.small["faults"], self.small["processes"], self.seconds)
 
     def seconds(self, ns: int) -> float:
@@ -215,7 +217,10 @@ class _Gathering:
         return round(start, 2), round(max(*moments, start + 1.0) + _AFTER_S, 2)
 
     def _places(self) -> list[tuple[str, int]]:
-        """Topic partitions, the most interesting first: findings, scripted messages, then any."""
+        """Topic partitions, the most interesting first.
+
+        Those with a broken promise, with a loss, with other findings, with scripted messages, then any.
+        """
         score: Counter[tuple[str, int]] = Counter()
         known = {
             (row["topic"], row["partition"]) for row in self.small["views"] if row["subject"] == "partition"
@@ -226,13 +231,25 @@ class _Gathering:
             counted = self.findings.group_by(["topic", "partition"]).aggregate([([], "count_all")])
             for row in counted.to_pylist():
                 if row["topic"] is not None:
-                    score[row["topic"], row["partition"]] += 1_000_000 + row["count_all"]
+                    score[row["topic"], row["partition"]] += 10**9 + row["count_all"]
+        for weight, remarkable in ((10**13, self._broken), (10**11, self._lost)):
+            for place in remarkable:
+                score[place] += weight
         if self.life.num_rows:
             keys = ["topic", "partition", "role"]
             for row in self.life.group_by(keys).aggregate([([], "count_all")]).to_pylist():
                 weight = 1 if row["role"] == "stream" else 1000
                 score[row["topic"], row["partition"]] += weight + min(row["count_all"], 900)
         return sorted(score, key=lambda place: (-score[place], place))
+
+    def _places_with(self, column: str, values: Sequence[str]) -> set[tuple[str, int]]:
+        """Topic partitions of the findings with one of the values."""
+        import pyarrow.compute as pc
+
+        found = self.findings.select(["topic", "partition", column])
+        found = found.filter(pc.is_in(found[column].cast(pa.string()), pa.array(values, pa.string())))
+        places = found.select(["topic", "partition"]).group_by(["topic", "partition"]).aggregate([])
+        return {(row["topic"], row["partition"]) for row in places.to_pylist() if row["topic"] is not None}
 
     def _partition(
         self, place: tuple[str, int], from_s: float, to_s: float, *, first: bool
@@ -261,6 +278,7 @@ class _Gathering:
             partition=place[1],
             replicas=tuple(sorted({row["broker"] for row in replicas} | set(offsets))),
             findings=count,
+            grave=place in self._broken | self._lost,
             lanes=found,
             splits=splits(found, from_s, to_s),
             leaders=leaders_by_epoch(found),

@@ -217,6 +217,8 @@ class PartitionStory:
     partition: int
     replicas: tuple[int, ...]
     findings: int
+    grave: bool = False
+    """Whether acknowledged messages of it are lost, or a finding breaks a promise of Kafka."""
     lanes: tuple[Lane, ...]
     splits: tuple[Split, ...]
     leaders: Mapping[int, int]

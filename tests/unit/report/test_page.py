@@ -19,7 +19,7 @@ import pytest
 from markupsafe import Markup
 
 from report.model.gather import report_model
-from report.model.model import ReportModel
+from report.model.model import ReportModel, Split
 from report.page.render import ICONS, page
 from report.page.svg import tag
 from report.page.write import write_page
@@ -234,3 +234,36 @@ def test_page_is_written_beside_the_run_and_replaced(judged: Judged, tmp_path: P
 def test_attributes_and_content_of_elements_are_escaped() -> None:
     made = tag("a", "<b>", Markup("<i/>"), href='"><script>', class_="x", stroke_width=1.25, hidden=None)
     assert made == ('<a href="&quot;&gt;&lt;script&gt;" class="x" stroke-width="1.2">&lt;b&gt;<i/></a>')
+
+
+def test_a_partition_with_a_loss_is_not_folded_and_disagreeing_controllers_come_first(judged: Judged) -> None:
+    model = report_model(judged("leader-az-isolated"))
+    assert model.partitions[0].grave
+    second = replace(model.partitions[0], topic="second")
+    lanes = model.partitions[0].lanes
+    split = Split(1.0, 3.0, {1: ("broker1",), 2: ("broker2",)})
+    drawn = replace(
+        model,
+        run=replace(model.run, mode="combined"),
+        partitions=(model.partitions[0], second),
+        controllers=lanes,
+        controller_splits=(),
+    )
+    html = page(drawn)
+    assert html.count("<details open><summary>second/0") == 2
+    belief = html.index('<section id="belief">')
+    assert html.index("<h3>t/0</h3>", belief) < html.index("<h3>The controller</h3>")
+    html = page(replace(drawn, controller_splits=(split,), partitions=(replace(second, grave=False),) * 2))
+    assert html.index("<h3>The controller</h3>") < html.index("<h3>second/0</h3>")
+    assert html.count("<details><summary>second/0") == 2
+
+
+@pytest.mark.long
+def test_a_broken_promise_comes_before_a_loss(judged: Judged, tmp_path: Path) -> None:
+    folder = shutil.copytree(judged("hw-truncation-diverges"), tmp_path / "run")
+    findings = pq.read_table(folder / "findings.parquet")
+    promises = ["broken" if name == "diverged" else "not promised" for name in findings["class"].to_pylist()]
+    where = findings.column_names.index("promise")
+    pq.write_table(findings.set_column(where, "promise", pa.array(promises)), folder / "findings.parquet")
+    drawn = report_model(folder).partitions
+    assert [one.name for one in drawn if one.grave] == ["old/0", "new/0"]
