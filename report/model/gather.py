@@ -143,6 +143,15 @@ class _Gathering:
             files=_files(self.folder),
         )
 
+    def _killed(self) -> dict[int, list[float]]:
+        """By broker: when its process was killed."""
+        found: dict[int, list[float]] = {}
+        for row in self.small["processes"]:
+            broker = _broker_id(row["host"])
+            if row["event"] == "killed" and broker is not None:
+                found.setdefault(broker, []).append(self.seconds(row["ns"]))
+        return found
+
     def _chains(self, drawn: Sequence[PartitionStory], controllers: Sequence[Lane]) -> tuple[Chain, ...]:
         return chains(
             self.tables,
@@ -270,6 +279,7 @@ class _Gathering:
                 marks=self.marks,
                 lanes=found,
                 offsets=offsets,
+                killed=self._killed(),
                 seconds=self.seconds,
                 end_s=to_s,
             )

@@ -14,6 +14,9 @@ from report.model.model import Column, Lane, LogFigure, Mark, Offsets, Panel, Re
 
 LOOK_S = 0.23
 """The observer reads each log that often: a panel shows what it had read so long after the mark."""
+_SAME_S = 0.05
+_NOTICED_S = 0.6
+"""The observer notices that much later, at most, that a broker was killed."""
 PANELS = 7
 COLUMNS = 21
 """So many fit beside each other on a page without scrolling."""
@@ -42,12 +45,14 @@ def log_figure(
     marks: Sequence[Mark],
     lanes: Sequence[Lane],
     offsets: Mapping[int, Sequence[Offsets]],
+    killed: Mapping[int, Sequence[float]],
     seconds: Seconds,
     end_s: float,
 ) -> LogFigure | None:
     """The figure of one topic partition; None if nothing is known of its logs.
 
-    ``sightings`` and ``copies`` are those of the partition alone.
+    ``sightings`` and ``copies`` are those of the partition alone; ``killed`` says when the process of
+    each broker was killed.
     """
     sightings, copies = _remarkable(sightings, copies)
     known = meta(sightings if sightings.num_rows else copies)
@@ -60,7 +65,11 @@ def log_figure(
     if not seen:
         moments = moments[-1:]
         seen = final
-    panels = [_panel(mark, brokers, seen, lanes, offsets, last=mark is moments[-1]) for mark in moments]
+    nexts = [*(one.s for one in moments[1:]), end_s]
+    panels = [
+        _panel(mark, _look(mark.s, then), brokers, seen, lanes, offsets, killed, last=mark is moments[-1])
+        for mark, then in zip(moments, nexts, strict=True)
+    ]
     panels = _telling(panels)
     columns = _columns(panels)
     difference = _first_difference(panels)
@@ -105,19 +114,27 @@ def _records(table: pa.Table, meta: Known, seconds: Seconds, at_end: float | Non
     return found
 
 
+def _look(mark_s: float, next_s: float) -> float:
+    """When a panel looks: shortly after its mark, but not beyond a next mark that is not the same moment."""
+    return min(mark_s + LOOK_S, next_s) if next_s - mark_s > _SAME_S else mark_s + LOOK_S
+
+
 def _panel(
     mark: Mark,
+    look_s: float,
     brokers: Sequence[int],
     seen: Sequence[_Seen],
     lanes: Sequence[Lane],
     offsets: Mapping[int, Sequence[Offsets]],
+    killed: Mapping[int, Sequence[float]],
     *,
     last: bool,
 ) -> Panel:
-    now = mark.s + LOOK_S
     by_source = {lane.source: lane for lane in lanes}
     replicas = []
     for broker in brokers:
+        soon = [at for at in killed.get(broker, ()) if mark.s < at <= look_s + _NOTICED_S]
+        now = min([look_s, *soon])
         there: dict[int, Record] = {}
         gone: dict[int, Record] = {}
         for one in seen:
@@ -129,26 +146,75 @@ def _panel(
                 there[one.record.offset] = one.record
         known = [one for one in offsets.get(broker, ()) if one.s <= now or last]
         lane = by_source.get(f"broker{broker}")
-        belief = believed_at(lane, now) if lane else None
+        since_s = _silent_since(lane, look_s, killed.get(broker, ())) if lane and not last else None
+        if soon and since_s is not None and since_s > mark.s:
+            since_s = None
         same = {offset for offset, record in gone.items() if there.get(offset) == record}
+        heard = since_s is None
         replicas.append(
             ReplicaState(
                 broker=broker,
-                records=tuple(there[offset] for offset in sorted(there)),
+                records=tuple(there[offset] for offset in sorted(there)) if heard else (),
                 gone=tuple(gone[offset] for offset in sorted(gone) if offset not in same),
-                high_watermark=known[-1].high_watermark if known else None,
-                leo=known[-1].leo if known else None,
-                silent=belief is not None and bool(belief.error) and not last,
+                high_watermark=known[-1].high_watermark if known and heard else None,
+                leo=known[-1].leo if known and heard else None,
+                silent=not heard,
+                since_s=since_s,
             )
         )
+    if not last:
+        replicas = _with_older(replicas, by_source, mark.s)
     return Panel(mark.s, mark.name, mark.text, tuple(replicas))
+
+
+def _silent_since(lane: Lane, now: float, killed: Sequence[float]) -> float | None:
+    """Since when a broker has not answered, at a moment; None if it answers."""
+    since: float | None = None
+    for belief in lane.beliefs:
+        if belief.from_s > now:
+            break
+        since = (belief.from_s if since is None else since) if belief.error else None
+    if since is None:
+        return None
+    return next((at for at in killed if abs(at - since) <= _NOTICED_S), since)
+
+
+def _with_older(replicas: Sequence[ReplicaState], lanes: Mapping[str, Lane], s: float) -> list[ReplicaState]:
+    """Replicas at a moment, with a note at those whose log must hold more than was last read.
+
+    A follower has no record of an epoch that its leader lacks, and a replica in sync has all records
+    below any high watermark.
+    """
+    top = max((one.high_watermark or 0 for one in replicas), default=0)
+    stated = {
+        one.broker: belief
+        for one in replicas
+        if (lane := lanes.get(f"broker{one.broker}")) is not None
+        and (belief := believed_at(lane, s)) is not None
+        and not belief.error
+    }
+    agreed = len({belief.epoch for belief in stated.values()}) == 1
+    found = []
+    for one in replicas:
+        belief = stated.get(one.broker)
+        if one.silent or belief is None:
+            found.append(one)
+            continue
+        end = one.leo if one.leo is not None else len(one.records)
+        ahead = belief.leader == one.broker and any(
+            record.epoch == belief.epoch and record.offset >= end
+            for other in replicas
+            for record in other.records
+        )
+        found.append(replace(one, older=ahead or (agreed and one.broker in belief.isr and end < top)))
+    return found
 
 
 def _telling(panels: Sequence[Panel]) -> list[Panel]:
     """Panels that differ from the one before; of too many, those with the smallest changes go first."""
     kept: list[Panel] = []
     for panel in panels:
-        if not any(one.records or one.gone for one in panel.replicas):
+        if not any(one.records or one.gone or (kept and one.silent) for one in panel.replicas):
             continue
         if kept and _shape(kept[-1]) == _shape(panel):
             if panel is panels[-1]:

@@ -178,7 +178,11 @@ class ReplicaState:
     high_watermark: int | None
     leo: int | None
     silent: bool = False
-    """The broker did not answer; this is the log as last seen."""
+    """Whether the broker does not answer, so that nobody knows what its log holds."""
+    since_s: float | None = None
+    """Of a silent broker: since when."""
+    older: bool = False
+    """Whether other replicas show that this log must hold more than was last read of it."""
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,13 @@ _KEYS: Mapping[str, Sequence[_Key]] = {
         _Key("acked", "acknowledged", 30, 18, _ACKED),
         _Key("above", "above the replica's high watermark", 30, 18, _ABOVE),
         _Key("hwline", "high watermark", 30, 18, '<path d="M15,0 V18" class="hwline"/>'),
+        _Key(
+            "notknown",
+            "nobody knows: the broker does not answer",
+            30,
+            18,
+            '<rect x="1" y="2" width="28" height="14" class="notknown"/>',
+        ),
         _Key("ghostcell", "no longer in this log (truncated or erased)", 30, 18, _GONE),
     ),
 }

@@ -114,8 +114,8 @@ def _replica(
 ) -> tuple[list[Markup], float]:
     name = f"broker{replica.broker}"
     parts = [text(x + room.left - 8, y + 14, name, "label", text_anchor="end")]
-    below = "no answer" if replica.silent else ""
-    if replica.high_watermark is not None and not replica.silent:
+    below = "no answer" if replica.silent else "older read" if replica.older else ""
+    if not replica.older and replica.high_watermark is not None and not replica.silent:
         below = f"HW {replica.high_watermark}"
         if replica.leo is not None:
             below += f" · LEO {replica.leo}"
@@ -135,6 +135,9 @@ def _replica(
         ):
             watermark_x = at
         if record is not None:
+            inside = (replica.high_watermark or 0) - column.offset
+            if 0 < inside < record.count:
+                watermark_x = at + wide * inside / record.count
             above = replica.high_watermark is not None and record.offset >= replica.high_watermark
             parts.append(_cell(record, column, leaders, at, y, wide, name, above=above))
         if column.offset in gone:
@@ -144,8 +147,16 @@ def _replica(
     if replica.high_watermark is not None:
         edge = watermark_x if watermark_x is not None else at
         parts.append(tag("path", d=f"M{edge:.1f},{y - 3:.1f} v{_ROW + 6:.0f}", class_="hwline"))
-    drawn = [tag("g", joined(parts), class_="silentreplica")] if replica.silent else parts
-    return drawn, _ROW + (_GHOST if shown_gone else 0)
+    if replica.silent:
+        left, wide = x + room.left + 1, at - x - room.left - 2
+        parts.append(tag("rect", x=left, y=y + 0.5, width=wide, height=_ROW - 1, class_="notknown"))
+        since = "" if replica.since_s is None else f" since {replica.since_s:.1f} s"
+        words = next(
+            (one for one in (f"not known{since}", f"?{since}", "?") if fit(one, wide - 4, 11) == one), "?"
+        )
+        middle = left + wide / 2
+        parts.append(text(middle, y + 19, words, "notknowntext", text_anchor="middle"))
+    return parts, _ROW + (_GHOST if shown_gone else 0)
 
 
 def _cell(

@@ -67,6 +67,12 @@ def page(model: ReportModel) -> str:
             keys=legend_keys(
                 "".join(str(one) for story in pictures for one in (*story[1:], controllers) if one)
             ),
+            older=any(
+                replica.older
+                for story in model.partitions
+                for panel in (story.logs.panels if story.logs else ())
+                for replica in panel.replicas
+            ),
             where=_where,
             anchor=_anchor,
             total=_total(model.groups),

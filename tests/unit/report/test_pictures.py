@@ -6,9 +6,12 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from harness.history.schema import TABLES
 from report.model.gather import report_model
+from report.model.logs import log_figure
 from report.model.model import (
     Belief,
     Column,
@@ -16,6 +19,7 @@ from report.model.model import (
     Fault,
     Lane,
     LogFigure,
+    Mark,
     Offsets,
     Panel,
     PartitionStory,
@@ -159,3 +163,94 @@ def test_a_name_of_a_panel_and_its_time_stand_apart(name: str) -> None:
     assert shown == name or (shown.endswith("…") and len(name) > 40)
     ((time_x,),) = [re.findall(r'<text x="([\d.]+)"[^>]*class="paneltime"', drawn)]
     assert float(time_x) - 40 >= 8.2 * len(shown)
+
+
+SEEN = {"topic": "t", "partition": 0, "epoch": 0, "writer": 1}
+
+
+def _figure(
+    killed: dict[int, list[float]],
+    rows: list[dict[str, int | None]],
+    offsets: dict[int, list[Offsets]] | None = None,
+    silent_s: float = 3.0,
+    next_s: float = 4.0,
+) -> LogFigure:
+    """Of brokers 1 and 2, which stop answering at a moment; broker 1 leads; marks at 2 s and later."""
+    lanes = [
+        Lane(
+            f"broker{broker}",
+            (
+                Belief(from_s=0, to_s=silent_s, leader=1, epoch=0, isr=(1, 2)),
+                Belief(from_s=silent_s, to_s=9, leader=1, epoch=0, isr=(1, 2), error="refused"),
+            ),
+        )
+        for broker in (1, 2)
+    ]
+    names = ("topic", "partition", "broker", "offset", "epoch", "writer", "seq", "seen_ns", "gone_ns")
+    table = [{name: {**SEEN, "gone_ns": None, **row}.get(name) for name in names} for row in rows]
+    figure = log_figure(
+        sightings=pa.Table.from_pylist(table, TABLES["sightings"].arrow()),
+        copies=TABLES["copies"].arrow().empty_table(),
+        meta=lambda _: {},
+        marks=[Mark(2.0, "written", ""), Mark(next_s, "dark", "")],
+        lanes=lanes,
+        offsets=offsets or {},
+        killed=killed,
+        seconds=lambda ns: ns / 1e9,
+        end_s=9.0,
+    )
+    assert figure is not None
+    return figure
+
+
+def _row(broker: int, offset: int, seen_s: float) -> dict[str, int | None]:
+    return {"broker": broker, "offset": offset, "seq": offset, "seen_ns": int(seen_s * 1e9)}
+
+
+def test_what_a_broker_held_before_it_fell_silent_is_not_drawn_as_its_contents() -> None:
+    figure = _figure({1: [2.9]}, [_row(1, 0, 1.0), _row(2, 0, 1.0)])
+    written, dark, *_ = figure.panels
+    assert [len(one.records) for one in written.replicas] == [1, 1]
+    assert [(one.silent, one.records, one.since_s) for one in dark.replicas] == [
+        (True, (), 2.9),
+        (True, (), 3.0),
+    ]
+    drawn = str(logs_picture(LogFigure(figure.columns * 5, (dark,), None), {0: 1}, "t/0"))
+    assert "not known since 2.9 s" in drawn
+    assert 'class="cell' not in drawn
+
+
+def test_a_mark_just_before_a_kill_shows_what_was_read_before_it() -> None:
+    figure = _figure({1: [2.15], 2: [2.15]}, [_row(1, 0, 1.0), _row(2, 0, 1.0)], silent_s=2.1)
+    assert [(one.silent, len(one.records)) for one in figure.panels[0].replicas] == [(False, 1), (False, 1)]
+
+
+def test_a_panel_does_not_show_what_came_after_the_next_mark() -> None:
+    rows = [_row(1, 0, 1.0), _row(2, 0, 1.0), _row(1, 1, 2.1)]
+    for next_s, shown in ((2.08, [1, 1]), (2.15, [2, 1]), (2.01, [2, 1])):
+        figure = _figure({}, rows, next_s=next_s)
+        assert [len(one.records) for one in figure.panels[0].replicas] == shown
+
+
+def test_a_log_that_must_hold_more_than_was_read_says_so() -> None:
+    rows = [_row(1, 0, 1.0), _row(2, 0, 1.0), _row(2, 1, 1.5)]
+    for broker, marks in ((1, {1: 1, 2: 0}), (1, {1: 1, 2: 2})):
+        offsets = {one: [Offsets(1.9, marks[one], {1: 1, 2: 2}[one])] for one in (1, 2)}
+        panel = _figure({}, rows, offsets).panels[0]
+        assert [one.broker for one in panel.replicas if one.older] == [broker]
+        assert "older read" in str(logs_picture(LogFigure((Column(0),), (panel,), None), {0: 1}, "t/0"))
+    follower = [_row(1, 0, 1.0), _row(1, 1, 1.5), _row(2, 0, 1.0)]
+    behind = {1: [Offsets(1.9, 1, 2)], 2: [Offsets(1.9, 1, 1)]}
+    assert not any(one.older for one in _figure({}, follower, behind).panels[0].replicas)
+    behind = {1: [Offsets(1.9, 2, 2)], 2: [Offsets(1.9, 1, 1)]}
+    assert [one.older for one in _figure({}, follower, behind).panels[0].replicas] == [False, True]
+
+
+def test_a_high_watermark_inside_a_fold_is_drawn_inside() -> None:
+    record = Record(offset=2, epoch=0, message="1/2", text="c", acknowledged=True, lost=False, count=10)
+    replica = ReplicaState(broker=1, records=(record,), gone=(), high_watermark=7, leo=12)
+    columns = (Column(2, 10), Column(12))
+    drawn = str(logs_picture(LogFigure(columns, (Panel(3.0, "cut", "", (replica,)),), None), {0: 1}, "t/0"))
+    (cell_x, wide) = map(float, re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', drawn)[0])
+    (line_x,) = (float(one) for one in re.findall(r'<path d="M([\d.]+),[^"]*" class="hwline"', drawn))
+    assert cell_x + wide * 0.4 < line_x < cell_x + wide * 0.6
