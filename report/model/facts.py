@@ -10,6 +10,8 @@ from report.model.beliefs import Seconds, Zombie
 from report.model.messages import LOST
 from report.model.model import Availability, Claim, Fault, FindingGroup, PartitionStory, Promise, grouped
 
+EXPECTED = ", as the scenario expects"
+"""How the sentence on losses ends that tells no more than the verdict's meaning."""
 WORTH_A_SENTENCE_S = 1.0
 SHORT_S = 0.3
 """A fault that lasts no longer happens at one moment."""
@@ -210,11 +212,10 @@ def _of_losses(fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> list
     told = (
         f"; the scenario does not expect {'them' if surprising == lost else f'{surprising} of them'}"
         if surprising
-        else ", as the scenario expects"
+        else EXPECTED
     )
-    told = told if groups else ""
     verb = "is" if lost == 1 else "are"
-    return [f"{_count(lost, 'acknowledged message')} {verb} lost{told}."]
+    return [f"{_count(lost, 'acknowledged message')} {verb} lost{told if groups else ''}."]
 
 
 def promises_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Promise, ...]:
@@ -235,9 +236,10 @@ def _of_promises(promises: Sequence[Promise]) -> list[str]:
     if broken:
         number = sum(one.count for one in broken)
         bugs = list(dict.fromkeys(one.known_bug for one in broken if one.known_bug))
-        known = f" (known bug {', '.join(bugs)})" if bugs else ""
+        known = f" The cause is a known bug: {', '.join(bugs)}." if bugs else ""
         verb = "breaks" if number == 1 else "break"
-        return [f"{_count(number, 'finding')} {verb} a promise of Kafka{known}: {broken[0].why.rstrip('.')}."]
+        why = broken[0].why.rstrip(".")
+        return [f"{_count(number, 'finding')} {verb} a promise of Kafka, namely that {why}.{known}"]
     free = [one for one in promises if one.promise == "not promised"]
     if not free:
         return []
@@ -283,6 +285,28 @@ def names_in(text: str, aliases: Mapping[str, str]) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
+_OBSERVED = (
+    (
+        re.compile(
+            r"(?:: )?(?:(?:\d+\.){3}\d+:\d+ )(cannot be reached|did not answer): \[Errno \d+\] [A-Z][a-z ]+"
+        ),
+        r" \1",
+    ),
+    (re.compile(r"\bdifferent logs: 1(?!\d)"), "all logs alike"),
+    (re.compile(r"copies of each on ([\w, ]+): 1(?!\d)"), r"each once on \1"),
+    (re.compile(r"\blost or lost after read or overwritten"), "lost"),
+    (re.compile(r"in epoch (\d+), then \1(?!\d)"), r"in epoch \1 both times"),
+)
+"""What queries say, and how the page says it."""
+
+
+def observed_in_words(text: str) -> str:
+    """What the queries of a claim found, each result once and without the operating system's own words."""
+    for pattern, words in _OBSERVED:
+        text = pattern.sub(words, text)
+    return "; ".join(dict.fromkeys(text.split("; "))).strip()
+
+
 def claim_of(stored: Mapping[str, Any], seconds: Seconds, aliases: Mapping[str, str]) -> Claim:
     """A claim of `judgement.json`."""
     erratum, either = stored.get("erratum"), stored.get("either")
@@ -297,7 +321,7 @@ def claim_of(stored: Mapping[str, Any], seconds: Seconds, aliases: Mapping[str, 
         section=stored["section"],
         status=stored["status"],
         as_declared=bool(stored["as_declared"]),
-        observed=str(stored.get("observed") or ""),
+        observed=observed_in_words(str(stored.get("observed") or "")),
         instead=instead.get("says", ""),
         because=instead.get("because", ""),
         instead_kind="erratum" if erratum else "either" if instead else "",

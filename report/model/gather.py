@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -35,6 +36,7 @@ from report.model.transactions import Transactions
 PARTITIONS = 4
 """Topic partitions that are drawn."""
 _WITH_TIME = ("views", "faults", "processes", "marks", "log_events", "groups", "transactions")
+_NO_ERROR = re.compile(r" with error 0$")
 _BEFORE_S, _AFTER_S = 1.0, 1.5
 _FINDING_COLUMNS = (
     *("class", "topic", "partition", "offset", "epoch", "writer", "seq", "label", "acked_ns", "acked_by"),
@@ -61,7 +63,7 @@ class _Gathering:
         self.zero_ns = min((*begins, *sends), default=0)
         self.findings = self.tables.table("findings", _FINDING_COLUMNS)
         self.marks = tuple(
-            Mark(self.seconds(row["ns"]), row["name"], row["text"] or row["name"])
+            Mark(self.seconds(row["ns"]), row["name"], _NO_ERROR.sub("", row["text"] or row["name"]))
             for row in self.small["marks"]
         )
         self._broken = self._places_with("promise", ("broken",))

@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from report.model.facts import EXPECTED
 from report.model.model import Claim, FindingGroup, ReportModel, grouped
 from report.page.ladder import ladder
 from report.page.legend import legend_keys
@@ -59,6 +60,7 @@ def page(model: ReportModel) -> str:
             status_icons=STATUS_ICONS,
             pictures=pictures,
             controllers=controllers,
+            disagreed=any(sum(leader >= 0 for leader in split.says) > 1 for split in model.controller_splits),
             matrices=[(fault, link_matrix(fault)) for fault in model.faults],
             ladders={story.message: ladder(story) for story in (*model.stories, *model.transaction_stories)},
             stories={story.message: story for story in model.stories},
@@ -67,6 +69,11 @@ def page(model: ReportModel) -> str:
             keys=legend_keys(
                 "".join(str(one) for story in pictures for one in (*story[1:], controllers) if one)
             ),
+            sentences=[
+                one
+                for one in model.verdict.sentences
+                if not (model.verdict.meaning and one.endswith(f" lost{EXPECTED}."))
+            ],
             older=any(
                 replica.older
                 for story in model.partitions
@@ -143,6 +150,8 @@ def _where(claim: Claim) -> dict[str, Any]:
         return {"href": f"#t={end}", "text": f"at {end:.1f} s"}
     if end is None:
         return {"href": f"#t={begin}-", "text": f"from {begin:.1f} s on"}
+    if f"{begin:.1f}" == f"{end:.1f}":
+        return {"href": f"#t={begin}-{end}", "text": f"at {begin:.1f} s"}
     return {"href": f"#t={begin}-{end}", "text": f"{begin:.1f} s to {end:.1f} s"}
 
 

@@ -256,8 +256,8 @@ def _splits(canvas: _Canvas, splits: Sequence[Split], name: Callable[[int], str]
         path = f"M{x:.1f},{y:.1f} v7 H{end:.1f} v-7"
         head = f"disagreement for {one.to_s - one.from_s:.1f} s"
         rows = [
-            f"{', '.join(_itself(source, leader, name) for source in sources)} "
-            f"{'say' if len(sources) > 1 else 'says'} {'none' if leader < 0 else name(leader)}"
+            f"{'nobody leads' if leader < 0 else f'{name(leader)} leads'}, "
+            f"{'say' if len(sources) > 1 else 'says'} {' and '.join(', '.join(sources).rsplit(', ', 1))}"
             for leader, sources in one.says.items()
         ]
         rows[0] = f"{head}: {rows[0]}"
@@ -268,10 +268,6 @@ def _splits(canvas: _Canvas, splits: Sequence[Split], name: Callable[[int], str]
         ]
         canvas.add(titled(tag("path", d=path, class_="split") + joined(lines), "; ".join(rows)))
         canvas.y += 15 + 15 * len(rows)
-
-
-def _itself(source: str, leader: int, name: Callable[[int], str]) -> str:
-    return f"{source} itself" if leader >= 0 and name(leader) == source else source
 
 
 def _offsets(

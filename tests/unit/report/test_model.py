@@ -195,9 +195,9 @@ def test_every_claim_says_where_it_looks(judged: Judged) -> None:
     [
         (
             [("broken", 2, "K-1"), ("not promised", 9, None)],
-            "2 findings break a promise of Kafka (known bug K-1): why broken.",
+            "2 findings break a promise of Kafka, namely that why broken. The cause is a known bug: K-1.",
         ),
-        ([("broken", 1, None)], "1 finding breaks a promise of Kafka: why broken."),
+        ([("broken", 1, None)], "1 finding breaks a promise of Kafka, namely that why broken."),
         ([("not promised", 9, None)], "Kafka does not promise to prevent this: why not promised."),
         ([("unknown", 9, None)], None),
     ],

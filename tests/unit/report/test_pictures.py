@@ -10,10 +10,12 @@ import pyarrow as pa
 import pytest
 
 from harness.history.schema import TABLES
+from report.model.facts import claim_of
 from report.model.gather import report_model
 from report.model.logs import log_figure
 from report.model.model import (
     Belief,
+    Claim,
     Column,
     Event,
     Fault,
@@ -25,11 +27,13 @@ from report.model.model import (
     PartitionStory,
     Record,
     ReplicaState,
+    Split,
     Story,
 )
 from report.page.ladder import ladder
 from report.page.logs import logs_picture
-from report.page.timeline import LEFT, RIGHT, WIDTH, partition_timeline
+from report.page.render import _where
+from report.page.timeline import LEFT, RIGHT, WIDTH, controller_timeline, partition_timeline
 
 Judged = Callable[[str], Path]
 _SIGN = re.compile(r'<text x="([\d.]+)" y="([\d.]+)" class="sign')
@@ -254,3 +258,21 @@ def test_a_high_watermark_inside_a_fold_is_drawn_inside() -> None:
     (cell_x, wide) = map(float, re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', drawn)[0])
     (line_x,) = (float(one) for one in re.findall(r'<path d="M([\d.]+),[^"]*" class="hwline"', drawn))
     assert cell_x + wide * 0.4 < line_x < cell_x + wide * 0.6
+
+
+def test_a_disagreement_names_each_leader_and_who_believes_in_it() -> None:
+    split = Split(2.0, 5.0, {1: ("broker1",), 2: ("broker2", "broker3")})
+    drawn = str(controller_timeline((), (split,), (), (), 0.0, 10.0))
+    assert "disagreement for 3.0 s: broker1 leads, says broker1" in drawn
+    assert "broker2 leads, say broker2 and broker3" in drawn
+
+
+def test_where_a_moment_is_cited_no_stretch_of_time_is() -> None:
+    claim = cited(1.0, 1.01)
+    assert (_where(claim)["text"], _where(cited(1.0, 2.0))["text"]) == ("at 1.0 s", "1.0 s to 2.0 s")
+
+
+def cited(from_s: float, to_s: float) -> Claim:
+    stored = {"name": "a", "says": "b", "section": "1", "status": "confirmed", "as_declared": True}
+    evidence = {"from_ns": int(from_s * 1e9), "to_ns": int(to_s * 1e9)}
+    return claim_of({**stored, "evidence": evidence}, lambda ns: ns / 1e9, {})

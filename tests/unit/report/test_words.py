@@ -10,7 +10,7 @@ import pytest
 from harness.kafka.model import PartitionState
 from report.model.causes import reasons
 from report.model.chains import Chain
-from report.model.facts import fault_in_words, meaning, names_in
+from report.model.facts import fault_in_words, meaning, names_in, observed_in_words
 from report.model.faults import faults
 from report.model.model import Event, Fault, FindingGroup
 from report.model.stories import thinned
@@ -308,3 +308,24 @@ def test_events_of_one_moment_keep_their_order() -> None:
         Event(0.0, kind, "client1", "broker1", kind) for kind in ("send", "stored", "ack", "read", "gone")
     ]
     assert thinned([*events, *events]) == events
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [
+        (
+            "3 messages, copies of each on broker1, broker2: 1; broker1: 198.18.0.21:9092 cannot be reached: "
+            "[Errno 111] Connection refused; 3 of 3 messages kept",
+            "3 messages, each once on broker1, broker2; broker1 cannot be reached; 3 of 3 messages kept",
+        ),
+        ("leader broker2, epoch 2; leader broker2, epoch 2", "leader broker2, epoch 2"),
+        ("2 replicas; different logs: 1; messages: 3", "2 replicas; all logs alike; messages: 3"),
+        ("2 replicas; different logs: 12", "2 replicas; different logs: 12"),
+        ("copies of each on broker1: 10", "copies of each on broker1: 10"),
+        ("controller2 in epoch 1, then 1", "controller2 in epoch 1 both times"),
+        ("controller2 in epoch 1, then 12", "controller2 in epoch 1, then 12"),
+        ("3 of 3 messages lost or lost after read or overwritten", "3 of 3 messages lost"),
+    ],
+)
+def test_what_was_observed_is_told_in_words(stored: str, shown: str) -> None:
+    assert observed_in_words(stored) == shown
