@@ -214,7 +214,7 @@ def _belief(
     )
     dots = 15.0 * len(replicas) + 6
     choices = [
-        f"itself · {epoch}" if own else f"{leader} · {epoch}",
+        f"{'itself' if own else leader}{f' · {epoch}' if epoch else ''}",
         epoch,
         "" if belief.epoch is None else f"e{belief.epoch}",
     ]

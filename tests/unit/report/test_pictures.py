@@ -276,3 +276,9 @@ def cited(from_s: float, to_s: float) -> Claim:
     stored = {"name": "a", "says": "b", "section": "1", "status": "confirmed", "as_declared": True}
     evidence = {"from_ns": int(from_s * 1e9), "to_ns": int(to_s * 1e9)}
     return claim_of({**stored, "evidence": evidence}, lambda ns: ns / 1e9, {})
+
+
+def test_a_belief_without_an_epoch_names_the_leader_alone() -> None:
+    lane = Lane("broker1", (Belief(from_s=0.0, to_s=10.0, leader=1, epoch=None, isr=()),))
+    drawn = str(controller_timeline((lane,), (), (), (), 0.0, 10.0))
+    assert ">itself<" in drawn
