@@ -58,6 +58,7 @@ KNOWN = (
     Known(
         "does not meet the required replication factor",
         "a client asks a broker for a coordinator that has just started and knows no other broker yet",
+        any_time=True,
     ),
     Known(
         "the partition is not online or is no longer the leader",
