@@ -40,7 +40,7 @@ class Event:
             what = f"broker{self.broker} leads in epoch {self.epoch}; ISR before {list(self.isr_before)}"
         else:
             what = f"broker{self.broker} {self.kind} at offset {self.offset}"
-        return _row(self.table, self.ns, what)
+        return evidence_row(self.table, self.ns, what)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +71,13 @@ class _Cause:
     rows: tuple[str, ...] = ()
 
 
-def _row(table: str, ns: int, what: str) -> str:
+def evidence_row(table: str, ns: int, what: str) -> str:
+    """A row of the history that a cause rests on, as an entry of a finding's `evidence`."""
     return json.dumps({"table": table, "ns": ns, "what": what})
 
 
 def _fault_row(fault: FaultSpan) -> str:
-    return _row("faults", fault.from_ns, f"fault {fault.fault} `{fault.name}` {fault.moment}")
+    return evidence_row("faults", fault.from_ns, f"fault {fault.fault} `{fault.name}` {fault.moment}")
 
 
 def partition_events(evidence: Evidence, topic: str, partition: int) -> tuple[list[Event], list[Event]]:
@@ -87,8 +88,8 @@ def partition_events(evidence: Evidence, topic: str, partition: int) -> tuple[li
             ns=row["ns"],
             kind=row["kind"],
             broker=broker_of(row["host"]),
-            offset=_or(row["offset"]),
-            epoch=_or(row["epoch"]),
+            offset=or_minus_one(row["offset"]),
+            epoch=or_minus_one(row["epoch"]),
         )
         for row in evidence.rows("log_events")
         if row["kind"] in ("truncated", "truncated_to_hw")
@@ -105,7 +106,7 @@ def partition_events(evidence: Evidence, topic: str, partition: int) -> tuple[li
     elections: list[Event] = []
     epoch, isr = -2, tuple[int, ...]()
     for row in views:
-        seen, leader = _or(row["epoch"]), _or(row["leader"])
+        seen, leader = or_minus_one(row["epoch"]), or_minus_one(row["leader"])
         if seen > epoch and leader >= 0:
             elections.append(
                 Event(table="views", ns=row["ns"], kind="elected", broker=leader, epoch=seen, isr_before=isr)
@@ -115,7 +116,8 @@ def partition_events(evidence: Evidence, topic: str, partition: int) -> tuple[li
     return sorted(truncations, key=lambda event: event.ns), elections
 
 
-def _or(value: int | None) -> int:
+def or_minus_one(value: int | None) -> int:
+    """A number that may be null."""
     return -1 if value is None else int(value)
 
 

@@ -7,7 +7,6 @@ this code.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from checkers.causes import Event, partition_events
-from checkers.evidence import Evidence
+from checkers.causes import Event, evidence_row, or_minus_one, partition_events
+from checkers.evidence import Evidence, Row
 
 CLASSES = ("commit_lost", "stale_offset", "double_ownership")
 """Findings about groups that rest on no message."""
@@ -78,27 +77,23 @@ class Ownership:
 class GroupHistory:
     """The rows of `groups` about one group and partition, and the elections of the group's coordinator."""
 
-    def __init__(self, evidence: Evidence, group: str, topic: str, partition: int) -> None:
+    def __init__(
+        self, evidence: Evidence, group: str, topic: str, partition: int, rows: Sequence[Row]
+    ) -> None:
+        """``rows`` are those of `groups` about them; see `group_histories`."""
         self._evidence = evidence
         self.group, self.topic, self.partition = group, topic, partition
-        self.rows = sorted(
-            (
-                row
-                for row in evidence.rows("groups")
-                if (row["group"], row["topic"], row["partition"]) == (group, topic, partition)
-            ),
-            key=lambda row: int(row["ns"]),
-        )
+        self.rows = sorted(rows, key=lambda row: int(row["ns"]))
 
     @cached_property
     def commits(self) -> Sequence[Commit]:
         """All commits, acknowledged or not, by the time of their outcome."""
         return [
             Commit(
-                asked_ns=_or(row["asked_ns"]),
+                asked_ns=or_minus_one(row["asked_ns"]),
                 acked_ns=row["ns"] if row["event"] == "committed" else -1,
                 offset=row["offset"],
-                broker=_or(row["broker"]),
+                broker=or_minus_one(row["broker"]),
                 reader=row["reader"],
                 transactional=row["txn"] is not None,
             )
@@ -113,8 +108,8 @@ class GroupHistory:
             Answer(
                 asked_ns=row["asked_ns"],
                 ns=row["ns"],
-                offset=_or(row["offset"]),
-                broker=_or(row["broker"]),
+                offset=or_minus_one(row["offset"]),
+                broker=or_minus_one(row["broker"]),
                 reader=row["reader"],
                 stable=row["event"] == "assigned",
             )
@@ -158,8 +153,10 @@ class GroupHistory:
     def _explained(self, answer: Answer, lost: Sequence[Commit]) -> Verdict:
         commit = lost[-1]
         rows = [
-            _row(commit.acked_ns, f"offset {commit.offset} acknowledged{_by(commit.broker)}"),
-            _row(answer.ns, f"offset {_named(answer.offset)} answered{_by(answer.broker)}"),
+            evidence_row(
+                "groups", commit.acked_ns, f"offset {commit.offset} acknowledged{_by(commit.broker)}"
+            ),
+            evidence_row("groups", answer.ns, f"offset {_named(answer.offset)} answered{_by(answer.broker)}"),
         ]
         place, elections = self.coordinators
         before, after = (_leadership(elections, one.broker, ns) for one, ns in _times(commit, answer))
@@ -183,7 +180,9 @@ class GroupHistory:
                 return Verdict(name="commit_lost", lost=lost, cause=cause, rows=[*rows, after.row()])
         later = [one for one in self.answers if one.asked_ns > answer.ns and one.offset == commit.offset]
         if later:
-            rows.append(_row(later[0].ns, f"offset {commit.offset} answered{_by(later[0].broker)}"))
+            rows.append(
+                evidence_row("groups", later[0].ns, f"offset {commit.offset} answered{_by(later[0].broker)}")
+            )
             cause = "stale coordinator: a later answer names the offset"
             return Verdict(name="stale_offset", lost=lost, cause=cause, rows=rows)
         return Verdict(name="commit_lost", lost=lost, cause=NOT_KNOWN, rows=rows)
@@ -232,7 +231,13 @@ class GroupHistory:
                 return f"rebalance: readers {step.before_reader} and {reader} both owned the partition", []
             return NOT_KNOWN, []
         row = assigned[-1]
-        rows = [_row(row["ns"], f"reader {reader} assigned, at offset {_named(_or(row['offset']))}")]
+        rows = [
+            evidence_row(
+                "groups",
+                row["ns"],
+                f"reader {reader} assigned, at offset {_named(or_minus_one(row['offset']))}",
+            )
+        ]
         answer = next((one for one in self.answers if (one.reader, one.ns) == (reader, row["ns"])), None)
         verdict = self.judge(answer) if answer is not None else None
         if verdict is not None:
@@ -244,9 +249,21 @@ class GroupHistory:
             return (
                 f"rebalance: reader {reader} was assigned the partition before offset {later[-1].offset} was "
                 "acknowledged",
-                [*rows, _row(later[-1].acked_ns, f"offset {later[-1].offset} acknowledged")],
+                [
+                    *rows,
+                    evidence_row("groups", later[-1].acked_ns, f"offset {later[-1].offset} acknowledged"),
+                ],
             )
         return f"rebalance: reader {reader} was assigned the partition", rows
+
+
+def group_histories(evidence: Evidence) -> dict[tuple[str, str, int], GroupHistory]:
+    """The history of each group and topic partition that `groups` names."""
+    found: dict[tuple[str, str, int], list[Row]] = {}
+    for row in evidence.rows("groups"):
+        if row["topic"] is not None and row["partition"] is not None:
+            found.setdefault((row["group"], row["topic"], row["partition"]), []).append(row)
+    return {place: GroupHistory(evidence, *place, found[place]) for place in sorted(found)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,7 +284,7 @@ def causes_of_steps(
     evidence: Evidence, topic: str, partition: int, steps: Sequence[Step]
 ) -> tuple[pa.Array, pa.Array]:
     """The cause of each step of a group, and the rows that it rests on; null for readers without a group."""
-    histories: dict[str, GroupHistory] = {}
+    known = group_histories(evidence) if any(step.group is not None for step in steps) else {}
     texts: list[str | None] = []
     grounds: list[list[str] | None] = []
     for step in steps:
@@ -275,9 +292,8 @@ def causes_of_steps(
             texts.append(None)
             grounds.append(None)
             continue
-        if step.group not in histories:
-            histories[step.group] = GroupHistory(evidence, step.group, topic, partition)
-        text, rows = histories[step.group].cause_of_step(step)
+        place = step.group, topic, partition
+        text, rows = (known.get(place) or GroupHistory(evidence, *place, ())).cause_of_step(step)
         texts.append(text)
         grounds.append(rows)
     return pa.array(texts, pa.string()), pa.array(grounds, pa.list_(pa.string()))
@@ -285,16 +301,8 @@ def causes_of_steps(
 
 def group_findings(evidence: Evidence) -> list[dict[str, Any]]:
     """Rows of `findings` about commits and ownership, one for each root cause."""
-    places = sorted(
-        {
-            (row["group"], row["topic"], row["partition"])
-            for row in evidence.rows("groups")
-            if row["topic"] is not None and row["partition"] is not None
-        }
-    )
     found: list[dict[str, Any]] = []
-    for place in places:
-        known = GroupHistory(evidence, *place)
+    for known in group_histories(evidence).values():
         found += [*_about_commits(known), *_about_ownership(known)]
     return found
 
@@ -342,9 +350,11 @@ def _about_ownership(known: GroupHistory) -> Iterator[dict[str, Any]]:
             "reader": f"group {known.group}",
             "cause": cause,
             "evidence": [
-                _row(one.from_ns, f"reader {one.reader} assigned"),
-                _row(other.from_ns, f"reader {other.reader} assigned"),
-                _row(one.until_ns, f"reader {one.reader} {one.ended or 'gave its last sign'}"),
+                evidence_row("groups", one.from_ns, f"reader {one.reader} assigned"),
+                evidence_row("groups", other.from_ns, f"reader {other.reader} assigned"),
+                evidence_row(
+                    "groups", one.until_ns, f"reader {one.reader} {one.ended or 'gave its last sign'}"
+                ),
             ],
             "detail": f"readers {one.reader} and {other.reader} owned it together for {seconds:.1f} s",
         }
@@ -369,17 +379,9 @@ def _times(commit: Commit, answer: Answer) -> tuple[tuple[Commit | Answer, int],
     return (commit, commit.acked_ns), (answer, answer.ns)
 
 
-def _or(value: int | None) -> int:
-    return -1 if value is None else int(value)
-
-
 def _named(offset: int) -> str:
     return str(offset) if offset >= 0 else "none"
 
 
 def _by(broker: int) -> str:
     return f" by broker{broker}" if broker >= 0 else ""
-
-
-def _row(ns: int, what: str) -> str:
-    return json.dumps({"table": "groups", "ns": ns, "what": what})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.causes import partition_events
+from checkers.causes import evidence_row, partition_events
 from checkers.evidence import Evidence, Row
 from checkers.tables.output import FINDING
 
@@ -256,11 +255,7 @@ def _fenced(case: _Case, record: Row) -> tuple[str, list[str]]:
             rows,
         )
     text = "another producer with the same transactional id had begun a transaction before it was sent"
-    return text, [*rows, _row("transactions", fence, "the successor began its first transaction")]
-
-
-def _row(table: str, ns: int, what: str) -> str:
-    return json.dumps({"table": table, "ns": ns, "what": what})
+    return text, [*rows, evidence_row("transactions", fence, "the successor began its first transaction")]
 
 
 def _marker_row(record: Row) -> str:
@@ -272,7 +267,7 @@ def _marker_row(record: Row) -> str:
         f"{record['coordinator_epoch']}, decided offset {record['offset']} of producer epoch "
         f"{record['producer_epoch']}"
     )
-    return _row("copies", 0, what)
+    return evidence_row("copies", 0, what)
 
 
 def _told_rows(case: _Case, txn: int | None = None) -> list[str]:
@@ -288,4 +283,4 @@ def _told_rows(case: _Case, txn: int | None = None) -> list[str]:
         found.append((int(known.ending_ns[row]), f"its application asked to {asked} transaction {number}"))
     reported = ("open", "committed", "aborted", "unknown")[int(known.reported[row])]
     found.append((int(known.ended_ns[row]), f"reported to its application: transaction {number} {reported}"))
-    return [_row("transactions", ns, what) for ns, what in found if ns >= 0]
+    return [evidence_row("transactions", ns, what) for ns, what in found if ns >= 0]

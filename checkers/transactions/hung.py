@@ -7,12 +7,13 @@ of a broker that does not answer does not count.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from typing import Any
 
-from checkers.causes import partition_events
+from checkers.causes import Event, partition_events
 from checkers.evidence import Evidence, Row
 
 HUNG_S = 3.0
@@ -35,10 +36,15 @@ def hung_transactions(evidence: Evidence) -> Iterator[dict[str, Any]]:
     known: dict[int, list[Row]] = {}
     for row in evidence.rows("transaction_states"):
         known.setdefault(row["producer_id"], []).append(row)
+
+    @cache
+    def elections(topic: str, partition: int) -> list[Event]:
+        return partition_events(evidence, topic, partition)[1]
+
     states = sorted(evidence.rows("producer_states"), key=_where)
     for _, rows in groupby(states, key=_where):
         history = sorted(rows, key=lambda row: int(row["ns"]))
-        for span in _open(history, evidence):
+        for span in _open(history, elections):
             longest = _overlap(span, _over(span.row, known.get(span.row["producer_id"], [])))
             if longest is not None:
                 yield _finding(span.row, longest, evidence.start_ns)
@@ -48,19 +54,19 @@ def _where(row: Row) -> tuple[str, int, int, int]:
     return row["topic"], row["partition"], row["producer_id"], row["broker"]
 
 
-def _open(history: list[Row], evidence: Evidence) -> Iterator[_Span]:
+def _open(history: list[Row], elections: Callable[[str, int], list[Event]]) -> Iterator[_Span]:
     """Stretches in which one transaction was open, except one that lasts to the end.
 
     A leader that was cut off believes in itself, and says nothing that counts once another one is elected.
     """
     first = history[0]
-    _, elections = partition_events(evidence, first["topic"], first["partition"])
     stretches = [list(rows) for _, rows in groupby(history, key=lambda row: row["transaction_start"])]
     for rows in stretches[:-1]:
-        begin = rows[0]["ns"]
-        deposed = [event.ns for event in elections if event.ns > begin and event.broker != first["broker"]]
-        if rows[0]["transaction_start"] is not None:
-            yield _Span(begin, min([rows[-1]["ns"], *deposed]), rows[0])
+        if rows[0]["transaction_start"] is None:
+            continue
+        begin, known = rows[0]["ns"], elections(first["topic"], first["partition"])
+        deposed = [event.ns for event in known if event.ns > begin and event.broker != first["broker"]]
+        yield _Span(begin, min([rows[-1]["ns"], *deposed]), rows[0])
 
 
 def _over(state: Row, known: list[Row]) -> Iterator[_Span]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from checkers.evidence import SMALL, Evidence, evidence_of
-from checkers.groups import Answer, Commit, GroupHistory, Step, group_findings, offsets_partition
+from checkers.groups import Answer, Commit, Step, group_findings, group_histories, offsets_partition
 from harness.history.schema import TABLES
 
 PLACE: dict[str, Any] = {"group": "g", "topic": "t", "partition": 0}
@@ -166,7 +166,7 @@ def test_ownership(rows: list[tuple[int, str, int]], found: list[str]) -> None:
 
 def cause(*rows: Row, views: tuple[Row, ...] = (), before: int = 1, back: bool = True) -> str:
     step = Step(group="g", reader=2, ns=1000, before_reader=before, before_ns=350, back=back)
-    return GroupHistory(evidence(*rows, views=views), "g", "t", 0).cause_of_step(step)[0]
+    return group_histories(evidence(*rows, views=views))["g", "t", 0].cause_of_step(step)[0]
 
 
 def test_causes_of_what_a_group_receives_again() -> None:
@@ -254,7 +254,7 @@ def test_answers_are_judged_as_by_brute_force() -> None:
             )
         asked = random.randint(0, 110)
         answer = fetched(asked + random.randint(1, 30), random.choice((None, 3, 5, 7)), asked_ns=asked)
-        history = GroupHistory(evidence(*rows, answer), "g", "t", 0)
+        history = group_histories(evidence(*rows, answer))["g", "t", 0]
         (asked_for,) = history.answers
         same = [one for one in history.commits if one.offset == asked_for.offset]
         wrong = any(
