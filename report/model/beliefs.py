@@ -146,6 +146,11 @@ class Zombie:
     to_s: float
 
 
+def node_number(node: int, role: str) -> int:
+    """The number in a node's host name: the dedicated controller with id 11 is `controller1`."""
+    return node % 10 if role == "controller" and node > 10 else node
+
+
 def zombies(found: Sequence[Lane], own: Callable[[str], int | None]) -> tuple[Zombie, ...]:
     """Who named itself after another node had been elected in a later epoch.
 

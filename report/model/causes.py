@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from report.model.chains import AFTER_HEAL, REJOINED, Chain, joined, most_held
+from report.model.chains import AFTER_HEAL, REJOINED, Chain, most_held
 from report.model.messages import LOST
-from report.model.model import FindingGroup, grouped
+from report.model.model import FindingGroup, counted, grouped, listed
 
 MOST = 3
 """So many causes get a sentence."""
@@ -68,8 +68,8 @@ def _of_chains(chains: Sequence[Chain], asked: str) -> list[str]:
         text = _chain(first, asked)
         if others:
             count = sum(one.count for one in others)
-            where = joined([one.place for one in others[:3]]) if len(others) <= 3 else f"{len(others)} others"
-            text += f" The same happened to {_messages(count)} of {where}."
+            where = listed([one.place for one in others[:3]]) if len(others) <= 3 else f"{len(others)} others"
+            text += f" The same happened to {counted(count, 'message')} of {where}."
         said.append(f"{first.place}: {text}")
     return said
 
@@ -84,16 +84,12 @@ def _chain(one: Chain, asked: str) -> str:
     return _sentence(one.name or _APART, one.details, one.count, asked)
 
 
-def _messages(count: int) -> str:
-    return f"{grouped(count)} message{'' if count == 1 else 's'}"
-
-
 def _which(one: Chain) -> str:
     if not one.labels:
-        return _messages(one.count)
+        return counted(one.count, "message")
     bare = all("/" in label for label in one.labels)
     noun = f"message{'' if one.count == 1 else 's'} " if bare else ""
-    return f"{noun}{joined(one.labels)}"
+    return f"{noun}{listed(one.labels)}"
 
 
 def _acknowledged(one: Chain, asked: str) -> str:
@@ -131,7 +127,7 @@ def _deposed(one: Chain, asked: str) -> str:
         said.append(f"{_capital(one.unaware)}.")
     others = {broker: seen for broker, seen in one.held.items() if broker != number}
     cuts = {found[1] for detail in one.details if (found := _CUT.search(detail))}
-    who = joined(sorted(cuts)[0].split(", ")) if len(cuts) == 1 else old
+    who = listed(sorted(cuts)[0].split(", ")) if len(cuts) == 1 else old
     truncated = f"{who} truncated {'their logs' if ' and ' in who else 'its log'} to follow {new}"
     single = one.count == 1 and len(others) == 1
     if others:
@@ -157,8 +153,8 @@ def _power_cut(one: Chain, asked: str) -> str:
     at: dict[str, list[str]] = {}
     for broker, cut_s in sorted(one.power.items()):
         at.setdefault(f"{cut_s:.1f} s", []).append(f"broker{broker}")
-    who = "; ".join(f"{joined(brokers)} lost power at {when}" for when, brokers in at.items())
-    by = joined([f"broker{broker}" for broker in one.acked_by]) or "the leader"
+    who = "; ".join(f"{listed(brokers)} lost power at {when}" for when, brokers in at.items())
+    by = listed([f"broker{broker}" for broker in one.acked_by]) or "the leader"
     verb = "was" if one.count == 1 else "were"
     held = most_held(one.held, one.count)
     seen = f" {'It' if one.count == 1 else 'They'} {verb} seen on {held}." if held else ""
@@ -171,21 +167,21 @@ def _power_cut(one: Chain, asked: str) -> str:
 def _apart_at(one: Chain) -> str:
     """A message that a follower has, at whose offset the leader has another."""
     assert one.instead is not None
-    (label,) = one.labels or (_messages(1),)
+    (label,) = one.labels or (counted(1, "message"),)
     holders = [f"broker{broker}" for broker, name in one.instead.items() if name == label]
     said = []
-    by = joined([f"broker{broker}" for broker in one.acked_by])
+    by = listed([f"broker{broker}" for broker in one.acked_by])
     if by:
         said.append(f"{by} acknowledged {label}{_acknowledged(one, '')}.")
     where = f"offset {one.offset}"
     leads = one.instead.get(one.leader) if one.leader is not None else None
     if leads and leads != label and holders:
         said.append(
-            f"At the end only {joined(holders)} has it, at {where}; "
+            f"At the end only {listed(holders)} has it, at {where}; "
             f"broker{one.leader}, which leads, has {leads} there."
         )
     elif holders:
-        said.append(f"At the end only {joined(holders)} has it, at {where}; the leader does not.")
+        said.append(f"At the end only {listed(holders)} has it, at {where}; the leader does not.")
     for broker, name in (one.also or {}).items():
         if name != label:
             said.append(
@@ -199,7 +195,7 @@ def _capital(text: str) -> str:
 
 
 def _sentence(name: str, details: Sequence[str], count: int, asked: str) -> str:
-    messages = f"{grouped(count)} message{'' if count == 1 else 's'}"
+    messages = counted(count, "message")
     if name == "not known":
         return f"The history does not show why {messages} {'is' if count == 1 else 'are'} lost."
     make = _SENTENCES.get(name)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from report.model.beliefs import Seconds, Zombie
+from report.model.beliefs import Seconds, Zombie, node_number
 from report.model.messages import LOST
-from report.model.model import Fault, Lane
+from report.model.model import Fault, Lane, listed
 from report.model.tables import Row, RunTables
 
 PLACES = 6
@@ -117,10 +117,7 @@ class _History:
 
     def chain(self, place: str, name: str, rows: Sequence[Row], *, deep: bool) -> Chain:
         details = tuple(dict.fromkeys((row["cause"] or "").partition(": ")[2] for row in rows))
-        known = self._labels(rows)
-        labels = tuple(
-            known.get((row["writer"], row["seq"])) or f"{row['writer']}/{row['seq']}" for row in rows
-        )
+        labels = self._names(rows)
         times = sorted(self.seconds(row["acked_ns"]) for row in rows if row["acked_ns"] is not None)
         at = (rows[0]["topic"], rows[0]["partition"])
         sightings = self.tables.table("sightings", None, at) if deep else None
@@ -141,14 +138,17 @@ class _History:
             return self._apart(chain, rows[0], sightings)
         return self._elected(chain)
 
-    def _labels(self, rows: Iterable[Row]) -> dict[tuple[int, int], str]:
-        wanted = {(row["writer"], row["seq"]) for row in rows}
+    def _names(self, rows: Iterable[Row]) -> tuple[str, ...]:
+        """How the page names the message of each row."""
+        keys = [(row["writer"], row["seq"]) for row in rows]
+        wanted = set(keys)
         found = self.life.filter(pc.is_valid(self.life["label"])) if self.life.num_rows else self.life
-        return {
+        labels = {
             key: row["label"]
             for row in found.select(["writer", "seq", "label"]).to_pylist()
             if (key := (row["writer"], row["seq"])) in wanted
         }
+        return tuple(labels.get(key) or f"{key[0]}/{key[1]}" for key in keys)
 
     def _held(
         self, sightings: pa.Table, rows: Sequence[Row], times: Sequence[float]
@@ -186,14 +186,15 @@ class _History:
     def _apart(self, chain: Chain, finding: Row, sightings: pa.Table) -> Chain:
         """Which replica has which message at the offset of one that the leader lacks."""
         here = [row for row in sightings.to_pylist() if row["offset"] == finding["offset"]]
-        names = self._labels(here)
-
-        def name(row: Row) -> str:
-            return names.get((row["writer"], row["seq"])) or f"{row['writer']}/{row['seq']}"
-
-        instead = {row["broker"]: name(row) for row in here if row["gone_ns"] is None}
-        also = {row["broker"]: name(row) for row in here if self._power_cut(row) is not None}
-        power = {row["broker"]: cut for row in here if (cut := self._power_cut(row)) is not None}
+        instead: dict[int, str] = {}
+        also: dict[int, str] = {}
+        power: dict[int, float] = {}
+        for row, name in zip(here, self._names(here), strict=True):
+            cut = self._power_cut(row)
+            if row["gone_ns"] is None:
+                instead[row["broker"]] = name
+            elif cut is not None:
+                also[row["broker"]], power[row["broker"]] = name, cut
         beliefs = [lane.beliefs[-1] for lane in self.lanes.get(chain.place, ()) if lane.beliefs]
         newest = max(
             (one for one in beliefs if one.epoch is not None and one.leader is not None),
@@ -285,8 +286,9 @@ class _History:
                 and one.from_s <= elected_s <= one.to_s
                 and any(elected_s < cut <= until[0] for cut in cuts)
             ):
+                successor = f"controller{node_number(one.elected, 'controller')}"
                 return (
-                    f"{old} still followed {one.source}, which controller{one.elected % 10} had replaced at "
+                    f"{old} still followed {one.source}, which {successor} had replaced at "
                     f"{one.from_s:.1f} s, so it learned of the election only at {until[0]:.1f} s"
                 )
         return ""
@@ -294,14 +296,9 @@ class _History:
 
 def most_held(held: Mapping[int, int], count: int) -> str:
     """On which brokers messages were seen: those of all of them, and others with their numbers."""
-    return joined(
+    return listed(
         [
             f"broker{broker}" + (f" ({seen} of them)" if seen < count else "")
             for broker, seen in sorted(held.items(), key=lambda one: (-one[1], one[0]))
         ]
     )
-
-
-def joined(words: Sequence[str]) -> str:
-    """Words of a list, the last after “and”."""
-    return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)

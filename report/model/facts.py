@@ -6,9 +6,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from report.model.beliefs import Seconds, Zombie
+from report.model.beliefs import Seconds, Zombie, node_number
 from report.model.messages import LOST
-from report.model.model import Availability, Claim, Fault, FindingGroup, PartitionStory, Promise, grouped
+from report.model.model import (
+    Availability,
+    Claim,
+    Fault,
+    FindingGroup,
+    PartitionStory,
+    Promise,
+    counted,
+    grouped,
+    listed,
+)
 
 EXPECTED = ", as the scenario expects"
 """How the sentence on losses ends that tells no more than the verdict's meaning."""
@@ -64,9 +74,9 @@ def meaning(verdict: str, fates: Mapping[str, int], groups: Sequence[FindingGrou
     begin = "Everything happened as the scenario declares"
     lost, expected = lost_messages(fates), sum(one.count for one in groups if one.expected)
     if lost:
-        return f"{begin}, and that includes the loss of {_count(lost, 'acknowledged message')}."
+        return f"{begin}, and that includes the loss of {counted(lost, 'acknowledged message')}."
     if expected:
-        other = f"{_count(expected, 'other finding')} {'was' if expected == 1 else 'were'} expected"
+        other = f"{counted(expected, 'other finding')} {'was' if expected == 1 else 'were'} expected"
         return f"{begin}: no acknowledged message was lost, and {other}."
     return f"{begin}, and no acknowledged message was lost."
 
@@ -102,7 +112,7 @@ def _of_faults(faults: Sequence[Fault]) -> list[str]:
     said = [fault_in_words(one) for one in chosen]
     left = len([*doubtful, *told]) - len(chosen)
     if left > 0:
-        said.append(f"{_count(left, 'further fault')} followed.")
+        said.append(f"{counted(left, 'further fault')} followed.")
     return said
 
 
@@ -139,9 +149,7 @@ def _clause(name: str) -> str:
     links = [part.split(" <-> ") for part in name.removeprefix("cut ").split(", ")]
     if name.startswith("cut ") and all(len(link) == 2 and ":" not in "".join(link) for link in links):
         if len({one for one, _ in links}) == 1:
-            others = [other for _, other in links]
-            apart = " and ".join(", ".join(others).rsplit(", ", 1))
-            return f"{links[0][0]} was cut off from {apart}"
+            return f"{links[0][0]} was cut off from {listed([other for _, other in links])}"
         return ""
     for pattern, words in _CLAUSES:
         found = pattern.fullmatch(name)
@@ -159,17 +167,13 @@ def _of_zombies(zombies: Sequence[tuple[str, Zombie]], partitions: Sequence[Part
     for role, one in sorted(zombies, key=lambda found: found[1].from_s - found[1].to_s)[:2]:
         lasted = one.to_s - one.from_s
         what = "it was the active controller" if role == "controller" else f"it led {role}"
-        elected = f"{one.source.rstrip('0123456789')}{_number(one.elected, role)}"
+        elected = f"{one.source.rstrip('0123456789')}{node_number(one.elected, role)}"
         flat = next((text for story in partitions if story.name == role and (text := _flat(story, one))), "")
         said.append(
             f"{one.source} went on believing that {what} for {lasted:.1f} s after {elected} had been elected"
             f"{flat}."
         )
     return said
-
-
-def _number(node: int, role: str) -> int:
-    return node % 10 if role == "controller" and node > 10 else node
 
 
 def _flat(story: PartitionStory, zombie: Zombie) -> str:
@@ -206,7 +210,9 @@ def _of_losses(fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> list
     lost = lost_messages(fates)
     kept = fates.get("kept", 0)
     if not lost:
-        return [f"No acknowledged message was lost; {grouped(kept)} of {_count(total, 'message')} were kept."]
+        return [
+            f"No acknowledged message was lost; {grouped(kept)} of {counted(total, 'message')} were kept."
+        ]
     of = [one for one in groups if one.name in LOST]
     surprising = sum(one.count for one in of if not one.expected)
     told = (
@@ -215,7 +221,7 @@ def _of_losses(fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> list
         else EXPECTED
     )
     verb = "is" if lost == 1 else "are"
-    return [f"{_count(lost, 'acknowledged message')} {verb} lost{told if groups else ''}."]
+    return [f"{counted(lost, 'acknowledged message')} {verb} lost{told if groups else ''}."]
 
 
 def promises_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Promise, ...]:
@@ -239,7 +245,7 @@ def _of_promises(promises: Sequence[Promise]) -> list[str]:
         known = f" The cause is a known bug: {', '.join(bugs)}." if bugs else ""
         verb = "breaks" if number == 1 else "break"
         why = broken[0].why.rstrip(".")
-        return [f"{_count(number, 'finding')} {verb} a promise of Kafka, namely that {why}.{known}"]
+        return [f"{counted(number, 'finding')} {verb} a promise of Kafka, namely that {why}.{known}"]
     free = [one for one in promises if one.promise == "not promised"]
     if not free:
         return []
@@ -263,11 +269,7 @@ def _of_claims(claims: Sequence[Claim]) -> list[str]:
     errata = sum(one.as_declared and one.instead_kind == "erratum" for one in real)
     verb, noun = ("contradicts", "an erratum") if errata == 1 else ("contradict", "errata")
     told = f"; {errata} of them {verb} the article ({noun})" if errata else ""
-    return [f"{good} of {_count(len(real), 'claim')} came out as declared{told}."]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{grouped(number)} {noun}{'' if number == 1 else 's'}"
+    return [f"{good} of {counted(len(real), 'claim')} came out as declared{told}."]
 
 
 _NUMBERED = re.compile(r"\b(?:broker|replica)-(\d+)\b")

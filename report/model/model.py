@@ -6,7 +6,7 @@ changes its meaning or goes away; a new field needs no new version.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -41,6 +41,16 @@ class Run:
 def grouped(number: int) -> str:
     """A number for people: from five digits on with commas, as in 1,000,000."""
     return f"{number:,}" if abs(number) >= 10_000 else str(number)
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things: `1 message`, `2 messages`."""
+    return f"{grouped(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words of a list, the last after “and”."""
+    return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -162,6 +162,16 @@ def _add_sightings(
             events.append(Event(seconds(row["gone_ns"]), "gone", broker, "", f"gone: offset {row['offset']}"))
 
 
+def marks_and_faults(marks: Iterable[Mark], faults: Iterable[Fault]) -> list[Event]:
+    """The marks of the scenario, and when faults were in force, as events of a story."""
+    events = [Event(mark.s, "mark", "", "", mark.text) for mark in marks]
+    for fault in faults:
+        events.append(Event(fault.from_s, "fault", "", "", f"{fault.name}: in force"))
+        if fault.to_s is not None:
+            events.append(Event(fault.to_s, "healed", "", "", f"{fault.name}: healed"))
+    return events
+
+
 def _around(
     place: tuple[str, int],
     lanes: Sequence[Lane],
@@ -170,11 +180,7 @@ def _around(
     log_events: Sequence[Row],
     seconds: Seconds,
 ) -> list[Event]:
-    events = [Event(mark.s, "mark", "", "", mark.text) for mark in marks]
-    for fault in faults:
-        events.append(Event(fault.from_s, "fault", "", "", f"{fault.name}: in force"))
-        if fault.to_s is not None:
-            events.append(Event(fault.to_s, "healed", "", "", f"{fault.name}: healed"))
+    events = marks_and_faults(marks, faults)
     elected: set[int] = set()
     for lane in lanes:
         for belief in lane.beliefs:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from report.model.beliefs import Seconds
 from report.model.model import Event, Fault, Mark, Story, TransactionGroup
-from report.model.stories import thinned, transaction_name
+from report.model.stories import marks_and_faults, thinned, transaction_name
 from report.model.tables import Row, RunTables
 
 SHOWN = 12
@@ -184,14 +184,9 @@ class _Telling:
         own = self._events
         first = min((event.s for event in own), default=0.0)
         last = max((event.s for event in own), default=0.0)
-        around = [Event(one.s, "mark", "", "", one.text) for one in marks]
-        for one in faults:
-            if one.from_s <= last and (one.to_s is None or one.to_s >= first):
-                around.append(Event(one.from_s, "fault", "", "", f"{one.name}: in force"))
-            if one.to_s is not None:
-                around.append(Event(one.to_s, "healed", "", "", f"{one.name}: healed"))
-        shown = [event for event in around if event.kind == "fault" or first <= event.s <= last]
-        shown = [event for event in shown if event.s <= last]
+        met = [one for one in faults if one.from_s <= last and (one.to_s is None or one.to_s >= first)]
+        around = marks_and_faults(marks, met)
+        shown = [event for event in around if event.s <= last and (event.kind == "fault" or event.s >= first)]
         nodes = dict.fromkeys(
             node for event in own for node in (event.source, event.target) if node not in ("", self._client)
         )

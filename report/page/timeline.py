@@ -7,7 +7,18 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from report.model.model import Belief, Fault, Lane, Mark, Offsets, PartitionStory, SendBin, Split, grouped
+from report.model.model import (
+    Belief,
+    Fault,
+    Lane,
+    Mark,
+    Offsets,
+    PartitionStory,
+    SendBin,
+    Split,
+    grouped,
+    listed,
+)
 from report.page.svg import block, fit, joined, picture, tag, text, titled
 
 WIDTH, LEFT, RIGHT = 1180.0, 124.0, 92.0
@@ -257,7 +268,7 @@ def _splits(canvas: _Canvas, splits: Sequence[Split], name: Callable[[int], str]
         head = f"disagreement for {one.to_s - one.from_s:.1f} s"
         rows = [
             f"{'nobody leads' if leader < 0 else f'{name(leader)} leads'}, "
-            f"{'say' if len(sources) > 1 else 'says'} {' and '.join(', '.join(sources).rsplit(', ', 1))}"
+            f"{'say' if len(sources) > 1 else 'says'} {listed(sources)}"
             for leader, sources in one.says.items()
         ]
         rows[0] = f"{head}: {rows[0]}"
