@@ -345,6 +345,8 @@ class Stage:
             request_timeout_s=2.0,
             delivery_timeout_s=timeout_s,
             retries=1_000_000,
+            # A request for each message, as with other producers, would not keep up on a busy machine.
+            config={"batch.num.messages": 1000},
         )
         consumer = self._member(az, group, source, partitions, f"{az}-processor", config)
         return self.clients[az].start_processor(consumer, producer, output=output, every_s=every_s)
