@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from checkers.claims.builders import both, members, messages, output, partition, transactions
 from harness.cluster.setup import OFFSETS_LOG, TRANSACTION_LOG, Setup
@@ -12,8 +13,8 @@ from harness.run.stage import Stage
 from harness.scenario import Claim, Expected, Scenario
 from harness.waiting import wait_until
 from scenarios.steps import pins, require
+from scenarios.transactions.steps import feed, wait_handed
 from workloads.client.client import BackgroundConsumer
-from workloads.protocol.spec import StreamLoad
 
 SOURCE, TARGET, GROUP = "in", "out", "app"
 PARTITIONS = 3
@@ -37,13 +38,7 @@ def isolated(*, transactional: bool = True) -> Callable[[Stage], None]:
             _wait_processed(stage, leader, not_on=ZOMBIE)
             stage.mark("taken-over", "the others have processed what was in the input at the failover")
         stage.mark("healed", "az1 is back")
-        before = instances["az1"].progress().count
-        wait_until(
-            lambda: instances["az1"].progress().count > before,
-            within_s=TAKEN_OVER_S,
-            awaiting="the instance in az1 to be handed messages again",
-            abort=stage.cluster.check_alive,
-        )
+        wait_handed(stage, instances["az1"], "the instance in az1")
         _drain(stage, instances, leader)
 
     return body
@@ -74,9 +69,7 @@ def _start(stage: Stage, transactional: bool) -> dict[str, BackgroundConsumer]:
     """Feed the input, and wait until every instance has been handed messages."""
     for log in (OFFSETS_LOG, TRANSACTION_LOG):
         require(stage.leader(log) == ZOMBIE, f"{ZOMBIE} leads {log}")
-    stage.start_stream(
-        "az3", "feed", StreamLoad(topic=SOURCE, partitions=tuple(range(PARTITIONS)), rate=RATE)
-    )
+    feed(stage, SOURCE, PARTITIONS, RATE)
     instances = {
         az: stage.start_processor(
             az,
@@ -258,18 +251,14 @@ ISOLATED_CLAIMS = (
 )
 KILLED_CLAIMS = (
     _MOVES,
-    Claim(
-        name="taken-over",
-        section=SECTION,
+    replace(
+        _TAKEN_OVER,
         says="The other instances take over its partition, not before session.timeout.ms has passed.",
-        holds=_OTHERS.take_over(SOURCE, PARTITIONS, after="cut", before="taken-over", not_within_s=6.0),
     ),
     _ONE_TO_ONE,
     _TWICE_UNCOMMITTED,
     _NOTHING_LOST,
 )
-
-
 CONTROL_CLAIMS = (_MOVES, _TAKEN_OVER, _TWO_OWNERS, _TWICE, _NOTHING_LOST)
 _SHARED = Expected(
     "double_ownership",

@@ -11,13 +11,13 @@ from harness.run.stage import Stage
 from harness.scenario import Claim, Expected, Scenario
 from harness.waiting import wait_until
 from scenarios.steps import pins, stand
+from scenarios.transactions.steps import HANDED_S, feed, wait_handed
 from workloads.client.client import BackgroundConsumer
-from workloads.protocol.spec import ConfigValue, StreamLoad
+from workloads.protocol.spec import ConfigValue
 
 SOURCE, GROUP = "in", "g"
 PARTITIONS = 6
 RATE = 30.0
-MOVED_S = 60.0
 STATIC_SESSION_S = 30.0
 STAND_S = 10.0
 """More than a session of 6 s, and less than that of static members."""
@@ -27,27 +27,15 @@ Config = Mapping[str, ConfigValue]
 
 def _start(stage: Stage, config: Callable[[str], Config]) -> dict[str, BackgroundConsumer]:
     """Feed the input, and start a member in each AZ; wait until all of them are handed messages."""
-    stage.start_stream(
-        "az3", "feed", StreamLoad(topic=SOURCE, partitions=tuple(range(PARTITIONS)), rate=RATE)
-    )
+    feed(stage, SOURCE, PARTITIONS, RATE)
     found = {
         az: stage.start_member(az, GROUP, SOURCE, partitions=PARTITIONS, config=config(az))
         for az in ("az1", "az2", "az3")
     }
     for az, one in found.items():
-        _wait_served(stage, one, f"the member in {az}")
+        wait_handed(stage, one, f"the member in {az}")
     stage.mark("running", "every member is handed messages")
     return found
-
-
-def _wait_served(stage: Stage, member: BackgroundConsumer, who: str) -> None:
-    before = member.progress().count
-    wait_until(
-        lambda: member.progress().count > before,
-        within_s=MOVED_S,
-        awaiting=f"{who} to be handed messages",
-        abort=stage.cluster.check_alive,
-    )
 
 
 def _wait_all_read(stage: Stage, readers: Mapping[str, BackgroundConsumer]) -> None:
@@ -67,7 +55,7 @@ def _wait_all_read(stage: Stage, readers: Mapping[str, BackgroundConsumer]) -> N
     }
     wait_until(
         lambda: not behind(),
-        within_s=MOVED_S,
+        within_s=HANDED_S,
         awaiting="the group to be handed the whole input",
         abort=stage.cluster.check_alive,
     )
@@ -94,7 +82,7 @@ def rebalance(config: Config) -> Callable[[Stage], None]:
             _wait_all_read(stage, outside)
             stage.mark("taken-over", "the others are handed all partitions")
         stage.mark("healed", "az1 is back")
-        _wait_served(stage, readers["az1"], "the member in az1")
+        wait_handed(stage, readers["az1"], "the member in az1")
         _stop(stage, readers)
 
     return body
@@ -114,13 +102,13 @@ def replace_static(stage: Stage) -> None:
         replacement = stage.start_member(
             "az2", GROUP, SOURCE, partitions=PARTITIONS, name=REPLACEMENT, config=config("az1")
         )
-        _wait_served(stage, replacement, "the replacement")
+        wait_handed(stage, replacement, "the replacement")
         stage.mark("replaced", "a member with the same group.instance.id runs in az2")
     stage.mark("healed", "az1 is back")
     old = readers.pop("az1")
     wait_until(
         lambda: old.progress().errors,
-        within_s=MOVED_S,
+        within_s=HANDED_S,
         awaiting="the old member to learn that it was replaced",
         abort=stage.cluster.check_alive,
     )

@@ -1,4 +1,4 @@
-"""Steps that the scenarios about transactions share."""
+"""Steps that the scenarios about transactions and consumer groups share."""
 
 from __future__ import annotations
 
@@ -8,6 +8,27 @@ from harness.kafka.model import TopicPartition
 from harness.run.stage import Stage
 from harness.waiting import wait_until
 from nemesis.fault import Action, Evidence
+from workloads.client.client import BackgroundConsumer
+from workloads.protocol.spec import StreamLoad
+
+HANDED_S = 60.0
+"""Time for a group to hand a member messages: a rebalance, and coordinators that move."""
+
+
+def feed(stage: Stage, topic: str, partitions: int, rate: float) -> None:
+    """Start a stream of messages, so many a second in all, to the partitions that a group reads."""
+    stage.start_stream("az3", "feed", StreamLoad(topic=topic, partitions=tuple(range(partitions)), rate=rate))
+
+
+def wait_handed(stage: Stage, member: BackgroundConsumer, who: str) -> None:
+    """Wait until a group hands a member more messages than it has handed it until now."""
+    before = member.progress().count
+    wait_until(
+        lambda: member.progress().count > before,
+        within_s=HANDED_S,
+        awaiting=f"{who} to be handed messages",
+        abort=stage.cluster.check_alive,
+    )
 
 
 def logged_state(stage: Stage, transactional_id: str, coordinator: str) -> str:

@@ -22,7 +22,6 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from checkers.claims.evaluate import Answer, ClaimResult, queries_of, result, texts_of
 from checkers.claims.moments import read_moments, resolve
@@ -67,18 +66,6 @@ class StoredRun:
 def stored_names() -> list[str]:
     """Scenarios of which a run is stored."""
     return sorted(file.stem for file in STORED.glob("*.zip"))
-
-
-def variants_long(names: Iterable[str]) -> list[Any]:
-    """Scenarios as parameters of a test; what varies another of them belongs to `make test-all`."""
-    known = set(names)
-    return [
-        pytest.param(name, marks=pytest.mark.long) if _varies(name, known) else name for name in sorted(known)
-    ]
-
-
-def _varies(name: str, known: set[str]) -> bool:
-    return name.removeprefix("kraft-") in known - {name} or any(name.startswith(f"{one}-") for one in known)
 
 
 @cache

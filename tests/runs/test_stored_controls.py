@@ -6,9 +6,10 @@ the scenario has today.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,12 +17,24 @@ from checkers.control import first_injection_ns, held_claims, write_deaf, write_
 from checkers.tables.source import open_source
 from harness.run.catalogue import all_scenarios
 from tests.runs.store import COMMAND, STORED
-from tests.runs.stored import StoredRun, judge_here, read_stored, stored_names, variants_long, written
+from tests.runs.stored import StoredRun, judge_here, read_stored, stored_names, written
 
 MEGABYTE = 1_000_000
 
 
-@pytest.fixture(scope="module", params=variants_long(all_scenarios()))
+def _variants_long(names: Iterable[str]) -> list[Any]:
+    """Scenarios as parameters of a test; what varies another of them belongs to `make test-all`."""
+    known = set(names)
+    return [
+        pytest.param(name, marks=pytest.mark.long) if _varies(name, known) else name for name in sorted(known)
+    ]
+
+
+def _varies(name: str, known: set[str]) -> bool:
+    return name.removeprefix("kraft-") in known - {name} or any(name.startswith(f"{one}-") for one in known)
+
+
+@pytest.fixture(scope="module", params=_variants_long(all_scenarios()))
 def run(request: pytest.FixtureRequest) -> StoredRun:
     if request.param not in stored_names():
         pytest.fail(f"no run of {request.param} is stored; run it and store it: {COMMAND}")
