@@ -481,6 +481,18 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 ),
             ),
             Table(
+                "machine",
+                "How busy the machine was, once a second: on a busy machine, what came late proves nothing.",
+                (
+                    _NS,
+                    _need(
+                        "busy",
+                        "int",
+                        "processor time in use since the row before, in percent of all processors",
+                    ),
+                ),
+            ),
+            Table(
                 "configs",
                 "Effective configuration of brokers and topics, and the cluster's features, as read back.",
                 (

@@ -13,6 +13,7 @@ from harness.history.journal import Journal
 from harness.kafka.model import TopicPartition
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import MODERN, Dialect
+from harness.observer.machine import MachinePoller
 from harness.observer.pollers import (
     ANSWER_WITHIN_S,
     BrokerPoller,
@@ -29,6 +30,7 @@ from harness.observer.views import SourceView, Views
 class Observer:
     """Records `views` (what every node states), and `sightings`, `gone` and `watermarks` of every replica.
 
+    Beside them `machine`, the use of the processors.
     In runs with transactions also `producer_states` and `transaction_states`, where the version has them.
     Must run where no fault reaches it. Threads are started by `start` and ended by `stop`.
     """
@@ -92,7 +94,8 @@ class Observer:
             return self._topics
 
         kraft = bool(self._targets.controllers) or not self._targets.zookeepers
-        pollers: list[Poller] = [
+        pollers: list[Poller] = [MachinePoller(self._journal)]
+        pollers += [
             BrokerPoller(node, self.views, topics, self._dialect, kraft) for node in self._targets.brokers
         ]
         pollers += [ZooKeeperPoller(node, self.views, topics) for node in self._targets.zookeepers]

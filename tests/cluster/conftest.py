@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from checkers.claims.builders.sql import TOO_BUSY
 from harness.lab.embedded.namespaces import NAMESPACE_DIR
 
 
@@ -41,6 +42,20 @@ def acked(*arguments: str | Path, timeout_s: float = 240) -> Finished:
         )
         assert list(Path(folder).iterdir()) == []
     return Finished(done.returncode, done.stdout, done.stderr)
+
+
+def as_declared(run: Finished) -> dict[str, Any]:
+    """The judgement of `acked run --json`, which must be as declared.
+
+    Only what came too late on a busy machine may be unknown: these tests run beside others.
+    """
+    judgement = run.json()
+    late = [claim for claim in judgement["claims"] if claim["observed"].endswith(TOO_BUSY)]
+    assert all(claim["status"] == "unknown" for claim in late)
+    assert judgement["verdict"] == ("unknown" if late else "as declared"), (judgement, run.stderr[-2000:])
+    assert len(judgement["reasons"]) == len(late), judgement["reasons"]
+    assert run.status == judgement["exit_code"]
+    return judgement
 
 
 def run_by(worker: str, *arguments: str | Path, timeout_s: float = 240) -> Path:

@@ -14,6 +14,7 @@ from checkers.claims.builders.sql import (
     array_of,
     brokers_of,
     heard_at,
+    in_time,
     is_in,
     listed,
     mark,
@@ -103,19 +104,24 @@ class Partition:
         )
 
     def becomes(
-        self, *, leader: int | None = None, isr: tuple[int, ...] | None = None, after: str, within_s: float
+        self,
+        *,
+        leader: int | None = None,
+        isr: tuple[int, ...] | None = None,
+        after: str,
+        within_s: float | None = None,
+        not_within_s: float = 0.0,
     ) -> str:
-        """Within so many seconds after a mark it gets this leader, or this ISR."""
+        """Within so many seconds after a mark, and not sooner than others, it gets this leader or ISR."""
         wanted = [f"leader = {leader}"] if leader is not None else []
         wanted += [f"sort_array(isr) = {array_of(isr)}"] if isr is not None else []
-        limit = f"{mark(after)} + {int(within_s * 1e9)}"
-        passed = f"round((moment - {mark(after)}) / 1e9, 1)"
-        return answer(
-            f"CASE WHEN moment <= {limit} THEN true "
-            f"WHEN moment > {limit} OR {{heard:store}} >= {limit} THEN false END",
-            f"coalesce(concat({passed}, ' s after {after}'), 'never')",
-            f"(SELECT min(ns) AS moment FROM truth WHERE {self.where} AND ns > {mark(after)} "
-            f"AND {' AND '.join(wanted)})",
+        return in_time(
+            f"SELECT min(ns) AS moment FROM truth WHERE {self.where} AND ns > {mark(after)} "
+            f"AND {' AND '.join(wanted)}",
+            after=after,
+            within_s=within_s,
+            not_within_s=not_within_s,
+            never="never",
         )
 
     def exists(self, *, at: str) -> str:

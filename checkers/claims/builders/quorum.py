@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkers.claims.builders.sql import FRESH_NS, answer, mark, text_of, times, window
+from checkers.claims.builders.sql import FRESH_NS, answer, in_time, mark, text_of, times, window
 
 
 @dataclass(frozen=True)
@@ -79,13 +79,13 @@ def quorum_controller(number: int) -> Controller:
 
 def quorum_elects(*, after: str, within_s: float, not_within_s: float = 0.0) -> str:
     """After a mark a leader of a higher epoch is named: within so many seconds, and not before others."""
-    soonest, latest = (f"{mark(after)} + {int(limit * 1e9)}" for limit in (not_within_s, within_s))
-    return answer(
-        f"CASE WHEN moment IS NOT NULL THEN moment BETWEEN {soonest} AND {latest} "
-        f"WHEN {{heard:store}} >= {latest} THEN false END",
-        f"coalesce(concat('a leader of a higher epoch ', round((moment - {mark(after)}) / 1e9, 1), "
-        f"' s after {after}'), 'no leader of a higher epoch')",
-        f"(SELECT min(c.ns) AS moment FROM controllers c CROSS JOIN "
+    return in_time(
+        f"SELECT min(c.ns) AS moment FROM controllers c CROSS JOIN "
         f"(SELECT max(epoch) AS known FROM controllers WHERE ns <= {mark(after)}) b "
-        f"WHERE c.ns > {mark(after)} AND c.epoch > b.known)",
+        f"WHERE c.ns > {mark(after)} AND c.epoch > b.known",
+        after=after,
+        within_s=within_s,
+        not_within_s=not_within_s,
+        happened="a leader of a higher epoch ",
+        never="no leader of a higher epoch",
     )

@@ -5,6 +5,10 @@ from __future__ import annotations
 FRESH_S = 1.0
 """How much older than the moment of a sentence an observation may be."""
 FRESH_NS = int(FRESH_S * 1e9)
+BUSY = 90
+"""From this mean use of the processors on, in percent, an event that came too late is no evidence."""
+TOO_BUSY = "too busy to tell"
+"""The end of what such a claim observed."""
 FINAL = "{final:*} IS NOT NULL"
 REPLICAS = "(SELECT count_if(NOT complete) AS unread FROM replicas)"
 WHOLE = f"{FINAL} AND max(unread) = 0"
@@ -54,6 +58,38 @@ def opposite(sentence: str) -> str:
 
 def answer(holds: str, observed: str, source: str) -> str:
     return f"SELECT {holds} AS holds, {observed} AS observed FROM {source}"
+
+
+def in_time(
+    event: str, *, after: str, within_s: float | None, not_within_s: float, happened: str = "", never: str
+) -> str:
+    """The first event comes within so many seconds after a mark, and not sooner than others.
+
+    ``event`` is a query with one row and the column `moment` (ns, null: it never came). An event that comes
+    too late while the processors were busy (`machine`) leaves the claim unknown: Kafka bounds the time by
+    its settings, and the processes need processors to keep to it. Raises ValueError without a limit.
+    """
+    if within_s is None and not not_within_s:
+        raise ValueError("name a limit: within_s, not_within_s or both")
+    soonest = f"{mark(after)} + {int(not_within_s * 1e9)}"
+    passed = f"concat('{happened}', round((moment - {mark(after)}) / 1e9, 1), ' s after {after}')"
+    sooner = f"WHEN moment < {soonest} THEN false " if not_within_s else ""
+    if within_s is None:
+        return answer(
+            f"CASE {sooner}WHEN moment IS NOT NULL THEN true END",
+            f"coalesce({passed}, '{never}')",
+            f"({event})",
+        )
+    latest = f"{mark(after)} + {int(within_s * 1e9)}"
+    excused = f"coalesce(moment > {latest}, true) AND coalesce(busy >= {BUSY}, false)"
+    return answer(
+        f"CASE {sooner}WHEN moment <= {latest} THEN true WHEN {excused} THEN NULL "
+        f"WHEN moment > {latest} OR {{heard:store}} >= {latest} THEN false END",
+        f"concat(coalesce({passed}, '{never}'), "
+        f"if({excused}, concat('; the processors were ', busy, ' % busy, {TOO_BUSY}'), ''))",
+        f"({event}) CROSS JOIN (SELECT cast(round(avg(busy)) AS int) AS busy FROM machine "
+        f"WHERE ns > {mark(after)} AND ns <= {latest})",
+    )
 
 
 def text_of(value: str) -> str:
