@@ -47,7 +47,10 @@ def make(cache: Path) -> Path | None:
 
 
 def prune(cache: Path) -> None:
-    """Remove the archives, of some 180 MB each, whose installation of PySpark is gone."""
+    """Remove archives, of some 180 MB each, whose installation of PySpark or whose maker is gone."""
+    for unfinished in cache.glob("classes-*.new"):
+        if not Path("/proc", unfinished.suffixes[-2][1:]).exists():
+            unfinished.unlink(missing_ok=True)
     for archive in cache.glob("classes-*.jsa"):
         of = _installation(archive)
         if not of.exists() or not Path(of.read_text().strip()).exists():
