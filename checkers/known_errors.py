@@ -95,6 +95,11 @@ KNOWN = (
         "no controller is active yet, or it was slow to answer",
         any_time=True,
     ),
+    Known(
+        "Unexpected error REQUEST_TIMED_OUT in UPDATE_RAFT_VOTER response",
+        "the quorum's leader could not yet commit what a voter said of itself; the voter sends it again",
+        any_time=True,
+    ),
     Known("Exceptionally slow controller event", "the machine is busy", any_time=True),
     Known(
         "processExpiredBrokerHeartbeat: controller event queue overloaded",

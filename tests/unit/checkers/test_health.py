@@ -51,6 +51,15 @@ def test_a_known_complaint_counts_only_before_the_first_fault(tmp_path: Path) ->
     assert OFFLINE in found[0]["detail"]
 
 
+def test_some_complaints_of_a_cluster_that_starts_are_known_before_any_fault(tmp_path: Path) -> None:
+    lines = [
+        "[RaftManager id=2] Unexpected error REQUEST_TIMED_OUT in UPDATE_RAFT_VOTER response: Inbound",
+        "[RaftManager id=2] Unexpected error INVALID_REQUEST in UPDATE_RAFT_VOTER response: Inbound",
+    ]
+    found = _check(tmp_path, faults=FAULT, log_events=[_line(50, line) for line in lines])
+    assert [line in row["detail"] for row in found for line in lines] == [False, True]
+
+
 def test_an_unknown_complaint_counts_also_during_a_fault_once_per_wording(tmp_path: Path) -> None:
     """Lines that differ only in numbers count as the same wording."""
     lines = [_line(150, "Disk 1 is odd"), _line(160, "Disk 2 is odd"), _line(170, "Clock is odd")]
