@@ -173,3 +173,30 @@ def test_an_application_writes_a_message_for_each_that_it_reads(
         ]
     else:
         assert all(one["txn"] is None for one in (*written, *read))
+
+
+@pytest.mark.long
+def test_an_application_commits_nothing_whose_output_failed(
+    client: Client, bootstrap: str, rows: Rows
+) -> None:
+    feed = ProducerSpec(writer=41, name="feed", brokers=(bootstrap,), via="librdkafka")
+    assert all(client.send("unwritten", str(seq), feed).ok for seq in range(150))
+    application = client.start_processor(
+        consumer(bootstrap, 42, "unwritten"),
+        ProducerSpec(
+            writer=43, name="app", brokers=("127.0.0.1:1",), via="librdkafka", delivery_timeout_s=0.3
+        ),
+        output="nowhere",
+        every_s=0.0,
+    )
+
+    def sought() -> list[int]:
+        return [row["ns"] for row in rows("groups") if row["reader"] == 42 and row["event"] == "sought"]
+
+    wait_until(lambda: len(sought()) > 1, within_s=60, awaiting="it to go back twice")
+    application.stop(within_s=60)
+    assert not [row for row in rows("groups") if row["reader"] == 42 and row["event"] == "committed"]
+    read = [(row["ns"], row["offset"]) for row in rows("reads") if row["reader"] == 42]
+    for ns in sought()[:2]:
+        later = [offset for at, offset in read if at > ns]
+        assert later[:1] == [0], "it goes on behind what it has not written"

@@ -45,6 +45,10 @@ class Processor(GroupMember):
         self._txn: int | None = None
         self._positions: dict[TopicPartition, int] = {}
         """Where the open unit ends, by partition; empty if none is open."""
+        self._written = 0
+        """How many messages the open unit has written."""
+        self._outcomes: list[SendResult] = []
+        """The outcomes of those so far; every unit has a list of its own."""
         self._until = 0.0
         self._behind = False
         """Whether it has to go back to the committed offsets."""
@@ -55,8 +59,9 @@ class Processor(GroupMember):
         messages = self._consumer.consume(_MESSAGES, _POLL_S)
         if messages:
             self._progress.poll += 1
-        if self._behind and not self._go_back():
-            return  # What it was handed meanwhile it is handed again.
+        if self._behind:
+            self._go_back()  # What it was handed meanwhile it is handed again.
+            return
         rows = []
         for message in messages:
             error = message.error()
@@ -98,6 +103,7 @@ class Processor(GroupMember):
                 self._note(error.args[0])
                 self._give_up()
                 return False
+        self._written, self._outcomes = 0, []
         self._until = time.monotonic() + self._command.every_s
         return True
 
@@ -111,22 +117,25 @@ class Processor(GroupMember):
         identity = decode(message.value())
         label = f"{identity.writer}/{identity.seq}" if identity else ""
         output = self._command.output
-        if self._transactional is not None:
-            self._transactional.send(output, place.partition, label, _ignore)
-        elif self._plain is not None:
-            self._plain.send(output, place.partition, label, _ignore)
+        producer = self._transactional or self._plain
+        assert producer is not None
+        self._written += 1
+        producer.send(output, place.partition, label, self._outcomes.append)
         writer = self._command.producer.writer if self._txn is not None else None
         return row | {"txn_writer": writer, "txn": self._txn}
 
     def _end(self) -> None:
-        """End the unit: commit its output and its offsets."""
+        """End the unit: commit its output and its offsets, or go back if the output failed."""
         offsets = [
             confluent_kafka.TopicPartition(*place, offset) for place, offset in self._positions.items()
         ]
         if self._transactional is None:
             assert self._plain is not None
             self._plain.producer.flush(_END_S)
-            self._commit(offsets, wait=True)
+            if sum(outcome.ok for outcome in self._outcomes) == self._written:
+                self._commit(offsets, wait=True)
+            else:
+                self._behind = True
             self._positions = {}
             return
         spec = self._spec
@@ -154,22 +163,21 @@ class Processor(GroupMember):
         self._transactional = None
         self._behind = True
 
-    def _go_back(self) -> bool:
-        """Go back to the committed offsets; returns whether that succeeded."""
+    def _go_back(self) -> None:
+        """Go back to the committed offsets. It stays `_behind` if that fails."""
         try:
             found = self._consumer.committed(self._consumer.assignment(), timeout=_LOOK_UP_S)
             if any(part.error for part in found):
-                return False
+                return
             for part in found:
                 if part.offset < 0:
                     part.offset = confluent_kafka.OFFSET_BEGINNING
                 self._consumer.seek(part)
         except KafkaException as error:
             self._note(error.args[0])
-            return False
+            return
         self._record("sought", found)
         self._behind = False
-        return True
 
     def _on_assign(self, consumer: Consumer, parts: list[confluent_kafka.TopicPartition]) -> None:
         super()._on_assign(consumer, parts)
@@ -194,7 +202,3 @@ class Processor(GroupMember):
         producer = self._transactional or self._plain
         if producer is not None:
             producer.close()
-
-
-def _ignore(_: SendResult) -> None:
-    """Outcomes are in the history; a message that failed makes its transaction fail."""
