@@ -191,8 +191,8 @@ STATIC_CLAIMS = (
     Claim(
         name="fenced",
         section=SECTION,
-        says="After the heal none of the old member's commits is acknowledged: error 82.",
-        holds=_INSIDE.are_refused(SOURCE, 82, after="replaced", before="fenced"),
+        says="No commit that the old member sends once it is isolated is acknowledged: after the heal, error 82.",
+        holds=_INSIDE.are_refused(SOURCE, 82, after="cut", before="fenced"),
     ),
     _NOTHING_LOST,
 )

@@ -182,12 +182,15 @@ class Members:
         )
 
     def are_refused(self, topic: str, error: int, *, after: str, before: str) -> str:
-        """Every commit of these members that was answered between two marks was refused with this error."""
-        commits = f"{self._own(topic)} AND event IN ('committed', 'commit_failed'){window(after, before)}"
+        """Every commit that these members sent between two marks was refused with this error.
+
+        A commit from before the first mark may have been accepted long before its answer arrives.
+        """
+        sent = f"asked_ns > {mark(after)} AND asked_ns <= {mark(before)}"
         return answer(
             f"CASE WHEN count(*) > 0 THEN count_if(error = {error}) = count(*) END",
             f"concat({counted('commit')}, ': error ', {listed('error')})",
-            f"groups WHERE {commits}",
+            f"groups WHERE {self._own(topic)} AND event IN ('committed', 'commit_failed') AND {sent}",
         )
 
     def continue_at_commits(self, topic: str, *, after: str, before: str, at_least: int) -> str:

@@ -232,8 +232,8 @@ def test_a_group_that_continues_at_its_commits(classes: tuple[str, ...], at_leas
 
 def test_commits_of_members_that_are_refused() -> None:
     rows = [
-        row(110, "commit_failed", 0, 3, 82) | {"member": "a"},
-        row(250, "committed", 0, 4) | {"member": "a"},
+        row(110, "commit_failed", 0, 3, 82) | {"member": "a", "asked_ns": 105},
+        row(250, "committed", 0, 4) | {"member": "a", "asked_ns": 240},
     ]
     assert judge(A.are_refused("t", 82, after="cut", before="moved"), rows) == (
         "confirmed",
@@ -242,3 +242,14 @@ def test_commits_of_members_that_are_refused() -> None:
     assert judge(A.are_refused("t", 82, **AFTER_CUT), rows)[0] == "refuted"
     assert judge(A.are_refused("t", 7, after="cut", before="moved"), rows)[0] == "refuted"
     assert judge(B.are_refused("t", 82, **AFTER_CUT), rows)[0] == "unknown"
+
+
+def test_commits_from_before_the_moment_are_not_among_the_refused() -> None:
+    refused = row(150, "commit_failed", 0, 3, 82) | {"member": "a", "asked_ns": 105}
+    earlier = row(160, "committed", 0, 2) | {"member": "a", "asked_ns": 95}
+    late = row(250, "committed", 0, 4) | {"member": "a", "asked_ns": 190}
+    sentence = A.are_refused("t", 82, after="cut", before="moved")
+    assert judge(sentence, [refused, earlier]) == ("confirmed", "1 commit: error 82")
+    assert judge(sentence, [earlier])[0] == "unknown"
+    assert judge(sentence, [refused, late])[0] == "refuted"
+    assert judge(sentence, [refused | {"asked_ns": None}])[0] == "unknown"
