@@ -8,6 +8,7 @@ from checkers.claims.builders.sql import (
     FINAL,
     answer,
     counted,
+    effective,
     is_in,
     like_any,
     listed,
@@ -41,8 +42,8 @@ class GroupOffsets:
         sooner than so many seconds after the first mark.
         """
         chosen = f" AND {is_in('offset', offsets)}" if offsets else ""
-        waited = f" AND min(ns) >= {mark(after)} + {int(not_within_s * 1e9)}" if not_within_s else ""
-        first = f", ', the first after ', round((min(ns) - {mark(after)}) / 1e9, 1), ' s'"
+        waited = f" AND min(ns) >= {effective(after)} + {int(not_within_s * 1e9)}" if not_within_s else ""
+        first = f", ', the first after ', round((min(ns) - {effective(after)}) / 1e9, 1), ' s'"
         return answer(
             f"CASE WHEN count(*) >= {at_least} "
             f"THEN count_if({is_in('error', errors)}) = count(*){waited} END",
@@ -149,12 +150,13 @@ class Members:
 
         With ``not_within_s`` none is sooner than so many seconds after the first mark.
         """
-        waited = f" AND min(ns) >= {mark(after)} + {int(not_within_s * 1e9)}" if not_within_s else ""
+        waited = f" AND min(ns) >= {effective(after)} + {int(not_within_s * 1e9)}" if not_within_s else ""
         return answer(
             f"CASE WHEN max(known) > 0 THEN count(DISTINCT partition) = {partitions}{waited} END",
             "concat(count(DISTINCT partition), ' partitions assigned to ', "
             f"{listed('member', between=', ', none='nobody')}, "
-            f"if(count(ns) = 0, '', concat(', the first after ', round((min(ns) - {mark(after)}) / 1e9, 1), "
+            f"if(count(ns) = 0, '', concat(', the first after ', "
+            f"round((min(ns) - {effective(after)}) / 1e9, 1), "
             "' s')))",
             self._with_any(topic, "event = 'assigned'", after, before),
         )

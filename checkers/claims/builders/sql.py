@@ -25,6 +25,20 @@ def optional_mark(name: str) -> str:
     return f"{{mark?:{name}}}"
 
 
+def effective(after: str) -> str:
+    """The time of a fault that a mark follows: when the fault took effect, before it was proven.
+
+    A mark that follows no fault stands for itself. What cannot come sooner than some seconds after a fault is
+    counted from here: the proof takes seconds on a busy machine.
+    """
+    # The mark stands on the left: these limits are not the window that the claim looks at (`citations`).
+    earlier = f"SELECT coalesce(max(ns), 0) FROM marks WHERE {mark(after)} > ns"
+    fault = (
+        f"SELECT max(ns) FROM faults WHERE moment = 'injected' AND {mark(after)} >= ns AND ns > ({earlier})"
+    )
+    return f"coalesce(({fault}), {mark(after)})"
+
+
 def observed_at(at: str) -> str:
     """SQL condition: the observer still followed the cluster at a mark."""
     return f"{{heard:store}} >= {mark(at)} - {FRESH_NS}"
@@ -71,7 +85,7 @@ def in_time(
     """
     if within_s is None and not not_within_s:
         raise ValueError("name a limit: within_s, not_within_s or both")
-    soonest = f"{mark(after)} + {int(not_within_s * 1e9)}"
+    soonest = f"{effective(after)} + {int(not_within_s * 1e9)}"
     passed = f"concat('{happened}', round((moment - {mark(after)}) / 1e9, 1), ' s after {after}')"
     sooner = f"WHEN moment < {soonest} THEN false " if not_within_s else ""
     if within_s is None:

@@ -253,3 +253,24 @@ def test_commits_from_before_the_moment_are_not_among_the_refused() -> None:
     assert judge(sentence, [earlier])[0] == "unknown"
     assert judge(sentence, [refused, late])[0] == "refuted"
     assert judge(sentence, [refused | {"asked_ns": None}])[0] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("injected", "marked", "status"),
+    [
+        (95, 20, "confirmed"),  # the fault took effect 5 ns before the mark: 15 ns have passed
+        (105, 20, "refuted"),  # a later fault is not what the mark follows
+        (95, 97, "refuted"),  # another mark follows that fault
+    ],
+)
+def test_what_does_not_come_sooner_is_counted_from_the_fault(injected: int, marked: int, status: str) -> None:
+    """The mark is set after the fault's proof, which takes seconds on a busy machine."""
+    fault = {"ns": injected, "fault": 1, "name": "isolate az1", "kind": "link", "moment": "injected"}
+    sentence = G.commits_answered(7, at=1, not_within_s=14e-9, **AFTER_CUT)
+    found, observed = judge(
+        sentence,
+        HISTORY,
+        faults=[fault],
+        marks=[{"ns": marked, "name": "before"}, {"ns": 100, "name": "cut"}, {"ns": 300, "name": "asked"}],
+    )
+    assert (found, observed) == (status, "1 commit: error 7, the first after 0.0 s")
