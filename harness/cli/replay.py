@@ -16,6 +16,7 @@ from harness.cli.search import (
     Cluster,
     Parallel,
     check_place,
+    client_of,
     require_mode,
 )
 from harness.console import Progress
@@ -65,7 +66,7 @@ def _place(
     target = describe(described, kafka or origin.kafka, mode or origin.mode, origin.settings)
     require_mode(source.schedule, target.mode)
     require_hosts(source.schedule, target.topology, "the schedule")
-    check_place(target, lab, progress)
+    check_place(target, lab, progress, client=client_of(origin.client))
     return Place(
         version=target.version.label,
         mode=target.mode,
@@ -73,6 +74,7 @@ def _place(
         settings=target.settings.as_json(),
         cluster_file=file,
         lab=lab,
+        client=origin.client,
     )
 
 
@@ -206,6 +208,7 @@ def shrink(
             mode=place.mode,
             settings=dict(place.settings),
             lab=lab,
+            client=place.client,
             cluster=place.cluster_file is not None,
         )
         work = Shrinking.create(runs, plan, source.schedule, place.cluster_file)

@@ -15,6 +15,8 @@ from harness.cli.options import (
     LAB,
     RUNS,
     BrokerConfig,
+    ClientName,
+    ClientVersion,
     CompressTime,
     ConsumerConfig,
     KafkaHome,
@@ -40,6 +42,7 @@ from harness.kafka.versions import DEFAULT
 
 if TYPE_CHECKING:
     from harness.assess.series import Target
+    from harness.run.client_choice import ClientChoice
     from harness.search.hunt import Record, Search
     from harness.search.schedule import Schedule
 
@@ -96,6 +99,10 @@ def search(
         str | None,
         typer.Option(help="Kinds of faults that match one of these globs (cut,kill*), or no-fault."),
     ] = None,
+    producers: Annotated[
+        str | None,
+        typer.Option(help="Kinds of producers that match one of these globs: transactional, acks-*."),
+    ] = None,
     safe: Annotated[
         bool,
         typer.Option("--safe", help="Only settings under which Kafka promises to keep every message."),
@@ -113,6 +120,8 @@ def search(
     producer_config: ProducerConfig = None,
     consumer_config: ConsumerConfig = None,
     compress_time: CompressTime = 1.0,
+    client: ClientName = "librdkafka",
+    client_version: ClientVersion = "",
     kafka_home: KafkaHome = None,
     kafka_jars: KafkaJars = None,
     lab: Lab = LAB,
@@ -132,7 +141,10 @@ def search(
     Exit code: 1 if a promise was broken or something is unexplained, 2 if a
     run was not judged or left a promise undecided, else 0.
     """
-    from harness.search.hunt import Search, corpus_of, plan_of
+    from msgspec.structs import replace
+
+    from harness.run.client_choice import LIBRDKAFKA, parse_client
+    from harness.search.hunt import Search, corpus_of, plan_of, space_for
     from harness.series.night import parse_duration
 
     progress = Progress(quiet=as_json)
@@ -147,8 +159,9 @@ def search(
     )
     extra = corpus_of(corpus) if corpus else []
     if resume is not None:
-        others = (cluster, kafka, mode, faults, kafka_home, kafka_jars)
-        if any(one is not None for one in (*others, seed)) or safe or settings:
+        others = (cluster, kafka, mode, faults, producers, kafka_home, kafka_jars)
+        given = safe or settings or client != "librdkafka" or client_version
+        if any(one is not None for one in (*others, seed)) or given:
             raise UsageError("--resume continues a search as it was planned; leave the others out.")
         work = Search.resume(resume)
     else:
@@ -160,8 +173,19 @@ def search(
         version = chosen_kafka(kafka, kafka_home, kafka_jars, default, progress.say)
         target = describe(file, version, mode or "", settings)
         chosen = secrets.randbelow(1_000_000) if seed is None else seed
-        plan = plan_of(target, seed=chosen, faults=faults, safe=safe, lab=lab)
-        check_place(target, lab, progress, plan_faults=faults, safe=safe)
+        choice = parse_client(client, client_version)
+        plan = plan_of(
+            target,
+            seed=chosen,
+            faults=faults,
+            producers=producers,
+            safe=safe,
+            lab=lab,
+            client="" if choice == LIBRDKAFKA else choice.text,
+        )
+        space_for(plan, target.topology)
+        plan = replace(plan, lacks=check_place(target, lab, progress, client=choice))
+        space_for(plan, target.topology)
         _require_fitting(extra, target)
         work = Search.create(runs, plan, cluster)
     raise typer.Exit(
@@ -169,28 +193,29 @@ def search(
     )
 
 
-def check_place(
-    target: Target, lab: str, progress: Progress, *, plan_faults: str | None = None, safe: bool = False
-) -> None:
-    """Check what can be checked before anything starts. Raises UsageError, UnfitError."""
+def check_place(target: Target, lab: str, progress: Progress, *, client: ClientChoice) -> tuple[str, ...]:
+    """Check what can be checked before anything starts; returns what the client library cannot do.
+
+    Raises UsageError, UnfitError.
+    """
     from dataclasses import replace
 
     from harness.assess.series import timings
     from harness.cluster.settings import NO_SETTINGS
+    from harness.run.client_choice import greet, program
     from harness.run.session import prepare
     from harness.search.cell import for_runs
     from harness.search.grammar import fresh, space_of
     from harness.search.scenario import scenario_of
+    from workloads.protocol.lines import FEATURES
 
     space = space_of(
         kafka=target.version.label,
         mode=target.mode,
         topology=target.topology,
         timings=timings(target.settings, target.mode),
-        faults=plan_faults,
-        safe=safe,
     )
-    prepare(
+    options = prepare(
         scenario_of(fresh(space, 0, 0), target.topology, target.mode),
         lab=lab,
         kafka=target.version.label,
@@ -198,8 +223,26 @@ def check_place(
         cluster=target.file and replace(target.file, settings=NO_SETTINGS),
         settings=for_runs(target.settings),
         force=True,
+        client=client,
         say=progress.say,
     )
+    found = program(client, options.version, progress.say)
+    if found is None:
+        return ()
+    hello = greet(found)
+    if "assign" in hello.lacks:
+        raise UsageError(
+            f"--client {client.label} cannot read partitions that are assigned to it, as the consumers of a "
+            f"search do; use librdkafka, java, or a program that can."
+        )
+    return tuple(name for name in FEATURES if name not in hello.features)
+
+
+def client_of(text: str) -> ClientChoice:
+    """The client library that a plan or a run names; empty: librdkafka. Raises UsageError."""
+    from harness.run.client_choice import LIBRDKAFKA, parse_client
+
+    return parse_client(text) if text else LIBRDKAFKA
 
 
 def _require_fitting(schedules: list[Schedule], target: Target) -> None:

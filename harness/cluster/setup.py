@@ -10,7 +10,7 @@ from harness.kafka.model import Topic
 TRANSACTION_LOG = "__transaction_state"
 OFFSETS_LOG = "__consumer_offsets"
 _COMPACTED = {"cleanup.policy": "compact", "min.insync.replicas": "2"}
-_ONE_TRANSACTION_PARTITION = {
+ONE_TRANSACTION_PARTITION = {
     "transaction.state.log.num.partitions": "1",
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
@@ -76,6 +76,6 @@ class Setup:
     def internal_config(self) -> Mapping[str, str]:
         """Broker properties that belong to those topics."""
         return {
-            **(_ONE_TRANSACTION_PARTITION if self.transaction_log else {}),
+            **(ONE_TRANSACTION_PARTITION if self.transaction_log else {}),
             **({"offsets.topic.num.partitions": "1"} if self.offsets_log else {}),
         }

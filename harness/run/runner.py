@@ -191,7 +191,7 @@ class _Run:
             lab, cluster, processes = ground.lab, ground.cluster, ground.processes
             self._note_kafka(processes.distribution)
             with progress.phase("boot", "creating topics"):
-                cluster.create_topics(self.topics)
+                cluster.create_topics(tuple(self._new_topics(cluster)))
             progress.say(f"Kafka {self.options.version.name} is up: {_roles(cluster)}")
             self.folder.update(roles=dict(cluster.roles()))
             watch = Watch(
@@ -244,6 +244,13 @@ class _Run:
                 raise
             with progress.phase("taking down", "ending every process"):
                 stack.pop_all().close()
+
+    def _new_topics(self, cluster: Cluster) -> Iterator[Topic]:
+        """The topics to create: an earlier run on the cluster may have made the internal ones."""
+        for topic in self.topics:
+            stands = self.standing is not None and topic.internal
+            if not (stands and cluster.partition(topic.name) is not None):
+                yield topic
 
     def _note_kafka(self, distribution: Distribution) -> None:
         """Which jars and which Java run: two builds of one version differ by their checksums."""

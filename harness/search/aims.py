@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.cluster.setup import TRANSACTION_LOG
 from harness.errors import InvalidRunError
 from harness.kafka.model import TopicPartition, broker_name
 from harness.lab.model import Host
@@ -10,6 +11,9 @@ from harness.search.schedule import AZ_OF, OTHER_AZS, OTHERS, ROLES, Step
 from harness.zookeeper.four_letter import mode
 from nemesis.network import links
 from nemesis.network.links import Link
+
+TRANSACTIONS = TopicPartition(TRANSACTION_LOG, 0)
+"""The log of all transactions; its leader coordinates them."""
 
 
 def hosts_of(stage: Stage, names: tuple[str, ...], key: TopicPartition) -> tuple[Host, ...]:
@@ -60,7 +64,13 @@ def _holder(stage: Stage, role: str, key: TopicPartition) -> str:
             if mode(node.zookeeper_address) in ("leader", "standalone"):
                 return node.name
         raise InvalidRunError("no ZooKeeper node leads")
-    state = stage.observer.views.of(source_of(stage)).partition(*key)
+    view = stage.observer.views.of(source_of(stage))
+    if role == "coordinator":
+        log = view.partition(*TRANSACTIONS)
+        if log is None or log.leader < 0:
+            raise InvalidRunError("no broker coordinates transactions")
+        return broker_name(log.leader)
+    state = view.partition(*key)
     if state is None or state.leader < 0:
         raise InvalidRunError(f"{key} has no leader")
     if role == "leader":

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.cluster.settings import Settings
+from harness.run.client_choice import parse_client
 from harness.run.runner import RunOptions
 from harness.scenario import Scenario
 from harness.search.scenario import scenario_of
@@ -18,14 +19,22 @@ from harness.search.schedule import FILE, read
 from harness.series.serving import Order, Site, serve
 
 
-def choose(site: Site, order: Order, number: int) -> tuple[Scenario, RunOptions]:
+class ScheduleOrder(Order):
+    """A schedule to carry out."""
+
+    client: str = ""
+    """The client library, as `--client` takes it; empty: librdkafka."""
+
+
+def choose(site: Site, order: ScheduleOrder, number: int) -> tuple[Scenario, RunOptions]:
     """The schedule in the run folder of an order as a scenario, the ``number``-th one on its cluster."""
     options = site.options
     suffix = "" if number == 1 else f"-{number}"
     scenario = scenario_of(
         read(Path(order.folder) / FILE), options.layout.topology(options.mode), options.mode, suffix
     )
-    return scenario, replace(options, settings=for_runs(options.settings))
+    client = parse_client(order.client) if order.client else options.client
+    return scenario, replace(options, settings=for_runs(options.settings), client=client)
 
 
 def for_runs(settings: Settings) -> Settings:
@@ -35,7 +44,7 @@ def for_runs(settings: Settings) -> Settings:
 
 def main(argv: list[str]) -> int:
     """Serve one cluster. Returns the exit code."""
-    return serve(argv, Order, choose)
+    return serve(argv, ScheduleOrder, choose)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -11,6 +12,7 @@ from harness.kafka.model import TopicPartition
 from harness.run.stage import Stage
 from harness.search.events import stuck
 from harness.search.schedule import Producer
+from harness.search.transactions import Transactions
 from harness.waiting import wait_until
 from workloads.client.client import BackgroundConsumer, Stream
 from workloads.protocol.results import StreamCounts
@@ -29,9 +31,16 @@ it."""
 _LETTERS = "abcdefghij"
 
 
+_NAME = re.compile(r"producer-(\d+)")
+
+
 def number_of(name: str) -> int:
-    """Number of a producer in its schedule, by the name of one of its streams: `producer-2a` → 2."""
-    return int(name.removeprefix("producer-").rstrip(_LETTERS))
+    """Number of a producer in its schedule, by the name of one of its writers: `producer-2a` → 2.
+
+    0 for the name of anything else.
+    """
+    found = _NAME.match(name)
+    return int(found[1]) if found else 0
 
 
 @dataclass
@@ -41,8 +50,8 @@ class Crowd:
     stage: Stage
     plans: Sequence[Producer]
     partitions: Sequence[TopicPartition]
-    producers: dict[str, Stream] = field(default_factory=dict)
-    """The streams of those that run, by name: a producer has one for each topic."""
+    producers: dict[str, Stream | Transactions] = field(default_factory=dict)
+    """What runs, by name: a producer has a stream for each topic, or transactions over all of them."""
     readers: list[BackgroundConsumer] = field(default_factory=list)
 
     def warm_up(self) -> None:
@@ -78,6 +87,10 @@ class Crowd:
 
     def _start(self, number: int, plan: Producer) -> None:
         stage = self.stage
+        if plan.transactional:
+            name = f"producer-{number}"
+            self.producers[name] = Transactions(stage, plan.az, name, self.partitions, plan.in_flight)
+            return
         for letter, topic in zip(_LETTERS, stage.setup.topics, strict=False):
             name = f"producer-{number}{letter}"
             load = StreamLoad(
@@ -106,9 +119,22 @@ class Crowd:
             awaiting="every producer to get a message through",
         )
 
+    @property
+    def transactions(self) -> list[Transactions]:
+        """The transactional producers that run."""
+        return [one for one in self.producers.values() if isinstance(one, Transactions)]
+
+    def abandon(self) -> None:
+        """Let no transactional producer go on: the run is over, whatever has become of it."""
+        for one in self.transactions:
+            one.abandon()
+
     def drain(self) -> None:
         """Let the consumers read what came last, and stop all clients."""
         stage, since = self.stage, now_ns()
+        self.abandon()
+        for one in self.transactions:
+            one.stop(_DRAIN_S)
         wait_until(
             lambda: stage.since(since) >= _STEADY_S,
             within_s=_STEADY_S + 5,

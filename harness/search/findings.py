@@ -114,10 +114,8 @@ def _wording(text: str) -> str:
 def _settings(row: Mapping[str, Any], writers: Mapping[int, str], schedule: Schedule) -> str:
     found: list[str] = []
     name = writers.get(row["writer"], "") if row["writer"] is not None else ""
-    if name.startswith("producer-"):
-        number = number_of(name)
-        if number <= len(schedule.producers):
-            found.append(schedule.producers[number - 1].label)
+    if 0 < number_of(name) <= len(schedule.producers):
+        found.append(schedule.producers[number_of(name) - 1].label)
     topic = str(row["topic"] or "").partition("-")[0]
     found += [plan.label for plan in schedule.topics if plan.name == topic]
     return ", ".join(found)

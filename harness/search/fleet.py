@@ -27,12 +27,13 @@ from harness.assess.clusters import ordinary
 from harness.errors import AckedError
 from harness.lab.model import Topology
 from harness.run.folder import RunFolder
+from harness.search.cell import ScheduleOrder
 from harness.search.findings import Finding, findings_of
 from harness.search.scenario import NAME
 from harness.search.schedule import FILE, Schedule
 from harness.series.plan import Cell
 from harness.series.pool import CellRun, RunProcesses, judge_cell
-from harness.series.serving import Answer, Order
+from harness.series.serving import Answer
 from harness.series.standing import LostClusterError, StandingProcess
 
 if TYPE_CHECKING:
@@ -57,11 +58,18 @@ class Place:
     """What the user has set, as data."""
     cluster_file: Path | None = None
     lab: str = "embedded"
+    client: str = ""
+    """The client library, as `--client` takes it; empty: librdkafka."""
 
     def as_json(self) -> dict[str, object]:
         """What `run.json` keeps, so that a run can be repeated."""
         file = None if self.cluster_file is None else str(self.cluster_file.absolute())
-        return {"kafka": self.version, "settings": self.settings, "cluster_file": file}
+        return {
+            "kafka": self.version,
+            "settings": self.settings,
+            "cluster_file": file,
+            "client": self.client,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +161,7 @@ class Fleet:
 
         if self._session is None:
             self._session = start_session()
-        cell = Cell(NAME, self.place.version, self.place.mode)
+        cell = Cell(NAME, self.place.version, self.place.mode, client=self.place.client)
         summary = judge_cell(self._session, CellRun(cell, run.folder, run.seconds))
         findings: tuple[Finding, ...] = ()
         if summary.judged:
@@ -222,7 +230,9 @@ class Fleet:
             _remove_data(cluster.path)
 
     def _carry_out(self, cluster: StandingProcess, folder: RunFolder) -> Answer:
-        order = msgspec.json.encode(Order(folder=str(folder.path.absolute())))
+        order = msgspec.json.encode(
+            ScheduleOrder(folder=str(folder.path.absolute()), client=self.place.client)
+        )
         try:
             return msgspec.json.decode(cluster.carry_out(order), type=Answer)
         except LostClusterError as error:

@@ -7,18 +7,23 @@ order of a set, or on the machine.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as changed
 from random import Random
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from harness.cluster.timings import Timings
 from harness.errors import UsageError
+from harness.kafka.versions import kafka_version
+from harness.kafka.wire.dialect import dialect
 from harness.lab.model import Topology
 from harness.search.faults import KINDS, Kind, kinds_of
 from harness.search.schedule import (
     AZ_OF,
+    COORDINATED,
     EVENTS,
     OTHER_AZS,
     OTHERS,
@@ -33,12 +38,23 @@ from harness.search.schedule import (
     problems,
 )
 
+T = TypeVar("T")
 MOST_STEPS = 7
 _MOST_PRODUCERS = 4
-_WEIGHTS = {"leader": 2, "follower": 1, "controller": 3, "quorum-leader": 2}
+_WEIGHTS = {"leader": 2, "follower": 1, "controller": 3, "quorum-leader": 2, "coordinator": 2}
 """How often a link is one of the holder of a role."""
 _AT_ONCE = 0.25
 """Share of the steps that begin together with the step before."""
+_TRANSACTIONAL = Producer(az="", transactional=True)
+_SAFE = (*(Producer(az=""),) * 2, Producer(az="", in_flight=1), _TRANSACTIONAL)
+_ANY = (
+    *_SAFE,
+    Producer(az="", idempotent=False),
+    Producer(az="", acks=1, idempotent=False),
+    Producer(az="", acks=1, idempotent=False, in_flight=1),
+    Producer(az="", acks=0, idempotent=False),
+)
+"""Settings of producers; what is named twice is chosen twice as often."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +68,10 @@ class Space:
     controller: str
     quorum_leader: str = ""
     kinds: tuple[Kind, ...] = ()
+    producers: tuple[Producer, ...] = _ANY
+    """Settings of producers, one of which is chosen for each."""
+    coordinated: bool = True
+    """Steps may be about the coordinator of transactions."""
     safe: bool = False
     """Only settings that protect every acknowledged message from the failure of one AZ."""
 
@@ -68,21 +88,31 @@ def space_of(
     topology: Topology,
     timings: Timings,
     faults: str | None = None,
+    producers: str | None = None,
     safe: bool = False,
+    lacks: Collection[str] = (),
 ) -> Space:
-    """The space of a cluster; ``faults`` are globs of kinds (a,b), or `no-fault`. Raises UsageError."""
+    """The space of a cluster. Raises UsageError.
+
+    ``faults`` are globs of kinds (a,b), or `no-fault`; ``producers`` are globs of kinds of producers.
+    ``lacks`` has what the clients cannot do: `idempotence`, `transactions`.
+    """
     kinds = tuple(kind for kind in kinds_of(mode) if not (safe and kind.name == "elect-unclean"))
     if faults == "no-fault":
         kinds = ()
     elif faults is not None:
-        globs = [glob.strip() for glob in faults.split(",")]
-        for glob in globs:
-            if not any(fnmatch.fnmatchcase(kind.name, glob) for kind in kinds):
-                raise UsageError(
-                    f"--faults {glob!r} matches no fault of mode {mode}; use "
-                    f"{', '.join(kind.name for kind in kinds)}, or no-fault."
-                )
-        kinds = tuple(kind for kind in kinds if any(fnmatch.fnmatchcase(kind.name, glob) for glob in globs))
+        kinds = _matching(
+            kinds,
+            faults,
+            lambda kind: kind.name,
+            f"--faults {{!r}} matches no fault of mode {mode}",
+            "no-fault",
+        )
+    possible = _possible(topology, kafka, safe=safe, lacks=lacks)
+    if producers is not None:
+        possible = _matching(
+            possible, producers, kind_of, "--producers {!r} matches no kind of producer of this search"
+        )
     number = min(2, len(topology.azs))
     quorum = topology.role({"zookeeper": "zookeeper", "kraft": "controller"}.get(mode, "broker"))
     controllers = topology.role("broker") if mode == "zookeeper" else quorum
@@ -94,8 +124,43 @@ def space_of(
         controller=controllers[min(number, len(controllers)) - 1].name,
         quorum_leader=quorum[min(number, len(quorum)) - 1].name if mode == "zookeeper" else "",
         kinds=kinds,
+        producers=possible,
         safe=safe,
     )
+
+
+def kind_of(producer: Producer) -> str:
+    """The name of a kind of producers, which `--producers` takes."""
+    if producer.transactional:
+        return "transactional"
+    return "idempotent" if producer.idempotent else f"acks-{'all' if producer.acks == -1 else producer.acks}"
+
+
+def _possible(topology: Topology, kafka: str, *, safe: bool, lacks: Collection[str]) -> tuple[Producer, ...]:
+    """The settings of producers that a cluster and its clients can have. Raises UsageError."""
+    old = not dialect(kafka_version(kafka, force=True).version).idempotence
+    few = len(topology.role("broker")) < COORDINATED
+    found = tuple(
+        one
+        for one in (_SAFE if safe else _ANY)
+        if not (one.transactional and (old or few or "transactions" in lacks))
+        and not (one.idempotent and "idempotence" in lacks)
+    )
+    if not found:
+        raise UsageError("--safe needs idempotent producers, which this client does not have.")
+    return found
+
+
+def _matching(
+    things: tuple[T, ...], text: str, name: Callable[[T], str], refusal: str, also: str = ""
+) -> tuple[T, ...]:
+    """The things whose name matches one of the globs of a text. Raises UsageError for one without any."""
+    globs = [glob.strip() for glob in text.split(",")]
+    for glob in globs:
+        if not any(fnmatch.fnmatchcase(name(one), glob) for one in things):
+            names = ", ".join(dict.fromkeys(map(name, things)))
+            raise UsageError(f"{refusal.format(glob)}; use {names}{f', or {also}' if also else ''}.")
+    return tuple(one for one in things if any(fnmatch.fnmatchcase(name(one), glob) for glob in globs))
 
 
 def fresh(space: Space, seed: int, number: int) -> Schedule:
@@ -104,8 +169,9 @@ def fresh(space: Space, seed: int, number: int) -> Schedule:
     topics = _topics(rng, space)
     count = rng.randint(1, MOST_STEPS) if space.kinds else 0
     partitions = sum(topic.partitions for topic in topics)
-    steps = tuple(_step(rng, space, partitions) for _ in range(count))
     producers = tuple(_producer(rng, space, count) for _ in range(rng.randint(2, _MOST_PRODUCERS)))
+    narrowed = _with_roles_of(space, producers)
+    steps = tuple(_step(rng, narrowed, partitions) for _ in range(count))
     return Schedule(
         kafka=space.kafka,
         mode=space.mode,
@@ -123,9 +189,15 @@ def mutated(space: Space, parent: Schedule, seed: int, number: int) -> Schedule:
     rng = Random(f"{VERSION}/{seed}/{number}/mutation")
     child = parent
     for _ in range(rng.randint(1, 3)):
-        child = _tidy(rng.choice(_MUTATIONS)(rng, space, child))
+        narrowed = _with_roles_of(space, child.producers)
+        child = _tidy(rng.choice(_MUTATIONS)(rng, narrowed, child))
     origin = parent.made_by.partition(" (from ")[0]
     return replace(child, made_by=f"seed {seed}, number {number} (from {origin})")
+
+
+def _with_roles_of(space: Space, producers: Sequence[Producer]) -> Space:
+    """The space with a coordinator only where one of the producers needs it."""
+    return changed(space, coordinated=any(one.transactional for one in producers))
 
 
 def _tidy(schedule: Schedule) -> Schedule:
@@ -166,29 +238,10 @@ def _topic(rng: Random, space: Space, name: str) -> TopicPlan:
 
 def _producer(rng: Random, space: Space, steps: int) -> Producer:
     azs = list(dict.fromkeys(host.az for host in space.topology.role("client")))
-    acks, idempotent, in_flight = rng.choice(
-        [(-1, True, 5), (-1, True, 5), (-1, True, 1)]
-        if space.safe
-        else [
-            (-1, True, 5),
-            (-1, True, 5),
-            (-1, True, 1),
-            (-1, False, 5),
-            (1, False, 5),
-            (1, False, 1),
-            (0, False, 5),
-        ]
-    )
+    one = rng.choice(space.producers)
     starts = rng.randint(1, steps) if steps and rng.random() < 0.4 else 0
     stops = rng.randint(starts + 1, steps) if steps > starts and rng.random() < 0.2 else 0
-    return Producer(
-        az=rng.choice(azs),
-        acks=acks,  # type: ignore[arg-type]
-        idempotent=idempotent,
-        in_flight=in_flight,
-        starts=starts,
-        stops=stops,
-    )
+    return replace(one, az=rng.choice(azs), starts=starts, stops=stops)
 
 
 def _step(rng: Random, space: Space, partitions: int) -> Step:
@@ -233,7 +286,10 @@ def _place(rng: Random, space: Space) -> str:
 
 
 def _roles(space: Space) -> list[str]:
-    return [role for role in ROLES if role != "quorum-leader" or space.mode == "zookeeper"]
+    absent = set() if space.mode == "zookeeper" else {"quorum-leader"}
+    if not space.coordinated:
+        absent.add("coordinator")
+    return [role for role in ROLES if role not in absent]
 
 
 def _hosts(rng: Random, space: Space, kind: Kind) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ import msgspec
 from harness.assess.series import Target, timings
 from harness.cluster.settings import Settings
 from harness.errors import BadDataError
+from harness.lab.model import Topology
 from harness.search import stored
 from harness.search.findings import WEIGHTS, Finding
 from harness.search.fleet import Ended, Fleet, Job, Place, thin
@@ -47,7 +48,10 @@ class Plan(stored.Where, frozen=True, kw_only=True):
 
     seed: int
     faults: str | None = None
+    producers: str | None = None
     safe: bool = False
+    lacks: tuple[str, ...] = ()
+    """What the client library cannot do, such as `transactions`."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,14 +129,7 @@ class Search:
 
     def space(self) -> Space:
         """What schedules are made of."""
-        return space_of(
-            kafka=self.plan.version,
-            mode=self.plan.mode,
-            topology=self.place().topology,
-            timings=timings(Settings.from_json(self.plan.settings), self.plan.mode),
-            faults=self.plan.faults,
-            safe=self.plan.safe,
-        )
+        return space_for(self.plan, self.place().topology)
 
     def run(
         self,
@@ -300,15 +297,40 @@ def corpus_of(folder: Path) -> list[Schedule]:
     return [read(file) for file in files]
 
 
-def plan_of(target: Target, *, seed: int, faults: str | None, safe: bool, lab: str) -> Plan:
-    """The plan for a cluster."""
+def space_for(plan: Plan, topology: Topology) -> Space:
+    """What the schedules of a plan are made of. Raises UsageError."""
+    return space_of(
+        kafka=plan.version,
+        mode=plan.mode,
+        topology=topology,
+        timings=timings(Settings.from_json(plan.settings), plan.mode),
+        faults=plan.faults,
+        producers=plan.producers,
+        safe=plan.safe,
+        lacks=plan.lacks,
+    )
+
+
+def plan_of(
+    target: Target,
+    *,
+    seed: int,
+    faults: str | None = None,
+    producers: str | None = None,
+    safe: bool = False,
+    lab: str = "embedded",
+    client: str = "",
+) -> Plan:
+    """The plan for a cluster and a client library."""
     return Plan(
         seed=seed,
         version=target.version.label,
         mode=target.mode,
         settings=dict(target.settings.as_json()),
         lab=lab,
+        client=client,
         faults=faults,
+        producers=producers,
         safe=safe,
         cluster=target.file is not None,
     )

@@ -216,6 +216,8 @@ def _sooner(moment: Moment, shortest_s: float) -> Iterator[Moment]:
 
 
 def _plainer_producers(one: Producer) -> Iterator[Producer]:
+    if one.transactional:
+        yield replace(one, transactional=False)
     if one.stops:
         yield replace(one, stops=0)
     if one.starts:
@@ -282,6 +284,7 @@ def _producer_size(one: Producer) -> int:
         1_000
         + 60 * (one.starts > 0)
         + 60 * (one.stops > 0)
+        + 4 * one.transactional
         + 2 * (one.acks != -1)
         + (not one.idempotent)
         # With idempotence, five requests may be in flight; that many fit beside each other.
@@ -338,6 +341,7 @@ def _producer_within(one: Producer, other: Producer) -> bool:
         one.az == other.az
         and one.acks in (-1, other.acks)
         and (one.idempotent or not other.idempotent)
+        and one.transactional <= other.transactional
         and one.in_flight <= other.in_flight
         and one.starts <= other.starts
         and (one.stops == 0 or one.stops <= other.stops)

@@ -88,13 +88,19 @@ class _Performance:
             for topic in topics
             for key, replicas in zip(topic.topic_partitions, topic.assignment, strict=True)
         }
+        self.internal = {
+            key: topic.replicas
+            for topic in self.stage.setup.internal_topics
+            for key in topic.topic_partitions
+        }
         self.crowd = Crowd(self.stage, self.schedule.producers, self.partitions)
         self.locks = {host.name: threading.Lock() for host in self.stage.lab.topology.hosts}
 
     def go(self) -> None:
         """Clients, steps, recovery."""
-        self._warm_up()
         try:
+            self._place_coordinator()
+            self._warm_up()
             since, before = self._now()
             self.stage.mark("begin", "the first step is next")
             for number, step in enumerate(self.schedule.steps, start=1):
@@ -106,9 +112,18 @@ class _Performance:
             while self.lasting:
                 self._wait(Moment(after_s=_POLL_S), *self._now())
             self._recover()
+            self.crowd.drain()
         finally:
+            self.crowd.abandon()
             self.pool.shutdown(wait=True, cancel_futures=True)
-        self.crowd.drain()
+
+    def _place_coordinator(self) -> None:
+        """Let the same broker coordinate as on a new cluster: an earlier run may have moved that role."""
+        for topic in self.stage.setup.internal_topics:
+            state = self.stage.state(topic.name)
+            if state is not None and state.leader != topic.replicas[0]:
+                operator = self.stage.nemesis.operator(self.stage.cluster, self.stage.dialect)
+                operator.elect(topic.name, leader=broker_name(topic.replicas[0]))
 
     def _warm_up(self) -> None:
         """Start the clients, and wait until all is well. Raises InvalidRunError."""
@@ -294,6 +309,9 @@ class _Performance:
         else:
             stage.mark("recovered", "every partition has a leader and a full ISR")
         self._check_producers()
+        if self.crowd.transactions and (left := stage.nemesis.wait_delivered()):
+            # Requests that clients gave up long ago may still arrive, and decide later transactions.
+            stage.mark("note", f"not delivered while the producers ran: {', '.join(left)}")
 
     def _start_dead(self) -> None:
         """Start what does not run: nodes of the quorum one after the other, then all brokers at once."""
@@ -344,7 +362,7 @@ class _Performance:
 
     def _unhealthy(self) -> str:
         """A partition without a leader or a full ISR; empty if there is none."""
-        for key, members in self.replicas.items():
+        for key, members in (self.replicas | self.internal).items():
             state = self.stage.cluster.partition(*key)
             if state is None:
                 return f"nothing is known of {key}"

@@ -61,6 +61,7 @@ class Origin:
     mode: str
     settings: Settings = NO_SETTINGS
     cluster_file: Path | None = None
+    client: str = ""
 
 
 def origin_of(source: Source) -> Origin:
@@ -76,6 +77,7 @@ def origin_of(source: Source) -> Origin:
         mode=str(manifest.get("mode") or schedule.mode),
         settings=Settings.from_json(place["settings"]) if place.get("settings") else NO_SETTINGS,
         cluster_file=Path(file) if file else None,
+        client=str(place.get("client") or ""),
     )
 
 

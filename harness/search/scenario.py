@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from harness.cluster.setup import Setup
+from harness.cluster.setup import ONE_TRANSACTION_PARTITION, Setup
 from harness.lab.layout import THREE_AZS
 from harness.lab.model import Topology
 from harness.scenario import Scenario
 from harness.search.perform import perform
-from harness.search.schedule import Schedule, topics_of
+from harness.search.schedule import COORDINATED, Schedule, topics_of
 
 NAME = "schedule"
 
@@ -30,8 +30,12 @@ def scenario_of(schedule: Schedule, topology: Topology, mode: str, suffix: str =
 def setup_of(schedule: Schedule, topology: Topology, suffix: str = "") -> Setup:
     """What a schedule asks of its cluster."""
     brokers = tuple(host.node_id for host in topology.role("broker"))
+    coordinates = (*brokers[1:COORDINATED], brokers[0]) if len(brokers) >= COORDINATED else ()
     return Setup(
         topics=topics_of(schedule, brokers, suffix),
+        # All schedules of a cluster find the same brokers, whether they have transactions or not.
+        broker_config=ONE_TRANSACTION_PARTITION if coordinates else {},
+        transaction_log=coordinates if schedule.transactional else (),
         controller=schedule.controller,
         zookeeper_leader=schedule.quorum_leader or "zookeeper2",
         brokers=brokers,

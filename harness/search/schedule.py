@@ -21,8 +21,10 @@ from harness.kafka.model import Topic, TopicPartition
 from harness.lab.model import Topology
 from harness.search.faults import KINDS
 
-VERSION = 1
+VERSION = 2
 """Of the format; also part of what a seed means, because another grammar makes other schedules."""
+READABLE = (1, VERSION)
+"""Versions of files that are read: the first one has no transactions, and is the same otherwise."""
 FILE = "schedule.json"
 
 Event = Literal[
@@ -49,8 +51,11 @@ Event = Literal[
 """
 EVENTS: tuple[str, ...] = get_args(Event)[1:]
 Arrow = Literal["<->", "->", "<-"]
-ROLES = ("leader", "follower", "controller", "quorum-leader")
-"""Hosts that are looked up when a step begins: of the step's partition, or of the cluster."""
+ROLES = ("leader", "follower", "controller", "quorum-leader", "coordinator")
+"""Hosts that are looked up when a step begins: of the step's partition, or of the cluster. The coordinator is
+that of all transactions; there is one if a producer is transactional."""
+COORDINATED = 3
+"""Brokers that hold the log of transactions."""
 AZ_OF = "az-of-"
 OTHERS = "others"
 """Every host that the other side of a link does not name."""
@@ -93,7 +98,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Producer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A producer that writes to all partitions of all topics at a steady rate."""
+    """A producer that writes to all partitions of all topics at a steady rate, or in transactions."""
 
     az: str
     """The AZ of its client host."""
@@ -103,6 +108,8 @@ class Producer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """`enable.idempotence`"""
     in_flight: Annotated[int, Meta(ge=1, le=100)] = 5
     """`max.in.flight.requests.per.connection`"""
+    transactional: bool = False
+    """It writes in transactions, each of which spans all partitions, and commits and aborts them in turn."""
     starts: Annotated[int, Meta(ge=0)] = 0
     """Number of the step after which it starts; 0: before the first one."""
     stops: Annotated[int, Meta(ge=0)] = 0
@@ -112,7 +119,8 @@ class Producer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def label(self) -> str:
         """Its settings in a few words."""
         acks = "acks=all" if self.acks == -1 else f"acks={self.acks}"
-        return f"{acks}{', idempotent' if self.idempotent else ''}, {self.in_flight} in flight"
+        kind = ", transactional" if self.transactional else ", idempotent" if self.idempotent else ""
+        return f"{acks}{kind}, {self.in_flight} in flight"
 
 
 class TopicPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -162,6 +170,11 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
 
     @property
+    def transactional(self) -> bool:
+        """Whether a producer is."""
+        return any(one.transactional for one in self.producers)
+
+    @property
     def digest(self) -> str:
         """A short name for what it does, wherever it comes from."""
         return sha256(msgspec.structs.replace(self, made_by="").encode()).hexdigest()[:12]
@@ -196,11 +209,12 @@ def decode(data: bytes, place: str) -> Schedule:
     version = raw.get("acked_schedule") if isinstance(raw, dict) else None
     if version is None:
         raise BadDataError(f"{place} holds no schedule: it has no key 'acked_schedule'; name a {FILE}.")
-    if version != VERSION:
+    if version not in READABLE:
         raise BadDataError(
-            f"{place} has a schedule of version {version!r}, and this acked reads version {VERSION}; use the "
-            f"acked that wrote it."
+            f"{place} has a schedule of version {version!r}, and this acked reads the versions "
+            f"{' and '.join(map(str, READABLE))}; use the acked that wrote it."
         )
+    raw["acked_schedule"] = VERSION
     for number, step in enumerate(_list(raw, "steps"), start=1):
         fault = step.get("fault") if isinstance(step, dict) else None
         if isinstance(fault, str) and fault not in KINDS:
@@ -237,6 +251,8 @@ def problems(schedule: Schedule) -> Iterator[str]:
     for number, producer in enumerate(schedule.producers, start=1):
         if producer.idempotent and producer.acks != -1:
             yield f"producer {number} is idempotent with acks={producer.acks}; idempotence needs acks -1"
+        if producer.transactional and not producer.idempotent:
+            yield f"producer {number} is transactional and not idempotent; transactions need idempotence"
         if producer.idempotent and producer.in_flight > 5:
             yield f"producer {number} is idempotent with {producer.in_flight} in flight; use 5 at most"
         if max(producer.starts, producer.stops) > len(schedule.steps):
@@ -286,6 +302,11 @@ def require_hosts(schedule: Schedule, topology: Topology, place: str) -> None:
                 f"{place}: a producer is in {producer.az}, which has no client; use {', '.join(sorted(azs))}."
             )
     brokers = len(topology.role("broker"))
+    if schedule.transactional and brokers < COORDINATED:
+        raise UsageError(
+            f"{place}: a producer is transactional, which needs {COORDINATED} brokers, and the cluster has "
+            f"{brokers}."
+        )
     for topic in schedule.topics:
         if topic.replicas > brokers:
             raise UsageError(

@@ -24,6 +24,8 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, Any]
     """What the user has set, as data."""
     lab: str = "embedded"
+    client: str = ""
+    """The client library, as `--client` takes it; empty: librdkafka."""
     cluster: bool = False
     """The folder holds a cluster file."""
 
@@ -38,6 +40,7 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
             settings=self.settings,
             cluster_file=file,
             lab=self.lab,
+            client=self.client,
         )
 
 

@@ -162,3 +162,13 @@ def test_a_producer_that_stops_stays_possible_when_steps_vanish() -> None:
     for number in range(300):
         assert valid(mutated(space, schedule, 5, number), space)
     assert all(valid(one, space) for one in reductions(schedule, space.topology))
+
+
+def test_transactions_that_do_not_matter_are_left_out() -> None:
+    space = SPACES[4]
+    transactional = Producer(az="az2", transactional=True)
+    schedule = replace(fresh(space, 5, 0), producers=(transactional,))
+    (left,) = shrink(schedule, space.topology, lambda one: True).producers
+    assert not left.transactional
+    (kept,) = shrink(schedule, space.topology, lambda one: one.transactional).producers
+    assert kept.transactional and kept.idempotent

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.cluster.timings import BASE
 from harness.errors import BadDataError, UsageError
-from harness.lab.layout import THREE_AZS
-from harness.search.grammar import fresh, space_of
+from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
+from harness.search.grammar import fresh, kind_of, mutated, space_of
+from harness.search.scenario import setup_of
 from harness.search.schedule import (
     Moment,
     Producer,
@@ -73,7 +75,7 @@ def put(*path: str | int, value: object) -> Callable[[dict[str, Any]], None]:
 
 def test_the_seed_still_makes_the_same_schedule() -> None:
     """A change of the grammar is a change of the format's version: stored seeds mean something."""
-    assert fresh(SPACE, 1, 7).digest == "c9e0fda87bc0"
+    assert fresh(SPACE, 1, 7).digest == "3abb2aa7e9d4"
 
 
 @pytest.mark.parametrize(
@@ -84,7 +86,7 @@ def test_the_seed_still_makes_the_same_schedule() -> None:
         (b"\xff\xfe", "not a whole JSON document"),
         (b"[]", "holds no schedule"),
         (b"{}", "no key 'acked_schedule'"),
-        (changed(put("acked_schedule", value=2)), "version 2, and this acked reads version 1"),
+        (changed(put("acked_schedule", value=9)), "version 9, and this acked reads the versions 1 and 2"),
         (changed(put("steps", 0, "fault", value="meteor")), "step 1: there is no fault 'meteor'; use cut,"),
         (changed(put("steps", 0, "colour", value=1)), "unknown field `colour`"),
         (changed(put("steps", 0, "until", "after_s", value=-1)), ">= 0.0"),
@@ -95,6 +97,7 @@ def test_the_seed_still_makes_the_same_schedule() -> None:
         (changed(put("steps", 0, "targets", value=[])), "step 1 (power-cut) names no targets"),
         (changed(put("steps", 0, "toward", value=["az1"])), "takes no other side"),
         (changed(put("producers", 0, "idempotent", value=True)), "producer 1 is idempotent with acks=1"),
+        (changed(put("producers", 0, "transactional", value=True)), "is transactional and not idempotent"),
         (changed(put("producers", 1, "starts", value=40)), "a step after the last of 4"),
         (changed(put("producers", 0, "starts", value=1)), "no producer starts before the first step"),
         (changed(put("topics", 0, "min_insync", value=4)), "above its 3 replicas"),
@@ -119,6 +122,48 @@ def test_a_host_that_the_cluster_lacks() -> None:
     schedule = decode(changed(put("steps", 0, "targets", value=["broker9"])), "my.json")
     with pytest.raises(UsageError, match="my.json: step 1: 'broker9' names no host"):
         require_hosts(schedule, TOPOLOGY, "my.json")
+
+
+def test_a_file_of_the_version_before_is_the_same_schedule() -> None:
+    def before(data: dict[str, Any]) -> None:
+        data["acked_schedule"] = 1
+        for producer in data["producers"]:
+            del producer["transactional"]
+
+    assert decode(changed(before), "my.json") == SCHEDULE
+
+
+def test_transactions_need_three_brokers() -> None:
+    schedule = replace(SCHEDULE, producers=(Producer(az="az1", transactional=True),), steps=())
+    small = Layout(tuple(AvailabilityZone(name=f"az{n}", brokers=n < 3) for n in range(1, 4)))
+    with pytest.raises(UsageError, match="my.json: a producer is transactional, which needs 3 brokers"):
+        require_hosts(schedule, small.topology("kraft"), "my.json")
+    few = space_of(kafka="3.6.2", mode="kraft", topology=small.topology("kraft"), timings=BASE)
+    assert not any(one.transactional for one in few.producers)
+    assert any(one.transactional for one in SPACE.producers)
+
+
+def test_the_coordinator_is_named_where_there_is_one() -> None:
+    schedules = [fresh(SPACE, 5, number) for number in range(300)]
+    schedules += [mutated(SPACE, one, 6, number) for number, one in enumerate(schedules)]
+    naming = [
+        one
+        for one in schedules
+        for step in one.steps
+        if {"coordinator", "az-of-coordinator"} & {*step.targets, *step.toward}
+    ]
+    assert len(naming) > 10
+    fresh_ones = [one for one in naming if one in schedules[:300]]
+    assert fresh_ones and all(one.transactional for one in fresh_ones)
+
+
+def test_every_cluster_has_one_coordinator_for_all_transactions() -> None:
+    """Schedules with and without transactions share a cluster, so they need the same brokers."""
+    plain = replace(SCHEDULE, producers=(Producer(az="az1"),), steps=())
+    transactional = replace(plain, producers=(Producer(az="az1", transactional=True),))
+    one, other = (setup_of(schedule, TOPOLOGY) for schedule in (plain, transactional))
+    assert dict(one.broker_config) == dict(other.broker_config) != {}
+    assert (one.transaction_log, other.transaction_log) == ((), (2, 3, 1))
 
 
 def test_every_partition_is_led_by_another_broker() -> None:
@@ -157,6 +202,25 @@ def test_only_the_faults_asked_for() -> None:
     assert names == {"kill", "power-cut"}
     with pytest.raises(UsageError, match="--faults 'meteor' matches no fault of mode kraft"):
         space_of(kafka="3.6.2", mode="kraft", topology=TOPOLOGY, timings=BASE, faults="meteor")
+
+
+def test_only_the_producers_asked_for() -> None:
+    def kinds(producers: str, **more: Any) -> set[str]:
+        space = space_of(
+            kafka="3.6.2", mode="kraft", topology=TOPOLOGY, timings=BASE, producers=producers, **more
+        )
+        return {kind_of(one) for number in range(50) for one in fresh(space, 1, number).producers}
+
+    assert kinds("transactional") == {"transactional"}
+    assert kinds("acks-*") == {"acks-all", "acks-1", "acks-0"}
+    with pytest.raises(
+        UsageError, match=r"--producers 'acks-1' matches .*; use idempotent, transactional\.$"
+    ):
+        kinds("acks-1", safe=True)
+    with pytest.raises(UsageError, match="'transactional' matches no kind of producer"):
+        kinds("transactional", lacks=("transactions",))
+    with pytest.raises(UsageError, match="--safe needs idempotent producers"):
+        kinds("*", safe=True, lacks=("transactions", "idempotence"))
 
 
 def test_safe_settings_are_those_that_kafka_protects() -> None:

@@ -53,4 +53,5 @@ def test_the_file_declares_the_schedule(tmp_path: Path, mode: str, finding: Find
         exec(compile(text, str(file), "exec"), namespace)
         assert namespace["SCHEDULE"] == schedule
         assert (scenario.name, scenario.mode, scenario.kafka) == (f"found-{number}", mode, version)
+        assert bool(scenario.setup.transaction_log) == schedule.transactional
         assert [topic.name for topic in scenario.setup.topics] == [topic.name for topic in schedule.topics]
