@@ -8,8 +8,9 @@ replaced by another one with the same transactional.id, as an application would 
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import TimeoutError as FutureTimeoutError
+from concurrent.futures import wait
 
 from harness.errors import AckedError
 from harness.kafka.model import TopicPartition
@@ -21,7 +22,7 @@ _SPREAD_S, _READY_S = 0.3, 0.7
 """How long a transaction stays open after its first message, and after the last one."""
 _ANSWER_S = 2.0
 """How long a client waits for an answer before it asks over another connection."""
-_DELIVERY_S = 10.0
+_DELIVERY_S, _MARGIN_S = 10.0, 1.0
 _TIMEOUT_S = 15.0
 """`transaction.timeout.ms`"""
 _INIT_S = 5.0
@@ -73,7 +74,7 @@ class Transactions:
                 producer = self._next()
                 while not self._stop.is_set() and self._transaction(producer):
                     continue
-            except (AckedError, OSError, FutureTimeoutError):
+            except (AckedError, OSError):
                 pass  # the agent has recorded what is known; another producer takes over
             self._stop.wait(_PAUSE_S)
 
@@ -112,7 +113,7 @@ class Transactions:
         results += self._send(producer, others or [first])
         self._stop.wait(_READY_S)
         commit = self._ended % 2 == 0
-        complete = all(result.ok for result in results)
+        complete = all(result is not None and result.ok for result in results)
         end = producer.commit(_END_S) if commit and complete else producer.abort(_END_S)
         self._ended += 1
         as_asked = end.outcome == ("committed" if commit else "aborted")
@@ -121,15 +122,19 @@ class Transactions:
 
     def _send(
         self, producer: TransactionalProducer, partitions: Sequence[TopicPartition]
-    ) -> list[SendResult]:
-        """Send a message to each partition, and wait for the outcomes."""
+    ) -> list[SendResult | None]:
+        """Send a message to each partition, and wait for the outcomes; None: none in time.
+
+        A fenced librdkafka producer names none before its transaction is aborted.
+        """
         label = str(self._ended)
         futures = [producer.send_later(topic, label, partition=partition) for topic, partition in partitions]
-        return [future.result(2 * _DELIVERY_S + _INIT_S) for future in futures]
+        wait(futures, _DELIVERY_S + _MARGIN_S)
+        return [future.result() if future.done() else None for future in futures]
 
-    def _count(self, results: Sequence[SendResult], *, as_asked: bool) -> None:
-        ok = sum(result.ok for result in results) if as_asked else 0
-        fail = sum(result.outcome == "fail" for result in results)
+    def _count(self, results: Sequence[SendResult | None], *, as_asked: bool) -> None:
+        outcomes = Counter("" if result is None else result.outcome for result in results)
+        ok, fail = outcomes["ok"] if as_asked else 0, outcomes["fail"]
         before = self._counts
         with self._lock:
             self._counts = StreamCounts(

@@ -58,6 +58,9 @@ class Producer:
     def send_later(self, topic: str, label: str, *, partition: int) -> Future[SendResult]:
         outcome: Any = self.broker.results(self.broker.ended)
         future: Future[SendResult] = Future()
+        self.broker.said.append(f"{self.name} {topic}/{partition}")
+        if not outcome:
+            return future
         future.set_result(
             SendResult(
                 writer=1,
@@ -74,7 +77,6 @@ class Producer:
                 done_ns=0,
             )
         )
-        self.broker.said.append(f"{self.name} {topic}/{partition}")
         return future
 
     def commit(self, within_s: float) -> TransactionEnd:
@@ -138,6 +140,18 @@ def test_what_was_not_acknowledged_is_not_committed(broker: Broker) -> None:
     counts = worked(broker).counts()
     assert ends(broker)[:2] == ["producer-2-1 aborted", "producer-2-1 aborted"]
     assert (counts.ok, counts.fail) == (9, 3)
+
+
+def test_a_message_without_an_outcome_does_not_stop_the_producer(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactions, "_DELIVERY_S", 0.01)
+    monkeypatch.setattr(transactions, "_MARGIN_S", 0.01)
+    broker.results = lambda number: "" if number == 0 else "ok"
+    broker.ends = lambda number: "unknown" if number == 0 else ""
+    counts = worked(broker).counts()
+    assert ends(broker)[:3] == ["producer-2-1 aborted", "producer-2-2 aborted", "producer-2-2 committed"]
+    assert (counts.ok, counts.fail, counts.info) == (9, 0, 3)
 
 
 def test_a_java_client_is_not_given_what_librdkafka_knows(broker: Broker) -> None:
