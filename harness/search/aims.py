@@ -92,9 +92,8 @@ def _controller(stage: Stage) -> str:
 
 def controller_seen(stage: Stage) -> int | None:
     """Node id of the controller by what the observer saw last."""
-    views = stage.observer.views
-    kind = {"zookeeper": "zookeeper", "kraft": "controller"}.get(stage.cluster.mode, "broker")
-    return views.of(kind).controller()
+    kind = "zookeeper" if stage.cluster.mode == "zookeeper" else "controller"
+    return stage.observer.views.of(kind).controller()
 
 
 def source_of(stage: Stage) -> str:
