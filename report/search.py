@@ -16,6 +16,7 @@ Document = Mapping[str, Any]
 _STYLES = {"new": "bold red", "unknown": "yellow", "known": "", "not promised": "dim"}
 _WIDE = 200
 _MOST = 12
+_UNJUDGED = ("crashed", "invalid", "unfit")
 _RARE = 2
 
 
@@ -42,6 +43,41 @@ def findings(document: Document) -> Table:
             style=_STYLES[finding["weight"]],
         )
     return shown
+
+
+def compared(document: Document) -> Table:
+    """A row for each group of findings, with its runs and its rate on each side; `≠`: the rates differ."""
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("", "", *document["sides"], "signature"):
+        shown.add_column(heading, no_wrap=heading != "signature")
+    for group in document["groups"]:
+        rates = [
+            f"{rate['runs']} of {rate['of']} ({_interval(rate['low'], rate['high'])})"
+            for rate in group["sides"]
+        ]
+        sign = "≠" if group["apart"] else ""
+        style = _STYLES[group["weight"]]
+        shown.add_row(sign, group["weight"], *rates, escape(group["signature"]), style=style)
+    return shown
+
+
+def differences(document: Document) -> Iterator[str]:
+    """The schedules that do not come to the same on all sides, in sentences."""
+    apart = document["differences"]
+    yield (
+        f"{' and '.join(document['sides'])}: {document['schedules']} schedules on all sides, "
+        f"{document['judged']} of them judged on all; {len(apart)} do not find the same"
+    )
+    for one in apart[:_MOST]:
+        parts = [
+            f"{side['side']}: {'; '.join(side['alone'])}"
+            if side["alone"]
+            else f"{side['side']}: {'nothing else' if side['verdict'] not in _UNJUDGED else side['verdict']}"
+            for side in one["sides"]
+        ]
+        yield f"schedule {one['number']}: {' | '.join(parts)}"
+    if len(apart) > _MOST:
+        yield f"and {len(apart) - _MOST} more; compare.json has all"
 
 
 def _interval(low: float, high: float) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import secrets
-import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from harness.cli.options import (
     LAB,
@@ -31,24 +29,18 @@ from harness.cli.options import (
     given_settings,
 )
 from harness.console import Progress
-from harness.errors import (
-    EXIT_AS_DECLARED,
-    EXIT_UNKNOWN,
-    EXIT_VIOLATED,
-    StoppedError,
-    UsageError,
-)
+from harness.errors import UsageError
 from harness.kafka.versions import DEFAULT
 
 if TYPE_CHECKING:
     from harness.assess.series import Target
+    from harness.cluster.cluster_file import ClusterFile
+    from harness.cluster.settings import Settings
     from harness.run.client_choice import ClientChoice
-    from harness.search.hunt import Record, Search
+    from harness.search.hunt import Plan
     from harness.search.schedule import Schedule
 
 PARALLEL = 2
-_EXPECTED_S = 40.0
-"""A run, before any has been measured."""
 _USUAL_BUDGET = "30m"
 
 Cluster = Annotated[
@@ -111,8 +103,16 @@ def search(
     corpus: Annotated[
         Path | None, typer.Option(help="Begin with the schedules of this folder, or of another search.")
     ] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<a,b,...>",
+            help="Run the same schedules on several Kafka versions, or with several clients.",
+        ),
+    ] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Continue a search: its folder, runs/search/<time>.")
+        Path | None,
+        typer.Option(help="Continue a search or a comparison: its folder, runs/search/<time>."),
     ] = None,
     sets: Sets = None,
     broker_config: BrokerConfig = None,
@@ -138,13 +138,15 @@ def search(
     The folder runs/search/<time> keeps the runs with findings, a line for
     each schedule, the corpus, and the outcome (search.json).
 
+    With --compare, several versions or clients run the same schedules, and
+    the differences come first; runs/compare/<time> keeps a search for each.
+
     Exit code: 1 if a promise was broken or something is unexplained, 2 if a
     run was not judged or left a promise undecided, else 0.
     """
-    from msgspec.structs import replace
-
-    from harness.run.client_choice import LIBRDKAFKA, parse_client
-    from harness.search.hunt import Search, corpus_of, plan_of, space_for
+    from harness.cli import searching
+    from harness.search.comparison import SIDES, Comparison
+    from harness.search.hunt import Search, corpus_of
     from harness.series.night import parse_duration
 
     progress = Progress(quiet=as_json)
@@ -158,43 +160,128 @@ def search(
         compress_time=compress_time,
     )
     extra = corpus_of(corpus) if corpus else []
+    work: Search | Comparison
     if resume is not None:
-        others = (cluster, kafka, mode, faults, producers, kafka_home, kafka_jars)
+        others = (cluster, kafka, mode, faults, producers, compare, kafka_home, kafka_jars)
         given = safe or settings or client != "librdkafka" or client_version
         if any(one is not None for one in (*others, seed)) or given:
             raise UsageError("--resume continues a search as it was planned; leave the others out.")
-        work = Search.resume(resume)
+        work = (Comparison if (resume / SIDES).exists() else Search).resume(resume)
     else:
-        from harness.assess.series import describe
         from harness.cluster.cluster_file import read_cluster_file
+        from harness.run.client_choice import parse_client
 
         file = read_cluster_file(cluster) if cluster else None
         default = (file and file.kafka) or DEFAULT
         version = chosen_kafka(kafka, kafka_home, kafka_jars, default, progress.say)
-        target = describe(file, version, mode or "", settings)
-        chosen = secrets.randbelow(1_000_000) if seed is None else seed
         choice = parse_client(client, client_version)
-        plan = plan_of(
-            target,
-            seed=chosen,
+        sides = sides_of(compare, version, choice) if compare is not None else [("", version, choice)]
+        wanted = _Wanted(
+            file=file,
+            mode=mode or (file.mode if file else "") or _common_mode([version for _, version, _ in sides]),
+            settings=settings,
+            seed=secrets.randbelow(1_000_000) if seed is None else seed,
             faults=faults,
             producers=producers,
             safe=safe,
             lab=lab,
+        )
+        plans = _plans(sides, wanted, extra, progress)
+        if compare is None:
+            work = Search.create(runs, plans[0][1], cluster)
+        else:
+            work = Comparison.create(runs, plans, cluster)
+    limits = searching.Limits(parallel, budget_s, schedules)
+    if isinstance(work, Search):
+        raise typer.Exit(searching.search(work, progress, limits, extra, as_json=as_json))
+    raise typer.Exit(searching.compare(work, progress, limits, extra, as_json=as_json))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Wanted:
+    """What the options say of every side."""
+
+    file: ClusterFile | None
+    mode: str
+    settings: Settings
+    seed: int
+    faults: str | None
+    producers: str | None
+    safe: bool
+    lab: str
+
+
+def sides_of(text: str, kafka: str, client: ClientChoice) -> list[tuple[str, str, ClientChoice]]:
+    """The sides of `--compare`: name, Kafka version and client library of each. Raises UsageError."""
+    from harness.run.client_choice import LIBRDKAFKA, parse_client
+
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    versions = [word for word in words if word[0].isdigit()]
+    if len(set(words)) < max(2, len(words)):
+        raise UsageError(f"--compare {text!r}: name two or more different versions, or clients: 3.6.2,4.3.1.")
+    if versions and len(versions) < len(words):
+        raise UsageError(
+            f"--compare {text!r} mixes versions and clients; name versions, and a client with --client, or "
+            f"clients, and a version with --kafka."
+        )
+    if versions and kafka:
+        raise UsageError("--compare names the versions; leave --kafka, --kafka-home and --kafka-jars out.")
+    if versions:
+        return [(word, word, client) for word in words]
+    if client != LIBRDKAFKA:
+        raise UsageError("--compare names the clients; leave --client out.")
+    choices = [parse_client(word) for word in words]
+    return [(choice.label, kafka, choice) for choice in choices]
+
+
+def _common_mode(versions: list[str]) -> str:
+    """The first mode that all versions have; empty for one version: its default. Raises UsageError."""
+    from harness.kafka.versions import kafka_version
+    from harness.series.plan import MODES
+
+    if len(set(versions)) == 1:
+        return ""
+    for mode in MODES:
+        if all(mode in kafka_version(version).modes for version in versions):
+            return mode
+    raise UsageError(f"--compare {','.join(versions)}: no metadata mode is common to these versions.")
+
+
+def _plans(
+    sides: list[tuple[str, str, ClientChoice]], wanted: _Wanted, extra: list[Schedule], progress: Progress
+) -> list[tuple[str, Plan]]:
+    """A plan for each side, with what the clients of all sides can do. Raises UsageError, UnfitError."""
+    from msgspec.structs import replace
+
+    from harness.assess.series import describe
+    from harness.run.client_choice import LIBRDKAFKA
+    from harness.search.hunt import plan_of, space_for
+
+    found: list[tuple[str, Plan]] = []
+    lacks: set[str] = set()
+    for name, version, choice in sides:
+        target = describe(wanted.file, version, wanted.mode, wanted.settings)
+        plan = plan_of(
+            target,
+            seed=wanted.seed,
+            faults=wanted.faults,
+            producers=wanted.producers,
+            safe=wanted.safe,
+            lab=wanted.lab,
             client="" if choice == LIBRDKAFKA else choice.text,
         )
         space_for(plan, target.topology)
-        plan = replace(plan, lacks=check_place(target, lab, progress, client=choice))
-        space_for(plan, target.topology)
+        lacks.update(check_place(target, wanted.lab, progress, client=choice))
         _require_fitting(extra, target)
-        work = Search.create(runs, plan, cluster)
-    raise typer.Exit(
-        _search(work, progress, parallel, budget_s=budget_s, most=schedules, extra=extra, as_json=as_json)
-    )
+        found.append((name, plan))
+    found = [(name, replace(plan, lacks=tuple(sorted(lacks)))) for name, plan in found]
+    for _, plan in found:
+        space_for(plan, target.topology)
+    return found
 
 
 def check_place(target: Target, lab: str, progress: Progress, *, client: ClientChoice) -> tuple[str, ...]:
-    """Check what can be checked before anything starts; returns what the client library cannot do.
+    """Check what can be checked before anything starts; returns what clients and brokers cannot do.
 
     Raises UsageError, UnfitError.
     """
@@ -202,6 +289,7 @@ def check_place(target: Target, lab: str, progress: Progress, *, client: ClientC
 
     from harness.assess.series import timings
     from harness.cluster.settings import NO_SETTINGS
+    from harness.kafka.wire.dialect import dialect
     from harness.run.client_choice import greet, program
     from harness.run.session import prepare
     from harness.search.cell import for_runs
@@ -226,6 +314,8 @@ def check_place(target: Target, lab: str, progress: Progress, *, client: ClientC
         client=client,
         say=progress.say,
     )
+    if not dialect(options.version.version).idempotence:
+        return ("idempotence", "transactions")
     found = program(client, options.version, progress.say)
     if found is None:
         return ()
@@ -261,90 +351,3 @@ def require_mode(schedule: Schedule, mode: str) -> None:
         modes = KINDS[step.fault].modes
         if modes and mode not in modes:
             raise UsageError(f"The schedule has a step {step.fault}, which mode {mode} does not have.")
-
-
-def _search(
-    work: Search,
-    progress: Progress,
-    parallel: int,
-    *,
-    budget_s: float | None,
-    most: int | None,
-    extra: list[Schedule],
-    as_json: bool,
-) -> int:
-    from report import search as report
-
-    began = time.monotonic()
-    pace: list[float] = []
-    limits = [f"{most} schedules" if most else "", f"{budget_s / 60:.0f} min" if budget_s else ""]
-    progress.say(
-        f"Kafka {work.plan.version}, {work.plan.mode}, seed {work.plan.seed}: "
-        f"{' or '.join(filter(None, limits))}, {parallel} clusters side by side; {work.path} keeps them"
-    )
-
-    def may_start(begun: int) -> bool:
-        usual = sorted(pace)[len(pace) // 2] if pace else _EXPECTED_S
-        in_time = budget_s is None or time.monotonic() - began + usual <= budget_s
-        return in_time and (most is None or begun < most)
-
-    def ended(record: Record) -> None:
-        pace.append(record.seconds)
-        fresh = [one for one in record.findings if work.is_new(one, record)]
-        what = "; ".join(f"{one.weight}: {one.signature} ({one.count})" for one in fresh)
-        if not record.judged:
-            what = f"{record.verdict}: {next(iter(record.reasons), '')}"
-        origin = f"mutated from {record.parent}" if record.parent else "fresh"
-        known = len(record.findings) - len(fresh)
-        again = f"{known} known group{'s' if known != 1 else ''} of findings" if known else ""
-        progress.say(
-            f"{record.number} ({origin}, {record.seconds:.0f} s): "
-            f"{'; '.join(filter(None, (what, again))) or 'clean'}; {_states(len(record.new))}"
-        )
-
-    state = _State(work, began, budget_s, most)
-    with progress.phase("runs", "searching", state.lines):
-        stopped = work.run(parallel, ended, may_start, extra)
-    document = work.document(time.monotonic() - began)
-    if as_json:
-        typer.echo(json.dumps(document, indent=2))
-    else:
-        console = report.console()
-        if document["groups"]:
-            console.print(report.findings(document))
-        else:
-            console.print("no findings")
-        console.print()
-        for sentence in report.summary(document):
-            console.print(f"• {sentence}", soft_wrap=True, markup=False)
-        Console(stderr=True, highlight=False).print(f"kept in {work.path}", style="dim")
-    if stopped:
-        raise StoppedError(
-            f"interrupted after {len(work.records)} schedules; everything that was started has been ended. "
-            f"To continue, use --resume {work.path}."
-        )
-    weights = [group["finding"]["weight"] for group in document["groups"]]
-    if "new" in weights or any(group["finding"]["promise"] == "broken" for group in document["groups"]):
-        return EXIT_VIOLATED
-    return EXIT_UNKNOWN if document["not_judged"] or "unknown" in weights else EXIT_AS_DECLARED
-
-
-def _states(count: int) -> str:
-    return f"{count} new state{'' if count == 1 else 's'}"
-
-
-class _State:
-    """How a search stands, for the terminal."""
-
-    def __init__(self, work: Search, began: float, budget_s: float | None, most: int | None) -> None:
-        self._work, self._began, self._budget_s, self._most = work, began, budget_s, most
-
-    def lines(self) -> list[str]:
-        records = self._work.records
-        elapsed_s = time.monotonic() - self._began
-        left = f", {max(0.0, self._budget_s - elapsed_s) / 60:.0f} min left" if self._budget_s else ""
-        groups = {one.signature for record in records for one in record.findings}
-        return [
-            f"{len(records)} schedules{left}; {len(groups)} groups of findings, "
-            f"{len(self._work.known)} states, corpus {len(self._work.corpus)}"
-        ]

@@ -17,8 +17,6 @@ from msgspec.structs import replace
 
 from harness.cluster.timings import Timings
 from harness.errors import UsageError
-from harness.kafka.versions import kafka_version
-from harness.kafka.wire.dialect import dialect
 from harness.lab.model import Topology
 from harness.search.faults import KINDS, Kind, kinds_of
 from harness.search.schedule import (
@@ -95,7 +93,7 @@ def space_of(
     """The space of a cluster. Raises UsageError.
 
     ``faults`` are globs of kinds (a,b), or `no-fault`; ``producers`` are globs of kinds of producers.
-    ``lacks`` has what the clients cannot do: `idempotence`, `transactions`.
+    ``lacks`` has what clients or brokers cannot do: `idempotence`, `transactions`.
     """
     kinds = tuple(kind for kind in kinds_of(mode) if not (safe and kind.name == "elect-unclean"))
     if faults == "no-fault":
@@ -108,7 +106,7 @@ def space_of(
             f"--faults {{!r}} matches no fault of mode {mode}",
             "no-fault",
         )
-    possible = _possible(topology, kafka, safe=safe, lacks=lacks)
+    possible = _possible(topology, safe=safe, lacks=lacks)
     if producers is not None:
         possible = _matching(
             possible, producers, kind_of, "--producers {!r} matches no kind of producer of this search"
@@ -136,18 +134,19 @@ def kind_of(producer: Producer) -> str:
     return "idempotent" if producer.idempotent else f"acks-{'all' if producer.acks == -1 else producer.acks}"
 
 
-def _possible(topology: Topology, kafka: str, *, safe: bool, lacks: Collection[str]) -> tuple[Producer, ...]:
+def _possible(topology: Topology, *, safe: bool, lacks: Collection[str]) -> tuple[Producer, ...]:
     """The settings of producers that a cluster and its clients can have. Raises UsageError."""
-    old = not dialect(kafka_version(kafka, force=True).version).idempotence
     few = len(topology.role("broker")) < COORDINATED
     found = tuple(
         one
         for one in (_SAFE if safe else _ANY)
-        if not (one.transactional and (old or few or "transactions" in lacks))
+        if not (one.transactional and (few or "transactions" in lacks))
         and not (one.idempotent and "idempotence" in lacks)
     )
     if not found:
-        raise UsageError("--safe needs idempotent producers, which this client does not have.")
+        raise UsageError(
+            "--safe needs idempotent producers, which this client or this version of Kafka lacks."
+        )
     return found
 
 

@@ -13,9 +13,10 @@ The folder of a search, `runs/search/<UTC time>`, holds
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +34,7 @@ from harness.search.findings import WEIGHTS, Finding
 from harness.search.fleet import Ended, Fleet, Job, Place, thin
 from harness.search.grammar import Space, fresh, mutated, space_of
 from harness.search.rates import wilson
-from harness.search.schedule import Schedule, read
+from harness.search.schedule import FILE, Schedule, read
 
 RECORDS, OUTCOME = "schedules.jsonl", "search.json"
 MUTATE = 0.5
@@ -51,7 +52,7 @@ class Plan(stored.Where, frozen=True, kw_only=True):
     producers: str | None = None
     safe: bool = False
     lacks: tuple[str, ...] = ()
-    """What the client library cannot do, such as `transactions`."""
+    """What clients or brokers cannot do, such as `transactions`."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,19 +144,41 @@ class Search:
         ``may_start`` is given how many schedules have begun in this call. ``extra`` are carried out first:
         the corpus of another search.
         """
-        space = self.space()
-        begun = 0
-        number = max((record.number for record in self.records), default=0)
-        first = list(extra)
+
+        def jobs() -> Iterator[Job]:
+            space, first = self.space(), list(extra)
+            number = max((record.number for record in self.records), default=0)
+            for begun in itertools.count():
+                if not may_start(begun):
+                    return
+                number += 1
+                yield Job(schedule=first.pop(0), number=number) if first else self._next(space, number)
+
+        return self._carry_out(jobs(), parallel, ended)
+
+    def follow(self, leader: Search, parallel: int, ended: Callable[[Record], None]) -> bool:
+        """Carry out what another search has carried out and this one has not, under the same numbers.
+
+        Returns whether Ctrl-C ended it early.
+        """
+        jobs = (
+            Job(schedule=read(Path(record.folder) / FILE), number=record.number, parent=record.parent)
+            for record in self.behind(leader)
+        )
+        return self._carry_out(jobs, parallel, ended)
+
+    def behind(self, leader: Search) -> list[Record]:
+        """What another search has carried out and this one has not."""
+        done = {record.number for record in self.records}
+        return [record for record in leader.records if record.number not in done]
+
+    def _carry_out(self, jobs: Iterator[Job], parallel: int, ended: Callable[[Record], None]) -> bool:
+        """Carry out jobs, which are made just before they may begin. True: Ctrl-C ended it early."""
         try:
             with Fleet(self.place(), self.path / "runs", parallel) as fleet:
                 while True:
                     # One more waits than clusters run, so that none is idle during a judgement.
-                    while fleet.open <= parallel and may_start(begun):
-                        begun, number = begun + 1, number + 1
-                        job = self._next(space, number)
-                        if first:
-                            job = Job(schedule=first.pop(0), number=number)
+                    while fleet.open <= parallel and (job := next(jobs, None)) is not None:
                         fleet.submit(job)
                     if not fleet.open:
                         return False

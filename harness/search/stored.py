@@ -51,10 +51,15 @@ Line = TypeVar("Line")
 def create(runs: Path, kind: str, plan: Where, cluster: Path | None) -> SeriesFolder:
     """Make the folder `runs/<kind>/<UTC time>` with its plan. Raises UsageError where it cannot be made."""
     series = SeriesFolder.create(runs, kind)
+    write_plan(series, plan, cluster)
+    return series
+
+
+def write_plan(series: SeriesFolder, plan: Where, cluster: Path | None) -> None:
+    """Keep a plan and its cluster file in a folder."""
     if cluster is not None:
         series.keep(CLUSTER, cluster.read_text(encoding="utf-8"))
     series.keep(PLAN, msgspec.json.format(msgspec.json.encode(plan), indent=2).decode())
-    return series
 
 
 def resume(

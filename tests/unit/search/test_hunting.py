@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,104 +13,20 @@ from harness.cluster.settings import NO_SETTINGS
 from harness.cluster.timings import BASE
 from harness.errors import BadDataError, InvalidRunError
 from harness.lab.layout import THREE_AZS
-from harness.search import hunt, shrinking
+from harness.search import shrinking
 from harness.search.findings import Finding
-from harness.search.fleet import Ended, Job, Place
+from harness.search.fleet import Job
 from harness.search.grammar import fresh, space_of
 from harness.search.hunt import Plan, Record, Search, corpus_of
 from harness.search.repeat import repeat, until_decided
 from harness.search.schedule import FILE, Moment, Producer, Schedule, Step, TopicPlan
 from harness.search.shrinking import Shrinking
+from tests.unit.search.conftest import SimulatedFleet, World
 
 TOPOLOGY = THREE_AZS.topology("kraft")
 SPACE = space_of(kafka="3.6.2", mode="kraft", topology=TOPOLOGY, timings=BASE)
 LOST = Finding(name="lost", weight="new", promise="broken", row="committed", settings="acks=all")
 EXPECTED = Finding(name="lost", weight="not promised", promise="not promised", row="acks-1-leader")
-
-
-class World:
-    """What a simulated fleet does with schedules."""
-
-    def __init__(self, tmp_path: Path) -> None:
-        self.path = tmp_path
-        self.ran: list[Job] = []
-        self.finds: Callable[[Schedule, int], tuple[Finding, ...]] = lambda schedule, turn: ()
-        self.reaches: Callable[[Schedule], set[str]] = lambda schedule: {
-            step.fault for step in schedule.steps
-        }
-        self.crashes: set[int] = set()
-        self.stops_after = 10**9
-
-    def fleet(self, place: Place, runs: Path, parallel: int) -> SimulatedFleet:
-        return SimulatedFleet(self, runs)
-
-
-class SimulatedFleet:
-    def __init__(self, world: World, runs: Path) -> None:
-        self.world, self.runs = world, runs
-        self.waiting: deque[Job] = deque()
-
-    def __enter__(self) -> SimulatedFleet:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def submit(self, job: Job) -> None:
-        self.waiting.append(job)
-
-    @property
-    def open(self) -> int:
-        return len(self.waiting)
-
-    def forget_waiting(self) -> int:
-        count = len(self.waiting)
-        self.waiting.clear()
-        return count
-
-    def next(self) -> Ended:
-        job = self.waiting.popleft()
-        if len(self.world.ran) >= self.world.stops_after:
-            raise KeyboardInterrupt
-        self.world.ran.append(job)
-        folder = self.runs / f"{len(self.world.ran):04}"
-        folder.mkdir(parents=True)
-        for name in (FILE, "run.json", "judgement.json", "life.parquet"):
-            (folder / name).write_bytes(job.schedule.encode())
-        crashed = job.number in self.world.crashes
-        return Ended(
-            job=job,
-            folder=folder,
-            seconds=1.0,
-            verdict="crashed" if crashed else "as declared",
-            reasons=("it fell over",) if crashed else (),
-            judged=not crashed,
-            findings=() if crashed else self.world.finds(job.schedule, len(self.world.ran)),
-        )
-
-
-class Marks:
-    def column(self, name: str) -> Any:
-        return self
-
-    def to_pylist(self) -> list[str]:
-        return ["begin", "skipped-1"]
-
-
-@pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
-    made = World(tmp_path)
-
-    def reached(folder: Path) -> frozenset[str]:
-        return frozenset(made.reaches(made.ran[int(folder.name) - 1].schedule))
-
-    monkeypatch.setattr(hunt, "Fleet", made.fleet)
-    monkeypatch.setattr(shrinking, "Fleet", made.fleet)
-    monkeypatch.setattr("harness.search.reached.reached", reached)
-    monkeypatch.setattr("harness.search.reached.exercised", lambda folder: Counter({"committed": 2}))
-    monkeypatch.setattr("checkers.tables.source.open_source", lambda folder: folder)
-    monkeypatch.setattr("checkers.tables.source.read_small", lambda source, table: Marks())
-    return made
 
 
 def planned(world: World, **changes: Any) -> Search:
@@ -205,7 +120,7 @@ SCHEDULE = fresh(SPACE, 1, 7)
 
 def replayed(world: World, shows: Callable[[int], bool], parallel: int = 2) -> Any:
     world.finds = lambda schedule, turn: (LOST,) if shows(turn) else ()
-    fleet = SimulatedFleet(world, world.path / "runs")
+    fleet = SimulatedFleet(world, "3.6.2", world.path / "runs")
     return repeat(
         fleet,  # type: ignore[arg-type]
         SCHEDULE,
@@ -225,7 +140,7 @@ def test_a_replay_stops_when_it_is_decided(world: World) -> None:
 def test_runs_of_another_schedule_do_not_count(world: World) -> None:
     """Those of a candidate that was decided while they were under way."""
     world.finds = lambda schedule, turn: (LOST,)
-    fleet = SimulatedFleet(world, world.path / "runs")
+    fleet = SimulatedFleet(world, "3.6.2", world.path / "runs")
     fleet.submit(Job(schedule=LARGE, number=1))
     tally = repeat(
         fleet,  # type: ignore[arg-type]
