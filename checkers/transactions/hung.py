@@ -7,6 +7,7 @@ of a broker that does not answer does not count.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -23,8 +24,8 @@ _UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 @dataclass(frozen=True)
 class _Span:
-    from_ns: int
-    until_ns: int
+    from_ns: float
+    until_ns: float
     row: Row
 
 
@@ -44,9 +45,11 @@ def hung_transactions(evidence: Evidence) -> Iterator[dict[str, Any]]:
     states = sorted(evidence.rows("producer_states"), key=_where)
     for _, rows in groupby(states, key=_where):
         history = sorted(rows, key=lambda row: int(row["ns"]))
+        told: set[int] = set()
         for span in _open(history, elections):
             longest = _overlap(span, _over(span.row, known.get(span.row["producer_id"], [])))
-            if longest is not None:
+            if longest is not None and span.row["transaction_start"] not in told:
+                told.add(span.row["transaction_start"])
                 yield _finding(span.row, longest, evidence.start_ns)
 
 
@@ -55,18 +58,32 @@ def _where(row: Row) -> tuple[str, int, int, int]:
 
 
 def _open(history: list[Row], elections: Callable[[str, int], list[Event]]) -> Iterator[_Span]:
-    """Stretches in which one transaction was open, except one that lasts to the end.
+    """Stretches in which one transaction was open at the leader, except one that lasts to the end.
 
-    A leader that was cut off believes in itself, and says nothing that counts once another one is elected.
+    Followers answer as well, and may not have the marker yet. A leader that was cut off believes in itself,
+    and says nothing that counts once another one is elected.
     """
     first = history[0]
     stretches = [list(rows) for _, rows in groupby(history, key=lambda row: row["transaction_start"])]
     for rows in stretches[:-1]:
         if rows[0]["transaction_start"] is None:
             continue
-        begin, known = rows[0]["ns"], elections(first["topic"], first["partition"])
-        deposed = [event.ns for event in known if event.ns > begin and event.broker != first["broker"]]
-        yield _Span(begin, min([rows[-1]["ns"], *deposed]), rows[0])
+        begin = rows[0]["ns"]
+        for led_from, led_until in _led(first["broker"], elections(first["topic"], first["partition"])):
+            since, until = max(begin, led_from), min(rows[-1]["ns"], led_until)
+            if since < until:
+                yield _Span(since, until, rows[0])
+
+
+def _led(broker: int, elections: list[Event]) -> Iterator[tuple[float, float]]:
+    """When a broker led, from and until; always, where no election is known. The first leader led before."""
+    if not elections:
+        yield -math.inf, math.inf
+    for place, event in enumerate(elections):
+        again = place > 0 and elections[place - 1].broker == broker
+        if event.broker == broker and not again:
+            later = (other.ns for other in elections[place + 1 :] if other.broker != broker)
+            yield event.ns if place else -math.inf, next(later, math.inf)
 
 
 def _over(state: Row, known: list[Row]) -> Iterator[_Span]:

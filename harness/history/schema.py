@@ -344,14 +344,16 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             ),
             Table(
                 "producer_states",
-                "What the leader of a partition knows of its producers (DescribeProducers), recorded when it "
-                "changed and again every 2 s at most; only of runs with transactions, on Kafka 3.0 and "
+                "What the replicas of a partition know of its producers (DescribeProducers), recorded when "
+                "it changed and again every 2 s at most; only of runs with transactions, on Kafka 3.0 and "
                 "later.",
                 (
                     _NS,
                     _TOPIC,
                     _PARTITION,
-                    _need("broker", "int", "broker that leads the partition and said so"),
+                    _need(
+                        "broker", "int", "broker that said so: the leader, or a follower, which may be behind"
+                    ),
                     _need("producer_id", "long", "Kafka's producer id"),
                     Column("producer_epoch", "int", "Kafka's producer epoch"),
                     Column("last_sequence", "int", "sequence number of its last record; -1: not known"),

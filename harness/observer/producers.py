@@ -1,4 +1,4 @@
-"""What leaders know of producers, and coordinators of transactions: when it changes, and now and then."""
+"""What replicas know of producers, and coordinators of transactions: when it changes, and now and then."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class KnownStates:
         self._known: dict[tuple[object, ...], tuple[Row, int]] = {}
 
     def producers(self, found: dict[TopicPartition, Producers], ns: int) -> list[Row]:
-        """Rows of `producer_states` that are due. Only the leader of a partition says anything."""
+        """Rows of `producer_states` that are due. Followers answer as well as leaders."""
         rows = []
         for place, answer in found.items():
             for one in answer.producers if not answer.error else ():

@@ -106,6 +106,14 @@ def test_a_leader_that_was_deposed_says_nothing_that_counts() -> None:
     assert findings(other, OVER) == [], "it has no end at the broker that said it was open"
 
 
+def test_a_follower_without_the_marker_says_nothing_that_counts() -> None:
+    assert findings(OPEN, OVER, elected((0, 1))) == []
+    assert findings(OPEN, OVER, elected((2, 1))) == [], "the first leader that is known led before"
+    assert len(findings(OPEN, OVER, elected((0, 1), (2.5, 2)))) == 1, "it is elected without the marker"
+    assert findings(OPEN, OVER, elected((0, 1), (5, 2))) == [], "it leads for a second"
+    assert len(findings(OPEN, OVER, elected((0, 2), (0.5, 2), (0.7, 2)))) == 1, "it is elected again"
+
+
 def test_an_open_transaction_without_this_partition_does_not_cover_it() -> None:
     ongoing = coordinated((1, "Ongoing", "t/1"), (5, "Ongoing", "t/1,t/10"), (9, "Ongoing", "s/0"))
     assert len(findings(OPEN, ongoing)) == 1
