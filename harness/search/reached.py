@@ -21,9 +21,14 @@ from harness.run.folder import read_json
 
 ASKED = ("lost", "lost_after_read", "duplicated", "out_of_order", "not_converged")
 """Classes of findings that are supposed, to see which promise would be broken."""
-TESTABLE = tuple(row.name for row in ROWS if row.promised and any(one in ASKED for one in row.classes))
+OF_TRANSACTIONS = ("torn_transaction", "hanging_transaction")
+"""The same of transactional producers."""
+TESTABLE = tuple(
+    row.name for row in ROWS if row.promised and any(one in (*ASKED, *OF_TRANSACTIONS) for one in row.classes)
+)
 """Promises that a run may put to the test."""
 _LOGGED = ("error", "fatal")
+_ENDS = ("committed", "aborted", "unknown")
 _LENGTH = 3
 _BEFORE_NS = 1
 
@@ -46,6 +51,11 @@ def reached(folder: Path) -> frozenset[str]:
         f"error {row['error']} ({row['outcome']}, acks {acks.get(row['writer'])})"
         for row in errors
         if row["error"]
+    }
+    found |= {
+        f"transaction {row['event']}, error {row['error']}"
+        for row in evidence.rows("transactions")
+        if row["event"] in _ENDS
     }
     if facts.two_controllers:
         found.add("two controllers lead at once")
@@ -136,8 +146,9 @@ def _supposed(evidence: Evidence, facts: Facts) -> Iterator[dict[str, Any]]:
     for topic, partition in facts.states:
         for ns in moments:
             state = facts.state_at(topic, partition, ns)
-            for number in evidence.writers:
-                for name in ASKED:
+            for number, writer in evidence.writers.items():
+                transactional = OF_TRANSACTIONS if writer["transactional_id"] else ()
+                for name in (*ASKED, *transactional):
                     yield {
                         **dict.fromkeys(FINDING.names),
                         "class": name,
@@ -146,5 +157,6 @@ def _supposed(evidence: Evidence, facts: Facts) -> Iterator[dict[str, Any]]:
                         "writer": number,
                         "acked_by": None if state is None else state.leader,
                         "acked_ns": ns,
+                        "txn": 0 if name in transactional else None,
                         "brokers": [],
                     }

@@ -181,3 +181,21 @@ def test_a_promise_is_put_to_the_test_by_the_fault_that_could_break_it(history: 
     assert tested["crash-of-some"] > 0
     assert "power-loss-flushed" not in tested
     assert set(tested) <= set(TESTABLE)
+
+
+def test_transactions_are_reached_and_put_to_the_test(history: Path) -> None:
+    plain = exercised(history)
+    assert not {"transaction-atomicity", "transaction-ends"} & set(plain)
+    assert not any(one.startswith("transaction ") for one in reached(history))
+    transactional = [{**WRITERS[0], "transactional_id": "t1-3-producer-1"}, WRITERS[1]]
+    ends = [("begin", 0), ("committing", 0), ("unknown", 48)]
+    rows = [
+        {"ns": ns, "writer": 1, "txn": 0, "event": event, "error": error}
+        for ns, (event, error) in enumerate(ends)
+    ]
+    for name, table in (("writers", transactional), ("transactions", rows)):
+        write_table(history, name, pa.Table.from_pylist(table, schema=TABLES[name].arrow()))
+    assert {"transaction-atomicity", "transaction-ends"} <= set(exercised(history))
+    assert [one for one in reached(history) if one.startswith("transaction ")] == [
+        "transaction unknown, error 48"
+    ]
