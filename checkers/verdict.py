@@ -38,6 +38,24 @@ def worst(verdicts: Iterable[str]) -> str:
     return min(verdicts, key=_RANK.__getitem__, default="unknown")
 
 
+TRANSACTIONS_AND_GROUPS = (
+    "lost_transaction",
+    "torn_transaction",
+    "aborted_read",
+    "hanging_transaction",
+    "hung_transaction",
+    "fenced_write_read",
+    "precommitted_read",
+    "circular_read",
+    "commit_lost",
+    "stale_offset",
+    "double_ownership",
+    "skip",
+    "replay",
+)
+"""Classes of findings about transactions and about what groups are handed, which no fate of a message shows."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
     """What a run came to; every value can be written as JSON."""

@@ -56,6 +56,10 @@ class Run(Cell, Protocol):
         """Messages."""
 
     @property
+    def findings(self) -> Mapping[str, int]:
+        """Findings about transactions and groups, by class."""
+
+    @property
     def seconds(self) -> float:
         """Wall time."""
 
@@ -102,6 +106,10 @@ class Totals(Protocol):
     @property
     def moved(self) -> tuple[int, int]:
         """Messages."""
+
+    @property
+    def findings(self) -> Mapping[str, tuple[int, int]]:
+        """Findings about transactions and groups, by class."""
 
     @property
     def seconds(self) -> tuple[int, int]:
@@ -154,6 +162,7 @@ def ended(run: Run) -> str:
         return f"{place}: {run.verdict} ({run.seconds:.0f} s)"
     counts = [f"{run.lost} lost"] if run.lost else []
     counts += [f"{run.duplicated} duplicated"] if run.duplicated else []
+    counts += [f"{count} {name}" for name, count in run.findings.items()]
     return f"{place}: {run.verdict}, {', '.join(counts) or 'nothing lost'} ({run.seconds:.0f} s)"
 
 
@@ -244,7 +253,9 @@ def matrix(grid: Grid) -> Table:
     return shown
 
 
-MATRIX_LEGEND = "✓ as declared, ✗ violated, ? unknown; counts are messages"
+MATRIX_LEGEND = (
+    "✓ as declared, ✗ violated, ? unknown; numbers of messages, and of findings about transactions and groups"
+)
 
 
 def matrix_markdown(grid: Grid) -> str:
@@ -272,7 +283,7 @@ def _in_words(totals: Totals) -> str:
 
 
 def _counts(totals: Totals) -> list[str]:
-    found = (("lost", totals.lost), ("duplicated", totals.duplicated))
+    found = (("lost", totals.lost), ("duplicated", totals.duplicated), *totals.findings.items())
     return [f"{span(pair)} {name}" for name, pair in found if any(pair)]
 
 

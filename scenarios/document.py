@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from checkers.partition.fate import LOSSES
+from checkers.verdict import TRANSACTIONS_AND_GROUPS
 from harness.run.catalogue import all_scenarios
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario, speaks_of
@@ -17,6 +18,7 @@ from harness.scenario import Claim, Scenario, speaks_of
 FILE = Path(__file__).parent.parent / "docs" / "catalogue.md"
 PICTURES = "images/catalogue"
 """Beside the page: pictures of stored runs, which `python -m tests.runs.pictures` makes."""
+_NONE = "none"
 _CLIENTS = {"librdkafka": "librdkafka", "java": "the Java client"}
 _ARTICLES = {
     "000": "Article 000: network failures and partitions of Kafka 2.7.1, AZ by AZ",
@@ -36,7 +38,8 @@ brokers from 0, acked from 1: their broker-0 is `broker1`.
 ## Overview
 
 *As said* counts the claims that a run must confirm; *otherwise* those that a run must refute, because Kafka does
-something else, which must then hold. *Lost* says which acknowledged messages a correct run loses, and why.
+something else, which must then hold. *Lost* says which acknowledged messages a correct run loses, and why;
+*transactions and groups* names the [findings](findings.md#transactions) about them that it has.
 """
 _DETAILS = """\
 # Details
@@ -71,8 +74,12 @@ def _heading(article: str) -> str:
 
 def _overview(article: str, scenarios: Sequence[Scenario]) -> str:
     lines = [f"### {_heading(article)}, in short\n"]
-    lines.append("| scenario | Kafka | outcome | lost | as said | otherwise |")
-    lines.append("|---|---|---|---|---|---|")
+    headings = ["scenario", "Kafka", "outcome", "lost", "as said", "otherwise"]
+    shows_findings = any(_of_transactions_and_groups(one) != _NONE for one in scenarios)
+    if shows_findings:
+        headings.insert(4, "transactions and groups")
+    lines.append(f"| {' | '.join(headings)} |")
+    lines.append("|" + "---|" * len(headings))
     for one in scenarios:
         claims = [claim for claim in one.claims if speaks_of(claim, one.kafka) and not claim.precondition]
         otherwise = sum(_erratum_of(claim, one.kafka) for claim in claims)
@@ -81,6 +88,7 @@ def _overview(article: str, scenarios: Sequence[Scenario]) -> str:
             f"{one.kafka} ({one.mode})",
             one.outcome or "see the claims",
             _lost(one),
+            *([_of_transactions_and_groups(one)] if shows_findings else []),
             str(len(claims) - otherwise),
             str(otherwise),
         )
@@ -99,6 +107,12 @@ def _lost(scenario: Scenario) -> str:
         if entry.finding in LOSSES and speaks_of(entry, scenario.kafka)
     ]
     return "; ".join(dict.fromkeys(reasons)) or "nothing"
+
+
+def _of_transactions_and_groups(scenario: Scenario) -> str:
+    """The classes of such findings that a correct run has."""
+    found = (entry.finding for entry in scenario.expected if speaks_of(entry, scenario.kafka))
+    return ", ".join(f"`{name}`" for name in _unique(found) if name in TRANSACTIONS_AND_GROUPS) or _NONE
 
 
 def _section(scenario: Scenario) -> str:

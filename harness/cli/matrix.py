@@ -106,7 +106,8 @@ def matrix(
 ) -> None:
     """Run scenarios on several Kafka versions and compare the results.
 
-    The table shows verdicts and the numbers of lost and duplicated messages.
+    The table shows verdicts, the numbers of lost and duplicated messages, and
+    findings about transactions and groups.
     The folder runs/matrix/<time> keeps it as Markdown and JSON, beside
     `runs.jsonl`, to which each run adds a line as it ends.
 

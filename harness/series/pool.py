@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from checkers.partition.fate import LOSSES
+from checkers.verdict import TRANSACTIONS_AND_GROUPS
 from harness.errors import AckedError
 from harness.fork_server import ForkedProcess, ForkServer
 from harness.run.folder import RunFolder
@@ -24,6 +25,8 @@ from harness.series.summary import RunSummary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from checkers.verdict import Judgement
 
 LIMIT_S = 420.0
 """A run that takes longer is ended and counts as crashed; none of the catalogue comes near it."""
@@ -243,15 +246,21 @@ def judge_cell(session: SparkSession, run: CellRun) -> RunSummary:
         judgement = judge(session, run.folder)
     except AckedError as error:
         return replace(unjudged, reasons=(error.message,))
-    fates = judgement.fates
+    return summarised(judgement, unjudged)
+
+
+def summarised(judgement: Judgement, run: RunSummary) -> RunSummary:
+    """The record of a run with what it was judged to be."""
+    fates, classes = judgement.fates, judgement.findings_by_class
     return replace(
-        unjudged,
+        run,
         verdict=judgement.verdict,
         reasons=tuple(judgement.reasons),
         lost=sum(fates.get(fate, 0) for fate in LOSSES),
         duplicated=fates.get("duplicated", 0),
         moved=fates.get("moved", 0),
         kept=fates.get("kept", 0),
+        findings={name: classes[name] for name in TRANSACTIONS_AND_GROUPS if classes.get(name)},
         claims={claim.name: claim.status for claim in judgement.claims},
         observed={claim.name: claim.observed for claim in judgement.claims},
     )

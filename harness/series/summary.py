@@ -30,6 +30,8 @@ class RunSummary:
     duplicated: int = 0
     moved: int = 0
     kept: int = 0
+    findings: Mapping[str, int] = field(default_factory=dict)
+    """Findings about transactions and groups, by class (`checkers.verdict.TRANSACTIONS_AND_GROUPS`)."""
     seconds: float = 0.0
     """Wall time of the run, without its judgement."""
     claims: Mapping[str, str] = field(default_factory=dict)
@@ -74,6 +76,8 @@ class Totals:
     lost: tuple[int, int] = (0, 0)
     duplicated: tuple[int, int] = (0, 0)
     moved: tuple[int, int] = (0, 0)
+    findings: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """By class; classes that no run has are left out."""
     seconds: tuple[int, int] = (0, 0)
 
 
@@ -81,6 +85,7 @@ def add_up(runs: Sequence[RunSummary]) -> Totals:
     """Totals of some runs."""
     judged = [run for run in runs if run.judged]
     ranges = {}
+    classes = sorted({name for run in judged for name in run.findings})
     if judged:
         ranges = {
             "lost": _range(run.lost for run in judged),
@@ -93,6 +98,7 @@ def add_up(runs: Sequence[RunSummary]) -> Totals:
         verdicts=Counter(run.verdict for run in runs),
         worst=worst(run.verdict for run in runs),
         claims=tuple(sorted({run.claim_counts for run in judged})),
+        findings={name: _range(run.findings.get(name, 0) for run in judged) for name in classes},
         **ranges,
     )
 
@@ -254,6 +260,10 @@ def _are_named_texts(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
 
 
+def _are_named_counts(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_count, value.values()))
+
+
 _TEXT = ("a string", _is_text)
 _COUNT = ("a number of messages", _is_count)
 _STATUSES = ("an object of strings", _are_named_texts)
@@ -266,6 +276,7 @@ _COLUMNS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     "duplicated": _COUNT,
     "moved": _COUNT,
     "kept": _COUNT,
+    "findings": ("an object of numbers", _are_named_counts),
     "seconds": ("a number of seconds", _is_seconds),
     "claims": _STATUSES,
     "observed": _STATUSES,

@@ -23,7 +23,8 @@ class Entry:
 
     verdicts: Sequence[tuple[str, str, int]]
     """Verdict, its sign, and how many runs had it; several for a cell that flickers."""
-    lost: str
+    counts: Sequence[str]
+    """How many messages were lost, and how many findings about transactions and groups there are by class."""
     seconds: str
     runs: Sequence[tuple[str, str, str]]
     """Sign, verdict and link of each run; the link is empty where the run has no page."""
@@ -102,6 +103,7 @@ def index_page(
     )
 
 
+_NOT_JUDGED = ("crashed", "invalid", "unfit")
 _SEVERITY = ("crashed", "invalid", "violated", "unknown", "as declared", "unfit")
 _REASONS = 40
 """So many reasons are listed."""
@@ -146,10 +148,18 @@ def _entry(runs: Sequence[Summary], before: Sequence[Summary], link: Callable[[s
     for run in runs:
         counts[run["verdict"]] = counts.get(run["verdict"], 0) + 1
     lost = sorted(int(run.get("lost") or 0) for run in runs)
+    found = [run.get("findings") or {} for run in runs if run["verdict"] not in _NOT_JUDGED]
+    classes = {
+        name: sorted(int(one.get(name, 0)) for one in found)
+        for name in sorted({n for one in found for n in one})
+    }
     seconds = sorted(float(run.get("seconds") or 0) for run in runs)
     return Entry(
         verdicts=[(name, ICONS.get(name, "?"), counts[name]) for name in sorted(counts, key=_severity)],
-        lost=_span([str(lost[0]), str(lost[-1])]),
+        counts=[
+            f"{_span([str(values[0]), str(values[-1])])} {name}"
+            for name, values in {"lost": lost, **classes}.items()
+        ],
         seconds=_span([f"{seconds[0]:.0f}", f"{seconds[-1]:.0f}"]),
         runs=[
             (ICONS.get(run["verdict"], "?"), run["verdict"], link(str(run.get("folder") or "")))

@@ -130,3 +130,13 @@ def test_index_is_whole_escaped_and_refers_to_nothing() -> None:
     assert "<script" not in html
     assert "2 planned and not run" in html
     assert "default-src 'none'" in html
+
+
+def test_a_cell_counts_findings_about_transactions_and_groups() -> None:
+    """By class, as a range where runs differ; runs that were not judged do not count."""
+    torn = run(lost=2, findings={"torn_transaction": 1, "replay": 2})
+    html = index_page(
+        [torn, run(lost=2, findings={"replay": 2}), run(verdict="crashed", lost=2)], title="all 1"
+    )
+    assert "2 lost · 2 replay · 0–1 torn_transaction · 20 s" in words(cells(html)[0])
+    assert "0 lost · 20 s" in words(cells(index_page([run()], title="all 1"))[0])

@@ -73,6 +73,17 @@ def test_the_matrix_has_a_column_per_version() -> None:
     ]
 
 
+def test_the_matrix_counts_findings_about_transactions_and_groups() -> None:
+    """Beside lost and duplicated messages, as a range where runs differ."""
+    torn = replace(GOOD, lost=1, findings={"torn_transaction": 1})
+    found = grid([torn, GOOD, replace(GOOD, scenario="bridge", findings={"commit_lost": 3})])
+    lines = _printed(series.matrix(found)).splitlines()
+    assert lines[1].split(maxsplit=2)[2].strip() == "✓ 3 commit_lost"
+    assert lines[2].split(maxsplit=2)[2].strip() == "2/2 ✓, 0–1 lost, 0–1 torn_transaction"
+    assert "| as declared, 3 commit_lost |" in series.matrix_markdown(found)
+    assert series.ended(torn).endswith(": as declared, 1 lost, 1 torn_transaction (12 s)")
+
+
 def test_reasons_are_shown_of_runs_that_are_not_as_declared() -> None:
     """For a run that was not judged, the first reason is enough."""
     out = StringIO()

@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from checkers.groups import CLASSES as OF_GROUPS
+from checkers.tables.output import FINDINGS
+from checkers.transactions.fates import CLASSES as OF_TRANSACTIONS
+from checkers.verdict import TRANSACTIONS_AND_GROUPS, Judgement
 from harness.run.folder import RunFolder
 from harness.series import pool
 from harness.series.plan import Cell
-from harness.series.pool import CellRun, RunProcesses, run_cell
+from harness.series.pool import CellRun, RunProcesses, run_cell, summarised
 from harness.series.summary import RunSummary
 from harness.waiting import wait_until
 
@@ -54,3 +58,21 @@ def test_runs_wait_for_spark_to_keep_up(tmp_path: Path, monkeypatch: pytest.Monk
     for summary in pool.run_cells(cells, tmp_path, parallel=2):
         judged.append(summary)
     assert {summary.scenario for summary in judged} == {cell.scenario for cell in cells}
+
+
+def test_a_judged_run_is_recorded_with_its_losses_and_its_findings_about_transactions() -> None:
+    judgement = Judgement(
+        verdict="violated",
+        exit_code=1,
+        fates={"kept": 5, "lost": 1, "lost_after_read": 2, "duplicated": 1},
+        findings_by_class={"lost": 1, "server_error": 4, "commit_lost": 2, "torn_transaction": 1},
+    )
+    run = RunSummary(scenario="a", version="2.7.1", mode="zookeeper", verdict="crashed")
+    found = summarised(judgement, run)
+    assert (found.verdict, found.lost, found.duplicated) == ("violated", 3, 1)
+    assert found.findings == {"torn_transaction": 1, "commit_lost": 2}
+
+
+def test_findings_about_transactions_and_groups_are_classes_of_findings() -> None:
+    assert set(TRANSACTIONS_AND_GROUPS) <= set(FINDINGS)
+    assert {*OF_TRANSACTIONS, *OF_GROUPS} <= set(TRANSACTIONS_AND_GROUPS)

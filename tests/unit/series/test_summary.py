@@ -29,6 +29,7 @@ GOOD = RunSummary(
     seconds=12.4,
     claims=CLAIMS,
     observed={"a": "seen"},
+    findings={"torn_transaction": 1},
     reasons=("because",),
     folder="runs/no-fault/1",
 )
@@ -74,6 +75,8 @@ def test_lines_of_earlier_releases_can_be_read(tmp_path: Path) -> None:
         ("claims", ["a"]),
         ("claims", {"a": 1}),
         ("observed", {"a": None}),
+        ("findings", ["skip"]),
+        ("findings", {"skip": "1"}),
         ("reasons", "because"),
         ("reasons", [1]),
         ("folder", 7),
