@@ -53,7 +53,7 @@ TRANSACTIONS_AND_GROUPS = (
     "skip",
     "replay",
 )
-"""Classes of findings about transactions and about what groups are handed, which no fate of a message shows."""
+"""Classes of findings about transactions and groups, which no fate of a message shows."""
 
 
 @dataclass(frozen=True, kw_only=True)
