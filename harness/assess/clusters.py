@@ -30,7 +30,7 @@ from harness.run.folder import RunFolder, read_json
 from harness.series.plan import Cell
 from harness.series.pool import CellRun, RunProcesses, judge_cell
 from harness.series.serving import Answer
-from harness.series.standing import LostClusterError, StandingProcess
+from harness.series.standing import LostClusterError, StandingProcess, passed
 from harness.series.summary import RunSummary
 
 PROGRAM = "harness.assess.cell"
@@ -191,7 +191,7 @@ class _Line:
                     answer = Answer()
                     if folder.manifest().get("status") == "running":
                         folder.update(status="crashed", problem=f"{cell} {error}; see {cluster.log}")
-                if answer.refused or not (before is None or self._passed(before)):
+                if answer.refused or not (before is None or passed(before, self._stopped.is_set)):
                     folder.update(status="unfit", problem="it was run again on another cluster")
                     work.put_back(cell)
                     return True
@@ -203,14 +203,6 @@ class _Line:
                 cell = following
             work.put_back(cell)
         return True
-
-    def _passed(self, verdict: Future[bool]) -> bool:
-        while not self._stopped.is_set():
-            try:
-                return verdict.result(timeout=0.2)
-            except TimeoutError:
-                continue
-        return False
 
 
 class _Cluster(StandingProcess):

@@ -34,7 +34,7 @@ from harness.search.schedule import FILE, Schedule
 from harness.series.plan import Cell
 from harness.series.pool import CellRun, RunProcesses, judge_cell
 from harness.series.serving import Answer
-from harness.series.standing import LostClusterError, StandingProcess
+from harness.series.standing import LostClusterError, StandingProcess, passed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -268,12 +268,7 @@ class Fleet:
         )
 
     def _passed(self, run: _Run) -> bool:
-        while not self._closed or run.verdict.done():
-            try:
-                return run.verdict.result(timeout=_POLL_S)
-            except TimeoutError:
-                continue
-        return False
+        return passed(run.verdict, lambda: self._closed)
 
     # ---- as a context
 

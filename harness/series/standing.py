@@ -8,12 +8,15 @@ import os
 import select
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 from harness.series.pool import END_S, LIMIT_S, LOG, RunProcesses
+
+_POLL_S = 0.2
 
 
 class LostClusterError(Exception):
@@ -101,6 +104,14 @@ class StandingProcess:
         finally:
             os.close(self._answers)
             self._processes.forget(self._child)
+
+
+def passed(verdict: Future[bool], stopped: Callable[[], bool]) -> bool:
+    """Wait for the verdict on a run, on which the next one depends; False if nobody gives one any more."""
+    while not stopped() or verdict.done():
+        with suppress(TimeoutError):
+            return verdict.result(timeout=_POLL_S)
+    return False
 
 
 def _made(parent: Path) -> Path:

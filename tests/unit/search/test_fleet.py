@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from harness.search.grammar import fresh, space_of
 from harness.search.schedule import FILE, read
 from harness.series.pool import CellRun
 from harness.series.serving import Answer, Order
-from harness.series.standing import LostClusterError
+from harness.series.standing import LostClusterError, passed
 from harness.series.summary import RunSummary
 
 TOPOLOGY = THREE_AZS.topology("kraft")
@@ -174,6 +175,14 @@ def test_a_failure_of_the_harness_is_raised(
     monkeypatch.setattr(Fleet, "_folder", fail)
     with pytest.raises(RuntimeError, match="a mistake"):
         run(tmp_path, JOBS[:1])
+
+
+def test_a_verdict_that_nobody_gives_is_not_waited_for() -> None:
+    given: Future[bool] = Future()
+    given.set_result(True)
+    assert passed(given, lambda: True), "one that was given counts, whatever has stopped"
+    asked = iter((False, True))
+    assert not passed(Future(), lambda: next(asked))
 
 
 def test_a_thinned_run_keeps_its_summary(tmp_path: Path) -> None:
