@@ -1,0 +1,76 @@
+"""What `acked search` shows at its end, its exit code, and when it begins no further schedule."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from harness.cli.searching import Limits, compare, search
+from harness.cluster.settings import NO_SETTINGS
+from harness.console import Progress
+from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, StoppedError
+from harness.search.comparison import Comparison
+from harness.search.findings import Finding
+from harness.search.hunt import Plan, Record, Search
+from tests.unit.search.conftest import World
+
+PLAN = Plan(seed=7, version="4.3.1", mode="kraft", settings=dict(NO_SETTINGS.as_json()))
+LATE = Finding(name="torn_transaction", weight="known", promise="broken", known_bug="KAFKA-17754")
+QUIET = Progress(quiet=True)
+
+
+def both(world: World) -> Comparison:
+    return Comparison.create(world.path, [("librdkafka", PLAN), ("java", PLAN)], None)
+
+
+def limits(most: int) -> Limits:
+    return Limits(1, None, most)
+
+
+def test_a_comparison_ends_with_its_document(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.finds = lambda schedule, turn: (LATE,) if turn == 2 else ()
+    assert compare(both(world), QUIET, limits(3), [], as_json=True) == EXIT_VIOLATED
+    document = json.loads(capsys.readouterr().out)
+    assert (document["sides"], document["schedules"]) == (["librdkafka", "java"], 3)
+    assert [one["number"] for one in document["differences"]] == [2]
+
+
+def test_a_comparison_is_shown_in_a_table(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.finds = lambda schedule, turn: (LATE,) if turn <= 9 else ()
+    compare(both(world), QUIET, limits(9), [], as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["librdkafka", "java", "signature"]
+    assert "≠  known  9 of 9 (70% to 100%)  0 of 9 (0% to 30%)  torn_transaction: broken" in lines[1]
+    assert lines[3].startswith("• librdkafka and java: 9 schedules on all sides")
+
+
+def test_the_exit_code_is_that_of_the_worst(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare(both(world), QUIET, limits(2), [], as_json=True) == EXIT_AS_DECLARED
+    assert search(Search.create(world.path, PLAN, None), QUIET, limits(2), [], as_json=True) == 0
+    world.crashes = {2}
+    assert compare(both(world), QUIET, limits(2), [], as_json=True) == EXIT_UNKNOWN
+    assert search(Search.create(world.path, PLAN, None), QUIET, limits(2), [], as_json=True) == 2
+    world.finds = lambda schedule, turn: (LATE,)
+    assert search(Search.create(world.path, PLAN, None), QUIET, limits(2), [], as_json=True) == 1
+
+
+def test_an_interrupted_comparison_says_how_to_continue(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.stops_after = 3
+    work = both(world)
+    with pytest.raises(StoppedError, match=f"interrupted after 1 schedules.*--resume {work.path}"):
+        compare(work, QUIET, limits(2), [], as_json=True)
+
+
+def test_no_schedule_begins_that_would_end_too_late() -> None:
+    took = Record(number=1, digest="", folder="", verdict="as declared", seconds=10.0)
+    found = Limits(2, 130.0, None, began=time.monotonic() - 100.0)
+    assert not found.may_start(0), "before a run was measured, one is taken to need 40 s"
+    found.ran(took)
+    assert found.may_start(0)
+    assert found.may_start(0, runs=4)
+    assert not found.may_start(0, runs=8)
+    assert not Limits(2, None, 3).may_start(3)
