@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,19 @@ import msgspec
 import pytest
 
 from harness.cluster.timings import BASE
+from harness.kafka.versions import kafka_version
 from harness.lab.layout import THREE_AZS
 from harness.run.folder import RunFolder
+from harness.run.runner import RunOptions
 from harness.search import fleet as fleets
+from harness.search.cell import ScheduleOrder, choose
 from harness.search.findings import Finding
 from harness.search.fleet import MOST_RUNS, Ended, Fleet, Job, Place, thin
 from harness.search.grammar import fresh, space_of
+from harness.search.repeat import Source, origin_of
 from harness.search.schedule import FILE, read
 from harness.series.pool import CellRun
-from harness.series.serving import Answer, Order
+from harness.series.serving import Answer, Site
 from harness.series.standing import LostClusterError, passed
 from harness.series.summary import RunSummary
 
@@ -37,6 +42,8 @@ class Script:
         self.answers: dict[str, list[Answer | LostClusterError]] = {}
         self.findings: dict[str, Finding] = {}
         self.removed: list[int] = []
+        self.clients: list[str] = []
+        self.judged: list[str] = []
 
 
 @pytest.fixture
@@ -51,7 +58,9 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Script:
             made.began.append(self.mine)
 
         def carry_out(self, order: bytes) -> bytes:
-            digest = read(Path(msgspec.json.decode(order, type=Order).folder) / FILE).digest
+            asked = msgspec.json.decode(order, type=ScheduleOrder)
+            made.clients.append(asked.client)
+            digest = read(Path(asked.folder) / FILE).digest
             answers = made.answers.get(digest, [])
             answer = answers.pop(0) if answers else Answer(usable=True)
             if isinstance(answer, LostClusterError):
@@ -80,6 +89,7 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Script:
             return None
 
     def judge(session: Any, run: CellRun) -> RunSummary:
+        made.judged.append(run.cell.client)
         manifest = RunFolder.open(run.folder).manifest()
         verdict = "crashed" if manifest["status"] == "crashed" else "as declared"
         promises: list[object] = []
@@ -175,6 +185,23 @@ def test_a_failure_of_the_harness_is_raised(
     monkeypatch.setattr(Fleet, "_folder", fail)
     with pytest.raises(RuntimeError, match="a mistake"):
         run(tmp_path, JOBS[:1])
+
+
+def test_a_client_library_goes_with_its_runs(script: Script, tmp_path: Path) -> None:
+    """To the cluster that carries them out, to their judgement, and to those who repeat them."""
+    place = replace(PLACE, client="java@3.9.1")
+    with Fleet(place, tmp_path / "runs", 1) as fleet:
+        fleet.submit(JOBS[0])
+        ended = fleet.next()
+    assert script.clients == ["java@3.9.1"]
+    assert script.judged == ["java@3.9.1"]
+    source = Source(schedule=JOBS[0].schedule, finding=None, folder=ended.folder)
+    assert origin_of(source).client == "java@3.9.1"
+    options = RunOptions(kafka_version("3.6.2"), "kraft")
+    for client, library in (("", "librdkafka"), ("java@3.9.1", "java")):
+        order = ScheduleOrder(folder=str(ended.folder), client=client)
+        _, chosen = choose(Site(options=options, path=tmp_path), order, 1)
+        assert chosen.client.name == library
 
 
 def test_a_verdict_that_nobody_gives_is_not_waited_for() -> None:
