@@ -243,6 +243,16 @@ def judge_here(history: Path, declared: Mapping[str, Any]) -> list[ClaimResult]:
     return judge_tables(tables, declared)
 
 
+def ask(tables: Tables, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Columns and rows that a query in Spark's SQL returns from the tables of a history."""
+    with duckdb.connect() as db:
+        db.execute(_NUMBER_OF)
+        for name, table in TABLES.items():
+            _create(db, name, tables.get(name, table.arrow().empty_table()))
+        answer = db.execute(translate(query))
+        return [column[0] for column in answer.description], answer.fetchall()
+
+
 def _words(texts: Iterable[str]) -> set[str]:
     return set(re.findall(r"\w+", " ".join(texts).lower()))
 

@@ -235,6 +235,14 @@ def test_the_sql_of_the_page_runs(acked: Run, run: Path) -> None:
         asked(acked, query, run)
 
 
+def test_the_queries_of_the_page_about_groups_and_transactions_run(acked: Run, run: Path) -> None:
+    """The run has no groups; `tests/runs` compares the answers with the findings of runs that have."""
+    queries = blocks("sql", "Groups and transactions")
+    assert len(queries) == 4
+    for query in queries:
+        assert asked(acked, query, run) == []
+
+
 def test_the_pyspark_and_notebook_code_of_the_page_runs(
     spark: Any, run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
