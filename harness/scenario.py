@@ -158,7 +158,7 @@ class Scenario:
     """What is broken, in a few words each, for `acked list`."""
     kafka: str = "2.7.1"
     """The Kafka version that it is written for."""
-    mode: Literal["zookeeper", "kraft", "kraft-combined"] = "zookeeper"
+    mode: Literal["zookeeper", "kraft", "kraft-combined", "migration"] = "zookeeper"
     """The metadata mode that it is written for."""
     outcome: str = ""
     """One sentence for `acked list`: what a correct run ends with."""

@@ -238,7 +238,9 @@ def _unclean_ends(processes: Iterable[Row]) -> Mapping[int, tuple[int, ...]]:
 
 
 def _states(views: Iterable[Row]) -> Mapping[tuple[str, int], tuple[State, ...]]:
-    """States by time: what ZooKeeper reports alone, else what any node reports of the newest epoch."""
+    """States by time: what ZooKeeper alone reports if there are no KRaft controllers, else what any node
+    reports of the newest epoch."""
+    views = list(views)
     rows = [
         row
         for row in views
@@ -246,7 +248,8 @@ def _states(views: Iterable[Row]) -> Mapping[tuple[str, int], tuple[State, ...]]
     ]
     stored = [row for row in rows if row["source"].startswith("zookeeper")]
     found: dict[tuple[str, int], list[State]] = {}
-    for row in stored or rows:
+    in_kraft = any(row["source"].startswith("controller") for row in views)
+    for row in rows if in_kraft else stored or rows:
         leader = -1 if row["leader"] is None else row["leader"]
         states = found.setdefault((row["topic"], row["partition"]), [])
         state = State(row["ns"], leader, row["epoch"], tuple(row["isr"] or ()))

@@ -23,13 +23,13 @@ from harness.cluster.settings import NO_SETTINGS, Settings, values
 from harness.cluster.timings import Timings, effective_times
 from harness.doctor import diagnose
 from harness.errors import BadDataError, UsageError
-from harness.kafka.versions import DEFAULT, KafkaVersion, kafka_version
+from harness.kafka.versions import DEFAULT, KRAFT, ZOOKEEPER, KafkaVersion, kafka_version
 from harness.lab.layout import THREE_AZS, Layout
 from harness.lab.model import Topology
 from harness.run.session import prepare
 from harness.series.capacity import USUAL_HOSTS
 from harness.series.folder import SeriesFolder
-from harness.series.plan import MODES, Cell, remaining
+from harness.series.plan import Cell, remaining
 from harness.series.summary import RunSummary
 
 PLAN = "plan.json"
@@ -41,6 +41,10 @@ _AROUND_S = 18.0
 _START_S = 5.0
 _PER_HOST_S = 1.2
 """What each further host adds."""
+
+
+_MODES = (*ZOOKEEPER, *KRAFT)
+"""A migrating cluster changes its metadata store half-way, and serves its own scenarios only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +62,9 @@ class Target:
 def describe(file: ClusterFile | None, kafka: str, mode: str, settings: Settings) -> Target:
     """What is to be assessed; options take precedence over the file. Raises UsageError."""
     version = kafka_version(kafka or (file.kafka if file else "") or DEFAULT)
-    mode = mode or (file.mode if file else "") or next(one for one in MODES if one in version.modes)
-    if mode not in MODES:
-        raise UsageError(f"There is no mode {mode!r}; use {', '.join(MODES)}.")
+    mode = mode or (file.mode if file else "") or next(one for one in _MODES if one in version.modes)
+    if mode not in _MODES:
+        raise UsageError(f"There is no mode {mode!r} here; use {', '.join(_MODES)}.")
     version.require_mode(mode)
     topology = (file.layout if file else THREE_AZS).topology(mode)
     settings = settings.over(file.settings) if file else settings

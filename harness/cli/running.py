@@ -62,7 +62,8 @@ def run(
     lab: Lab = LAB,
     kafka: Annotated[str | None, typer.Option(help="Kafka version. Default: the scenario's own.")] = None,
     mode: Annotated[
-        str | None, typer.Option(help="zookeeper, kraft or kraft-combined. Default: the scenario's own.")
+        str | None,
+        typer.Option(help="zookeeper, kraft, kraft-combined or migration. Default: the scenario's own."),
     ] = None,
     cluster: Annotated[
         Path | None,

@@ -236,12 +236,11 @@ def sides_of(text: str, kafka: str, client: ClientChoice) -> list[tuple[str, str
 
 def _common_mode(versions: list[str]) -> str:
     """The first mode that all versions have; empty for one version: its default. Raises UsageError."""
-    from harness.kafka.versions import kafka_version
-    from harness.series.plan import MODES
+    from harness.kafka.versions import KRAFT, ZOOKEEPER, kafka_version
 
     if len(set(versions)) == 1:
         return ""
-    for mode in MODES:
+    for mode in (*ZOOKEEPER, *KRAFT):
         if all(mode in kafka_version(version).modes for version in versions):
             return mode
     raise UsageError(f"--compare {','.join(versions)}: no metadata mode is common to these versions.")

@@ -144,8 +144,9 @@ def _check(path: Path, text: str, found: _File) -> None:
                 f"{where}: name = {az.name!r}: two AZs have this name; give each one of its own."
             )
         seen.add(az.name)
-        for role, mode in (("zookeepers", "zookeeper"), ("controllers", "kraft")):
-            if getattr(az, role) is not None and found.mode and found.mode != mode:
+        for role in ("zookeepers", "controllers"):
+            there = not found.mode or role.removesuffix("s") in ROLES_BY_MODE[found.mode]
+            if getattr(az, role) is not None and not there:
                 raise UsageError(
                     f"{at(path, text, ('az', number, role))}: {role} = {getattr(az, role)}: mode "
                     f"{found.mode!r} has no {role}; remove the line."

@@ -8,7 +8,7 @@ Kafka.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -56,6 +56,7 @@ class KRaftCluster:
         self._setup = setup
         self._restart_s = RESTART_S + Timings.of(setup.broker_config, mode).recovery_s
         self._prepared: dict[str, JavaProcess] = {}
+        self._extra: dict[str, Mapping[str, str]] = {}
         topology = self._lab.topology
         self._brokers = tuple(host for host in topology.role("broker") if host.node_id in setup.brokers)
         self._voters = topology.role("controller") if mode == "kraft" else self._brokers
@@ -70,26 +71,7 @@ class KRaftCluster:
 
     def boot(self) -> None:
         """Clone formatted folders, start the wanted controller, then all others; wait until brokers serve."""
-        template = formatted(
-            self._processes.distribution,
-            self._setup.format_features,
-            self._processes.log_syntax,
-            self._processes.java,
-        )
-        voters = [host.node_id for host in self._voters]
-        for host in self._nodes():
-            data = self._lab.data_dir(host.name) / "data"
-            clone(template, data, host.node_id)
-            if host in self._voters:
-                cast_vote(data, self._wanted.node_id, voters)
-            self._prepare(host)
-        rivals = [host for host in self._voters if host != self._wanted]
-        for host in self._nodes():
-            if host not in rivals:
-                self._processes.start(host.name, self._prepared[host.name])
-        for host in rivals:
-            self._processes.start(host.name, self._prepared[host.name])
-        self._wait(lambda: self.quorum.describe() is not None, "the controllers to elect a leader")
+        self._start_formatted(self._nodes())
         wanted = frozenset(host.node_id for host in self._brokers)
         for _ in range(_ELECTION_ATTEMPTS):
             self._elect_wanted()
@@ -101,6 +83,19 @@ class KRaftCluster:
         for host in self._nodes():
             self._processes.ready(host.name)
         self._assert_role()
+
+    def boot_controllers(self, cluster_id: str) -> None:
+        """Start the controllers alone, for the brokers of a cluster that exists already."""
+        self._start_formatted(self._voters, cluster_id)
+        self._elect_wanted()
+        for host in self._voters:
+            self._processes.ready(host.name)
+        self._assert_role()
+
+    def configure(self, host: str, extra: Mapping[str, str]) -> None:
+        """Write a node's configuration for its next start, with properties that it alone gets."""
+        self._extra[host] = extra
+        self._prepare(self._lab.topology.host(host))
 
     def place_roles(self) -> None:
         """Have the wanted controller elected."""
@@ -186,6 +181,26 @@ class KRaftCluster:
     def _nodes(self) -> tuple[Host, ...]:
         return (*self._voters, *(host for host in self._brokers if host not in self._voters))
 
+    def _start_formatted(self, nodes: Sequence[Host], cluster_id: str | None = None) -> None:
+        """Clone the nodes' data folders, and start the wanted controller before the others."""
+        template = formatted(
+            self._processes.distribution,
+            self._setup.format_features,
+            self._processes.log_syntax,
+            self._processes.java,
+        )
+        voters = [host.node_id for host in self._voters]
+        for host in nodes:
+            data = self._lab.data_dir(host.name) / "data"
+            clone(template, data, host.node_id, cluster_id)
+            if host in self._voters:
+                cast_vote(data, self._wanted.node_id, voters)
+            self._prepare(host)
+        rivals = [host for host in self._voters if host != self._wanted]
+        for host in (*(host for host in nodes if host not in rivals), *rivals):
+            self._processes.start(host.name, self._prepared[host.name])
+        self._wait(lambda: self.quorum.describe() is not None, "the controllers to elect a leader")
+
     def _config(self, host: Host) -> dict[str, str]:
         roles = ("broker",) if host in self._brokers else ()
         node = KRaftNode(
@@ -196,12 +211,14 @@ class KRaftCluster:
             data_dir=self._lab.inside(host.name, self._lab.data_dir(host.name) / "data"),
             voters={voter.node_id: voter.address for voter in self._voters},
         )
-        return kraft_properties(
+        extra = self._extra.get(host.name, {})
+        properties = kraft_properties(
             node,
             self._setup.broker_config,
             self._version.unsupported_keys,
             self._setup.controller_config,
         )
+        return {**properties, **extra}
 
     def _prepare(self, host: Host) -> None:
         heap_mb = self._version.broker_heap_mb if host in self._brokers else self._version.controller_heap_mb

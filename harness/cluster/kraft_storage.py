@@ -87,8 +87,10 @@ def _format(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def clone(template: Path, data: Path, node_id: int) -> None:
+def clone(template: Path, data: Path, node_id: int, cluster_id: str | None = None) -> None:
     """Fill one node's data folder from the formatted one, with its own node id and directory id.
+
+    ``cluster_id`` replaces that of the template.
 
     The folder may exist: a disk that can lose power is mounted there. What was formatted survives that.
     """
@@ -96,6 +98,8 @@ def clone(template: Path, data: Path, node_id: int) -> None:
     data.parent.mkdir(parents=True, exist_ok=True)
     shutil.copytree(template, data, dirs_exist_ok=True)
     own = {"node.id": str(node_id), "directory.id": _short_uuid()}
+    if cluster_id is not None:
+        own["cluster.id"] = cluster_id
     properties = data / "meta.properties"
     lines = []
     for line in properties.read_text().splitlines():

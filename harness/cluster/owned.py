@@ -11,6 +11,7 @@ from harness.cluster.settings import Setting
 from harness.cluster.setup import Setup
 from harness.errors import UsageError
 from harness.kafka.config import KRaftNode, ZooKeeperModeBroker, broker_properties, kraft_properties
+from harness.kafka.versions import MIGRATION, ZOOKEEPER
 from harness.lab.model import Topology
 
 OWNED = frozenset(
@@ -93,7 +94,7 @@ def _own_values(topology: Topology, mode: str, setup: Setup) -> dict[str, set[st
     voters = {node.node_id: node.address for node in topology.role("controller") or brokers}
     for host in brokers:
         az, data_dir = topology.az_name(host.az), f"<folder of the run>/nodes/{host.name}/data"
-        if mode == "zookeeper":
+        if mode in (*ZOOKEEPER, *MIGRATION):
             names = setup.zookeeper_pins.get(host.name)
             nodes = [node for node in topology.role("zookeeper") if names is None or node.name in names]
             config = broker_properties(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from harness.cluster.settings import Setting
 from harness.errors import UsageError
-from harness.kafka.config import BASE_BROKER, BASE_RAFT, BASE_ZOOKEEPER, BROKER_HEARTBEAT, ZOOKEEPER_SESSION
+from harness.kafka.config import BASE_BROKER, BASE_ZOOKEEPER, OF_MODE
 
 ZOOKEEPER_SESSION_MS = "zookeeper.session.timeout.ms"
 BROKER_SESSION_MS = "broker.session.timeout.ms"
@@ -25,8 +25,7 @@ _MS = 1000.0
 
 def effective_times(broker_config: Mapping[str, str], mode: str) -> dict[str, str]:
     """The broker properties of a run: the base configuration of the mode, and what overrides it."""
-    of_mode = ZOOKEEPER_SESSION if mode == "zookeeper" else {**BASE_RAFT, **BROKER_HEARTBEAT}
-    return {**BASE_BROKER, **of_mode, **broker_config}
+    return {**BASE_BROKER, **OF_MODE[mode], **broker_config}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +33,9 @@ class Timings:
     """The effective time settings in seconds, and what follows from them."""
 
     session_s: float = 4.0
-    """`zookeeper.session.timeout.ms`, or `broker.session.timeout.ms` on KRaft: a silent broker is dead."""
+    """`zookeeper.session.timeout.ms`, or `broker.session.timeout.ms` on KRaft: a silent broker is dead.
+
+    While a cluster migrates, the longer one."""
     lag_s: float = 6.0
     """`replica.lag.time.max.ms`: a follower that does not catch up leaves the ISR."""
     request_s: float = 3.0
@@ -61,9 +62,9 @@ class Timings:
             except ValueError:
                 return otherwise
 
-        session = ZOOKEEPER_SESSION_MS if mode == "zookeeper" else BROKER_SESSION_MS
+        sessions = [key for key in (ZOOKEEPER_SESSION_MS, BROKER_SESSION_MS) if key in OF_MODE[mode]]
         return cls(
-            session_s=seconds(session, base.session_s),
+            session_s=max(seconds(key, base.session_s) for key in sessions),
             lag_s=seconds(LAG_MS, base.lag_s),
             request_s=seconds(REQUEST_MS, base.request_s),
             fetch_wait_s=seconds(FETCH_WAIT_MS, base.fetch_wait_s),
@@ -143,7 +144,7 @@ BASE = Timings()
 def require_possible(users: Mapping[str, Setting], broker_config: Mapping[str, str], mode: str) -> None:
     """Raise UsageError for time settings that take effect only in part, or that contradict each other."""
     session = users.get(ZOOKEEPER_SESSION_MS)
-    if session is None or mode != "zookeeper" or not session.value.isdigit():
+    if session is None or ZOOKEEPER_SESSION_MS not in OF_MODE[mode] or not session.value.isdigit():
         return
     least, most = BASE_ZOOKEEPER["minSessionTimeout"], BASE_ZOOKEEPER["maxSessionTimeout"]
     if not int(least) <= int(session.value) <= int(most):

@@ -47,6 +47,7 @@ class ZooKeeperCluster:
         self._unsupported = unsupported
         self._restart_s = RESTART_S + Timings.of(setup.broker_config, self.mode).recovery_s
         self._prepared: dict[str, JavaProcess] = {}
+        self._extra: dict[str, Mapping[str, str]] = {}
         nodes = self._lab.topology.role("zookeeper")
         self._leader = self._lab.topology.host(setup.zookeeper_leader)
         others = [node for node in nodes if node != self._leader]
@@ -151,6 +152,11 @@ class ZooKeeperCluster:
         for topic in topics:
             for number, replicas in enumerate(topic.assignment):
                 self._wait_for_leader(topic.name, number, replicas[0])
+
+    def configure(self, broker: str, extra: Mapping[str, str]) -> None:
+        """Write a broker's configuration for its next start, with properties that it alone gets."""
+        self._extra[broker] = extra
+        self._prepare_broker(broker)
 
     def start(self, host: str) -> None:
         """Start a process again; a broker only after its old registration has gone, since it would exit."""
@@ -260,7 +266,8 @@ class ZooKeeperCluster:
             data_dir=self._lab.inside(name, self._lab.data_dir(name) / "data"),
             zookeepers=tuple(self._lab.topology.host(node).zookeeper_address for node in nodes),
         )
-        return broker_properties(broker, self._setup.broker_config, self._unsupported)
+        overrides = {**self._extra.get(name, {}), **self._setup.broker_config}
+        return broker_properties(broker, overrides, self._unsupported)
 
     def _wait_for_leader(self, topic: str, partition: int, leader: int) -> None:
         def led() -> bool:

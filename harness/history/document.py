@@ -17,8 +17,9 @@ _PARQUET = {
 }
 
 _VIEW_DESCRIPTIONS = {
-    "truth": "Partition states as ZooKeeper's nodes report them or, in a history without ZooKeeper, brokers.",
-    "controllers": "The controller as ZooKeeper's nodes report it, or the controllers of a KRaft cluster.",
+    "truth": "Partition states as ZooKeeper's nodes report them; as brokers report them in a history without "
+    "ZooKeeper, and once ZooKeeper has named a KRaft controller.",
+    "controllers": "The controller as ZooKeeper's nodes report it, or without ZooKeeper KRaft's controllers.",
 }
 
 _HEAD = f"""\

@@ -515,11 +515,16 @@ VIEWS: Mapping[str, str] = MappingProxyType(
             SELECT ns, source, topic, partition, leader, epoch, isr, replicas FROM views
             WHERE subject = 'partition' AND topic IS NOT NULL AND epoch IS NOT NULL
               AND (source LIKE 'zookeeper%'
-                   OR NOT EXISTS (SELECT 1 FROM views WHERE source LIKE 'zookeeper%'))""",
+                   OR NOT EXISTS (SELECT 1 FROM views WHERE source LIKE 'zookeeper%')
+                   OR ns >= (SELECT min(ns) FROM views
+                             WHERE subject = 'controller' AND source LIKE 'zookeeper%' AND controller IN (
+                               SELECT controller FROM views WHERE source LIKE 'controller%')))""",
         "controllers": """
             SELECT ns, source, controller, epoch FROM views
             WHERE subject = 'controller' AND controller IS NOT NULL
-              AND (source LIKE 'zookeeper%' OR (source LIKE 'controller%' AND controller >= 0))""",
+              AND (source LIKE 'zookeeper%'
+                   OR (source LIKE 'controller%' AND controller >= 0
+                       AND NOT EXISTS (SELECT 1 FROM views WHERE source LIKE 'zookeeper%')))""",
     }
 )
 """SQL views over the tables, for claims and queries: what the metadata store reports."""

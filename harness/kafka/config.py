@@ -52,6 +52,14 @@ With half of these values, a busy machine elects leaders without any fault.
 
 BROKER_HEARTBEAT: Mapping[str, str] = {"broker.heartbeat.interval.ms": "500"}
 
+OF_MODE: Mapping[str, Mapping[str, str]] = {
+    "zookeeper": ZOOKEEPER_SESSION,
+    "kraft": {**BASE_RAFT, **BROKER_HEARTBEAT},
+    "kraft-combined": {**BASE_RAFT, **BROKER_HEARTBEAT},
+    "migration": {**ZOOKEEPER_SESSION, **BASE_RAFT, **BROKER_HEARTBEAT},
+}
+"""What brokers get by metadata mode, beside `BASE_BROKER`."""
+
 BASE_ZOOKEEPER: Mapping[str, str] = {
     "tickTime": "500",
     "initLimit": "20",
@@ -122,6 +130,20 @@ def zookeeper_properties(data_dir: str, servers: Mapping[int, str]) -> dict[str,
     }
 
 
+MIGRATION_ENABLED: Mapping[str, str] = {"zookeeper.metadata.migration.enable": "true"}
+
+
+def quorum_properties(voters: Mapping[int, str]) -> dict[str, str]:
+    """How a node reaches the KRaft quorum; ``voters`` maps the controllers' node ids to IP addresses."""
+    return {
+        "controller.quorum.voters": ",".join(
+            f"{number}@{ip}:{CONTROLLER_PORT}" for number, ip in sorted(voters.items())
+        ),
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    }
+
+
 @dataclass(frozen=True, kw_only=True)
 class KRaftNode:
     """A KRaft node: ``roles`` are `broker`, `controller` or both; ``voters`` maps node id to IP address."""
@@ -147,13 +169,10 @@ def kraft_properties(
     broker, controller = "broker" in node.roles, "controller" in node.roles
     listeners = [_broker_listener(node.address)] if broker else []
     listeners += [f"CONTROLLER://{node.address}:{CONTROLLER_PORT}"] if controller else []
-    voters = ",".join(f"{number}@{ip}:{CONTROLLER_PORT}" for number, ip in sorted(node.voters.items()))
     properties = {
         "process.roles": ",".join(node.roles),
         "node.id": str(node.node_id),
-        "controller.quorum.voters": voters,
-        "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        **quorum_properties(node.voters),
         "listeners": ",".join(listeners),
         "log.dirs": node.data_dir,
         **BASE_RAFT,

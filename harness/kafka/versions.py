@@ -14,12 +14,14 @@ from typing import Literal
 
 from harness.errors import UsageError
 
-Mode = Literal["zookeeper", "kraft", "kraft-combined"]
+Mode = Literal["zookeeper", "kraft", "kraft-combined", "migration"]
 LogSyntax = Literal["log4j1", "log4j2"]
 ReplicaLog = Literal["fetch-v11", "files"]
 
 ZOOKEEPER: tuple[Mode, ...] = ("zookeeper",)
 KRAFT: tuple[Mode, ...] = ("kraft", "kraft-combined")
+MIGRATION: tuple[Mode, ...] = ("migration",)
+MODES: tuple[Mode, ...] = (*ZOOKEEPER, *KRAFT, *MIGRATION)
 
 _SETUP_TIMEOUTS = frozenset({"socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms"})
 
@@ -152,7 +154,13 @@ _V3_6 = replace(
 _V3_7 = replace(_V3_6, version="3.7.0", resigns_when_cut_off=True)
 _V3_7_2 = replace(_V3_7, version="3.7.2")
 _V3_8 = replace(_V3_7, version="3.8.1")
-_V3_9 = replace(_V3_7, version="3.9.1", modes=(*KRAFT, *ZOOKEEPER), zookeeper="3.8.4", describe_quorum=2)
+_V3_9 = replace(
+    _V3_7,
+    version="3.9.1",
+    modes=(*KRAFT, *ZOOKEEPER, *MIGRATION),
+    zookeeper="3.8.4",
+    describe_quorum=2,
+)
 _V4_0 = replace(
     _V3_9,
     version="4.0.1",

@@ -23,6 +23,7 @@ ROLES_BY_MODE: dict[str, tuple[Role, ...]] = {
     "zookeeper": ("zookeeper", "broker", "client"),
     "kraft": ("controller", "broker", "client"),
     "kraft-combined": ("broker", "client"),
+    "migration": ("zookeeper", "controller", "broker", "client"),
 }
 """Which roles have a host of their own, by metadata mode."""
 
@@ -48,9 +49,9 @@ class AvailabilityZone:
     name: str
     brokers: int = 1
     zookeepers: int = 1
-    """Used in ZooKeeper mode only."""
+    """Used in ZooKeeper mode and in a migration."""
     controllers: int = 1
-    """Used with dedicated KRaft controllers only."""
+    """Used with dedicated KRaft controllers, and in a migration."""
     clients: int = 1
 
     def count(self, role: Role) -> int:

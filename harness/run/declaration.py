@@ -14,7 +14,7 @@ from typing import get_args
 from harness.cluster.setup import Setup
 from harness.errors import UsageError
 from harness.kafka.model import Library, Topic
-from harness.kafka.versions import KRAFT, ZOOKEEPER, kafka_version
+from harness.kafka.versions import MIGRATION, MODES, ZOOKEEPER, kafka_version
 from harness.lab.layout import three_azs
 from harness.scenario import Claim, Either, Erratum, Expected, Scenario, speaks_of
 
@@ -86,10 +86,9 @@ def _problems(one: Scenario) -> Iterator[_Problem]:
 
 
 def _version_problems(one: Scenario) -> Iterator[str]:
-    modes = (*ZOOKEEPER, *KRAFT)
     for mode in one.supported_modes:
-        if mode not in modes:
-            yield f"{mode!r} is not a metadata mode; use {', '.join(modes[:-1])} or {modes[-1]}."
+        if mode not in MODES:
+            yield f"{mode!r} is not a metadata mode; use {', '.join(MODES[:-1])} or {MODES[-1]}."
     entries: tuple[Claim | Expected, ...] = (*one.claims, *one.expected)
     bounds = [text for entry in entries for text in (entry.since, entry.before) if text]
     for label in (one.kafka, *one.versions, *bounds):
@@ -133,7 +132,7 @@ def _setup_problems(one: Scenario) -> Iterator[str]:
                 yield f"setup.{name} names broker {broker!r}; use brokers 1 to 3."
     named = {
         "controller": [setup.controller],
-        "zookeeper_leader": [setup.zookeeper_leader] if one.mode == "zookeeper" else [],
+        "zookeeper_leader": [setup.zookeeper_leader] if one.mode in (*ZOOKEEPER, *MIGRATION) else [],
         "volatile_disks": setup.volatile_disks,
         "zookeeper_pins": [
             *setup.zookeeper_pins,

@@ -517,6 +517,10 @@ def make_cluster(options: RunOptions, processes: Processes, setup: Setup) -> Clu
     """The cluster of the options' metadata mode."""
     if options.mode == "zookeeper":
         return ZooKeeperCluster(processes, setup, options.version.unsupported_keys)
+    if options.mode == "migration":
+        from harness.cluster.migration import MigratingCluster
+
+        return MigratingCluster(processes, setup, options.version)
     from harness.cluster.kraft import KRaftCluster
 
     return KRaftCluster(processes, setup, options.version, options.mode)

@@ -24,7 +24,7 @@ from harness.cluster.settings import Setting, Settings, own_topics, values
 from harness.cluster.setup import Setup
 from harness.cluster.timings import Timings, effective_times, require_possible
 from harness.errors import InvalidRunError, ProcessDiedError, UsageError
-from harness.kafka.config import BASE_BROKER, BASE_RAFT, BROKER_HEARTBEAT, ZOOKEEPER_SESSION
+from harness.kafka.config import BASE_BROKER, OF_MODE
 from harness.kafka.model import Topic
 from harness.kafka.versions import KafkaVersion, version_key
 from harness.lab.model import Topology
@@ -145,7 +145,7 @@ def _refuse_impossible(settings: Settings, version: KafkaVersion) -> None:
 
 def _of_mode(settings: Settings, mode: str) -> tuple[Settings, tuple[str, ...]]:
     """The settings without broker properties of other metadata modes, and a sentence for each of these."""
-    elsewhere = _KRAFT_ONLY if mode == "zookeeper" else _ZOOKEEPER_ONLY
+    elsewhere = {"zookeeper": _KRAFT_ONLY, "migration": ()}.get(mode, _ZOOKEEPER_ONLY)
     foreign = [
         setting for key, setting in settings.broker.items() if key.startswith(elsewhere) and not is_owned(key)
     ]
@@ -178,10 +178,7 @@ def _configured(topic: Topic, settings: Settings, kept: list[str]) -> Topic:
 
 
 def _base(mode: str, version: KafkaVersion) -> dict[str, str]:
-    base = {
-        **BASE_BROKER,
-        **(ZOOKEEPER_SESSION if mode == "zookeeper" else {**BASE_RAFT, **BROKER_HEARTBEAT}),
-    }
+    base = {**BASE_BROKER, **OF_MODE[mode]}
     return {key: value for key, value in base.items() if key not in version.unsupported_keys}
 
 

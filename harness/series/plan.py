@@ -8,10 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.errors import UsageError
-from harness.kafka.versions import KRAFT, ZOOKEEPER, KafkaVersion, kafka_version, version_key
+from harness.kafka.versions import MODES, KafkaVersion, kafka_version, version_key
 from harness.scenario import Scenario, ScenarioFile
-
-MODES = (*ZOOKEEPER, *KRAFT)
 
 
 @dataclass(frozen=True)

@@ -86,8 +86,11 @@ class ZooKeeperSession:
 
     def delete_controller(self) -> None:
         """Delete `/controller`, if it exists, so that the brokers race for it."""
-        with contextlib.suppress(NoNodeError):
-            self._act("delete /controller", lambda client: client.delete_async("/controller"))
+        self._delete("/controller")
+
+    def delete_migration(self) -> None:
+        """Delete `/migration`, if it exists: how far the metadata has been migrated to KRaft."""
+        self._delete("/migration")
 
     def elect_preferred(self, topic: str, partition: int = 0) -> None:
         """Ask the controller for a preferred leader election as Kafka's tools did before 2.2."""
@@ -105,6 +108,10 @@ class ZooKeeperSession:
         # A repeated request may find what the first one created.
         with contextlib.suppress(NodeExistsError):
             self._act(f"create {path}", lambda client: client.create_async(path, data, makepath=True))
+
+    def _delete(self, path: str) -> None:
+        with contextlib.suppress(NoNodeError):
+            self._act(f"delete {path}", lambda client: client.delete_async(path))
 
     def _stat(self, path: str) -> ZnodeStat | None:
         stat: ZnodeStat | None = self._request(lambda client: client.exists_async(path))

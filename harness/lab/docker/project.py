@@ -11,7 +11,7 @@ from pathlib import Path
 import docker
 
 from harness.artifacts.cache import cache_dir
-from harness.errors import LabError
+from harness.errors import LabError, UsageError
 from harness.lab.docker import engine as docker_engine
 from harness.lab.docker import mounts as docker_mounts
 from harness.lab.docker import sweep as docker_sweep
@@ -133,6 +133,8 @@ def _service(block: str, host: Host) -> str:
 
 
 def _template(topology: Topology) -> Path:
+    if topology.role("zookeeper") and topology.role("controller"):
+        raise UsageError("Clusters in mode migration run in the embedded lab only; use --lab embedded.")
     name = "zookeeper.yaml" if topology.role("zookeeper") else "kraft.yaml"
     return COMPOSE_DIR / name
 

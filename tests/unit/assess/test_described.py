@@ -20,7 +20,7 @@ from harness.assess.described import (
     setup,
     topic_names,
 )
-from harness.assess.series import seconds, timings
+from harness.assess.series import describe, seconds, timings
 from harness.cluster.settings import NO_SETTINGS, Setting, Settings, TopicShape
 from harness.cluster.timings import Timings
 from harness.errors import UsageError
@@ -178,3 +178,9 @@ def test_the_header_says_what_was_assessed() -> None:
         "assessed, replication factor 3, min.insync.replicas=2",
         "those of docs/configuration.md",
     )
+
+
+def test_a_cluster_that_migrates_is_not_assessed() -> None:
+    """Its controllers start half-way, so faults could not name them."""
+    with pytest.raises(UsageError, match="no mode 'migration' here; use zookeeper, kraft"):
+        describe(None, "3.9.1", "migration", NO_SETTINGS)

@@ -73,7 +73,7 @@ def test_examples(path: Path) -> None:
             f'version = "2.7.1"\n{AZ}',
             "FILE:1: there is no key 'version' here; use kafka, mode, az, broker, topic, producer, consumer.",
         ),
-        (f'mode = "raft"\n{AZ}', "FILE:1: mode = 'raft': use zookeeper, kraft, kraft-combined."),
+        (f'mode = "raft"\n{AZ}', "FILE:1: mode = 'raft': use zookeeper, kraft, kraft-combined, migration."),
         (f"kafka = 2.7\n{AZ}", "FILE:1: kafka = 2.7: write text in quotes."),
         (
             f'mode = "kraft"\n{AZ}zookeepers = 1\n',

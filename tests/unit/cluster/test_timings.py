@@ -17,7 +17,7 @@ PRODUCTION = {
 }
 
 
-@pytest.mark.parametrize("mode", ["zookeeper", "kraft", "kraft-combined"])
+@pytest.mark.parametrize("mode", ["zookeeper", "kraft", "kraft-combined", "migration"])
 def test_the_base_configuration_has_the_base_timings(mode: str) -> None:
     assert Timings.of({}, mode) == BASE
 
@@ -29,7 +29,7 @@ def test_what_the_catalogue_is_written_for() -> None:
     assert (BASE.all_checked_s, BASE.held_s, BASE.patience_s, BASE.recovery_s) == (4, 5, 20, 0)
 
 
-@pytest.mark.parametrize(("mode", "session_s"), [("zookeeper", 18), ("kraft", 9)])
+@pytest.mark.parametrize(("mode", "session_s"), [("zookeeper", 18), ("kraft", 9), ("migration", 18)])
 def test_production_settings_get_the_time_that_they_need(mode: str, session_s: float) -> None:
     """Deadlines and cuts are longer than what they wait for; sessions end after 1.1 time-outs at most."""
     found = Timings.of(PRODUCTION, mode)

@@ -202,3 +202,9 @@ def test_the_base_image_is_the_named_one_then_the_local_one_then_the_public_one(
     assert docker_image.base_image(images(False)) == docker_image.PUBLIC_BASE
     monkeypatch.setenv("ACKED_BASE_IMAGE", "mine:1")
     assert docker_image.base_image(images(True)) == "mine:1"
+
+
+def test_a_cluster_that_migrates_has_no_compose_file() -> None:
+    """It would need ZooKeeper nodes and controllers, and start the latter later."""
+    with pytest.raises(UsageError, match="embedded lab only"):
+        compose_text(three_azs("migration"))

@@ -9,9 +9,10 @@ from harness.lab.layout import ROLES_BY_MODE, AvailabilityZone, Layout, three_az
 
 
 def test_three_azs_have_a_host_of_each_role() -> None:
-    """Nine hosts with ZooKeeper, nine with dedicated controllers, six with combined nodes."""
+    """Nine hosts with ZooKeeper or with dedicated controllers, six with combined nodes, twelve to migrate."""
     assert len(three_azs("zookeeper").hosts) == 9
     assert {host.role for host in three_azs("kraft").hosts} == {"controller", "broker", "client"}
+    assert len(three_azs("migration").hosts) == 12
     assert all(9093 in host.ports for host in three_azs("kraft-combined").role("broker"))
 
 
