@@ -91,6 +91,15 @@ KNOWN = (
         "a broker forwarded an operator's request to a controller that is not, or no longer, the active one",
     ),
     Known(
+        "Unexpected error handling request RequestHeader(apiKey=API_VERSIONS",
+        "a controller that starts is asked before its quorum's client exists (seen with 3.9.1)",
+    ),
+    Known(
+        "Unexpected error handling request RequestHeader(apiKey=ASSIGN_REPLICAS_TO_DIRS",
+        "a broker that registers anew reports its replicas' directories with its former epoch, then again",
+    ),
+    Known("assignments failed; global error", "the same, in the log of the broker"),
+    Known(
         "RegistrationResponseHandler: channel manager timed out",
         "no controller is active yet, or it was slow to answer",
         any_time=True,
