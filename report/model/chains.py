@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from report.model.beliefs import Seconds, Zombie, node_number
 from report.model.messages import LOST
 from report.model.model import Fault, Lane, listed
+from report.model.removals import power_cut
 from report.model.tables import Row, RunTables
 
 PLACES = 6
@@ -164,24 +165,10 @@ class _History:
             if key not in wanted:
                 continue
             seen.setdefault(row["broker"], set()).add(key)
-            cut = self._power_cut(row)
+            cut = power_cut(row, self.faults, self.seconds)
             if cut is not None:
                 power[row["broker"]] = cut
         return {broker: len(keys) for broker, keys in sorted(seen.items())}, power
-
-    def _power_cut(self, row: Row) -> float | None:
-        """When a power cut took a record that was seen, and was gone when the broker was next read."""
-        if row["gone_ns"] is None:
-            return None
-        seen_s, gone_s = self.seconds(row["seen_ns"]), self.seconds(row["gone_ns"])
-        times = [
-            one.from_s
-            for one in self.faults
-            if one.mechanism == "power_cut"
-            and f"broker{row['broker']}" in one.hosts
-            and seen_s <= one.from_s <= gone_s
-        ]
-        return times[-1] if times else None
 
     def _apart(self, chain: Chain, finding: Row, sightings: pa.Table) -> Chain:
         """Which replica has which message at the offset of one that the leader lacks."""
@@ -190,7 +177,7 @@ class _History:
         also: dict[int, str] = {}
         power: dict[int, float] = {}
         for row, name in zip(here, self._names(here), strict=True):
-            cut = self._power_cut(row)
+            cut = power_cut(row, self.faults, self.seconds)
             if row["gone_ns"] is None:
                 instead[row["broker"]] = name
             elif cut is not None:

@@ -38,14 +38,16 @@ def sentences(
     availability: Sequence[Availability],
     claims: Sequence[Claim],
     partitions: Sequence[PartitionStory],
+    consequences: Mapping[int, str] | None = None,
 ) -> tuple[str, ...]:
     """What happened, in the order in which a reader asks: faults, beliefs, losses, gaps, claims.
 
-    Of a run that is no proof of anything, claims are left out.
+    Of a run that is no proof of anything, claims are left out. ``consequences`` say by a fault's number
+    what it did to the lost messages.
     """
     void = verdict in ("invalid", "crashed")
     found = [f"The run is {verdict}, so it says nothing about Kafka."] if void else []
-    found += _of_faults(faults)
+    found += _of_faults(faults, consequences or {})
     found += _of_zombies(list(zombies), partitions)
     found += _of_losses(fates, () if void else groups)
     found += _of_promises(promises)
@@ -103,13 +105,13 @@ _CLAUSES = (
 """Names of faults, and what they did in words."""
 
 
-def _of_faults(faults: Sequence[Fault]) -> list[str]:
+def _of_faults(faults: Sequence[Fault], consequences: Mapping[int, str]) -> list[str]:
     if not faults:
         return ["No fault was injected."]
     doubtful = [one for one in faults if not one.proven]
     told = [one for one in faults if one.proven and one.kind != "operator"]
     chosen = [*doubtful, *told][:_MOST_FAULTS] or list(faults)[:1]
-    said = [fault_in_words(one) for one in chosen]
+    said = [f"{fault_in_words(one)} {consequences.get(one.number, '')}".rstrip() for one in chosen]
     left = len([*doubtful, *told]) - len(chosen)
     if left > 0:
         said.append(f"{counted(left, 'further fault')} followed.")

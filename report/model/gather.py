@@ -29,6 +29,7 @@ from report.model.model import (
     Setting,
     Verdict,
 )
+from report.model.removals import consequences, elections, turns
 from report.model.stories import chosen_messages, finding_groups, stories
 from report.model.tables import Row, RunTables
 from report.model.transactions import Transactions
@@ -37,6 +38,7 @@ PARTITIONS = 4
 """Topic partitions that are drawn."""
 _WITH_TIME = ("views", "faults", "processes", "marks", "log_events", "groups", "transactions")
 _NO_ERROR = re.compile(r" with error 0$")
+_QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)")
 _BEFORE_S, _AFTER_S = 1.0, 1.5
 _FINDING_COLUMNS = (
     *("class", "topic", "partition", "offset", "epoch", "writer", "seq", "label", "acked_ns", "acked_by"),
@@ -63,7 +65,7 @@ class _Gathering:
         self.zero_ns = min((*begins, *sends), default=0)
         self.findings = self.tables.table("findings", _FINDING_COLUMNS)
         self.marks = tuple(
-            Mark(self.seconds(row["ns"]), row["name"], _NO_ERROR.sub("", row["text"] or row["name"]))
+            Mark(self.seconds(row["ns"]), row["name"], _mark_text(row["text"] or row["name"]))
             for row in self.small["marks"]
         )
         self._broken = self._places_with("promise", ("broken",))
@@ -120,6 +122,9 @@ class _Gathering:
                     availability=azs,
                     claims=claims,
                     partitions=drawn,
+                    consequences=consequences(
+                        self.tables, self.findings, self.faults, self.small["log_events"], self.seconds
+                    ),
                 ),
                 messages=int(self.judgement.get("messages") or 0),
                 fates=fates,
@@ -134,6 +139,11 @@ class _Gathering:
             other_partitions=max(0, len(places) - PARTITIONS),
             controllers=controllers,
             controller_splits=disagreed,
+            controller_turns=tuple(
+                one
+                for one in elections(controllers, "{0} is the active controller in epoch {1}")
+                if from_s < one.s < to_s
+            ),
             claims=claims,
             availability=azs,
             promises=promises,
@@ -297,6 +307,17 @@ class _Gathering:
             sends=send_bins(own, self.zero_ns, from_s, to_s),
             offsets=offsets,
             logs=logs,
+            turns=turns(
+                found,
+                sightings,
+                _acknowledged(own),
+                self.faults,
+                self.small["processes"],
+                [row for row in self.small["log_events"] if (row["topic"], row["partition"]) == place],
+                self.seconds,
+                from_s,
+                to_s,
+            ),
         )
 
     def _zombies(
@@ -331,6 +352,11 @@ class _Gathering:
         return tuple(sorted(found, key=lambda one: (one.scope != "all brokers", one.scope, one.key)))
 
 
+def _mark_text(text: str) -> str:
+    """What a mark says, without the code of a success and with the quotation marks of prose."""
+    return _QUOTED.sub(r"“\1”", _NO_ERROR.sub("", text))
+
+
 def _broker_id(source: str) -> int | None:
     return int(source.removeprefix("broker")) if source.startswith("broker") else None
 
@@ -339,6 +365,14 @@ def _at(table: pa.Table, place: tuple[str, int]) -> Any:
     import pyarrow.compute as pc
 
     return pc.and_(pc.equal(table["topic"], place[0]), pc.equal(table["partition"], place[1]))
+
+
+def _acknowledged(life: pa.Table) -> set[tuple[int, int]]:
+    """Writer and seq of the acknowledged messages."""
+    import pyarrow.compute as pc
+
+    acked = life.filter(pc.fill_null(pc.equal(life["outcome"].cast(pa.string()), "ok"), False))
+    return set(zip(acked["writer"].to_pylist(), acked["seq"].to_pylist(), strict=True))
 
 
 def _offsets(rows: Sequence[Row], seconds: Seconds) -> dict[int, tuple[Offsets, ...]]:

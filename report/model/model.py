@@ -30,6 +30,7 @@ class Run:
     started: str
     """UTC, ISO 8601; empty if the manifest has no clock anchor."""
     duration_s: float
+    """How long the scenario's steps took, without the cluster's start and end."""
     azs: Mapping[str, str]
     roles: Mapping[str, str]
     command: str
@@ -150,6 +151,19 @@ class Offsets:
 
 
 @dataclass(frozen=True)
+class Turn:
+    """What happened to one replica at one moment. ``kind``: elected, removed (acknowledged messages left
+    its log), started (its broker's process)."""
+
+    s: float
+    kind: str
+    source: str
+    count: int
+    """Of `removed`: how many acknowledged messages."""
+    text: str
+
+
+@dataclass(frozen=True)
 class SendBin:
     """Messages that an AZ sent in a short time, by outcome; ``lost`` are counted in ``ok`` too."""
 
@@ -242,6 +256,8 @@ class PartitionStory:
     offsets: Mapping[int, tuple[Offsets, ...]]
     """By broker; empty in histories without the table `watermarks`."""
     logs: LogFigure | None
+    turns: tuple[Turn, ...] = ()
+    """By time."""
 
     @property
     def name(self) -> str:
@@ -418,6 +434,8 @@ class ReportModel:
     other_partitions: int = 0
     controllers: tuple[Lane, ...] = ()
     controller_splits: tuple[Split, ...] = ()
+    controller_turns: tuple[Turn, ...] = ()
+    """Elections of a controller."""
     claims: tuple[Claim, ...] = ()
     availability: tuple[Availability, ...] = ()
     promises: tuple[Promise, ...] = ()

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from report.page.timeline import turn_sign
+
 
 class _Key(NamedTuple):
     """A symbol and its words; shown if an element of a picture has the class ``drawn``."""
@@ -49,6 +51,15 @@ _KEYS: Mapping[str, Sequence[_Key]] = {
         _bar("silentlane", "no answer"),
         _Key("dot", "ISR: broker 1 is in it, broker 2 is not", 46, 16, _ISR),
         _bar("fault", "fault in force"),
+        _Key("elected", "a leader was elected", 16, 14, str(turn_sign("elected", 8, 8))),
+        _Key(
+            "removed",
+            "acknowledged messages were removed from this log",
+            16,
+            14,
+            str(turn_sign("removed", 8, 7)),
+        ),
+        _Key("started", "the broker's process was started", 16, 14, str(turn_sign("started", 8, 7))),
     ),
     "messages": (
         _bar("send ok", "acknowledged", 10),

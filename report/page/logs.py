@@ -44,7 +44,7 @@ class _Room:
 def logs_picture(figure: LogFigure, leaders: Mapping[int, int], name: str) -> Markup:
     """The picture of one topic partition; panels stand side by side as far as there is room."""
     room = _Room.of(figure)
-    names = max((8.3 * len(panel.name) + 100 for panel in figure.panels), default=0.0)
+    names = max((6.4 * len(panel.name) + 128 for panel in figure.panels), default=0.0)
     width = max(
         room.left + sum(room.width(column) for column in figure.columns) + 46, min(names, _LONGEST_NAME)
     )
@@ -69,8 +69,8 @@ def logs_picture(figure: LogFigure, leaders: Mapping[int, int], name: str) -> Ma
 
 def _heading(panel: Panel, caption: Sequence[str], x: float, y: float, width: float) -> list[Markup]:
     return [
-        text(x, y + 15, fit(panel.name, width - 94, 14.2), "panelname"),
-        text(x + width - 46, y + 15, f"{panel.s:.1f} s", "paneltime", text_anchor="end"),
+        text(x, y + 15, f"{panel.s:.1f} s", "panelname"),
+        text(x + width - 46, y + 15, fit(panel.name, width - 110, 11), "panelmark", text_anchor="end"),
         *(text(x, y + 31 + _LINE * number, line, "paneltext") for number, line in enumerate(caption)),
     ]
 

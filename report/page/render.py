@@ -47,7 +47,13 @@ def page(model: ReportModel) -> str:
     controllers = None
     if model.controllers and (model.controller_splits or model.run.mode != "zookeeper"):
         controllers = controller_timeline(
-            model.controllers, model.controller_splits, model.faults, model.marks, model.from_s, model.to_s
+            model.controllers,
+            model.controller_splits,
+            model.faults,
+            model.marks,
+            model.from_s,
+            model.to_s,
+            model.controller_turns,
         )
     return (
         environment()

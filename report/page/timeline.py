@@ -16,6 +16,7 @@ from report.model.model import (
     PartitionStory,
     SendBin,
     Split,
+    Turn,
     grouped,
     listed,
 )
@@ -24,6 +25,8 @@ from report.page.svg import block, fit, joined, picture, tag, text, titled
 WIDTH, LEFT, RIGHT = 1180.0, 124.0, 92.0
 _LANE, _GAP, _SENDS, _OFFSETS = 27.0, 5.0, 46.0, 62.0
 _NOBODY = -1
+_MOST_ROWS = 8
+"""Rows of labels; where they do not suffice, labels are shortened."""
 
 
 @dataclass
@@ -56,10 +59,14 @@ def partition_timeline(
     canvas = _Canvas(from_s, to_s, zero_s)
     _head(canvas, faults, marks)
     _sends(canvas, story.sends)
+    _turns(canvas, story.turns)
     if story.lanes:
         _heading(canvas, f"who leads {story.name}, by each node")
+    tops = {}
     for lane in story.lanes:
+        tops[lane.source] = canvas.y
         _lane(canvas, lane, story.replicas, lambda number: f"broker{number}")
+    _turns_in_lanes(canvas, story.turns, tops)
     _splits(canvas, story.splits, lambda number: f"broker{number}")
     if story.offsets:
         _heading(canvas, "high watermark and log end offset")
@@ -79,12 +86,17 @@ def controller_timeline(
     marks: Sequence[Mark],
     from_s: float,
     to_s: float,
+    turns: Sequence[Turn] = (),
 ) -> Markup:
     """The picture of whom each node takes for the controller."""
     canvas = _Canvas(from_s, to_s)
     _head(canvas, faults, marks)
+    _turns(canvas, turns)
+    tops = {}
     for lane in lanes:
+        tops[lane.source] = canvas.y
         _lane(canvas, lane, (), node_name)
+    _turns_in_lanes(canvas, turns, tops)
     _splits(canvas, splits, node_name)
     return _finish(canvas, faults, marks, "Timeline of the controller")
 
@@ -115,28 +127,16 @@ def _head(canvas: _Canvas, faults: Sequence[Fault], marks: Sequence[Mark]) -> No
         until = "" if fault.to_s is None else f" to {fault.to_s:.2f} s"
         canvas.add(titled(bar + label, f"{fault.name}: from {fault.from_s:.2f} s{until}"))
     canvas.y += 8
-    ends: list[float] = []
-    placed: list[tuple[int, Mark, float]] = []
-    for mark in marks:
-        x = canvas.x(mark.s)
-        width = 7.0 * len(mark.name) + 14
-        start = min(x, WIDTH - width)
-        row = next((n for n, end in enumerate(ends) if end <= start), len(ends))
-        if row == len(ends):
-            ends.append(0.0)
-        ends[row] = start + width
-        placed.append((row, mark, start))
-    for row, mark, start in placed:
-        y = canvas.y + 13 + 15 * row
-        x = canvas.x(mark.s)
-        name = text(start + 4, y, mark.name, "markname")
-        stem = tag("line", x1=x, x2=x, y1=y - 9, y2=canvas.y + 15 * len(ends) + 4, class_="mark")
-        canvas.add(titled(stem + name, f"{mark.s:.2f} s: {mark.text}"))
-    canvas.y += 15 * len(ends) + 6
+    stems = [
+        _Label(canvas.x(one.s), (one.text, one.name), f"{one.s:.2f} s: {one.name}: {one.text}")
+        for one in marks
+    ]
+    _labels(canvas, stems, "markname", down=True)
     span = canvas.to_s - canvas.from_s
     step = next((one for one in (1, 2, 5, 10, 20, 30, 60, 120, 300, 600) if span / one <= 16), 3600)
     second = int((canvas.from_s - canvas.zero_s) // step + 1) * step
     canvas.y += 14
+    canvas.add(text(4, canvas.y - 3, "since the run began", "tick"))
     while second < canvas.to_s - canvas.zero_s:
         x = canvas.x(second + canvas.zero_s)
         canvas.add(text(x, canvas.y - 3, f"{second} s", "tick", text_anchor="middle"))
@@ -144,6 +144,101 @@ def _head(canvas: _Canvas, faults: Sequence[Fault], marks: Sequence[Mark]) -> No
         second += step
     canvas.add(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=canvas.y, y2=canvas.y, class_="axis"))
     canvas.y += 8
+
+
+@dataclass(frozen=True)
+class _Label:
+    """Words at a moment: the longest of ``words`` for which there is room."""
+
+    x: float
+    words: Sequence[str]
+    title: str
+    sign: str = ""
+    """The kind of a turn."""
+
+
+def _labels(canvas: _Canvas, labels: Sequence[_Label], class_: str, *, down: bool) -> None:
+    """Labels in as few rows as hold them, right or left of their moments; ``down`` draws stems below them."""
+    rows: list[list[tuple[float, float]]] = []
+    placed: list[tuple[_Label, int, float, str, bool]] = []
+    for one in labels:
+        begin = 8.0 if one.sign else 4.0
+        ways = [
+            (number, words, leftwards)
+            for words in one.words
+            for number in range(_MOST_ROWS)
+            for leftwards in (False, True)
+        ]
+        for number, words, leftwards in ways:
+            width = 5.9 * len(words) + 8
+            start = one.x - begin - width if leftwards else one.x + begin - 4
+            taken = rows[number] if number < len(rows) else []
+            inside = start >= 2 and start + width <= WIDTH
+            if inside and all(start + width <= left or start >= right for left, right in taken):
+                break
+        else:
+            number, words, leftwards = (
+                min(len(rows), _MOST_ROWS - 1),
+                fit(one.words[-1], 90),
+                one.x > WIDTH / 2,
+            )
+            width = 5.9 * len(words) + 8
+            start = one.x - begin - width if leftwards else one.x + begin - 4
+        while len(rows) <= number:
+            rows.append([])
+        edge = 9.0 if one.sign else 1.0
+        rows[number].append((min(start, one.x - edge), max(start + width, one.x + edge)))
+        placed.append((one, number, one.x - begin if leftwards else one.x + begin, words, leftwards))
+    below = canvas.y + 15 * len(rows) + 4
+    for one, number, x, words, leftwards in placed:
+        y = canvas.y + 13 + 15 * number
+        parts = [text(x, y, words, class_, text_anchor="end" if leftwards else None)]
+        if down:
+            parts.insert(0, tag("line", x1=one.x, x2=one.x, y1=y - 9, y2=below, class_="mark"))
+        if one.sign:
+            parts.append(turn_sign(one.sign, one.x, y - 4))
+        canvas.add(titled(joined(parts), one.title))
+    canvas.y += 15 * len(rows) + 6
+
+
+def turn_sign(kind: str, x: float, y: float) -> Markup:
+    """The sign of an election, of messages removed, or of a process that was started."""
+    if kind == "elected":
+        path = f"M{x:.1f},{y - 6:.1f} l6,10.5 h-12 z"
+    elif kind == "started":
+        path = f"M{x - 4:.1f},{y - 5:.1f} v10 l8,-5 z"
+    else:
+        cross = tag("path", d=f"M{x - 3:.1f},{y - 3:.1f} l6,6 m0,-6 l-6,6", class_="removedcross")
+        return tag("circle", cx=x, cy=y, r=6.0, class_="removed") + cross
+    return tag("path", d=path, class_=kind)
+
+
+def _turns(canvas: _Canvas, turns: Sequence[Turn]) -> None:
+    """In words, above the lanes: elections, and where acknowledged messages left a log."""
+    told = [one for one in turns if one.kind in ("elected", "removed")]
+    if not told:
+        return
+    removed = ", and acknowledged messages that were removed from a replica's log"
+    _heading(canvas, "elections" + removed * any(one.kind == "removed" for one in told))
+    short = {"elected": "{0}", "removed": "{1}"}
+    labels = [
+        _Label(
+            canvas.x(one.s),
+            (one.text, short[one.kind].format(one.source, one.count)),
+            f"{one.s:.2f} s: {one.text}",
+            one.kind,
+        )
+        for one in told
+    ]
+    _labels(canvas, labels, "turnname", down=False)
+
+
+def _turns_in_lanes(canvas: _Canvas, turns: Sequence[Turn], tops: Mapping[str, float]) -> None:
+    """The signs, where the lanes of the brokers show what happened to them."""
+    for one in turns:
+        if one.source in tops:
+            sign = turn_sign(one.kind, canvas.x(one.s), tops[one.source] + _LANE - 3)
+            canvas.add(titled(sign, f"{one.s:.2f} s: {one.text}"))
 
 
 def _heading(canvas: _Canvas, words: str) -> None:
@@ -154,7 +249,7 @@ def _heading(canvas: _Canvas, words: str) -> None:
 def _sends(canvas: _Canvas, sends: Mapping[str, Sequence[SendBin]]) -> None:
     if not sends:
         return
-    _heading(canvas, "messages sent, by what the client was told; a ring marks those that were lost")
+    _heading(canvas, "messages sent, by what the client was told; a ring: lost later")
     most = max(one.ok + one.info + one.fail for bins in sends.values() for one in bins)
     for az, bins in sends.items():
         base = canvas.y + _SENDS - 6

@@ -121,7 +121,8 @@ def test_page_of_a_comparison_is_aligned_and_whole(twins: tuple[Path, Path], tmp
     typer.testing.CliRunner().invoke(app, ["compare", *map(str, twins), "--html", str(target)])
     html = target.read_text()
     at = [
-        re.findall(r'<text x="([\d.]+)"[^>]*>cut</text>', part) for part in html.split("<svg data-from")[1:3]
+        re.findall(r': cut: [^<]*</title><line x1="([\d.]+)"', part)
+        for part in html.split("<svg data-from")[1:3]
     ]
     assert at[0] == at[1] != []
     assert "mark “cut” is at 0 s" in html

@@ -163,10 +163,10 @@ def test_a_name_of_a_panel_and_its_time_stand_apart(name: str) -> None:
     replica = ReplicaState(broker=1, records=(record,), gone=(), high_watermark=1, leo=1)
     figure = LogFigure((Column(0),), (Panel(3.0, name, "", (replica,)),), None)
     drawn = str(logs_picture(figure, {0: 1}, "t/0"))
-    (shown,) = re.findall(r'class="panelname"[^>]*>([^<]*)<', drawn)
+    ((end, shown),) = re.findall(r'<text x="([\d.]+)"[^>]*class="panelmark"[^>]*>([^<]*)<', drawn)
     assert shown == name or (shown.endswith("…") and len(name) > 40)
-    ((time_x,),) = [re.findall(r'<text x="([\d.]+)"[^>]*class="paneltime"', drawn)]
-    assert float(time_x) - 40 >= 8.2 * len(shown)
+    (time,) = re.findall(r'class="panelname"[^>]*>([^<]*)<', drawn)
+    assert 8.5 * len(time) <= float(end) - 6.3 * len(shown)
 
 
 SEEN = {"topic": "t", "partition": 0, "epoch": 0, "writer": 1}

@@ -1,0 +1,52 @@
+"""Elections, removals of messages, and what each fault did to lost messages are those of the history."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from report.model.gather import report_model
+from report.page.render import page
+
+Judged = Callable[[str], Path]
+
+
+def test_an_election_and_a_truncation_are_drawn_where_they_happened(judged: Judged) -> None:
+    model = report_model(judged("leader-az-isolated"))
+    story = model.partitions[0]
+    told = {one.kind: one for one in reversed(story.turns)}
+    assert told["elected"].text == "broker2 leads in epoch 1"
+    assert told["removed"].source == "broker1"
+    assert model.faults[0].from_s < told["elected"].s < told["removed"].s
+    removed = sum(one.count for one in story.turns if one.kind == "removed")
+    assert removed == sum(one.lost for bins in story.sends.values() for one in bins)
+    html = page(model)
+    assert "a leader was elected" in html
+    assert "acknowledged messages were removed from this log" in html
+    assert len(re.findall(r'class="removedcross"', html)) >= 2
+
+
+def test_a_run_without_a_loss_removes_nothing(judged: Judged) -> None:
+    model = report_model(judged("no-fault"))
+    assert all(one.kind != "removed" for story in model.partitions for one in story.turns)
+    assert "acknowledged messages were removed" not in page(model)
+
+
+@pytest.mark.long
+def test_a_fault_that_took_nothing_is_told_apart_from_one_that_did(judged: Judged) -> None:
+    kill, power = report_model(judged("power-cut")).verdict.sentences[:2]
+    assert kill.endswith("This took none of the 6 lost messages.")
+    assert power.endswith("This erased every copy of all the 6 lost messages.")
+    kill, power = report_model(judged("hw-truncation-diverges")).verdict.sentences[:2]
+    assert kill.endswith("This took none of the 2 lost messages.")
+    assert power.endswith("This erased some copies of 1 of the 2 lost messages.")
+
+
+def test_marks_are_told_in_sentences(judged: Judged) -> None:
+    model = report_model(judged("leader-az-isolated"))
+    drawn = page(model).split('class="picture timeline"')[1].split("</svg>")[0]
+    told = re.findall(r'class="markname"[^>]*>([^<]*)<', drawn)
+    assert set(told) == {mark.text for mark in model.marks}
