@@ -221,9 +221,9 @@ _TAKEN_OVER = Claim(
 _TWO_OWNERS = Claim(
     name="two-owners",
     section=SECTION,
-    says="The instance inside keeps its partition all the time, because the old coordinator goes on answering its "
-    "heartbeats: two instances own it.",
-    holds=_INSIDE.keep(SOURCE, since="cut", until="taken-over"),
+    says="The instance inside still owns its partition when another one is assigned it, because the old coordinator "
+    "goes on answering its heartbeats: two instances own it.",
+    holds=_INSIDE.share(SOURCE, _OTHERS, since="cut", until="taken-over"),
 )
 _TWICE = Claim(
     name="twice",

@@ -183,6 +183,27 @@ class Members:
             f"max(ns) AS heard FROM groups WHERE {own})",
         )
 
+    def share(self, topic: str, others: Members, *, since: str, until: str, at_least: int = 1) -> str:
+        """These members still own so many of their partitions when others are assigned them before a mark.
+
+        They owned them at the first mark; what they give up later does not count.
+        """
+        ended = "event IN ('revoked', 'lost')"
+        own, assigned = f"groups WHERE {self._own(topic)}", f"groups WHERE {others._own(topic)}"
+        return answer(
+            f"CASE WHEN count(taken) >= {at_least} THEN count_if(twice) >= {at_least} "
+            f"WHEN max(heard) >= {mark(until)} THEN false END",
+            "concat(count_if(twice), ' of ', count(*), ' partitions owned twice')",
+            "(SELECT newest, taken, heard, taken < coalesce(given_up, taken + 1) AS twice FROM "
+            f"(SELECT partition, max_by(event, ns) AS newest FROM {own} "
+            f"AND event IN ('assigned', 'revoked', 'lost') AND ns <= {mark(since)} GROUP BY partition) o "
+            f"LEFT JOIN (SELECT partition AS p, min(ns) AS given_up FROM {own} AND {ended} "
+            f"AND ns > {mark(since)} GROUP BY partition) g ON o.partition = g.p "
+            f"LEFT JOIN (SELECT partition AS q, min(ns) AS taken FROM {assigned} AND event = 'assigned'"
+            f"{window(since, until)} GROUP BY partition) t ON o.partition = t.q "
+            f"CROSS JOIN (SELECT max(ns) AS heard FROM {assigned})) WHERE newest = 'assigned'",
+        )
+
     def are_refused(self, topic: str, error: int, *, after: str, before: str) -> str:
         """Every commit that these members sent between two marks was refused with this error.
 

@@ -130,6 +130,11 @@ HANDOVER = [
         (A.keep("t", since="cut", until="moved", at_least=2), "unknown", None),
         (B.keep("t", since="cut", until="asked", at_least=2), "confirmed", "2 partitions, given up: 0"),
         (members("g", "d").keep("t", since="cut", until="moved"), "unknown", "1 partitions, given up: 0"),
+        (A.share("t", B, since="cut", until="moved"), "confirmed", "1 of 1 partitions owned twice"),
+        (A.share("t", B, since="moved", until="asked"), "refuted", "0 of 1 partitions owned twice"),
+        (B.share("t", A, since="cut", until="moved"), "refuted", "0 of 2 partitions owned twice"),
+        (B.share("t", A, since="cut", until="asked"), "unknown", "0 of 2 partitions owned twice"),
+        (members("g", "x").share("t", B, since="cut", until="moved"), "unknown", None),
     ],
 )  # fmt: skip
 def test_members_and_their_partitions(sentence: str, status: str, observed: str | None) -> None:
@@ -253,6 +258,12 @@ def test_commits_from_before_the_moment_are_not_among_the_refused() -> None:
     assert judge(sentence, [earlier])[0] == "unknown"
     assert judge(sentence, [refused, late])[0] == "refuted"
     assert judge(sentence, [refused | {"asked_ns": None}])[0] == "unknown"
+
+
+def test_a_partition_given_up_before_another_member_gets_it_has_one_owner() -> None:
+    earlier = [member(140, "revoked", "a", 0) if item["event"] == "lost" else item for item in HANDOVER]
+    sentence = A.share("t", B, since="cut", until="moved")
+    assert judge(sentence, earlier) == ("refuted", "0 of 1 partitions owned twice")
 
 
 @pytest.mark.parametrize(
