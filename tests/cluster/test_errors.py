@@ -102,7 +102,8 @@ def test_ctrl_c_ends_everything(lab: str, runs: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_series_interrupted_while_spark_starts_leaves_nothing(number: signal.Signals, runs: Path) -> None:
     """Neither clusters nor the JVM whose start it had begun: exit 130, one sentence."""
     stderr = _interrupted_while_spark_starts(number, runs, "run", "no-fault", "--repeat", "2", "--runs", runs)

@@ -58,6 +58,7 @@ def test_a_night_with_a_violation_that_is_resumed(tmp_path: Path) -> None:
     assert left_on_machine(tmp_path) == []
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 def test_a_budget_that_is_too_small_for_any_run(tmp_path: Path) -> None:
     """Nothing starts, what was not run is named, and the exit code is not that of a success."""
