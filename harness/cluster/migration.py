@@ -1,18 +1,16 @@
-"""A Kafka cluster that moves its metadata from ZooKeeper to KRaft (KIP-866), and back until that is final.
+"""A Kafka cluster that moves its metadata from ZooKeeper to KRaft (KIP-866).
 
 It starts in ZooKeeper mode, with idle hosts for the controllers. Each further step is a change of some nodes'
-configuration, which takes effect when a scenario stops and starts them.
+configuration, which takes effect when a scenario stops and starts them. No node goes back to ZooKeeper mode.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from harness.cluster.kraft import KRaftCluster
-from harness.cluster.kraft_storage import METADATA_PARTITION
 from harness.cluster.model import Cluster
 from harness.cluster.processes import Processes
 from harness.cluster.setup import Setup
@@ -113,11 +111,7 @@ class MigratingCluster:
         elif role == "controller":
             self._kraft.start(host)
         else:
-            if host in self._in_kraft:
-                # A later attempt to migrate would start from it.
-                shutil.rmtree(self._lab.data_dir(host) / "data" / METADATA_PARTITION, ignore_errors=True)
             self._zookeeper.start(host)
-            self._in_kraft.discard(host)
         self._follow(self._kraft if self._in_kraft else self._zookeeper)
 
     def wait_migrated(self) -> int:

@@ -88,10 +88,6 @@ class ZooKeeperSession:
         """Delete `/controller`, if it exists, so that the brokers race for it."""
         self._delete("/controller")
 
-    def delete_migration(self) -> None:
-        """Delete `/migration`, if it exists: how far the metadata has been migrated to KRaft."""
-        self._delete("/migration")
-
     def elect_preferred(self, topic: str, partition: int = 0) -> None:
         """Ask the controller for a preferred leader election as Kafka's tools did before 2.2."""
         wanted = {"version": 1, "partitions": [{"topic": topic, "partition": partition}]}
