@@ -23,7 +23,7 @@ from harness.cluster.settings import NO_SETTINGS, Settings, values
 from harness.cluster.timings import Timings, effective_times
 from harness.doctor import diagnose
 from harness.errors import BadDataError, UsageError
-from harness.kafka.versions import DEFAULT, KRAFT, ZOOKEEPER, KafkaVersion, kafka_version
+from harness.kafka.versions import DEFAULT, LASTING, KafkaVersion, kafka_version
 from harness.lab.layout import THREE_AZS, Layout
 from harness.lab.model import Topology
 from harness.run.session import prepare
@@ -43,10 +43,6 @@ _PER_HOST_S = 1.2
 """What each further host adds."""
 
 
-_MODES = (*ZOOKEEPER, *KRAFT)
-"""A migrating cluster changes its metadata store half-way, and serves its own scenarios only."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Target:
     """The cluster to assess."""
@@ -62,9 +58,9 @@ class Target:
 def describe(file: ClusterFile | None, kafka: str, mode: str, settings: Settings) -> Target:
     """What is to be assessed; options take precedence over the file. Raises UsageError."""
     version = kafka_version(kafka or (file.kafka if file else "") or DEFAULT)
-    mode = mode or (file.mode if file else "") or next(one for one in _MODES if one in version.modes)
-    if mode not in _MODES:
-        raise UsageError(f"There is no mode {mode!r} here; use {', '.join(_MODES)}.")
+    mode = mode or (file.mode if file else "") or next(one for one in LASTING if one in version.modes)
+    if mode not in LASTING:
+        raise UsageError(f"There is no mode {mode!r} here; use {', '.join(LASTING)}.")
     version.require_mode(mode)
     topology = (file.layout if file else THREE_AZS).topology(mode)
     settings = settings.over(file.settings) if file else settings

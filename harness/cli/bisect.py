@@ -40,13 +40,14 @@ def bisect(
     from checkers.spark.session import start_session
     from harness.artifacts import resolve_all
     from harness.run.claims import require_sql
-    from harness.run.session import prepare
+    from harness.run.session import prepare, require_lab
 
     scenario = find(name)
     wanted_mode = scenario.mode if mode is None else mode
     asked = () if versions is None else parse_versions(versions)
     found = candidates(scenario, claim, asked, wanted_mode)
     progress = Progress(quiet=as_json)
+    require_lab(lab)
     resolve_all(found, say=progress.say)
     for version in found:
         prepare(scenario, lab=lab, kafka=version.label, mode=wanted_mode, say=progress.say)

@@ -116,8 +116,9 @@ def matrix(
     from checkers.verdict import VERDICTS, worst
     from harness.artifacts import resolve_all
     from harness.run.claims import require_sql
-    from harness.run.client_choice import LIBRDKAFKA, parse_client, parse_clients
-    from harness.run.session import prepare, require_settings
+    from harness.run.client_choice import client_of, parse_clients
+    from harness.run.session import prepare, require_lab, require_settings
+    from harness.series.folder import SeriesFolder
 
     settings = given_settings(
         sets,
@@ -157,6 +158,8 @@ def matrix(
     )
     for cell in fitting if settings else ():
         require_settings(scenarios[cell.scenario], settings, kafka=cell.version, mode=cell.mode, force=force)
+    require_lab(lab)
+    old = None if resume is None else SeriesFolder.resume(resume)
     resolve_all(
         [kafka_version(name, force=force) for name in {cell.version: 0 for cell in fitting}], say=progress.say
     )
@@ -168,7 +171,7 @@ def matrix(
             mode=example.mode,
             cluster=file and replace(file, settings=NO_SETTINGS),
             force=force,
-            client=parse_client(example.client) if example.client else LIBRDKAFKA,
+            client=client_of(example.client),
             say=progress.say,
         )
     require_sql({cell.scenario: scenarios[cell.scenario] for cell in fitting}.values(), say=progress.say)
@@ -176,7 +179,7 @@ def matrix(
         "matrix",
         cells,
         runs=runs,
-        resume=resume,
+        old=old,
         parallel=parallel,
         lab=lab,
         progress=progress,

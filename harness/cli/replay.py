@@ -16,7 +16,6 @@ from harness.cli.search import (
     Cluster,
     Parallel,
     check_place,
-    client_of,
     require_mode,
 )
 from harness.console import Progress
@@ -54,6 +53,7 @@ def _place(
     """
     from harness.assess.series import describe
     from harness.cluster.cluster_file import read_cluster_file
+    from harness.run.client_choice import client_of
     from harness.search.fleet import Place
     from harness.search.repeat import origin_of
     from harness.search.schedule import require_hosts

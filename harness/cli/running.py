@@ -305,7 +305,8 @@ def _run_many(
     from harness.run.claims import require_sql
     from harness.run.client_choice import LIBRDKAFKA, parse_client
     from harness.run.scenario_file import read_folder
-    from harness.run.session import prepare, require_settings
+    from harness.run.session import prepare, require_lab, require_settings
+    from harness.series.folder import SeriesFolder
     from harness.series.plan import own_cells
     from harness.series.summary import RunSummary, add_up, by_scenario
     from report import series as report
@@ -321,6 +322,8 @@ def _run_many(
     scenarios = [one for one in scenarios if one.name not in unfit]
     for one in scenarios if settings else ():
         require_settings(one, settings, kafka=kafka, mode=mode)
+    require_lab(lab)
+    old = None if resume is None else SeriesFolder.resume(resume)
     resolve_all([kafka_version(kafka or one.kafka) for one in scenarios], say=progress.say)
     for example in {(one.kafka, one.mode): one for one in scenarios}.values():
         prepare(
@@ -335,7 +338,7 @@ def _run_many(
         "all",
         planned,
         runs=runs,
-        resume=resume,
+        old=old,
         parallel=parallel,
         lab=lab,
         progress=progress,

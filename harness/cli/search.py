@@ -236,11 +236,11 @@ def sides_of(text: str, kafka: str, client: ClientChoice) -> list[tuple[str, str
 
 def _common_mode(versions: list[str]) -> str:
     """The first mode that all versions have; empty for one version: its default. Raises UsageError."""
-    from harness.kafka.versions import KRAFT, ZOOKEEPER, kafka_version
+    from harness.kafka.versions import LASTING, kafka_version
 
     if len(set(versions)) == 1:
         return ""
-    for mode in (*ZOOKEEPER, *KRAFT):
+    for mode in LASTING:
         if all(mode in kafka_version(version).modes for version in versions):
             return mode
     raise UsageError(f"--compare {','.join(versions)}: no metadata mode is common to these versions.")
@@ -256,7 +256,7 @@ def _plans(
     from harness.run.client_choice import LIBRDKAFKA
     from harness.search.hunt import plan_of, space_for
 
-    found: list[tuple[str, Plan]] = []
+    found: list[tuple[str, Plan, Target]] = []
     lacks: set[str] = set()
     for name, version, choice in sides:
         target = describe(wanted.file, version, wanted.mode, wanted.settings)
@@ -272,11 +272,11 @@ def _plans(
         space_for(plan, target.topology)
         lacks.update(check_place(target, wanted.lab, progress, client=choice))
         _require_fitting(extra, target)
-        found.append((name, plan))
-    found = [(name, replace(plan, lacks=tuple(sorted(lacks)))) for name, plan in found]
-    for _, plan in found:
+        found.append((name, plan, target))
+    plans = [(name, replace(plan, lacks=tuple(sorted(lacks)))) for name, plan, _ in found]
+    for (_, plan), (_, _, target) in zip(plans, found, strict=True):
         space_for(plan, target.topology)
-    return found
+    return plans
 
 
 def check_place(target: Target, lab: str, progress: Progress, *, client: ClientChoice) -> tuple[str, ...]:
@@ -286,22 +286,17 @@ def check_place(target: Target, lab: str, progress: Progress, *, client: ClientC
     """
     from dataclasses import replace
 
-    from harness.assess.series import timings
     from harness.cluster.settings import NO_SETTINGS
     from harness.kafka.wire.dialect import dialect
     from harness.run.client_choice import greet, program
     from harness.run.session import prepare
     from harness.search.cell import for_runs
-    from harness.search.grammar import fresh, space_of
+    from harness.search.grammar import fresh
+    from harness.search.hunt import plan_of, space_for
     from harness.search.scenario import scenario_of
     from workloads.protocol.lines import FEATURES
 
-    space = space_of(
-        kafka=target.version.label,
-        mode=target.mode,
-        topology=target.topology,
-        timings=timings(target.settings, target.mode),
-    )
+    space = space_for(plan_of(target, seed=0), target.topology)
     options = prepare(
         scenario_of(fresh(space, 0, 0), target.topology, target.mode),
         lab=lab,
@@ -325,13 +320,6 @@ def check_place(target: Target, lab: str, progress: Progress, *, client: ClientC
             f"search do; use librdkafka, java, or a program that can."
         )
     return tuple(name for name in FEATURES if name not in hello.features)
-
-
-def client_of(text: str) -> ClientChoice:
-    """The client library that a plan or a run names; empty: librdkafka. Raises UsageError."""
-    from harness.run.client_choice import LIBRDKAFKA, parse_client
-
-    return parse_client(text) if text else LIBRDKAFKA
 
 
 def _require_fitting(schedules: list[Schedule], target: Target) -> None:

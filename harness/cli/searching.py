@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from harness.console import Progress
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, StoppedError
@@ -89,13 +91,7 @@ def search(
     with progress.phase("runs", "searching", lines):
         stopped = work.run(limits.parallel, ended, limits.may_start, extra)
     document = work.document(limits.elapsed_s)
-    if as_json:
-        typer.echo(json.dumps(document, indent=2))
-    else:
-        console = report.console()
-        console.print(report.findings(document) if document["groups"] else "no findings")
-        console.print()
-        _show(console, report.summary(document), work.path)
+    _show(document, report.findings, report.summary, work.path, as_json=as_json)
     if stopped:
         raise _stopped(len(work.records), work.path)
     found = ((group["finding"]["weight"], group["finding"]["promise"]) for group in document["groups"])
@@ -123,13 +119,7 @@ def compare(
     with progress.phase("runs", "comparing", lines):
         stopped = work.run(limits.parallel, ended, limits.may_start, extra)
     document = work.document(limits.elapsed_s)
-    if as_json:
-        typer.echo(json.dumps(document, indent=2))
-    else:
-        console = report.console()
-        console.print(report.compared(document) if document["groups"] else "no findings")
-        console.print()
-        _show(console, report.differences(document), work.path)
+    _show(document, report.compared, report.differences, work.path, as_json=as_json)
     if stopped:
         raise _stopped(document["schedules"], work.path)
     found = ((group["weight"], group["promise"]) for group in document["groups"])
@@ -150,8 +140,22 @@ def _told(record: Record, work: Search) -> str:
     return f"{record.number} ({origin}, {record.seconds:.0f} s): {found}; {states}"
 
 
-def _show(console: Console, sentences: Iterator[str], path: Path) -> None:
-    for sentence in sentences:
+def _show(
+    document: Mapping[str, Any],
+    table: Callable[[Mapping[str, Any]], Table],
+    sentences: Callable[[Mapping[str, Any]], Iterator[str]],
+    path: Path,
+    *,
+    as_json: bool,
+) -> None:
+    """Show an outcome: as JSON, or its table of groups and its sentences."""
+    if as_json:
+        typer.echo(json.dumps(document, indent=2))
+        return
+    console = report.console()
+    console.print(table(document) if document["groups"] else "no findings")
+    console.print()
+    for sentence in sentences(document):
         console.print(f"• {sentence}", soft_wrap=True, markup=False)
     Console(stderr=True, highlight=False).print(f"kept in {path}", style="dim")
 

@@ -113,7 +113,7 @@ def open_series(
     planned: Sequence[Cell],
     *,
     runs: Path,
-    resume: Path | None,
+    old: SeriesFolder | None,
     parallel: int,
     lab: str,
     progress: Progress,
@@ -122,13 +122,12 @@ def open_series(
     cluster: ClusterFile | None = None,
     misfits: Mapping[Cell, str] | None = None,
 ) -> Series:
-    """Make the folder of a series, or read the one to resume, and say what will be run.
+    """Make the folder of a series unless ``old`` is resumed, and say what will be run.
 
-    Raises UsageError, UnfitError, BadDataError.
+    Raises UsageError, UnfitError.
     """
     if night.shard is not None:
         planned = night.shard.share(planned)
-    old = None if resume is None else SeriesFolder.resume(resume)
     left = planned if old is None else remaining(planned, [run.cell for run in old.runs])
     choice = choose(parallel, len(left), Machine.here())
     if cluster is not None and not parallel:

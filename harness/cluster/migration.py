@@ -46,7 +46,6 @@ class MigratingCluster:
         self._kraft = KRaftCluster(processes, setup, version)
         self._controllers = self._lab.topology.role("controller")
         self._next: dict[str, Phase] = {}
-        self._in_kraft: set[str] = set()
         self._follow(self._zookeeper)
 
     def _follow(self, store: ZooKeeperCluster | KRaftCluster) -> None:
@@ -107,12 +106,11 @@ class MigratingCluster:
         role, phase = self._lab.topology.host(host).role, self._next.get(host, "zookeeper")
         if role == "broker" and phase == "kraft":
             self._kraft.start(host)
-            self._in_kraft.add(host)
+            self._follow(self._kraft)
         elif role == "controller":
             self._kraft.start(host)
         else:
             self._zookeeper.start(host)
-        self._follow(self._kraft if self._in_kraft else self._zookeeper)
 
     def wait_migrated(self) -> int:
         """Wait until ZooKeeper names a KRaft controller as the cluster's controller; returns its node id."""

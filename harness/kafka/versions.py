@@ -21,7 +21,9 @@ ReplicaLog = Literal["fetch-v11", "files"]
 ZOOKEEPER: tuple[Mode, ...] = ("zookeeper",)
 KRAFT: tuple[Mode, ...] = ("kraft", "kraft-combined")
 MIGRATION: tuple[Mode, ...] = ("migration",)
-MODES: tuple[Mode, ...] = (*ZOOKEEPER, *KRAFT, *MIGRATION)
+LASTING: tuple[Mode, ...] = (*ZOOKEEPER, *KRAFT)
+"""A cluster in one of these keeps its metadata store; one that migrates serves its own scenarios only."""
+MODES: tuple[Mode, ...] = (*LASTING, *MIGRATION)
 
 _SETUP_TIMEOUTS = frozenset({"socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms"})
 

@@ -80,6 +80,11 @@ def parse_client(text: str, version: str = "") -> ClientChoice:
     return ClientChoice(name=shlex.join(_command(text)))
 
 
+def client_of(text: str) -> ClientChoice:
+    """The client library that a plan, a cell or a run names; empty: librdkafka. Raises UsageError."""
+    return parse_client(text) if text else LIBRDKAFKA
+
+
 def parse_clients(text: str) -> tuple[ClientChoice, ...]:
     """A comma-separated list. Raises UsageError."""
     found = tuple(parse_client(word) for word in text.split(",") if word.strip())

@@ -74,8 +74,7 @@ def prepare(
     """
     from harness import artifacts, doctor
 
-    if lab not in doctor.LABS:
-        raise UsageError(f"There is no lab {lab!r}; use {' or '.join(doctor.LABS)}.")
+    require_lab(lab)
     layout = cluster.layout if cluster else THREE_AZS
     version = kafka_version(kafka or (cluster and cluster.kafka) or scenario.kafka, force=force)
     wanted_mode = choose_mode(scenario, version, mode or (cluster.mode if cluster else ""))
@@ -99,6 +98,14 @@ def prepare(
     if found is not None and found.via == "program":
         greet(found)
     return options
+
+
+def require_lab(lab: str) -> None:
+    """Raise UsageError for the name of no lab."""
+    from harness import doctor
+
+    if lab not in doctor.LABS:
+        raise UsageError(f"There is no lab {lab!r}; use {' or '.join(doctor.LABS)}.")
 
 
 def require_settings(

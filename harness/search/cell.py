@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.cluster.settings import Settings
-from harness.run.client_choice import parse_client
+from harness.run.client_choice import client_of
 from harness.run.runner import RunOptions
 from harness.scenario import Scenario
 from harness.search.scenario import scenario_of
@@ -33,8 +33,7 @@ def choose(site: Site, order: ScheduleOrder, number: int) -> tuple[Scenario, Run
     scenario = scenario_of(
         read(Path(order.folder) / FILE), options.layout.topology(options.mode), options.mode, suffix
     )
-    client = parse_client(order.client) if order.client else options.client
-    return scenario, replace(options, settings=for_runs(options.settings), client=client)
+    return scenario, replace(options, settings=for_runs(options.settings), client=client_of(order.client))
 
 
 def for_runs(settings: Settings) -> Settings:

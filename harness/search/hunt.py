@@ -25,6 +25,7 @@ from typing import Any
 
 import msgspec
 
+from checkers.verdict import NOT_JUDGED
 from harness.assess.series import Target, timings
 from harness.cluster.settings import Settings
 from harness.errors import BadDataError
@@ -77,7 +78,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def judged(self) -> bool:
         """Whether the run says anything about Kafka."""
-        return self.verdict not in ("crashed", "invalid", "unfit")
+        return self.verdict not in NOT_JUDGED
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -294,9 +295,7 @@ class Search:
             "plan": msgspec.to_builtins(self.plan),
             "schedules": len(self.records),
             "judged": sum(record.judged for record in self.records),
-            "not_judged": {
-                verdict: verdicts[verdict] for verdict in ("crashed", "invalid", "unfit") if verdicts[verdict]
-            },
+            "not_judged": {verdict: verdicts[verdict] for verdict in NOT_JUDGED if verdicts[verdict]},
             "seconds": round(seconds, 1),
             "skipped_steps": sum(record.skipped for record in self.records),
             "groups": [

@@ -146,6 +146,11 @@ class Zombie:
     to_s: float
 
 
+def node_name(number: int) -> str:
+    """The host of a controller's node id: dedicated KRaft controllers have ids from 11 on."""
+    return f"controller{number - 10}" if number > 10 else f"broker{number}"
+
+
 def node_number(node: int, role: str) -> int:
     """The number in a node's host name: the dedicated controller with id 11 is `controller1`."""
     return node % 10 if role == "controller" and node > 10 else node

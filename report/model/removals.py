@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from report.model.beliefs import Seconds
+from report.model.beliefs import Seconds, node_name
 from report.model.messages import LOST
 from report.model.model import Fault, Lane, Turn, counted
 from report.model.tables import Row, RunTables
@@ -103,7 +103,7 @@ def elections(lanes: Sequence[Lane], words: str) -> Iterable[Turn]:
             if known is None or belief.from_s < known[0]:
                 first[belief.epoch] = (belief.from_s, belief.leader)
     for epoch, (s, leader) in sorted(first.items())[1:]:
-        name = f"controller{leader - 10}" if leader > 10 else f"broker{leader}"
+        name = node_name(leader)
         yield Turn(s, "elected", name, 0, words.format(name, epoch))
 
 

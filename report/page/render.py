@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from report.model.beliefs import node_name
 from report.model.facts import EXPECTED
 from report.model.model import Claim, FindingGroup, ReportModel, grouped
 from report.page.ladder import ladder
@@ -18,7 +19,7 @@ from report.page.legend import legend_keys
 from report.page.logs import logs_picture
 from report.page.matrix import link_matrix
 from report.page.svg import LEADERS, PATTERNS
-from report.page.timeline import controller_timeline, node_name, partition_timeline
+from report.page.timeline import controller_timeline, partition_timeline
 
 _FOLDER = Path(__file__).parent
 ICONS = {

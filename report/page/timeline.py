@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
+from report.model.beliefs import node_name
 from report.model.model import (
     Belief,
     Fault,
@@ -99,11 +100,6 @@ def controller_timeline(
     _turns_in_lanes(canvas, turns, tops)
     _splits(canvas, splits, node_name)
     return _finish(canvas, faults, marks, "Timeline of the controller")
-
-
-def node_name(number: int) -> str:
-    """The host of a controller's node id: dedicated KRaft controllers have ids from 11 on."""
-    return f"controller{number - 10}" if number > 10 else f"broker{number}"
 
 
 def _head(canvas: _Canvas, faults: Sequence[Fault], marks: Sequence[Mark]) -> None:

@@ -18,6 +18,18 @@ from checkers.claims.builders.sql import (
     window,
 )
 
+_GIVEN_UP = "event IN ('revoked', 'lost')"
+
+
+def _not_within(seconds: float, after: str) -> str:
+    """Condition: the first row is no sooner than so many seconds after a mark; nothing for 0."""
+    return f" AND min(ns) >= {effective(after)} + {int(seconds * 1e9)}" if seconds else ""
+
+
+def _first(after: str) -> str:
+    """How long after a mark the first row is, as parts of a text."""
+    return f"', the first after ', round((min(ns) - {effective(after)}) / 1e9, 1), ' s'"
+
 
 @dataclass(frozen=True)
 class GroupOffsets:
@@ -42,12 +54,11 @@ class GroupOffsets:
         sooner than so many seconds after the first mark.
         """
         chosen = f" AND {is_in('offset', offsets)}" if offsets else ""
-        waited = f" AND min(ns) >= {effective(after)} + {int(not_within_s * 1e9)}" if not_within_s else ""
-        first = f", ', the first after ', round((min(ns) - {effective(after)}) / 1e9, 1), ' s'"
+        first = f", {_first(after)}" if not_within_s else ""
         return answer(
             f"CASE WHEN count(*) >= {at_least} "
-            f"THEN count_if({is_in('error', errors)}) = count(*){waited} END",
-            f"concat({counted('commit')}, ': error ', {listed('error')}{first if not_within_s else ''})",
+            f"THEN count_if({is_in('error', errors)}) = count(*){_not_within(not_within_s, after)} END",
+            f"concat({counted('commit')}, ': error ', {listed('error')}{first})",
             f"groups WHERE {self.where} AND event IN ('committed', 'commit_failed') "
             f"AND {is_in('broker', at)}{chosen}{window(after, before)}",
         )
@@ -150,14 +161,12 @@ class Members:
 
         With ``not_within_s`` none is sooner than so many seconds after the first mark.
         """
-        waited = f" AND min(ns) >= {effective(after)} + {int(not_within_s * 1e9)}" if not_within_s else ""
         return answer(
-            f"CASE WHEN max(known) > 0 THEN count(DISTINCT partition) = {partitions}{waited} END",
+            f"CASE WHEN max(known) > 0 THEN count(DISTINCT partition) = {partitions}"
+            f"{_not_within(not_within_s, after)} END",
             "concat(count(DISTINCT partition), ' partitions assigned to ', "
             f"{listed('member', between=', ', none='nobody')}, "
-            f"if(count(ns) = 0, '', concat(', the first after ', "
-            f"round((min(ns) - {effective(after)}) / 1e9, 1), "
-            "' s')))",
+            f"if(count(ns) = 0, '', concat({_first(after)})))",
             self._with_any(topic, "event = 'assigned'", after, before),
         )
 
@@ -172,15 +181,13 @@ class Members:
 
     def keep(self, topic: str, *, since: str, until: str, at_least: int = 1) -> str:
         """These members own so many partitions at the first mark, and give none up until the second."""
-        own = self._own(topic)
         return answer(
             f"CASE WHEN count_if(newest = 'assigned') >= {at_least} AND (max(given_up) > 0 OR max(heard) > "
             f"{mark(until)}) THEN max(given_up) = 0 END",
             "concat(count_if(newest = 'assigned'), ' partitions, given up: ', max(given_up))",
-            f"(SELECT partition, max_by(event, ns) AS newest FROM groups WHERE {own} "
-            f"AND event IN ('assigned', 'revoked', 'lost') AND ns <= {mark(since)} GROUP BY partition) "
-            f"CROSS JOIN (SELECT count_if(event IN ('revoked', 'lost'){window(since, until)}) AS given_up, "
-            f"max(ns) AS heard FROM groups WHERE {own})",
+            f"{self._newest(topic, since)} "
+            f"CROSS JOIN (SELECT count_if({_GIVEN_UP}{window(since, until)}) AS given_up, "
+            f"max(ns) AS heard FROM groups WHERE {self._own(topic)})",
         )
 
     def share(self, topic: str, others: Members, *, since: str, until: str, at_least: int = 1) -> str:
@@ -188,20 +195,18 @@ class Members:
 
         They owned them at the first mark; what they give up later does not count.
         """
-        ended = "event IN ('revoked', 'lost')"
-        own, assigned = f"groups WHERE {self._own(topic)}", f"groups WHERE {others._own(topic)}"
+        theirs = f"groups WHERE {others._own(topic)}"
         return answer(
             f"CASE WHEN count(taken) >= {at_least} THEN count_if(twice) >= {at_least} "
             f"WHEN max(heard) >= {mark(until)} THEN false END",
             "concat(count_if(twice), ' of ', count(*), ' partitions owned twice')",
             "(SELECT newest, taken, heard, taken < coalesce(given_up, taken + 1) AS twice FROM "
-            f"(SELECT partition, max_by(event, ns) AS newest FROM {own} "
-            f"AND event IN ('assigned', 'revoked', 'lost') AND ns <= {mark(since)} GROUP BY partition) o "
-            f"LEFT JOIN (SELECT partition AS p, min(ns) AS given_up FROM {own} AND {ended} "
-            f"AND ns > {mark(since)} GROUP BY partition) g ON o.partition = g.p "
-            f"LEFT JOIN (SELECT partition AS q, min(ns) AS taken FROM {assigned} AND event = 'assigned'"
+            f"{self._newest(topic, since)} o "
+            f"LEFT JOIN (SELECT partition AS p, min(ns) AS given_up FROM groups WHERE {self._own(topic)} "
+            f"AND {_GIVEN_UP} AND ns > {mark(since)} GROUP BY partition) g ON o.partition = g.p "
+            f"LEFT JOIN (SELECT partition AS q, min(ns) AS taken FROM {theirs} AND event = 'assigned'"
             f"{window(since, until)} GROUP BY partition) t ON o.partition = t.q "
-            f"CROSS JOIN (SELECT max(ns) AS heard FROM {assigned})) WHERE newest = 'assigned'",
+            f"CROSS JOIN (SELECT max(ns) AS heard FROM {theirs})) WHERE newest = 'assigned'",
         )
 
     def are_refused(self, topic: str, error: int, *, after: str, before: str) -> str:
@@ -225,6 +230,13 @@ class Members:
             "concat(max(received), ' messages received; skipped or received again: ', max(wrong))",
             f"(SELECT count(*) AS received FROM reads WHERE {received}) "
             f"CROSS JOIN (SELECT count(*) AS wrong FROM findings WHERE {found})",
+        )
+
+    def _newest(self, topic: str, at: str) -> str:
+        """By partition, whether these members were last assigned it or gave it up, at a mark."""
+        return (
+            f"(SELECT partition, max_by(event, ns) AS newest FROM groups WHERE {self._own(topic)} "
+            f"AND (event = 'assigned' OR {_GIVEN_UP}) AND ns <= {mark(at)} GROUP BY partition)"
         )
 
     def _own(self, topic: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import doctor
+from harness import artifacts, doctor
 from harness.cli import main as commands
 from harness.cli.main import main
 from harness.errors import EXIT_INTERRUPTED
@@ -17,12 +17,14 @@ from harness.errors import EXIT_INTERRUPTED
 
 @pytest.fixture(autouse=True)
 def _nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No test in this file may get as far as examining the machine or a run folder."""
+    """No test in this file may get as far as a download, the machine's examination or a run folder."""
 
     def started(*_: object, **__: object) -> None:
         pytest.fail("the command started to work")
 
     monkeypatch.setattr(doctor, "require", started)
+    monkeypatch.setattr(artifacts, "resolve", started)
+    monkeypatch.setattr(artifacts, "resolve_all", started)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.chdir(tmp_path)
 
