@@ -10,6 +10,7 @@ from harness.errors import InvalidRunError, UsageError
 from harness.kafka.batches import parse
 from harness.kafka.model import TopicPartition
 from harness.kafka.segments import checkpoint_lines, segments
+from harness.kafka.wire.quorum import METADATA_TOPIC
 
 _FLUSH_INTERVAL = "log.flush.interval.messages"
 
@@ -79,9 +80,16 @@ def truncate_to_flushed(data: Path, flushed: Mapping[TopicPartition, int] | None
 
     ``flushed`` maps partitions to the offset up to which the log is on the disk. By default the broker's
     `recovery-point-offset-checkpoint` states it; a replica that is not listed there loses everything.
+
+    The log of KRaft's metadata stays whole: a voter flushes it before it counts as a copy (KIP-595;
+    `KafkaRaftClient.appendAsFollower`), and no recovery point states that.
     """
     known = dict(flushed) if flushed is not None else recovery_points(data)
-    return {str(key): _truncate(folder, known.get(key, 0)) for key, folder in replicas(data).items()}
+    return {
+        str(key): _truncate(folder, known.get(key, 0))
+        for key, folder in replicas(data).items()
+        if key.topic != METADATA_TOPIC
+    }
 
 
 def flushes_every_message(properties: Path) -> bool:

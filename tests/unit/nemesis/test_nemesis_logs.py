@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 from pathlib import Path
 
@@ -88,6 +89,17 @@ def test_without_a_flushed_offset_the_brokers_own_recovery_points_count(data: Pa
     (data / "recovery-point-offset-checkpoint").write_text("0\n1\nt 0 2\n")
     logs.truncate_to_flushed(data)
     assert offsets(data) == [0, 1]
+
+
+def test_the_metadata_log_of_a_quorum_stays_whole(data: Path) -> None:
+    """Nodes that are broker and controller keep it beside their replicas, and no recovery point names it."""
+    shutil.copytree(data / "t-0", data / "__cluster_metadata-0")
+    before = logs.log_bytes(data)["__cluster_metadata/0"]
+    lost = logs.truncate_to_flushed(data)
+    assert before > 0
+    assert logs.log_bytes(data)["__cluster_metadata/0"] == before
+    assert "__cluster_metadata/0" not in lost
+    assert offsets(data) == []
 
 
 def test_a_zero_filled_tail_is_no_data(data: Path) -> None:
