@@ -81,7 +81,20 @@ def _chain(one: Chain, asked: str) -> str:
         return _power_cut(one, asked)
     if one.brokers is not None:
         return _deposed(one, asked)
+    new = _ELECTED.search(one.details[0]) if one.name == "unclean election" else None
+    if new and one.acked_by:
+        return _out_of_sync(one, new[1], asked)
     return _sentence(one.name or _APART, one.details, one.count, asked)
+
+
+def _out_of_sync(one: Chain, new: str, asked: str) -> str:
+    """Who acknowledged, and who was elected although it was not in sync."""
+    old = listed([f"broker{number}" for number in one.acked_by])
+    them = "it" if one.count == 1 else "them"
+    return (
+        f"{old} acknowledged {_which(one)}{_acknowledged(one, asked)}. {new}, which was not in sync, became "
+        f"leader without {them} (an unclean leader election)."
+    )
 
 
 def _which(one: Chain) -> str:

@@ -19,6 +19,7 @@ from report.model.model import (
     grouped,
     listed,
 )
+from report.model.other_findings import clauses, others
 
 EXPECTED = ", as the scenario expects"
 """How the sentence on losses ends that tells no more than the verdict's meaning."""
@@ -74,12 +75,13 @@ def meaning(verdict: str, fates: Mapping[str, int], groups: Sequence[FindingGrou
     if verdict != "as declared":
         return _MEANING.get(verdict, "")
     begin = "Everything happened as the scenario declares"
-    lost, expected = lost_messages(fates), sum(one.count for one in groups if one.expected)
+    lost = lost_messages(fates)
+    found = "; ".join(clauses(one for one in others(groups, lost) if one.expected))
     if lost:
-        return f"{begin}, and that includes the loss of {counted(lost, 'acknowledged message')}."
-    if expected:
-        other = f"{counted(expected, 'other finding')} {'was' if expected == 1 else 'were'} expected"
-        return f"{begin}: no acknowledged message was lost, and {other}."
+        also = f" Besides, {found}." if found else ""
+        return f"{begin}, and that includes the loss of {counted(lost, 'acknowledged message')}.{also}"
+    if found:
+        return f"{begin}: no acknowledged message was lost, but {found}."
     return f"{begin}, and no acknowledged message was lost."
 
 
@@ -101,6 +103,12 @@ _CLAUSES = (
     (re.compile(rf"lose (\d+ %) ({_HOST}) -> ({_HOST})"), r"\1 of what \2 sent to \3 was lost"),
     (re.compile(rf"cut ({_HOST}) -> ({_HOST})"), r"Nothing that \1 sent to \2 arrived"),
     (re.compile(rf"wipe (\S+) on ({_HOST})"), r"The log of \1 on \2 was erased"),
+    (
+        re.compile(rf"corrupt offset (\d+) of (\S+) on ({_HOST})"),
+        r"The record at offset \1 of \2 was damaged on \3",
+    ),
+    (re.compile(rf"fill the disk of ({_HOST})"), r"The disk of \1 was full"),
+    (re.compile(r"hold connections (.+)"), r"Connections were held: what was sent did not arrive, \1,"),
 )
 """Names of faults, and what they did in words."""
 
@@ -139,7 +147,7 @@ def fault_in_words(fault: Fault) -> str:
     times = f"from {fault.from_s:.1f} s to {fault.to_s:.1f} s"
     if prefix in ("kill ", "stop "):
         late = fault.to_s - fault.from_s > SHORT_S
-        back = f" and {_plural('was ', names)}running again at {fault.to_s:.1f} s" if late else ""
+        back = f" and {_plural('was ', names)}started again at {fault.to_s:.1f} s" if late else ""
         return f"{names} {_plural(what, names)} at {fault.from_s:.1f} s{back}."
     if not what:
         return f"“{fault.name}” was in force {times}."
@@ -199,8 +207,8 @@ def _flat(story: PartitionStory, zombie: Zombie) -> str:
     ):
         return ""
     return (
-        f"; its log grew to offset {steps[-1].leo} while its high watermark stood still at {still}, so that "
-        f"nothing of this was committed"
+        f"; its log end offset grew to {steps[-1].leo} while its high watermark stood still at {still}, so "
+        f"that nothing of this was committed"
     )
 
 
@@ -260,7 +268,7 @@ def _of_gaps(found: Sequence[Availability]) -> list[str]:
     if not gaps:
         return []
     told = ", ".join(f"{one.az} {one.longest_gap_s:.1f} s" for one in gaps)
-    return [f"Longest time without an acknowledgement: {told}."]
+    return [f"Background producers were without an acknowledgement for at most: {told}."]
 
 
 def _of_claims(claims: Sequence[Claim]) -> list[str]:

@@ -29,6 +29,7 @@ from report.model.model import (
     Setting,
     Verdict,
 )
+from report.model.other_findings import explanations
 from report.model.removals import consequences, elections, turns
 from report.model.stories import chosen_messages, finding_groups, stories
 from report.model.tables import Row, RunTables
@@ -129,6 +130,7 @@ class _Gathering:
                 messages=int(self.judgement.get("messages") or 0),
                 fates=fates,
                 lost=lost_messages(fates),
+                also=explanations(groups, lost_messages(fates)),
                 why=causes.reasons(groups, self._acks_of_lost(), self._chains(drawn, controllers)),
             ),
             from_s=from_s,

@@ -69,6 +69,8 @@ class Verdict:
     """Acknowledged messages that are lost, whether the scenario expects it or not."""
     why: tuple[str, ...] = ()
     """Why they are lost, in plain sentences, the most frequent cause first."""
+    also: tuple[str, ...] = ()
+    """What happened to messages besides losses and why, in plain sentences."""
 
 
 @dataclass(frozen=True)

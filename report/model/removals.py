@@ -16,7 +16,6 @@ TOGETHER_S = 0.6
 """Copies that one replica loses within this time are one removal: the observer reads that often."""
 MESSAGES = 20_000
 """With more lost messages, nothing is said of single faults."""
-_NOT_KNOWN = "Whether this took the lost message is not known."
 _TRUNCATED = ("truncated", "truncated_to_hw")
 _STARTS = ("became_leader", "became_follower")
 
@@ -213,8 +212,8 @@ def _consequence(
         which = "The lost message" if len(rows) == 1 else f"{during} {of_them}"
         return f"{which} {verb} acknowledged meanwhile."
     if spared == len(rows):
-        return f"This took none {of_them}." if len(rows) > 1 else "This did not take the lost message."
-    return f"Whether this took any {of_them} is not known." if len(rows) > 1 else _NOT_KNOWN
+        return f"This erased no copy {of_them}."
+    return f"Whether this erased a copy {of_them} is not known."
 
 
 def _survived(

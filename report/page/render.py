@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,7 @@ def environment() -> Environment:
     )
     environment.filters["size"] = _size
     environment.filters["grouped"] = grouped
+    environment.filters["quoted"] = lambda text: re.sub(r"`([^`]*)`", "“\\1”", str(text))
     environment.filters["words"] = lambda text: str(text).replace("_", " ")
     return environment
 

@@ -254,10 +254,12 @@ def _sends(canvas: _Canvas, sends: Mapping[str, Sequence[SendBin]]) -> None:
         )
         canvas.add(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=base, y2=base, class_="base"))
         total = sum(one.ok + one.info + one.fail for one in bins)
-        lost = sum(one.lost for one in bins)
+        lost, failed = sum(one.lost for one in bins), sum(one.fail for one in bins)
         canvas.add(text(WIDTH - RIGHT + 6, base - 16, f"{grouped(total)} sent", "value"))
         if lost:
             canvas.add(text(WIDTH - RIGHT + 6, base - 2, f"{grouped(lost)} lost", "value lostvalue"))
+        elif failed:
+            canvas.add(text(WIDTH - RIGHT + 6, base - 2, f"{grouped(failed)} failed", "value"))
         for one in bins:
             x = canvas.x(one.s)
             width = max(canvas.x(one.s + one.width_s) - x - 0.8, 1.2)

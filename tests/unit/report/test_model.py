@@ -167,7 +167,7 @@ def test_high_watermark_that_stands_still_is_told(judged: Judged, tmp_path: Path
         (2, 40),
     ]
     told = next(one for one in model.verdict.sentences if one.startswith("broker1 went on believing"))
-    assert "its log grew to offset 40 while its high watermark stood still at 2" in told
+    assert "its log end offset grew to 40 while its high watermark stood still at 2" in told
 
 
 def test_message_has_its_story(judged: Judged) -> None:

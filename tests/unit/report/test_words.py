@@ -7,18 +7,21 @@ from dataclasses import replace
 
 import pytest
 
+from checkers.tables.output import FINDINGS
 from harness.kafka.model import PartitionState
 from report.model.causes import reasons
 from report.model.chains import Chain
 from report.model.facts import fault_in_words, meaning, names_in, observed_in_words
 from report.model.faults import faults
-from report.model.model import Event, Fault, FindingGroup
+from report.model.messages import LOST
+from report.model.model import Event, Fault, Finding, FindingGroup
+from report.model.other_findings import SAID, explanations, in_words
 from report.model.stories import thinned
 from report.page.svg import wrapped
 
 
-def group(cause: str, count: int) -> FindingGroup:
-    return FindingGroup(name="lost", cause=cause, expected=True, count=count, promises={}, shown=())
+def group(cause: str, count: int, name: str = "lost") -> FindingGroup:
+    return FindingGroup(name=name, cause=cause, expected=True, count=count, promises={}, shown=())
 
 
 REJOINED = "old leader truncated on rejoin: broker1 acknowledged it while broker2 led in epoch 1; broker1 cut"
@@ -210,8 +213,18 @@ def test_captions_are_wrapped_and_cut_at_the_last_line() -> None:
     ("verdict", "fates", "counts", "said"),
     [
         ("as declared", {"kept": 9}, (), "and no acknowledged message was lost."),
-        ("as declared", {"kept": 9, "duplicated": 2}, (2,), "2 other findings were expected."),
-        ("as declared", {"lost": 2, "overwritten": 1}, (3,), "includes the loss of 3 acknowledged messages."),
+        (
+            "as declared",
+            {"kept": 9, "duplicated": 2},
+            (2,),
+            "message was lost, but 2 messages were written more than once.",
+        ),
+        (
+            "as declared",
+            {"lost": 2, "overwritten": 1, "duplicated": 1},
+            (1,),
+            "includes the loss of 3 acknowledged messages. Besides, 1 message was written more than once.",
+        ),
         ("violated", {"lost": 2}, (2,), "that the scenario does not declare."),
         ("something else", {}, (), ""),
     ],
@@ -220,9 +233,52 @@ def test_a_verdict_says_what_it_means(
     verdict: str, fates: dict[str, int], counts: tuple[int, ...], said: str
 ) -> None:
     """An expected loss is named where the verdict stands, so that nobody takes it for no loss."""
-    found = meaning(verdict, fates, [group("", count) for count in counts])
+    found = meaning(verdict, fates, [group("", count, "duplicated") for count in counts])
     assert found.endswith(said)
     assert bool(found) == bool(said)
+
+
+def test_every_class_of_findings_has_words() -> None:
+    """For one and for several; a class without them would show the checker's name."""
+    missing = set(FINDINGS) - set(SAID) - set(LOST)
+    assert not missing
+    assert set(SAID) <= set(FINDINGS)
+    for name in SAID:
+        assert "1" in in_words(name, 1) or "{}" not in SAID[name][0]
+        assert "12,345" in in_words(name, 12345)
+
+
+@pytest.mark.parametrize(
+    ("cause", "text"),
+    [
+        (
+            "client retry of an unknown outcome",
+            "t/0: 1 message was written more than once (c). The producer got no answer and sent again; more "
+            "than one of its attempts arrived.",
+        ),
+        ("not known: no view", "t/0: 1 message was written more than once (c). Cause: not known: no view."),
+        ("", None),
+    ],
+)
+def test_other_findings_are_explained(cause: str, text: str | None) -> None:
+    """With partition and label, and the checker's own cause where there is no sentence for it."""
+    one = Finding(
+        name="duplicated",
+        place="t/0",
+        offset=5,
+        epoch=0,
+        message="5/0",
+        label="c",
+        acked_s=None,
+        acked_by=None,
+        during="",
+        last_broker=1,
+        detail="",
+        promise="not promised",
+        story=True,
+    )
+    found = replace(group(cause, 1, "duplicated"), shown=(one,))
+    assert explanations([found, group("x", 2)], 2) == (() if text is None else (text,))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,148 @@
+"""Findings other than losses, in plain sentences for somebody who does not know the checker's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from report.model.messages import LOST
+from report.model.model import FindingGroup, grouped, listed
+
+MOST = 3
+"""So many causes get a sentence, and so many messages a name."""
+
+SAID: Mapping[str, tuple[str, str]] = {
+    "duplicated": ("{} message was written more than once", "{} messages were written more than once"),
+    "moved": (
+        "{} message is at another offset than its acknowledgement named",
+        "{} messages are at other offsets than their acknowledgements named",
+    ),
+    "corrupt": ("{} record is damaged", "{} records are damaged"),
+    "misrouted": ("{} message is in a wrong partition", "{} messages are in wrong partitions"),
+    "phantom": (
+        "{} message was written although its producer had learned that it failed",
+        "{} messages were written although their producers had learned that they failed",
+    ),
+    "undetermined": (
+        "{} partition could not be read to its end",
+        "{} partitions could not be read to their ends",
+    ),
+    "diverged": ("replicas in sync differ at {} place", "replicas in sync differ at {} places"),
+    "foreign": ("nobody sent {} record that is in the log", "nobody sent {} records that are in the log"),
+    "out_of_order": (
+        "{} message comes after a later one of its producer",
+        "{} messages come after later ones of their producers",
+    ),
+    "aborted_read": (
+        "{} message that failed or was aborted was read, or can be read",
+        "{} messages that failed or were aborted were read, or can be read",
+    ),
+    "offset_conflict": (
+        "a reader received {} message at a wrong offset",
+        "readers received {} messages at wrong offsets",
+    ),
+    "skip": ("a reader skipped records {} time", "readers skipped records {} times"),
+    "non_monotonic": ("a reader went back {} time", "readers went back {} times"),
+    "replay": (
+        "a group received again what it had committed, {} time",
+        "groups received again what they had committed, {} times",
+    ),
+    "commit_lost": (
+        "{} offset that a group had committed was gone later",
+        "{} offsets that groups had committed were gone later",
+    ),
+    "stale_offset": (
+        "a replaced coordinator answered with an old offset {} time",
+        "replaced coordinators answered with old offsets {} times",
+    ),
+    "double_ownership": (
+        "two members of a group owned {} partition at the same time",
+        "two members of a group owned a partition at the same time, {} times",
+    ),
+    "lost_transaction": (
+        "{} transaction that was reported as committed was aborted",
+        "{} transactions that were reported as committed were aborted",
+    ),
+    "torn_transaction": (
+        "{} transaction was committed in one part and aborted in another",
+        "{} transactions were committed in one part and aborted in another",
+    ),
+    "hanging_transaction": ("nothing ends {} transaction", "nothing ends {} transactions"),
+    "hung_transaction": (
+        "{} transaction stayed open in a partition after its coordinator had ended it",
+        "{} transactions stayed open in a partition after their coordinators had ended them",
+    ),
+    "fenced_write_read": (
+        "{} write of a fenced producer can be read",
+        "{} writes of fenced producers can be read",
+    ),
+    "precommitted_read": (
+        "{} transaction read its own message",
+        "{} transactions read their own messages",
+    ),
+    "circular_read": (
+        "{} circle of transactions read each other's messages",
+        "{} circles of transactions read each other's messages",
+    ),
+    "process_exit": ("{} process ended by itself", "{} processes ended by themselves"),
+    "server_error": (
+        "a log has {} error that no fault explains",
+        "logs have {} errors that no fault explains",
+    ),
+    "not_converged": (
+        "{} partition was not in sync at the end",
+        "{} partitions were not in sync at the end",
+    ),
+    "config_mismatch": (
+        "{} setting did not take effect",
+        "{} settings did not take effect",
+    ),
+}
+"""By class of finding: what happened, once and several times."""
+
+_BECAUSE: Mapping[str, str] = {
+    "client retry of an unknown outcome": "The producer got no answer and sent again; more than one of its "
+    "attempts arrived.",
+    "client retry": "The producer sent again because an attempt had got no answer, and that attempt had "
+    "arrived as well.",
+    "idempotence broken": "The producer is idempotent, so the broker should have refused the second copy.",
+    "reported as definitely failed, yet appended": "",
+}
+"""By cause, or by what stands before its colon: a sentence. A cause without one is quoted."""
+
+
+def in_words(name: str, count: int) -> str:
+    """What a number of findings of one class mean, as a clause: `2 messages were written more than once`."""
+    single, several = SAID.get(name, (f"{{}} finding of class {name}", f"{{}} findings of class {name}"))
+    return (single if count == 1 else several).format(grouped(count))
+
+
+def others(groups: Iterable[FindingGroup], lost: int) -> list[FindingGroup]:
+    """The groups that are no losses. ``diverged`` is one where acknowledged messages are lost."""
+    return [one for one in groups if one.name not in LOST or (one.name == "diverged" and not lost)]
+
+
+def clauses(groups: Iterable[FindingGroup]) -> list[str]:
+    """A clause for each class, the most frequent first."""
+    counts: dict[str, int] = {}
+    for one in groups:
+        counts[one.name] = counts.get(one.name, 0) + one.count
+    return [in_words(name, counts[name]) for name in sorted(counts, key=lambda name: (-counts[name], name))]
+
+
+def explanations(groups: Sequence[FindingGroup], lost: int) -> tuple[str, ...]:
+    """What happened besides losses and why, the most frequent cause first."""
+    known = [one for one in others(groups, lost) if one.cause]
+    chosen = sorted(known, key=lambda one: (-one.count, one.name, one.cause))[:MOST]
+    return tuple(_explanation(one) for one in chosen)
+
+
+def _explanation(group: FindingGroup) -> str:
+    places = sorted({one.place for one in group.shown if one.place})
+    labels = [one.label for one in group.shown if one.label]
+    which = f" ({listed(labels)})" if len(labels) == group.count <= MOST else ""
+    what = in_words(group.name, group.count)
+    because = _BECAUSE.get(group.cause, _BECAUSE.get(group.cause.partition(":")[0]))
+    if because is None:
+        because = f"Cause: {group.cause}."
+    begin = f"{places[0]}: " if len(places) == 1 else ""
+    return f"{begin}{what[:1].upper()}{what[1:]}{which}. {because}".rstrip()
