@@ -15,8 +15,8 @@ acted when the method returns.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection
-from types import TracebackType
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from harness.clock import now_ns
@@ -64,10 +64,12 @@ class Nemesis:
         ttl_s: float = DEFAULT_TTL_S,
         expect_end: Callable[[str], None] = lambda host: None,
         disks: Disks | None = None,
+        flush_intervals: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """``lab`` must be up. ``run`` is a short name for the chains; ``ttl_s`` is the rules' time-to-live.
 
-        ``expect_end`` is called with the host before a process is ended on purpose.
+        ``expect_end`` is called with the host before a process is ended on purpose. ``flush_intervals`` has
+        `flush.messages` of the topics that set it, by which an emulated power cut knows what was flushed.
         """
         self._context = FaultContext(lab, Prober(lab), Chains(lab, ttl_s))
         self._registry = FaultRegistry(
@@ -78,7 +80,7 @@ class Nemesis:
         )
         self._topology = lab.topology
         self.degrade = Degrade(self._registry)
-        self.storage = Storage(self._registry, disks)
+        self.storage = Storage(self._registry, disks, flush_intervals)
         self._listings = self._context.chains.sweep()
         self._closed = False
         lab.on_new_network(self._network_lost)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -210,7 +210,13 @@ class _Run:
             record_topic_configs(lab.topology, self.topics, journal, self.dialect, logs)
             record_features(lab.topology, self.setup.format_features, journal, self.dialect)
             nemesis = stack.enter_context(
-                Nemesis(lab, journal, expect_end=processes.expect_end, disks=ground.disks)
+                Nemesis(
+                    lab,
+                    journal,
+                    expect_end=processes.expect_end,
+                    disks=ground.disks,
+                    flush_intervals=_flush_intervals(self.topics),
+                )
             )
             nemesis.warm_up()
             stage = Stage(
@@ -528,3 +534,9 @@ def make_cluster(options: RunOptions, processes: Processes, setup: Setup) -> Clu
 
 def _roles(cluster: Cluster) -> str:
     return ", ".join(f"{role} {who}" for role, who in cluster.roles().items())
+
+
+def _flush_intervals(topics: Iterable[Topic]) -> dict[str, int]:
+    """`flush.messages` of the topics that set it."""
+    set_by = {topic.name: topic.config.get("flush.messages") for topic in topics}
+    return {name: int(value) for name, value in set_by.items() if value}

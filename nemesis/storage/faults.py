@@ -23,9 +23,15 @@ How = Literal["best", "real", "emulated"]
 class Storage:
     """Power cuts, wiped and damaged replicas, full disks."""
 
-    def __init__(self, registry: FaultRegistry, disks: Disks | None) -> None:
-        """Reached as `Nemesis.storage`; ``disks`` are those that were created before the cluster booted."""
+    def __init__(
+        self, registry: FaultRegistry, disks: Disks | None, flush_intervals: Mapping[str, int]
+    ) -> None:
+        """Reached as `Nemesis.storage`; ``disks`` are those that were created before the cluster booted.
+
+        ``flush_intervals`` has `flush.messages` of the topics that set it.
+        """
         self._registry = registry
+        self._flush_intervals = flush_intervals
         self._disks = disks
 
     def power_cut(
@@ -38,13 +44,13 @@ class Storage:
         """Cut the power of brokers now, all at the same moment: they are killed, and un-fsynced data is lost.
 
         `real` needs a disk that was created before the boot (`Disks.make`). `emulated` truncates the logs to
-        what the brokers had flushed (or to ``flushed``), and the fault's name says so: brokers that flush
+        what the brokers had flushed (or to ``flushed``), and the fault's name says so: topics that flush
         each message lose nothing, others what lies above their recovery points. `best` is `real` if there is
         a disk. Healed as `Nemesis.kill` is.
         """
         hosts = self._registry.running(patterns)
         ended = self._registry.process_end(hosts, "kill", restart)
-        fault = PowerCut(ended, self._plan(hosts, how), flushed)
+        fault = PowerCut(ended, self._plan(hosts, how), flushed, self._flush_intervals)
         return self._registry.add(fault).inject()
 
     def wipe(self, host: str, topic: str, partition: int = 0) -> Injection:

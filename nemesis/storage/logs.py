@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness.errors import InvalidRunError, UsageError
@@ -75,20 +75,26 @@ def intact(folder: Path, offset: int) -> bool:
     return False
 
 
-def truncate_to_flushed(data: Path, flushed: Mapping[TopicPartition, int] | None = None) -> dict[str, int]:
+def truncate_to_flushed(
+    data: Path,
+    flushed: Mapping[TopicPartition, int] | None = None,
+    *,
+    flushes: Callable[[str], bool] = lambda topic: False,
+) -> dict[str, int]:
     """Truncate every log to the last batch below its flushed offset; returns the bytes lost per replica.
 
     ``flushed`` maps partitions to the offset up to which the log is on the disk. By default the broker's
     `recovery-point-offset-checkpoint` states it; a replica that is not listed there loses everything.
 
-    The log of KRaft's metadata stays whole: a voter flushes it before it counts as a copy (KIP-595;
-    `KafkaRaftClient.appendAsFollower`), and no recovery point states that.
+    Topics for which ``flushes`` is true flush every message and stay whole; without a checkpoint nothing else
+    shows that. The log of KRaft's metadata stays whole, too: a voter flushes it before it counts as a copy
+    (KIP-595; `KafkaRaftClient.appendAsFollower`), and no recovery point states that.
     """
     known = dict(flushed) if flushed is not None else recovery_points(data)
     return {
         str(key): _truncate(folder, known.get(key, 0))
         for key, folder in replicas(data).items()
-        if key.topic != METADATA_TOPIC
+        if key.topic != METADATA_TOPIC and not flushes(key.topic)
     }
 
 

@@ -25,12 +25,18 @@ class PowerCut:
         process_end: ProcessEnd,
         plan: Mapping[str, tuple[Path, Disk | None]],
         flushed: Mapping[TopicPartition, int] | None,
+        flush_intervals: Mapping[str, int],
     ) -> None:
-        """``plan`` maps each host to its data folder and its disk; without a disk, the cut is emulated."""
+        """``plan`` maps each host to its data folder and its disk; without a disk, the cut is emulated.
+
+        An emulation truncates the logs to ``flushed``, else to the recovery points, except where every
+        message is flushed: by the topic's `flush.messages` in ``flush_intervals``, else by the broker's.
+        """
         hosts = ", ".join(plan)
         emulated = any(disk is None for _, disk in plan.values())
         self.name = f"power cut {hosts}" + (" (emulated)" if emulated else "")
         self._process_end, self._plan, self._flushed = process_end, plan, flushed
+        self._flush_intervals = flush_intervals
         self._found: dict[str, dict[str, object]] = {}
 
     @property
@@ -77,9 +83,12 @@ class PowerCut:
         return self._process_end.verify_healed()
 
     def _emulate(self, data: Path) -> None:
-        if self._flushed is None and logs.flushes_every_message(data.parent / "server.properties"):
+        if self._flushed is not None:
+            logs.truncate_to_flushed(data, self._flushed)
             return
-        logs.truncate_to_flushed(data, self._flushed)
+        own = self._flush_intervals
+        every = logs.flushes_every_message(data.parent / "server.properties")
+        logs.truncate_to_flushed(data, flushes=lambda topic: own[topic] == 1 if topic in own else every)
 
     def _check_dead(self, host: str, disk: Disk) -> None:
         try:

@@ -102,6 +102,15 @@ def test_the_metadata_log_of_a_quorum_stays_whole(data: Path) -> None:
     assert offsets(data) == []
 
 
+def test_topics_that_flush_every_message_stay_whole(data: Path) -> None:
+    """By `flush.messages` of the topic, which goes before the broker's interval."""
+    shutil.copytree(data / "t-0", data / "flushing-0")
+    lost = logs.truncate_to_flushed(data, flushes=lambda topic: topic == "flushing")
+    assert offsets(data) == []
+    assert "flushing/0" not in lost
+    assert logs.log_bytes(data)["flushing/0"] == sum(len(batch(offset)) for offset in range(6))
+
+
 def test_a_zero_filled_tail_is_no_data(data: Path) -> None:
     file = data / "t-0" / "00000000000000000003.log"
     file.write_bytes(batch(3) + b"\0" * 500)
