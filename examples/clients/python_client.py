@@ -21,6 +21,9 @@ from kafka.errors import KafkaError
 REFUSED = frozenset({2, 3, 5, 10, 17, 18, 19, 21, 29, 35, 87})
 """Error codes with which a broker says that it has appended nothing. NOT_LEADER_OR_FOLLOWER (6) is among them
 unless acks=all: a leader may lose its leadership after the append."""
+BLOCK_MS = 1000
+"""How long a call of the library may wait for a broker; then the program looks whether it is to end."""
+POLL_S = 0.05
 _output = threading.Lock()
 
 
@@ -80,13 +83,26 @@ class Producer(Worker):
         self.idempotent = properties.get("enable.idempotence") == "true"
         self.properties = properties
         self.pending: dict[int, object] = {}
+        self.producer: kafka.KafkaProducer | None = None
+        self.closing = threading.Event()
 
-    def create(self) -> None:
-        """Create the producer. Settings that are left out have no equivalent, or no effect on outcomes."""
-        given = self.properties
-        if "transactional.id" in given:
+    def check(self) -> None:
+        """Refuse what this program cannot do."""
+        if "transactional.id" in self.properties:
             raise ValueError("this program has no transactions")
-        self.producer = kafka.KafkaProducer(
+
+    def start(self) -> None:
+        """Create the producer of the library, which kafka-python does only where a broker answers."""
+        while self.producer is None and not self.closing.is_set():
+            try:
+                self.producer = self.created()
+            except KafkaError:
+                self.closing.wait(POLL_S)
+
+    def created(self) -> kafka.KafkaProducer:
+        """The library's producer. Settings that are left out have no equivalent, or no effect on outcomes."""
+        given = self.properties
+        return kafka.KafkaProducer(
             bootstrap_servers=given["bootstrap.servers"].split(","),
             client_id=given.get("client.id", "python"),
             acks="all" if self.acks == -1 else self.acks,
@@ -95,7 +111,8 @@ class Producer(Worker):
             max_in_flight_requests_per_connection=1,
             request_timeout_ms=int(given["request.timeout.ms"]),
             delivery_timeout_ms=int(given["delivery.timeout.ms"]),
-            max_block_ms=int(given.get("max.block.ms", given["delivery.timeout.ms"])),
+            bootstrap_timeout_ms=BLOCK_MS,
+            max_block_ms=BLOCK_MS,
             retry_backoff_ms=100,
             reconnect_backoff_ms=50,
             reconnect_backoff_max_ms=500,
@@ -104,10 +121,25 @@ class Producer(Worker):
             batch_size=0,
         )
 
-    def send(self, message: dict[str, Any]) -> None:
+    def knows(self, topic: str, deadline: float) -> bool:
+        """Wait until the topic's partitions are known; False: in vain."""
+        while True:
+            try:
+                if self.producer is not None and self.producer.partitions_for(topic):
+                    return True
+            except KafkaError:
+                pass
+            if time.monotonic() > deadline or self.closing.wait(POLL_S):
+                return False
+
+    def send(self, message: dict[str, Any], handed_over: float) -> None:
         """Send one message and report its outcome when it is known."""
         seq = message["seq"]
         self.pending[seq] = None
+        if not self.knows(message["topic"], handed_over + int(self.properties["delivery.timeout.ms"]) / 1000):
+            self.report(seq, "fail", error=TimeoutError("the topic is not known"))
+            return
+        assert self.producer is not None
         try:
             future = self.producer.send(
                 message["topic"], message["value"].encode("latin-1"), partition=message["partition"]
@@ -145,14 +177,18 @@ class Producer(Worker):
 
     def connect(self, topic: str, within_ms: int) -> None:
         """Wait until the topic's partitions are known."""
-        deadline = time.monotonic() + within_ms / 1000
-        while not self.producer.partitions_for(topic):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{topic} is not known")
+        if not self.knows(topic, time.monotonic() + within_ms / 1000):
+            raise TimeoutError(f"{topic} is not known")
+
+    def flush(self, within_ms: int) -> None:
+        """Wait until every message has an outcome."""
+        if self.producer is not None:
+            self.producer.flush(within_ms / 1000)
 
     def close(self, within_ms: int) -> None:
         """Close, and report what has no outcome by then."""
-        self.producer.close(timeout=within_ms / 1000)
+        if self.producer is not None:
+            self.producer.close(timeout=within_ms / 1000)
         for seq in list(self.pending):
             self.report(seq, "info", error=TimeoutError("the producer was closed"))
 
@@ -253,7 +289,8 @@ class Program:
         if op == "create_producer":
             producer = Producer(request["producer"], request["properties"])
             self.producers[producer.number] = producer
-            producer.answer(request, producer.create)
+            producer.answer(request, producer.check)
+            producer.later(producer.start)
         elif op == "create_consumer":
             self.consumers[request["consumer"]] = Consumer(request)
         elif op == "close_consumer":
@@ -268,13 +305,15 @@ class Program:
         """Something of a producer."""
         op = request["op"]
         if op == "send":
+            now = time.monotonic()
             for message in request["messages"]:
-                producer.later(lambda message=message: producer.send(message))
+                producer.later(lambda message=message: producer.send(message, now))
         elif op == "connect":
-            producer.answer(request, lambda: producer.connect(request["topic"], request["within_ms"]))
+            Worker().answer(request, lambda: producer.connect(request["topic"], request["within_ms"]))
         elif op == "flush":
-            producer.answer(request, lambda: producer.producer.flush(request["within_ms"] / 1000))
+            producer.answer(request, lambda: producer.flush(request["within_ms"]))
         elif op == "close_producer":
+            producer.closing.set()  # what still waits for a broker is not sent any more
             producer.answer(request, lambda: producer.close(request["within_ms"]))
         else:
             say({"id": request["id"], "error": {"text": f"this program has no operation {op}"}})
@@ -282,6 +321,8 @@ class Program:
     def quit(self, request: dict[str, Any]) -> None:
         """Close everything, side by side."""
         within_ms = request["within_ms"]
+        for producer in self.producers.values():
+            producer.closing.set()
         closing = [
             threading.Thread(target=one.close, args=(within_ms,), daemon=True)
             for one in (*self.producers.values(), *self.consumers.values())

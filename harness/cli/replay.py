@@ -174,6 +174,10 @@ def shrink(
     resume: Annotated[
         Path | None, typer.Option(help="Continue an interrupted shrinking: its folder, runs/shrink/<time>.")
     ] = None,
+    steps_only: Annotated[
+        bool,
+        typer.Option("--steps", help="Remove steps only. To make the rest smaller, use --resume without it."),
+    ] = False,
     lab: Lab = LAB,
     runs: Runs = RUNS,
     as_json: AsJson = False,
@@ -212,10 +216,10 @@ def shrink(
             cluster=place.cluster_file is not None,
         )
         work = Shrinking.create(runs, plan, source.schedule, place.cluster_file)
-    raise typer.Exit(_shrink(work, progress, parallel, as_json=as_json))
+    raise typer.Exit(_shrink(work, progress, parallel, steps_only=steps_only, as_json=as_json))
 
 
-def _shrink(work: Shrinking, progress: Progress, parallel: int, *, as_json: bool) -> int:
+def _shrink(work: Shrinking, progress: Progress, parallel: int, *, steps_only: bool, as_json: bool) -> int:
     from harness.search.schedule import described
     from harness.search.shrinking import finish
 
@@ -231,7 +235,7 @@ def _shrink(work: Shrinking, progress: Progress, parallel: int, *, as_json: bool
 
     try:
         with progress.phase("runs", "making the schedule smaller"):
-            smallest = work.run(parallel, tried)
+            smallest = work.run(parallel, tried, steps_only=steps_only)
     except KeyboardInterrupt:
         smallest = work.smallest()
         if smallest.digest in work.tests:

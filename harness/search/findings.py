@@ -56,6 +56,17 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return ": ".join(filter(None, (self.name, self.promise, because, self.cause)))
 
     @property
+    def essence(self) -> str:
+        """What stays of the kind when faults are left out.
+
+        Of a broken promise, that is the class: which row of the table is broken, and what the cause looks
+        like, depend on the other faults of the run.
+        """
+        if self.weight == "new" and self.promise == "broken":
+            return f"{self.name}: {self.promise}"
+        return self.kind
+
+    @property
     def signature(self) -> str:
         """What tells this group from others."""
         return f"{self.kind} [{self.settings}]" if self.settings else self.kind

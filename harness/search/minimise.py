@@ -34,10 +34,17 @@ _PLAIN = TopicPlan(name="", min_insync=2)
 _TENTHS = 10
 
 
-def shrink(schedule: Schedule, topology: Topology, passes: Callable[[Schedule], bool]) -> Schedule:
+def shrink(
+    schedule: Schedule,
+    topology: Topology,
+    passes: Callable[[Schedule], bool],
+    *,
+    steps_only: bool = False,
+) -> Schedule:
     """The smallest schedule that was found to pass. ``schedule`` itself is taken to pass.
 
-    ``passes`` is called once for each schedule: its answers are remembered.
+    ``passes`` is called once for each schedule: its answers are remembered. With ``steps_only`` steps are
+    removed and nothing else is made smaller.
     """
     known: dict[str, bool] = {schedule.digest: True}
 
@@ -49,7 +56,8 @@ def shrink(schedule: Schedule, topology: Topology, passes: Callable[[Schedule], 
     current = _without_chunks(schedule, test)
     first = 0
     while True:
-        for place, candidate in enumerate(reductions(current, topology)):
+        smaller = _fewer_steps(current) if steps_only else reductions(current, topology)
+        for place, candidate in enumerate(smaller):
             if place >= first and test(candidate):
                 # What came before did not pass a moment ago; it is tried again at the end.
                 current, first = candidate, place
@@ -106,8 +114,7 @@ def reductions(schedule: Schedule, topology: Topology) -> Iterator[Schedule]:
 
 
 def _reductions(schedule: Schedule, topology: Topology) -> Iterator[Schedule]:
-    for place in range(len(schedule.steps)):
-        yield without_steps(schedule, place, place + 1)
+    yield from _fewer_steps(schedule)
     if len(schedule.producers) > 1:
         for place in range(len(schedule.producers)):
             rest = (*schedule.producers[:place], *schedule.producers[place + 1 :])
@@ -125,6 +132,11 @@ def _reductions(schedule: Schedule, topology: Topology) -> Iterator[Schedule]:
         for plain in _plainer_topics(topic):
             topics = (*schedule.topics[:place], plain, *schedule.topics[place + 1 :])
             yield replace(schedule, topics=topics)
+
+
+def _fewer_steps(schedule: Schedule) -> Iterator[Schedule]:
+    for place in range(len(schedule.steps)):
+        yield without_steps(schedule, place, place + 1)
 
 
 def _fewer_partitions(schedule: Schedule) -> Iterator[Schedule]:

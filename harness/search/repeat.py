@@ -98,7 +98,7 @@ class Tally:
     """A run that showed it."""
 
     def add(self, ended: Ended, kind: str) -> bool:
-        """Count a run; whether it showed the kind of finding."""
+        """Count a run; whether it showed the kind of finding, or that essence."""
         if not ended.judged:
             self.unjudged += 1
             return False
@@ -106,7 +106,7 @@ class Tally:
         for one in ended.findings:
             self.findings.setdefault(one.signature, one)
             self.counts[one.signature] += 1
-        hit = any(one.kind == kind for one in ended.findings)
+        hit = any(kind in (one.kind, one.essence) for one in ended.findings)
         self.hits += hit
         if hit:
             self.shown = ended.folder

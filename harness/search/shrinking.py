@@ -15,7 +15,7 @@ import msgspec
 
 from harness.errors import InvalidRunError
 from harness.search import stored
-from harness.search.findings import Finding
+from harness.search.findings import Finding, findings_of
 from harness.search.fleet import Ended, Fleet, Place
 from harness.search.minimise import shrink, size
 from harness.search.rates import Sequential, misses_that_tell
@@ -77,8 +77,13 @@ class Shrinking:
         parallel: int,
         tried: Callable[[Test, Schedule], None],
         ended: Callable[[Ended, bool, Tally], None] = lambda ended, hit, tally: None,
+        *,
+        steps_only: bool = False,
     ) -> Schedule:
-        """Shrink. Raises InvalidRunError where the original does not show the finding again."""
+        """Shrink; with ``steps_only`` by steps alone.
+
+        Raises InvalidRunError where the original does not show the finding again.
+        """
         place = self.place()
         number = 0
         with Fleet(place, self.path / "runs", parallel) as fleet:
@@ -92,7 +97,7 @@ class Shrinking:
                     parallel=parallel,
                     most=most,
                     enough=enough,
-                    kind=self.plan.finding.kind,
+                    kind=self.plan.finding.essence,
                     number=number,
                     ended=ended,
                     keep=False,
@@ -123,7 +128,7 @@ class Shrinking:
                     (self.path / SMALLEST).write_bytes(candidate.encode())
                 return test.passes
 
-            return shrink(self.original, place.topology, passes)
+            return shrink(self.original, place.topology, passes, steps_only=steps_only)
 
     def _add(self, schedule: Schedule, tally: Tally, place: Place) -> Test:
         test = Test(
@@ -152,7 +157,8 @@ def finish(work: Shrinking, smallest: Schedule, *, told: bool = True) -> Path:
     """
     from harness.search.written import scenario_text
 
-    finding, test = work.plan.finding, work.tests[smallest.digest]
+    test = work.tests[smallest.digest]
+    finding = _shown(work.plan.finding, test, smallest)
     name = f"{finding.name.replace('_', '-')}-{smallest.digest[:6]}"
     text = scenario_text(
         smallest,
@@ -166,6 +172,16 @@ def finish(work: Shrinking, smallest: Schedule, *, told: bool = True) -> Path:
     file = work.path / f"{name.replace('-', '_')}.py"
     file.write_text(text, encoding="utf-8")
     return file
+
+
+def _shown(finding: Finding, test: Test, schedule: Schedule) -> Finding:
+    """The finding as the shrunk schedule shows it: its row and its cause may be others."""
+    if not test.folder or not (Path(test.folder) / "history").is_dir():
+        return finding
+    found = findings_of(Path(test.folder), schedule)
+    if any(one.kind == finding.kind for one in found):
+        return finding
+    return next((one for one in found if one.essence == finding.essence), finding)
 
 
 def _story(folder: Path, finding: Finding) -> list[str]:

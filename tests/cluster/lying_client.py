@@ -18,7 +18,7 @@ spec.loader.exec_module(honest)
 class Liar(honest.Producer):  # type: ignore[misc]  # the example is loaded from its file
     """Lies about one message, or about all, of a producer of that name."""
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any], handed_over: float) -> None:
         name, seq = self.properties["client.id"], message["seq"]
         if name == "acks-one" and seq == 3:  # acknowledged, and never sent
             self.pending[seq] = None
@@ -28,7 +28,7 @@ class Liar(honest.Producer):  # type: ignore[misc]  # the example is loaded from
             self.pending[seq] = None
             self.report(seq, "ok")
             return
-        super().send(message)
+        super().send(message, handed_over)
 
     def report(
         self, seq: int, outcome: str, offset: int | None = None, error: BaseException | None = None

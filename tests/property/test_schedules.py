@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from harness.cluster.timings import BASE
 from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
 from harness.search.grammar import Space, fresh, mutated, space_of
-from harness.search.minimise import parts, reductions, shrink, size, within
+from harness.search.minimise import parts, reductions, shrink, size, within, without_steps
 from harness.search.schedule import Producer, Schedule, Step, decode, problems, require_hosts
 
 MODES = ("zookeeper", "kraft", "kraft-combined")
@@ -132,6 +132,18 @@ def test_what_is_shrunk_still_shows_it_and_is_minimal(space: Space, seed: int, n
     assert not any(shows(one) for one in reductions(small, space.topology))
     assert len(set(tried)) == len(tried), "a schedule was run twice"
     assert shrink(schedule, space.topology, shows).encode() == small.encode()
+
+
+@settings(max_examples=50, deadline=None)
+@given(spaces, seeds, numbers)
+def test_steps_alone_are_shrunk_until_each_is_needed(space: Space, seed: int, number: int) -> None:
+    schedule = fresh(space, seed, number)
+    shows = simulated(schedule, space, Random(seed ^ number))
+    small = shrink(schedule, space.topology, shows, steps_only=True)
+    assert shows(small)
+    assert not any(shows(without_steps(small, place, place + 1)) for place in range(len(small.steps)))
+    assert small.topics == schedule.topics
+    assert all(step in schedule.steps for step in small.steps)
 
 
 @pytest.mark.parametrize("arrow", ["->", "<-"])

@@ -224,6 +224,20 @@ def test_shrinking_ends_with_the_one_step_that_matters(world: World) -> None:
     assert "Found by `acked search` (seed 7, number 3)" in text.replace("\n", " ")
 
 
+def test_a_broken_promise_is_shrunk_although_its_row_and_cause_change(world: World) -> None:
+    """Which row of the table a loss breaks depends on the other faults of the run."""
+    work = to_shrink(world)
+    other = replace(LOST, row="partition", cause="not known")
+    world.finds = lambda schedule, turn: (
+        () if not shows(schedule, 1) else (LOST,) if len(schedule.steps) > 1 else (other,)
+    )
+    smallest = work.run(2, lambda test, schedule: None, steps_only=True)
+    assert [step.fault for step in smallest.steps] == ["cut"]
+    assert smallest.producers[:2] == LARGE.producers[:2]
+    expected = replace(LOST, weight="not promised", promise="not promised")
+    assert (LOST.essence, expected.essence) == ("lost: broken", "lost: not promised: committed")
+
+
 def test_an_interrupted_shrinking_goes_on(world: World) -> None:
     straight = to_shrink(world).run(1, lambda test, schedule: None)
     world.ran.clear()
