@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.cluster.setup import Setup
-from harness.errors import AckedError, InvalidRunError
+from harness.errors import AckedError, InvalidRunError, WaitTimeoutError
 from harness.kafka.model import Topic, TopicPartition
+from harness.run.group_offsets import GroupOffsets
 from harness.run.producer import Producer
 from harness.run.stage import Stage
 from harness.scenario import Scenario
 from harness.waiting import wait_until
+from workloads.client.background import BackgroundConsumer
 from workloads.protocol.lines import FEATURES
-from workloads.protocol.spec import ConsumerSpec, StreamLoad
+from workloads.protocol.spec import ConsumerSpec, ProducerSpec, StreamLoad
 
 KAFKA = "3.9.1"
 MODE: Literal["kraft-combined"] = "kraft-combined"
@@ -42,11 +44,19 @@ SENTENCES: Mapping[str, str] = {
     "cut off": "nothing passes between the client and the brokers: messages are not acknowledged",
     "idempotent": "answers are lost for 2 s: an idempotent producer writes each message once",
     "transactions": "one transaction commits, one aborts",
+    "offsets": "a transaction that commits sets the offset of a group, and one that aborts does not",
+    "member": "a transaction sets an offset as a member of the group; a former member is refused",
 }
 """The operations, in order."""
 _UNDISTURBED = ("plain", "acks-one", "stream", "idempotent", "transactions")
 """Operations whose messages must be acknowledged."""
-_NEEDED = {"group": "groups", "idempotent": "idempotence", "transactions": "transactions"}
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    "group": ("groups",),
+    "idempotent": ("idempotence",),
+    "transactions": ("transactions",),
+    "offsets": ("transactions",),
+    "member": ("transactions", "groups"),
+}
 _TAKEN_FOR_GRANTED = {"assigned": "assign"}
 """Operations that every program has, unless it says otherwise."""
 
@@ -79,7 +89,7 @@ class Check:
     @property
     def skipped(self) -> tuple[str, ...]:
         """Operations that the program says it does not have."""
-        missing = [name for name, feature in _NEEDED.items() if feature not in self.features]
+        missing = [name for name, needed in _NEEDED.items() if not set(needed) <= set(self.features)]
         missing += [name for name, feature in _TAKEN_FOR_GRANTED.items() if feature in self.lacks]
         return tuple(name for name in SENTENCES if name in missing)
 
@@ -96,6 +106,8 @@ class Check:
             "cut off": self._cut_off,
             "idempotent": self._idempotent,
             "transactions": self._transactions,
+            "offsets": self._offsets,
+            "member": self._member,
         }
         for name, operation in operations.items():
             if name in self.skipped:
@@ -142,6 +154,12 @@ class Check:
         self._read(stage, "group", group="check")
 
     def _read(self, stage: Stage, name: str, **settings: Any) -> None:
+        self._reading(stage, name, **settings).stop()
+
+    def _reading(
+        self, stage: Stage, name: str, count: int | None = None, **settings: Any
+    ) -> BackgroundConsumer:
+        """A consumer of the program that has returned ``count`` records, by default all of the log."""
         number = 1000 + len(self.readers)
         self.readers[number] = name
         spec = ConsumerSpec(
@@ -152,7 +170,8 @@ class Check:
             via=stage.library,
             **settings,
         )
-        count = len(stage.own_log("broker1", TOPIC).records)
+        if count is None:
+            count = len(stage.own_log("broker1", TOPIC).records)
         consumer = stage.clients["az1"].start_consumer(spec)
         try:
             wait_until(
@@ -161,8 +180,10 @@ class Check:
                 awaiting=f"the consumer to return {count} records",
                 accept=lambda returned: returned >= count,
             )
-        finally:
+        except WaitTimeoutError:
             consumer.stop()
+            raise
+        return consumer
 
     def _unanswered(self, stage: Stage) -> None:
         producer = self._producer(stage, "unanswered").prepare(TOPIC)
@@ -194,11 +215,7 @@ class Check:
             later.result()
 
     def _transactions(self, stage: Stage) -> None:
-        client = stage.clients["az1"]
-        settings = {"idempotent": True, "retries": 100, "delivery_timeout_s": 30.0}
-        spec = self._producer(stage, "transactions", **settings).spec
-        spec = replace(spec, transactional_id="check")
-        client.prepare(spec, TOPIC, within_s=30.0)
+        client, spec = stage.clients["az1"], self._transactional(stage, "transactions")
         for commit, label in ((True, "committed"), (False, "aborted")):
             client.begin_transaction(spec)
             for number in range(2):
@@ -206,6 +223,61 @@ class Check:
             end = client.end_transaction(spec, commit=commit)
             if end.outcome != label:
                 self.problems["transactions"] = f"a transaction that was to be {label} is {end.outcome}"
+
+    def _transactional(self, stage: Stage, name: str) -> ProducerSpec:
+        settings = {"idempotent": True, "retries": 100, "delivery_timeout_s": 30.0}
+        spec = replace(self._producer(stage, name, **settings).spec, transactional_id=name)
+        stage.clients["az1"].prepare(spec, TOPIC, within_s=30.0)
+        return spec
+
+    def _offsets(self, stage: Stage) -> None:
+        spec, group = self._transactional(stage, "offsets"), stage.group_offsets("az1", "offsets")
+        for offset, commit, expected in ((2, True, 2), (4, False, 2), (3, True, 3)):
+            self._must_have("offsets", stage, spec, group, offset, commit=commit, expected=expected)
+
+    def _member(self, stage: Stage) -> None:
+        client, spec = stage.clients["az1"], self._transactional(stage, "member")
+        group = stage.group_offsets("az1", "member")
+        # The log also has records of aborted transactions, and markers.
+        member = self._reading(stage, "member", 2 * MESSAGES, group=group.group, commit=False)
+        reader = member.consumer.reader
+        self._must_have("member", stage, spec, group, 5, commit=True, expected=5, member=reader)
+        member.stop()
+        client.begin_transaction(spec)
+        if not client.send_offsets(spec, group.group, reader, TOPIC, 6, member=True):
+            self.problems["member"] = "offsets of a consumer that has left the group are taken"
+        client.end_transaction(spec, commit=False)
+
+    def _must_have(
+        self,
+        name: str,
+        stage: Stage,
+        spec: ProducerSpec,
+        group: GroupOffsets,
+        offset: int,
+        *,
+        commit: bool,
+        expected: int,
+        member: int | None = None,
+    ) -> None:
+        """End a transaction with an offset, and compare what the group's coordinator then answers."""
+        client, which = stage.clients["az1"], group.reader if member is None else member
+        client.begin_transaction(spec)
+        error = client.send_offsets(spec, group.group, which, TOPIC, offset, member=member is not None)
+        end = client.end_transaction(spec, commit=commit)
+        coordinator = stage.group_coordinator(group.group)
+        found = group.wait_answered(TOPIC, at=coordinator, stable=True).offset
+        how = "committed" if commit else "aborted"
+        if error or end.outcome != how:
+            self.problems[name] = (
+                f"a transaction with offset {offset} was to be {how}; the offset ended with error {error}, "
+                f"and the transaction is {end.outcome}"
+            )
+        elif found != expected:
+            self.problems[name] = (
+                f"offset {found} is committed, where {expected} should be: a transaction with offset "
+                f"{offset} was reported as {how}"
+            )
 
 
 @dataclass(frozen=True)

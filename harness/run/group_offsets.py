@@ -58,21 +58,34 @@ class GroupOffsets:
                 f"commit ended with error {answer.error}."
             )
 
-    def fetch(self, topic: str, *, at: str, partition: int = 0, within_s: float = 2.0) -> OffsetAnswer:
-        """Ask the broker ``at`` for the committed offset."""
+    def fetch(
+        self, topic: str, *, at: str, partition: int = 0, within_s: float = 2.0, stable: bool = False
+    ) -> OffsetAnswer:
+        """Ask the broker ``at`` for the committed offset.
+
+        With ``stable`` the answer is error 88 while a transaction that commits offsets of the partition has
+        no marker (KIP-447).
+        """
         return self.client.fetch_offset(
-            self.group, topic, reader=self.reader, at=at, partition=partition, within_s=within_s
+            self.group,
+            topic,
+            reader=self.reader,
+            at=at,
+            partition=partition,
+            within_s=within_s,
+            stable=stable,
         )
 
     def wait_answered(
-        self, topic: str, *, at: str, partition: int = 0, within_s: float = 20.0
+        self, topic: str, *, at: str, partition: int = 0, within_s: float = 20.0, stable: bool = False
     ) -> OffsetAnswer:
         """Ask the broker ``at`` until it answers without an error: it has loaded the group's offsets.
 
+        With ``stable`` also until every transaction that commits offsets of the partition has its marker.
         Raises WaitTimeoutError.
         """
         return wait_until(
-            lambda: self.fetch(topic, at=at, partition=partition),
+            lambda: self.fetch(topic, at=at, partition=partition, stable=stable),
             accept=lambda answer: answer.ok,
             within_s=within_s,
             awaiting=f"{at} to answer for the offsets of group {self.group}",

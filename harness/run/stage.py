@@ -170,6 +170,7 @@ class Stage:
             spec=spec,
             leader=self.leader,
             hold=self.nemesis.add,
+            group_coordinator=self.group_coordinator,
             coordinator=coordinator,
         )
 
@@ -178,6 +179,14 @@ class Stage:
 
         Brokers are asked from outside the faults. Raises WaitTimeoutError.
         """
+        what = f"the transactional id {transactional_id}"
+        return self._coordinator(transactional_id, what, group=False, not_on=not_on, within_s=within_s)
+
+    def group_coordinator(self, group: str, *, not_on: str = "", within_s: float = 20.0) -> str:
+        """Wait until a broker names the coordinator of a consumer group, as `coordinator` does."""
+        return self._coordinator(group, f"the group {group}", group=True, not_on=not_on, within_s=within_s)
+
+    def _coordinator(self, name: str, what: str, *, group: bool, not_on: str, within_s: float) -> str:
         from harness.kafka.wire.transactions import find_coordinator
 
         def named() -> str:
@@ -186,7 +195,7 @@ class Stage:
                     continue
                 try:
                     error, node = find_coordinator(
-                        self.lab.topology.host(broker).broker_address, transactional_id, timeout_s=2.0
+                        self.lab.topology.host(broker).broker_address, name, timeout_s=2.0, group=group
                     )
                 except OSError:
                     continue
@@ -197,8 +206,7 @@ class Stage:
         return wait_until(
             named,
             within_s=within_s,
-            awaiting=f"a coordinator of the transactional id {transactional_id}"
-            + (f" other than {not_on}" if not_on else ""),
+            awaiting=f"a coordinator of {what}" + (f" other than {not_on}" if not_on else ""),
             abort=self.cluster.check_alive,
         )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from harness.errors import InvalidRunError
 from harness.kafka.model import BROKER_PORT
+from harness.run.group_offsets import GroupOffsets
 from nemesis.fault import Evidence, Injection, Kind, Targets
 from workloads.client.background import BackgroundConsumer
 from workloads.client.client import Client
@@ -98,6 +99,8 @@ class TransactionalProducer:
     """Finds the host that leads a partition."""
     hold: Callable[[HeldRequest], Injection]
     """Makes a fault of a request that is held back."""
+    group_coordinator: Callable[[str], str]
+    """Finds the host that coordinates a consumer group."""
     coordinator: str
     """Host that a raw producer takes for its coordinator."""
 
@@ -163,23 +166,41 @@ class TransactionalProducer:
 
     def send_offsets(
         self,
-        member: BackgroundConsumer,
+        of: BackgroundConsumer | GroupOffsets,
         topic: str,
         offset: int,
         *,
         partition: int = 0,
         within_s: float = _END_S,
+        to: str = "",
     ) -> int:
-        """Let the open transaction commit an offset for a group member in the same AZ.
+        """Let the open transaction commit an offset of the group ``of``; returns the error code.
 
-        Needs librdkafka. Returns the error code; after an error the transaction can only be aborted.
+        If ``of`` is a member in the same AZ and of the same library, the request carries its id and
+        generation, and a coordinator refuses it once the member has lost its place (KIP-447). librdkafka
+        needs such a member. Otherwise the request names the group alone. A raw producer asks the host ``to``,
+        by default the coordinator of the group, and with v1 of the protocol its own coordinator before that.
+        After an error, abort the transaction: a commit may lack the offset, and may have it.
         """
-        if self.spec.via != "librdkafka":
+        consumer = of.consumer if isinstance(of, BackgroundConsumer) else None
+        member = consumer is not None and consumer.via == self.spec.via
+        if self.spec.via == "librdkafka" and not member:
             raise InvalidRunError(
-                f"{self.spec.name} uses {self.spec.via}; `send_offsets` needs via='librdkafka'."
+                f"{self.spec.name} uses librdkafka, whose `send_offsets` needs a member of the group that "
+                "uses librdkafka too."
             )
+        group = of.group if isinstance(of, GroupOffsets) else of.consumer.group
         return self.client.send_offsets(
-            self.spec, member.consumer.reader, topic, offset, partition=partition, within_s=within_s
+            self.spec,
+            group,
+            of.reader if isinstance(of, GroupOffsets) else of.consumer.reader,
+            topic,
+            offset,
+            partition=partition,
+            within_s=within_s,
+            member=member,
+            coordinator=self.coordinator,
+            group_coordinator=(to or self.group_coordinator(group)) if self.spec.via == "raw" else "",
         )
 
     def commit(self, within_s: float = _END_S) -> TransactionEnd:

@@ -313,11 +313,17 @@ class Dispatcher:
         self._consumers[command.consumer.reader].start()
 
     def _send_offsets(self, command: SendOffsets) -> Work:
+        if command.writer in self._raw_transactional:
+            raw = self._raw_transactional[command.writer]
+            return lambda: raw.send_offsets(command)
+        if command.writer in self._in_programs:
+            inside = self._in_programs[command.writer]
+            return lambda: inside.send_offsets(command)
         import confluent_kafka
 
         from workloads.agent.consumers.group_member import GroupMember
 
-        producer = _find(self._transactional, command.writer, "transactional producer of librdkafka")
+        producer = _find(self._transactional, command.writer, "transactional producer")
         member = _find(self._consumers, command.reader, "consumer")
         if not isinstance(member, GroupMember):
             raise UsageError(
@@ -325,7 +331,7 @@ class Dispatcher:
             )
         part = confluent_kafka.TopicPartition(command.topic, command.partition, command.offset)
         return lambda: producer.send_offsets(
-            [part], member.group, command.reader, member.metadata(), command.within_s
+            [part], command.group, command.reader, member.metadata(), command.within_s
         )
 
     def _use(self, program: ClientProgram) -> None:

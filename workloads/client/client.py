@@ -232,23 +232,36 @@ class Client:
     def send_offsets(
         self,
         producer: ProducerSpec,
+        group: str,
         reader: int,
         topic: str,
         offset: int,
         *,
         partition: int = 0,
         within_s: float = 10.0,
+        member: bool = False,
+        coordinator: str = "",
+        group_coordinator: str = "",
     ) -> int:
-        """Let a producer's transaction commit an offset for a group member; returns the error code."""
+        """Let a producer's transaction commit an offset of a group; returns the error code.
+
+        With ``member`` it does so as the group member ``reader``, which is of the same library; a librdkafka
+        producer needs one. A raw producer asks the two coordinators that are named.
+        """
         command = SendOffsets(
             writer=producer.writer,
+            group=group,
             reader=reader,
             topic=topic,
             partition=partition,
             offset=offset,
             within_s=within_s,
+            member=member,
+            coordinator=self._at(coordinator),
+            group_coordinator=self._at(group_coordinator),
+            broker_id=self._node_id(group_coordinator) if group_coordinator else None,
         )
-        return self._agent.call(command, within_s + ANSWER_S)
+        return self._agent.call(command, 2 * within_s + ANSWER_S)
 
     def commit_offset_later(
         self,
@@ -276,9 +289,20 @@ class Client:
         )
 
     def fetch_offset(
-        self, group: str, topic: str, *, reader: int, at: str, partition: int = 0, within_s: float = 2.0
+        self,
+        group: str,
+        topic: str,
+        *,
+        reader: int,
+        at: str,
+        partition: int = 0,
+        within_s: float = 2.0,
+        stable: bool = False,
     ) -> OffsetAnswer:
-        """Ask the broker ``at`` for the committed offset of a group, once."""
+        """Ask the broker ``at`` for the committed offset of a group, once.
+
+        With ``stable`` the answer is error 88 while a transaction that commits it has no marker.
+        """
         command = FetchOffset(
             reader=reader,
             group=group,
@@ -287,6 +311,7 @@ class Client:
             coordinator=self._at(at),
             within_s=within_s,
             broker_id=self._node_id(at),
+            stable=stable,
         )
         return self._agent.call(command, within_s + ANSWER_S)
 

@@ -3,6 +3,7 @@ import java.io.FileDescriptor;
 import java.io.FileOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -276,7 +277,7 @@ public final class Agent {
                     work(request, () -> producer.beginTransaction());
                     break;
                 case "send_offsets":
-                    work(request, () -> sendOffsets(request.text("group"), request.list("offsets")));
+                    work(request, () -> sendOffsets(request));
                     break;
                 case "commit_transaction":
                     work(request, () -> producer.commitTransaction());
@@ -372,29 +373,35 @@ public final class Agent {
             print(Map.of("outcome", outcome));
         }
 
-        private void sendOffsets(String group, List<List<Object>> offsets) throws Exception {
+        private void sendOffsets(Request request) throws Exception {
             Map<TopicPartition, OffsetAndMetadata> found = new HashMap<>();
-            for (List<Object> one : offsets) {
+            for (List<Object> one : request.<List<Object>>list("offsets")) {
                 TopicPartition key = new TopicPartition((String) one.get(0), ((Number) one.get(1)).intValue());
                 found.put(key, new OffsetAndMetadata(((Number) one.get(2)).longValue()));
             }
+            Class<?> kind;
+            Object group = request.text("group");
             try {
-                send(found, Class.forName("org.apache.kafka.clients.consumer.ConsumerGroupMetadata"), group);
+                kind = Class.forName("org.apache.kafka.clients.consumer.ConsumerGroupMetadata");
+                group = request.has("consumer")
+                    ? member(request.number("consumer")) : kind.getConstructor(String.class).newInstance(group);
             } catch (ClassNotFoundException before25) {
-                Method method = KafkaProducer.class.getMethod("sendOffsetsToTransaction", Map.class, String.class);
+                kind = String.class;
+            }
+            Method method = KafkaProducer.class.getMethod("sendOffsetsToTransaction", Map.class, kind);
+            try {
                 method.invoke(producer, found, group);
+            } catch (InvocationTargetException error) {
+                throw (Exception) error.getCause();
             }
         }
 
-        private void send(Map<TopicPartition, OffsetAndMetadata> offsets, Class<?> kind, String group)
-                throws Exception {
-            Object metadata = kind.getConstructor(String.class).newInstance(group);
-            Method method = KafkaProducer.class.getMethod("sendOffsetsToTransaction", Map.class, kind);
-            try {
-                method.invoke(producer, offsets, metadata);
-            } catch (java.lang.reflect.InvocationTargetException error) {
-                throw (Exception) error.getCause();
+        private static Object member(int number) {
+            Consumer member = CONSUMERS.get(number);
+            if (member == null || member.metadata == null) {
+                throw new IllegalStateException("Consumer " + number + " is no member of a group yet");
             }
+            return member.metadata;
         }
 
         void close(Duration within) {
@@ -427,6 +434,8 @@ public final class Agent {
         private final CountDownLatch ended = new CountDownLatch(1);
         private volatile boolean stop;
         private volatile KafkaConsumer<byte[], byte[]> consumer;
+        /** Its member id and generation after the newest poll: a ConsumerGroupMetadata, since 2.5. */
+        private volatile Object metadata;
 
         Consumer(Request request) {
             this.request = request;
@@ -483,6 +492,7 @@ public final class Agent {
         private void poll() {
             try {
                 ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(200));
+                metadata = membership();
                 if (records.isEmpty()) {
                     return;
                 }
@@ -499,6 +509,17 @@ public final class Agent {
             } catch (RuntimeException error) {
                 problem(error);
                 sleep();
+            }
+        }
+
+        private Object membership() {
+            if (!request.has("subscribe")) {
+                return null;
+            }
+            try {
+                return KafkaConsumer.class.getMethod("groupMetadata").invoke(consumer);
+            } catch (ReflectiveOperationException before25) {
+                return null;
             }
         }
 

@@ -265,17 +265,26 @@ class BeginTransaction(Command[int]):
 
 @dataclass(frozen=True, kw_only=True)
 class SendOffsets(Command[int]):
-    """Let a librdkafka producer's transaction commit an offset for a group member of the same client.
+    """Let a producer's transaction commit an offset of a group; the result is the error code.
 
-    The result is the error code.
+    A librdkafka producer needs a member of the group in the same client.
     """
 
     writer: int
+    group: str
     reader: int
     topic: str
     partition: int
     offset: int
     within_s: float
+    member: bool = False
+    """The request carries the id and generation of the member ``reader``, which is of the same library."""
+    coordinator: str = ""
+    """Of a raw producer: `address:port` of the coordinator of its transactions."""
+    group_coordinator: str = ""
+    """Of a raw producer: `address:port` of the coordinator of the group."""
+    broker_id: int | None = None
+    """Node id of that coordinator of the group."""
 
 
 @dataclass(frozen=True)
@@ -316,6 +325,8 @@ class FetchOffset(Command[OffsetAnswer]):
     """`address:port` of the broker to ask."""
     within_s: float
     broker_id: int | None = None
+    stable: bool = False
+    """Ask for an error while a transaction that commits offsets of the partition has no marker."""
 
 
 COMMANDS: Mapping[str, type[Command[object]]] = {kind.__name__: kind for kind in Command.__subclasses__()}

@@ -23,6 +23,8 @@ NO_GENERATION = -1
 _COMMIT_VERSION = 2
 _FETCH_VERSION = 2
 """Versions that every Kafka from 0.11 to 4.x understands."""
+_STABLE_VERSION = 7
+"""The first version of OffsetFetch that can wait for transactions (KIP-447, Kafka 2.5)."""
 
 
 @dataclass(frozen=True)
@@ -62,17 +64,21 @@ def commit_offset(
 
 
 def fetch_offset(
-    connection: Connection, group: str, partition: TopicPartition, timeout_s: float
+    connection: Connection, group: str, partition: TopicPartition, timeout_s: float, *, stable: bool = False
 ) -> CommittedOffset:
     """What this broker answers when it is asked for a committed offset.
 
-    Raises NotSentError or NoAnswerError.
+    With ``stable`` the answer is error 88 (UNSTABLE_OFFSET_COMMIT) while a transaction that commits offsets
+    of the partition has no marker. Raises NotSentError or NoAnswerError.
     """
     topic = OffsetFetchRequest.OffsetFetchRequestTopic
     request = OffsetFetchRequest(
-        group_id=group, topics=[topic(name=partition.topic, partition_indexes=[partition.partition])]
+        group_id=group,
+        topics=[topic(name=partition.topic, partition_indexes=[partition.partition])],
+        require_stable=stable,
     )
-    answer = connection.call_once(request, OffsetFetchResponse, _FETCH_VERSION, timeout_s)
+    version = _STABLE_VERSION if stable else _FETCH_VERSION
+    answer = connection.call_once(request, OffsetFetchResponse, version, timeout_s)
     if answer.error_code:
         return CommittedOffset(answer.error_code)
     found = answer.topics[0].partitions[0]

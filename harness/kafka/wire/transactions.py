@@ -2,11 +2,11 @@
 
 Kafka has two generations of the transaction protocol, and the client decides which one is spoken:
 
-* v1 (all versions from 0.11): the client adds partitions to the transaction at its coordinator before it
-  writes to them, and the producer epoch stays the same from one transaction to the next. So a request that
-  arrives late cannot be told from one of the current transaction.
-* v2 (KIP-890 part 2, 4.0 and later): the broker that is written to adds the partition, and the epoch rises
-  by 1 at the end of each transaction.
+* v1 (all versions from 0.11): the client adds partitions and groups to the transaction at its coordinator
+  before it writes to them or commits their offsets, and the producer epoch stays the same from one
+  transaction to the next. So a request that arrives late cannot be told from one of the current transaction.
+* v2 (KIP-890 part 2, 4.0 and later): the broker that is written to adds the partition, the coordinator of
+  the group adds the group, and the epoch rises by 1 at the end of each transaction.
 
 Every function sends one request and returns what the broker answered; nothing is retried.
 """
@@ -29,12 +29,16 @@ from kafka.protocol.admin.transactions import (
 from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 from kafka.protocol.producer.transaction import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     EndTxnRequest,
     EndTxnResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
@@ -66,12 +70,16 @@ class Versions:
     """AddPartitionsToTxn; None: the broker that is written to adds the partition."""
     produce: int
     end: int
+    add_offsets: int | None
+    """AddOffsetsToTxn; None: the coordinator of the group adds it."""
+    commit_offsets: int
+    """TxnOffsetCommit."""
 
 
 VERSIONS: Mapping[Generation, Versions] = MappingProxyType(
     {
-        "v1": Versions(init=3, add=1, produce=7, end=1),
-        "v2": Versions(init=4, add=None, produce=12, end=5),
+        "v1": Versions(init=3, add=1, produce=7, end=1, add_offsets=1, commit_offsets=2),
+        "v2": Versions(init=4, add=None, produce=12, end=5, add_offsets=None, commit_offsets=5),
     }
 )
 """v1: what every version from 2.5 to 4.x understands."""
@@ -86,10 +94,10 @@ class Identified:
 
 
 def find_coordinator(
-    target: Target, transactional_id: str, timeout_s: float | None = None
+    target: Target, name: str, timeout_s: float | None = None, *, group: bool = False
 ) -> tuple[int, int]:
-    """Error code, and the node id of the broker that coordinates the transactions of an id."""
-    request = FindCoordinatorRequest(key=transactional_id, key_type=1)
+    """Error code, and the node id of the broker that coordinates a transactional id or a consumer group."""
+    request = FindCoordinatorRequest(key=name, key_type=0 if group else 1)
     answer = exchange(target, request, FindCoordinatorResponse, 2, timeout_s)
     return answer.error_code, answer.node_id
 
@@ -143,6 +151,58 @@ def add_partition(
         for part in found.results_by_partition
     ]
     return int(max(errors))
+
+
+def add_offsets(
+    target: Target, transactional_id: str, identity: Identity, group: str, timeout_s: float | None = None
+) -> int:
+    """Add the offsets of a group to the transaction (v1), at its coordinator; returns the error code."""
+    request = AddOffsetsToTxnRequest(
+        transactional_id=transactional_id,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.epoch,
+        group_id=group,
+    )
+    version = VERSIONS["v1"].add_offsets
+    return int(exchange(target, request, AddOffsetsToTxnResponse, version or 0, timeout_s).error_code)
+
+
+def commit_offsets(
+    target: Target,
+    transactional_id: str,
+    identity: Identity,
+    group: str,
+    partition: TopicPartition,
+    offset: int,
+    *,
+    generation: Generation = "v1",
+    timeout_s: float | None = None,
+) -> int:
+    """Let the transaction commit an offset of a group, at the coordinator of that group.
+
+    The request names no member of the group, which a coordinator accepts even if the group has members.
+    Returns the error code.
+    """
+    topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+    request = TxnOffsetCommitRequest(
+        transactional_id=transactional_id,
+        group_id=group,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.epoch,
+        topics=[
+            topic(
+                name=partition.topic,
+                partitions=[
+                    topic.TxnOffsetCommitRequestPartition(
+                        partition_index=partition.partition, committed_offset=offset, committed_metadata=""
+                    )
+                ],
+            )
+        ],
+    )
+    version = VERSIONS[generation].commit_offsets
+    answer = exchange(target, request, TxnOffsetCommitResponse, version, timeout_s)
+    return int(answer.topics[0].partitions[0].error_code)
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def test_an_operation_that_could_not_be_carried_out() -> None:
 
 
 def test_a_program_without_transactions_is_not_asked_for_any() -> None:
-    assert Check(features=("idempotence",)).skipped == ("group", "transactions")
+    assert Check(features=("idempotence",)).skipped == ("group", "transactions", "offsets", "member")
 
 
 def test_a_program_that_cannot_assign_partitions_is_not_asked_to() -> None:

@@ -32,10 +32,14 @@ from kafka.protocol.producer import (
     ProduceResponse,
 )
 from kafka.protocol.producer.transaction import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     EndTxnRequest,
     EndTxnResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
 )
 from kafka.record import MemoryRecords
 
@@ -51,6 +55,8 @@ _REQUESTS = {
         (InitProducerIdRequest, InitProducerIdResponse, (0, 4)),
         (AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, (0, 1)),
         (EndTxnRequest, EndTxnResponse, (0, 5)),
+        (AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, (0, 4)),
+        (TxnOffsetCommitRequest, TxnOffsetCommitResponse, (0, 5)),
         (OffsetCommitRequest, OffsetCommitResponse, (2, 9)),
         (OffsetFetchRequest, OffsetFetchResponse, (1, 9)),
     )
@@ -234,6 +240,18 @@ class FakeBroker:
         answer = shape.OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=error)
         return OffsetCommitResponse(throttle_time_ms=0, topics=[shape(name=topic.name, partitions=[answer])])
 
+    def commit_in_transaction(self, request: Any) -> Any:
+        error = self._coordinate("commit offsets", request)
+        (topic,) = request.topics
+        (part,) = topic.partitions
+        shape = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+        answer = shape.TxnOffsetCommitResponsePartition(
+            partition_index=part.partition_index, error_code=error
+        )
+        return TxnOffsetCommitResponse(
+            throttle_time_ms=0, topics=[shape(name=topic.name, partitions=[answer])]
+        )
+
     def fetch_offset(self, request: Any) -> Any:
         error = self._coordinate("fetch", request)
         (topic,) = request.topics
@@ -270,6 +288,10 @@ class FakeBroker:
             InitProducerIdRequest.API_KEY: lambda: self.init_producer_id(request),
             AddPartitionsToTxnRequest.API_KEY: lambda: self.add_partitions(request),
             EndTxnRequest.API_KEY: lambda: self.end(request),
+            AddOffsetsToTxnRequest.API_KEY: lambda: AddOffsetsToTxnResponse(
+                throttle_time_ms=0, error_code=self._coordinate("add offsets", request)
+            ),
+            TxnOffsetCommitRequest.API_KEY: lambda: self.commit_in_transaction(request),
             OffsetCommitRequest.API_KEY: lambda: self.commit_offset(request),
             OffsetFetchRequest.API_KEY: lambda: self.fetch_offset(request),
         }

@@ -49,6 +49,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         return {"id": request["id"], "error": {"exception": "ConfigException", "text": "acks is bad"}}
     if mode == "fenced" and request["op"] == "commit_transaction":
         return {"id": request["id"], "error": {"exception": "ProducerFencedException", "code": 90}}
+    if mode == "fenced" and request["op"] == "send_offsets" and request["offsets"] == [["t", 0, 6]]:
+        return {"id": request["id"], "error": {"exception": "CommitFailedException", "code": 25}}
     if mode == "aborts" and request["op"] == "commit_transaction":
         return {"id": request["id"], "error": {"exception": "TimeoutException", "abortable": True}}
     return {"id": request["id"], "result": {}}

@@ -126,7 +126,10 @@ def test_a_transaction_commits_the_offsets_of_a_member(client: Client, bootstrap
     client.prepare(producer, "offered", within_s=60)
     for commit in (False, True):
         client.begin_transaction(producer)
-        assert client.send_offsets(producer, 12, "offered", 2 + commit, within_s=8) == 0
+        sent = client.send_offsets(
+            producer, "group-offered", 12, "offered", 2 + commit, within_s=8, member=True
+        )
+        assert sent == 0
         client.end_transaction(producer, commit=commit, within_s=60)
     member.stop(within_s=60)
     told = [

@@ -151,6 +151,27 @@ def test_transactions_in_a_program(client: Client, rows: Rows, mode: str, outcom
     assert rows("sent")[0]["txn"] == 0
 
 
+@pytest.mark.parametrize(
+    ("mode", "answers", "told"),
+    [
+        ("good", [0, 0], [("sent", 5), ("sent", 6), ("committed", 5), ("committed", 6)]),
+        ("fenced", [0, 25], [("sent", 5), ("commit_failed", 5), ("commit_failed", 6)]),
+        ("aborts", [0, 0], [("sent", 5), ("sent", 6)]),
+    ],
+)
+def test_offsets_of_a_transaction_in_a_program(
+    client: Client, rows: Rows, mode: str, answers: list[int], told: list[tuple[str, int]]
+) -> None:
+    use(client, mode)
+    spec = producer(transactional_id="t", delivery_timeout_s=30.0)
+    client.prepare(spec, "t")
+    client.begin_transaction(spec)
+    assert [client.send_offsets(spec, "g", 4, "t", offset) for offset in (5, 6)] == answers
+    client.end_transaction(spec)
+    assert [(row["event"], row["offset"]) for row in rows("groups")] == told
+    assert all(row["asked_ns"] < row["ns"] and row["txn"] == 0 for row in rows("groups"))
+
+
 def test_a_program_dies_with_its_agent(client: Client, tmp_path: Path) -> None:
     argv = (sys.executable, str(PROGRAM), "good", str(tmp_path))
     client.use(ClientProgram(via="program", argv=argv, name="./program.py"))
@@ -227,7 +248,7 @@ def test_the_lines_that_the_document_shows_can_be_read() -> None:
         (parse_hello if line.startswith('{"hello"') else parse_line)(line)
     source = "".join(file.read_text() for file in PROGRAMS_SOURCES)
     shown = {json.loads(line)["op"] for line in ours}
-    assert {op for op in shown if f'"{op}"' not in source} <= {"flush", "send_offsets"}
+    assert {op for op in shown if f'"{op}"' not in source} <= {"flush"}
     assert len(shown) == 13
 
 

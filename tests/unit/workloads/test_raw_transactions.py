@@ -163,3 +163,87 @@ def test_a_transactional_producer_sends_within_transactions(
     client.init_transactions(spec, 5, broker.address)
     with pytest.raises(LabError, match="no open transaction"):
         send(client, spec, broker, "a")
+
+
+def send_offset(client: Client, spec: ProducerSpec, broker: FakeBroker, offset: int) -> int:
+    return client.send_offsets(
+        spec,
+        "g",
+        3,
+        "t",
+        offset,
+        within_s=1,
+        coordinator=broker.address,
+        group_coordinator=broker.address,
+    )
+
+
+def told(rows: Rows) -> list[tuple[Any, ...]]:
+    return [
+        (row["event"], row["offset"], row["txn"], row["error"], row["asked_ns"] < row["ns"])
+        for row in rows("groups")
+    ]
+
+
+@pytest.mark.parametrize(("protocol", "added", "version"), [("v1", 2, 2), ("v2", 0, 5)])
+def test_a_transaction_commits_offsets(
+    client: Client,
+    broker: FakeBroker,
+    spec: ProducerSpec,
+    rows: Rows,
+    protocol: Any,
+    added: int,
+    version: int,
+) -> None:
+    spec = replace(spec, transaction_protocol=protocol)
+    client.init_transactions(spec, 5, broker.address)
+    for commit in (True, False):
+        client.begin_transaction(spec)
+        assert [send_offset(client, spec, broker, offset) for offset in (10, 11)] == [0, 0]
+        client.end_transaction(spec, commit=commit, coordinator=broker.address)
+    asked = [what for what, _ in broker.asked]
+    assert asked.count("add offsets") == added, "once in each transaction"
+    sent = [request for what, request in broker.asked if what == "commit offsets"]
+    assert [request.API_VERSION for request in sent] == [version] * 4
+    assert (sent[0].group_id, sent[0].transactional_id) == ("g", "orders")
+    assert [request.producer_epoch for request in sent] == ([0] * 4 if added else [0, 0, 1, 1])
+    assert told(rows) == [
+        ("sent", 10, 0, 0, True),
+        ("sent", 11, 0, 0, True),
+        ("committed", 10, 0, 0, True),
+        ("committed", 11, 0, 0, True),
+        ("sent", 10, 1, 0, True),
+        ("sent", 11, 1, 0, True),
+    ]
+    assert {(row["group"], row["reader"], row["txn_writer"]) for row in rows("groups")} == {("g", 3, 1)}
+
+
+def test_offsets_that_were_refused_may_be_committed_all_the_same(
+    client: Client, broker: FakeBroker, spec: ProducerSpec, rows: Rows
+) -> None:
+    client.init_transactions(spec, 5, broker.address)
+    client.begin_transaction(spec)
+    broker.coordinates.append(47)
+    assert send_offset(client, spec, broker, 9) == 47
+    assert broker.asked[-1][0] == "add offsets", "what was not added is not committed"
+    broker.coordinates.extend([51, 0, 16, 0])
+    assert send_offset(client, spec, broker, 10) == 0
+    broker.coordinates.append(22)
+    assert send_offset(client, spec, broker, 11) == 22
+    broker.coordinates.append(48)
+    end = client.end_transaction(spec, commit=True, coordinator=broker.address)
+    assert end == TransactionEnd("unknown", 48)
+    client.end_transaction(spec, commit=True, coordinator=broker.address)
+    assert told(rows) == [
+        ("sent", 10, 0, 0, True),
+        ("commit_failed", 10, 0, 48, True),
+        ("commit_failed", 11, 0, 22, True),
+        ("committed", 10, 0, 0, True),
+        ("commit_failed", 11, 0, 22, True),
+    ]
+
+
+def test_offsets_need_an_open_transaction(client: Client, broker: FakeBroker, spec: ProducerSpec) -> None:
+    client.init_transactions(spec, 5, broker.address)
+    with pytest.raises(LabError, match="no open transaction"):
+        send_offset(client, spec, broker, 9)

@@ -116,11 +116,6 @@ class GroupMember:
         else:
             self._on_commit(None, answered or [])
 
-    @property
-    def group(self) -> str:
-        """Its consumer group."""
-        return self._spec.group
-
     def metadata(self) -> object:
         """The member's id and generation, for the transactions that commit its offsets."""
         if threading.current_thread() is self._thread:

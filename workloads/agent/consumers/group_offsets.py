@@ -32,7 +32,9 @@ def fetch(journal: Journal, command: FetchOffset) -> OffsetAnswer:
     asked_ns = now_ns()
     answer = _ask(
         command,
-        lambda connection, place: fetch_offset(connection, command.group, place, command.within_s),
+        lambda connection, place: fetch_offset(
+            connection, command.group, place, command.within_s, stable=command.stable
+        ),
     )
     return _record(journal, command, "fetched", asked_ns, OffsetAnswer(answer.error, answer.offset))
 

@@ -23,7 +23,9 @@ from harness.kafka.wire.transactions import (
     RETRIABLE,
     VERSIONS,
     Asked,
+    add_offsets,
     add_partition,
+    commit_offsets,
     end_request,
     ended,
     init_producer_id,
@@ -39,6 +41,8 @@ from workloads.agent.producers.outcomes import (
     refuses,
 )
 from workloads.agent.producers.recorder import Recorder, SentMessage
+from workloads.agent.producers.sent_offsets import SentOffsets
+from workloads.protocol.commands import SendOffsets
 from workloads.protocol.results import Delivered, Held, SendResult, TransactionEnd
 from workloads.protocol.spec import ProducerSpec
 
@@ -88,6 +92,8 @@ class RawTransactionalProducer:
         self._identity: Identity | None = None
         self._sequences = _Sequences()
         self._added: set[TopicPartition] = set()
+        self._added_groups: set[str] = set()
+        self._offsets = SentOffsets(recorder.journal, spec.writer)
         self._txn: int | None = None
         self._next_txn = 0
         self._held: dict[int, _Kept] = {}
@@ -98,7 +104,7 @@ class RawTransactionalProducer:
         """Get a producer id; returns the error code of the last attempt. Repeated while it may succeed."""
 
         def attempt(remaining_s: float) -> int:
-            with Connection(address_of(coordinator), self._spec.connect_timeout_s) as connection:
+            with self._connection(coordinator) as connection:
                 answer = init_producer_id(
                     connection,
                     self._spec.transactional_id,
@@ -117,6 +123,8 @@ class RawTransactionalProducer:
         self._required_identity()
         self._txn, self._next_txn = self._next_txn, self._next_txn + 1
         self._added.clear()
+        self._added_groups.clear()
+        self._offsets.clear()
         self._recorder.transaction(self._spec.writer, self._txn, "begin")
         return self._txn
 
@@ -136,7 +144,7 @@ class RawTransactionalProducer:
             offset: list[int | None] = [None]
 
             def attempt(left_s: float) -> int:
-                with Connection(address_of(leader), self._spec.connect_timeout_s) as connection:
+                with self._connection(leader) as connection:
                     found, answer = _ask(connection, asked, min(left_s, self._answer_s))
                 error, offset[0] = (found, None) if answer is None else produced(answer)
                 errors.append(error)
@@ -150,6 +158,59 @@ class RawTransactionalProducer:
             return result
 
         return work
+
+    def send_offsets(self, command: SendOffsets) -> int:
+        """Let the open transaction commit an offset of a group; returns the error code.
+
+        With v1 the coordinator of the transactions is asked to add the group first. If it refuses, the offset
+        is no part of the transaction.
+        """
+        txn, identity = self._required_txn(), self._required_identity()
+        place = TopicPartition(command.topic, command.partition)
+        asked_ns = now_ns()
+
+        def commit(left_s: float) -> int:
+            with self._connection(command.group_coordinator) as connection:
+                return commit_offsets(
+                    connection,
+                    self._spec.transactional_id,
+                    identity,
+                    command.group,
+                    place,
+                    command.offset,
+                    generation=self._generation,
+                    timeout_s=left_s,
+                )
+
+        added = self._add_group(command.group, command.coordinator, command.within_s)
+        if added:
+            return added
+        error = self._repeat(lambda left_s: _code(lambda: commit(left_s)), command.within_s)
+        self._offsets.add(
+            command.group,
+            command.reader,
+            [(place, command.offset)],
+            txn=txn,
+            asked_ns=asked_ns,
+            error=error,
+            broker=command.broker_id,
+        )
+        return error
+
+    def _add_group(self, group: str, coordinator: str, within_s: float) -> int:
+        """Add the offsets of a group to the open transaction, where the client has to."""
+        if group in self._added_groups or VERSIONS[self._generation].add_offsets is None:
+            return 0
+        identity = self._required_identity()
+
+        def attempt(left_s: float) -> int:
+            with self._connection(coordinator) as connection:
+                return add_offsets(connection, self._spec.transactional_id, identity, group, left_s)
+
+        error = self._repeat(lambda left_s: _code(lambda: attempt(left_s)), within_s)
+        if not error:
+            self._added_groups.add(group)
+        return error
 
     def hold_send(
         self, partition: TopicPartition, label: str, leader: str, coordinator: str, broker: int | None
@@ -194,10 +255,11 @@ class RawTransactionalProducer:
         writer, txn = self._spec.writer, self._required_txn()
         identity = self._required_identity()
         asked = end_request(self._spec.transactional_id, identity, commit=commit, generation=self._generation)
+        asked_ns = now_ns()
         self._recorder.transaction(writer, txn, "committing" if commit else "aborting")
 
         def attempt(left_s: float) -> int:
-            with Connection(address_of(coordinator), self._spec.connect_timeout_s) as connection:
+            with self._connection(coordinator) as connection:
                 error, answer = _ask(connection, asked, left_s)
             if answer is None:
                 return error
@@ -209,6 +271,7 @@ class RawTransactionalProducer:
         error = self._repeat(attempt, within_s)
         end = TransactionEnd("unknown" if error else "committed" if commit else "aborted", error)
         self._recorder.transaction(writer, txn, end.outcome, error)
+        self._offsets.ended(end, commit=commit, asked_ns=asked_ns)
         if not error:
             self._txn = None
         return end
@@ -254,7 +317,7 @@ class RawTransactionalProducer:
         identity = self._required_identity()
 
         def attempt(left_s: float) -> int:
-            with Connection(address_of(coordinator), self._spec.connect_timeout_s) as connection:
+            with self._connection(coordinator) as connection:
                 return add_partition(connection, self._spec.transactional_id, identity, partition, left_s)
 
         error = self._repeat(lambda left_s: _code(lambda: attempt(left_s)), within_s)
@@ -310,8 +373,11 @@ class RawTransactionalProducer:
         self._held[number] = kept
         return Held(number=number, connection=kept.connection.ends)
 
+    def _connection(self, broker: str) -> Connection:
+        return Connection(address_of(broker), self._spec.connect_timeout_s)
+
     def _open(self, broker: str) -> Connection:
-        connection = Connection(address_of(broker), self._spec.connect_timeout_s)
+        connection = self._connection(broker)
         connection.open()
         return connection
 

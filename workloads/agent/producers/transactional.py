@@ -6,12 +6,12 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from harness.clock import now_ns
 from harness.errors import UsageError
+from harness.kafka.model import TopicPartition as Place
 from workloads.agent.producers.recorder import Recorder
 from workloads.agent.producers.scripted import Done, ScriptedProducer
+from workloads.agent.producers.sent_offsets import SentOffsets
 from workloads.protocol.results import TransactionEnd
 from workloads.protocol.spec import ProducerSpec
-
-Row = dict[str, object]
 
 
 class TransactionalProducer:
@@ -29,8 +29,7 @@ class TransactionalProducer:
         self._writer = spec.writer
         self._txn: int | None = None
         self._next_txn = first_txn
-        self._offsets: list[Row] = []
-        """Rows of `groups`: the offsets that the open transaction is to commit."""
+        self._offsets = SentOffsets(recorder.journal, spec.writer)
 
     @property
     def next_txn(self) -> int:
@@ -74,24 +73,14 @@ class TransactionalProducer:
                 f"Producer {self._writer} has no open transaction; begin one before it sends offsets."
             )
         asked_ns = now_ns()
+        error = 0
         try:
             self._scripted.producer.send_offsets_to_transaction(offsets, metadata, within_s)
-        except KafkaException as error:
-            return int(error.args[0].code())
-        self._offsets += [
-            {
-                "group": group,
-                "reader": reader,
-                "topic": part.topic,
-                "partition": part.partition,
-                "offset": part.offset,
-                "txn_writer": self._writer,
-                "txn": self._txn,
-            }
-            for part in offsets
-        ]
-        self._record_offsets("sent", asked_ns, 0)
-        return 0
+        except KafkaException as failed:
+            error = int(failed.args[0].code())
+        places = [(Place(part.topic, part.partition), part.offset) for part in offsets]
+        self._offsets.add(group, reader, places, txn=self._txn, asked_ns=asked_ns, error=error)
+        return error
 
     def end(self, *, commit: bool, within_s: float) -> TransactionEnd:
         """Commit or abort the open transaction. Aborts it too if its commit fails and asks for that."""
@@ -109,11 +98,9 @@ class TransactionalProducer:
             aborted = cause.txn_requires_abort() and self._abort(within_s)
             end = TransactionEnd("aborted" if aborted else "unknown", cause.code())
         self._record(end.outcome, end.error)
-        if commit and end.outcome != "aborted":
-            event = "committed" if end.outcome == "committed" else "commit_failed"
-            self._record_offsets(event, asked_ns, end.error)
+        self._offsets.ended(end, commit=commit, asked_ns=asked_ns)
+        self._offsets.clear()
         self._txn = None
-        self._offsets = []
         return end
 
     def close(self) -> None:
@@ -126,10 +113,6 @@ class TransactionalProducer:
         except KafkaException:
             return False
         return True
-
-    def _record_offsets(self, event: str, asked_ns: int, error: int) -> None:
-        more = {"ns": now_ns(), "event": event, "asked_ns": asked_ns, "error": error}
-        self._recorder.journal.write_many("groups", [{**row, **more} for row in self._offsets])
 
     def _record(self, event: str, error: int) -> None:
         self._recorder.transaction(self._writer, self._txn, event, error)

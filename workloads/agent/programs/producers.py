@@ -9,11 +9,14 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from harness.clock import now_ns
 from harness.errors import InvalidRunError, LabError, UsageError
 from harness.history.identity import encode
+from harness.kafka.model import TopicPartition
 from workloads.agent.producers.recorder import Recorder, SentMessage
+from workloads.agent.producers.sent_offsets import SentOffsets
 from workloads.agent.producers.stream import feed
 from workloads.agent.programs.exceptions import error_code, java_outcome
 from workloads.agent.programs.process import ANSWER_S, Answered, Program
 from workloads.protocol.codec import Json
+from workloads.protocol.commands import SendOffsets
 from workloads.protocol.java_names import producer_properties
 from workloads.protocol.lines import HELLO_S, Event, Failure, OutcomeEvent, value_text
 from workloads.protocol.results import Outcome, SendResult, StreamCounts, TransactionEnd
@@ -41,6 +44,7 @@ class ProgramProducer:
         self._refused: InvalidRunError | None = None
         self._txn: int | None = None
         self._next_txn = 0
+        self._offsets = SentOffsets(recorder.journal, spec.writer)
         program.handle("producer", spec.writer, self._done)
         program.at_end(self._fail_all)
         properties: dict[str, Json] = dict(producer_properties(spec))
@@ -138,9 +142,36 @@ class ProgramProducer:
         self._record("begin", 0)
         return self._txn
 
+    def send_offsets(self, command: SendOffsets) -> int:
+        """Let the open transaction commit an offset of a group; returns the error code."""
+        if self._txn is None:
+            raise UsageError(
+                f"Producer {self.spec.writer} has no open transaction; begin one before it sends offsets."
+            )
+        fields: dict[str, Json] = {
+            "group": command.group,
+            "offsets": [[command.topic, command.partition, command.offset]],
+        }
+        if command.member:
+            fields["consumer"] = command.reader
+        asked_ns = now_ns()
+        _, failure = self.program.request(
+            "send_offsets", command.within_s, producer=self.spec.writer, **fields
+        )
+        error = 0 if failure is None else error_code(failure)
+        self._offsets.add(
+            command.group,
+            command.reader,
+            [(TopicPartition(command.topic, command.partition), command.offset)],
+            txn=self._txn,
+            asked_ns=asked_ns,
+            error=error,
+        )
+        return error
+
     def end_transaction(self, *, commit: bool, within_s: float) -> TransactionEnd:
         """Commit or abort the open transaction. Aborts it too if its commit fails and asks for that."""
-        writer = self.spec.writer
+        writer, asked_ns = self.spec.writer, now_ns()
         op = "commit_transaction" if commit else "abort_transaction"
         self._record("committing" if commit else "aborting", 0)
         _, failure = self.program.request(op, within_s, producer=writer)
@@ -153,6 +184,8 @@ class ProgramProducer:
                 aborted = second is None
             end = TransactionEnd("aborted" if aborted else "unknown", error_code(failure))
         self._record(end.outcome, end.error)
+        self._offsets.ended(end, commit=commit, asked_ns=asked_ns)
+        self._offsets.clear()
         self._txn = None
         return end
 
