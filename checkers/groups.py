@@ -218,6 +218,10 @@ class GroupHistory:
     def cause_of_step(self, step: Step) -> tuple[str, list[str]]:
         """Why a member received a record that does not follow what the group had received before."""
         reader = step.reader
+        if step.committed is not None:
+            what = f"offset {step.committed} acknowledged"
+            cause = f"commit past what was handed over: reader {reader} committed offset {step.committed}"
+            return cause, [evidence_row("groups", step.ns, what)]
         assigned = [
             row
             for row in self.rows
@@ -278,6 +282,8 @@ class Step:
     before_reader: int
     before_ns: int
     back: bool
+    committed: int | None = None
+    """What a member committed that is past what it had received; ``ns`` is then the time of that commit."""
 
 
 def causes_of_steps(

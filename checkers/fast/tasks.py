@@ -227,8 +227,8 @@ OFFSET_SPANS = pa.schema([("writer", _INT), ("low", _LONG), ("high", _LONG)])
 RECORDS = pa.schema([(f.name, _LONG) for f in fields(Records)])
 _STREAM = [("reader", _LONG), ("group", _TEXT), ("offset", _LONG), ("writer", _LONG), ("seq", _LONG)]
 STEPS = pa.schema(
-    [*_STREAM, ("ns", _LONG), ("uncommitted", _FLAG), ("back", _FLAG), ("low", _LONG), ("since_ns", _LONG)]
-    + [("until_ns", _LONG), ("before_reader", _LONG), ("before_ns", _LONG)]
+    [*_STREAM, ("ns", _LONG), ("uncommitted", _FLAG), ("back", _FLAG), ("past", _FLAG), ("low", _LONG)]
+    + [("since_ns", _LONG), ("until_ns", _LONG), ("before_reader", _LONG), ("before_ns", _LONG)]
 )
 EDGES = pa.schema([*_STREAM, ("ns", _LONG), ("uncommitted", _FLAG)])
 UNSENT = pa.schema([("offset", _LONG), ("ns", _LONG), ("writer", _LONG), ("seq", _LONG), ("reader", _TEXT)])

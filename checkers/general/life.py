@@ -217,6 +217,7 @@ def step_findings(evidence: Evidence, table: pa.Table) -> pa.Table:
                 before_reader=row["prd"],
                 before_ns=row["pns"],
                 back=row["class"] != "skip",
+                committed=row["committed"],
             )
             for row in rows
         ]

@@ -351,7 +351,8 @@ STEPS: Mapping[str, str] = {
                    lag(w) over (partition by t, p, stream order by n) as pw,
                    lag(q) over (partition by t, p, stream order by n) as pq,
                    lag(ns) over (partition by t, p, stream order by n) as pns,
-                   lag(rd) over (partition by t, p, stream order by n) as prd
+                   lag(rd) over (partition by t, p, stream order by n) as prd,
+                   lag(uncommitted) over (partition by t, p, stream order by n) as pu
             from sequence a) z where po is not null and o <> po + 1""",
     "asked": """
         select z.t, z.p, z.stream, z.n, bool_or(ge.event = 'sought') as sought,
@@ -368,16 +369,17 @@ STEPS: Mapping[str, str] = {
             from steps z join ge on ge.event = 'committed' and ge.o is not null and ge.g = z.g
                                 and ge.t = z.t and ge.p = z.p and ge.ns <= z.ns) y where rn = 1""",
     "started": """
-        select t, p, stream, n, o from (
-            select z.t, z.p, z.stream, z.n, ge.o, row_number() over (
-                partition by z.t, z.p, z.stream, z.n order by ge.ns desc, ge.o desc) as rn
+        select t, p, stream, n, o, ns, rd from (
+            select z.t, z.p, z.stream, z.n, ge.o, ge.ns, ge.rd, row_number() over (
+                partition by z.t, z.p, z.stream, z.n order by ge.ns desc, ge.o desc, ge.rd desc) as rn
             from steps z
             left join asked a on a.t = z.t and a.p = z.p and a.stream = z.stream and a.n = z.n
             join ge on ge.event = 'committed' and ge.o is not null and ge.g = z.g
                    and ge.t = z.t and ge.p = z.p and ge.ns <= coalesce(a.assigned_ns, z.ns)
                    and (a.assigned_ns is not null or ge.rd <> z.rd)) y where rn = 1""",
     "moves": """
-        select z.*, co.o as committed_o, st.o as start_o, z.o <= z.po as back,
+        select z.*, co.o as committed_o, st.o as start_o, st.ns as start_ns, st.rd as start_rd,
+               z.o <= z.po as back,
                coalesce(a.sought, false) or (coalesce(a.assigned, false) and z.g is null) as moved,
                z.g is not null and (coalesce(a.assigned, false) or z.rd <> z.prd) as handover
         from steps z
@@ -412,14 +414,38 @@ STEPS: Mapping[str, str] = {
                      and (z.since_ns is null or x.ns >= z.since_ns)
                      and (z.until_ns is null or x.ns <= z.until_ns)
         where x.o is null group by z.t, z.p, z.stream, z.n""",
+    # A member committed past what it had received, and the next one went on from there.
+    "past": """
+        select z.t, z.p, z.stream, z.n, z.po, z.start_o, z.start_ns, z.g, z.prd, z.pns, z.pu from moves z
+        join ge on ge.rd = z.prd and ge.ns <= z.start_ns
+               and ge.event in ('assigned', 'sought', 'revoked', 'lost')
+               and ((ge.t = z.t and ge.p = z.p) or (ge.t is null and ge.p is null))
+        where z.handover and not z.moved and not z.back and z.start_o - 1 > z.po
+          and z.start_rd = z.prd and z.start_ns > z.pns
+        group by z.t, z.p, z.stream, z.n, z.po, z.start_o, z.start_ns, z.g, z.prd, z.pns, z.pu
+        having bool_or(ge.event = 'assigned') and max(ge.ns) < z.pns""",
+    "unhanded": """
+        select z.t, z.p, z.stream, z.n, min(l.o) as o from past z
+        join l on l.t = z.t and l.p = z.p and l.o > z.po and l.o < z.start_o and l.intact
+        join sm on sm.t = l.t and sm.p = l.p and sm.w = l.mw and sm.q = l.mq and sm.sent_ns <= z.start_ns
+        left join tr on tr.w = l.mw and tr.q = l.mq
+        left join r x on x.t = z.t and x.p = z.p and x.stream = z.stream and x.w = l.mw and x.q = l.mq
+        where x.o is null and (case when tr.q is null then sm.visible else tr.visible end or z.pu)
+        group by z.t, z.p, z.stream, z.n""",
     "found_moves": """
         select case when g is null then 'non_monotonic' else 'replay' end as class, t, p, o,
-               case when w >= 0 then w end as w, case when q >= 0 then q end as q, g, rd, ns, prd, pns
+               case when w >= 0 then w end as w, case when q >= 0 then q end as q, g, rd, ns, prd, pns,
+               cast(null as bigint) as committed
         from backward
         union all
-        select 'skip', j.t, j.p, j.o, l.w, l.q, z.g, z.rd, z.ns, z.prd, z.pns from jumped j
+        select 'skip', j.t, j.p, j.o, l.w, l.q, z.g, z.rd, z.ns, z.prd, z.pns, null from jumped j
         join l on l.t = j.t and l.p = j.p and l.o = j.o
-        join moves z on z.t = j.t and z.p = j.p and z.stream = j.stream and z.n = j.n""",
+        join moves z on z.t = j.t and z.p = j.p and z.stream = j.stream and z.n = j.n
+        union all
+        select 'skip', j.t, j.p, j.o, l.w, l.q, z.g, z.prd, z.start_ns, z.prd, z.pns, z.start_o
+        from unhanded j
+        join l on l.t = j.t and l.p = j.p and l.o = j.o
+        join past z on z.t = j.t and z.p = j.p and z.stream = j.stream and z.n = j.n""",
     "found_steps": "select class, t, p, o, w, q from found_moves",
     "found_all": """
         select * from found_messages union all select * from found_strays

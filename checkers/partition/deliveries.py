@@ -15,6 +15,8 @@ from checkers.partition.fates import Fates
 from checkers.partition.logs import Log, Partition, reference_of
 from checkers.partition.messages import Flags, Ints, Reads, Sends, Texts
 
+POSITIONED = ("assigned", "sought", "revoked", "lost")
+"""Events after which a member's position is not the one behind its last read."""
 FOREVER = np.iinfo(np.int64).max
 _SETTLED = [CODE[name] for name in ("kept", "unknown_kept", "duplicated", "moved", "phantom")]
 
@@ -111,12 +113,13 @@ class Steps:
     """Steps of streams from one read to the next that are suspicious, one entry per step.
 
     A step back is an anomaly by itself. A step ahead is one if messages between ``low`` and ``offset``, both
-    excluded, should have been handed over.
+    excluded, should have been handed over. A step ``past`` what was handed over is a member's commit.
     """
 
     back: Flags
+    past: Flags
     reader: Ints
-    """Who was handed ``offset``."""
+    """Who was handed ``offset``, or committed it."""
     before_reader: Ints
     """Who was handed the record before it, and when."""
     before_ns: Ints
@@ -156,6 +159,15 @@ class _Pairs:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Commits:
+    """A commit for each of some reads; -1: there is none."""
+
+    offset: Ints
+    ns: Ints
+    reader: Ints
+
+
 Slices = Callable[[int, int], Iterable[Log]]
 """The reference log from one offset to another, in one slice or in several that follow each other."""
 
@@ -167,10 +179,11 @@ def suspicious_steps(
 
     ``windows`` says which piece each read is of; then only steps from one piece into another count.
     """
-    pairs = _repositioned(reads, events, _pairs(reads, windows))
+    pairs, skipping, commits = _repositioned(reads, events, _pairs(reads, windows))
     before, after = reads.offset[pairs.before], reads.offset[pairs.after]
     suspicious = np.zeros(len(after), dtype=bool)
-    touched = np.concatenate([before, after, pairs.low])
+    past = np.zeros(len(skipping.after), dtype=bool)
+    touched = np.concatenate([before, after, pairs.low, skipping.low, commits.offset])
     for log in reference(int(touched.min()), int(touched.max())) if len(touched) else ():
         if not len(log):
             continue
@@ -181,23 +194,27 @@ def suspicious_steps(
         passed = np.searchsorted(messages, after, "left") - np.searchsorted(messages, pairs.low, "right")
         # Where the record that it had read no longer stands, the reader had to go back.
         suspicious |= np.where(pairs.back, stood, passed > 0)
-    pairs = pairs.take(suspicious)
+        passed = np.searchsorted(messages, commits.offset, "left")
+        past |= passed > np.searchsorted(messages, skipping.low, "right")
+    pairs, skipping = pairs.take(suspicious), skipping.take(past)
     since, until = _runs(reads, events, pairs)
-    rows = pairs.after
+    rows, handed = pairs.after, skipping.before
+    nothing = np.full(len(handed), -1, dtype=np.int64)
     return Steps(
-        back=pairs.back,
-        reader=reads.reader[rows].astype(np.int64),
-        before_reader=reads.reader[pairs.before].astype(np.int64),
-        before_ns=reads.ns[pairs.before],
-        group=reads.group_names(rows),
-        low=pairs.low,
-        offset=reads.offset[rows],
-        writer=reads.writer[rows].astype(np.int64),
-        seq=reads.seq[rows],
-        ns=reads.ns[rows],
-        uncommitted=reads.uncommitted[rows],
-        since_ns=since,
-        until_ns=until,
+        back=np.concatenate([pairs.back, nothing == 0]),
+        past=np.concatenate([pairs.back & False, nothing < 0]),
+        reader=reads.reader[np.concatenate([rows, handed])].astype(np.int64),
+        before_reader=reads.reader[np.concatenate([pairs.before, handed])].astype(np.int64),
+        before_ns=reads.ns[np.concatenate([pairs.before, handed])],
+        group=reads.group_names(np.concatenate([rows, handed])),
+        low=np.concatenate([pairs.low, skipping.low]),
+        offset=np.concatenate([reads.offset[rows], commits.offset[past]]),
+        writer=np.concatenate([reads.writer[rows].astype(np.int64), nothing]),
+        seq=np.concatenate([reads.seq[rows], nothing]),
+        ns=np.concatenate([reads.ns[rows], commits.ns[past]]),
+        uncommitted=reads.uncommitted[np.concatenate([rows, handed])],
+        since_ns=np.concatenate([since, np.full(len(handed), -FOREVER)]),
+        until_ns=np.concatenate([until, np.full(len(handed), FOREVER)]),
     )
 
 
@@ -213,8 +230,10 @@ def _pairs(reads: Reads, windows: Ints | None) -> _Pairs:
     return _Pairs(before=before, after=after, back=step[odd] <= 0, low=reads.offset[before])
 
 
-def _repositioned(reads: Reads, events: Sequence[GroupEvent], pairs: _Pairs) -> _Pairs:
-    """Without the steps that a seek, an assignment or a commit explains.
+def _repositioned(
+    reads: Reads, events: Sequence[GroupEvent], pairs: _Pairs
+) -> tuple[_Pairs, _Pairs, _Commits]:
+    """Without the steps that a seek, an assignment or a commit explains; and commits past the first read.
 
     A new position within a group is the group's committed offset: below it is a replay, beyond it what lies
     between was skipped. A group that never committed starts wherever its configuration says.
@@ -227,17 +246,33 @@ def _repositioned(reads: Reads, events: Sequence[GroupEvent], pairs: _Pairs) -> 
     handover = grouped & (assigned | (reads.reader[pairs.before] != reads.reader[pairs.after]))
     read_ns = reads.ns[pairs.after]
     at_least_once = grouped & pairs.back
-    at_least_once &= reads.offset[pairs.after] >= _committed(reads, events, pairs.after, read_ns)
+    at_least_once &= reads.offset[pairs.after] >= _committed(reads, events, pairs.after, read_ns).offset
     # What a member commits itself is not what it began with.
-    start = np.where(
-        assigned,
-        _committed(reads, events, pairs.after, assigned_ns),
-        _committed(reads, events, pairs.after, read_ns, by_others=True),
+    told = _committed(reads, events, pairs.after, assigned_ns)
+    other = _committed(reads, events, pairs.after, read_ns, by_others=True)
+    start, start_ns, committer = (
+        np.where(assigned, getattr(told, name), getattr(other, name)) for name in ("offset", "ns", "reader")
     )
     fresh = handover & ~pairs.back & (start < 0)
     low = np.where(handover & ~pairs.back, np.maximum(pairs.low, start - 1), pairs.low)
     kept = _Pairs(before=pairs.before, after=pairs.after, back=pairs.back, low=low)
-    return kept.take(~(moved | at_least_once | fresh))
+    past = handover & ~moved & ~pairs.back & (start - 1 > pairs.low)
+    past &= (committer == reads.reader[pairs.before]) & (start_ns > reads.ns[pairs.before])
+    rows = [row for row in np.flatnonzero(past).tolist() if _stayed(reads, events, pairs, row, start_ns)]
+    chosen = np.array(rows, dtype=np.int64)
+    commits = _Commits(offset=start[chosen], ns=start_ns[chosen], reader=committer[chosen])
+    return kept.take(~(moved | at_least_once | fresh)), pairs.take(chosen), commits
+
+
+def _stayed(reads: Reads, events: Sequence[GroupEvent], pairs: _Pairs, row: int, until_ns: Ints) -> bool:
+    """Whether a member had the partition assigned, and nothing moved it from its read to its commit."""
+    reader, since = int(reads.reader[pairs.before[row]]), int(reads.ns[pairs.before[row]])
+    mine = [
+        event
+        for event in events
+        if event.reader == reader and event.ns <= until_ns[row] and event.event in POSITIONED
+    ]
+    return any(event.event == "assigned" for event in mine) and all(event.ns < since for event in mine)
 
 
 def _newest(reads: Reads, events: Sequence[GroupEvent], pairs: _Pairs, kind: str) -> Ints:
@@ -253,20 +288,21 @@ def _newest(reads: Reads, events: Sequence[GroupEvent], pairs: _Pairs, kind: str
 
 def _committed(
     reads: Reads, events: Sequence[GroupEvent], rows: Ints, at_ns: Ints, *, by_others: bool = False
-) -> Ints:
-    """The newest commit of each read's group up to some time, -1 for none; or that of its other members."""
-    found = np.full(len(rows), -1, dtype=np.int64)
+) -> _Commits:
+    """The newest commit of each read's group up to some time; or that of its other members."""
+    found = np.full((3, len(rows)), -1, dtype=np.int64)
     for position, name in enumerate(reads.groups):
         commits = [e for e in events if e.event == "committed" and e.group == name and e.offset >= 0]
-        commits.sort(key=lambda event: (event.ns, event.offset))
+        commits.sort(key=lambda event: (event.ns, event.offset, event.reader))
         mine = np.flatnonzero(reads.group[rows] == position)
         for reader in np.unique(reads.reader[rows[mine]]).tolist() if by_others else (None,):
             counted = [event for event in commits if reader is None or event.reader != reader]
             times = np.array([event.ns for event in counted], dtype=np.int64)
-            offsets = np.array([-1, *(event.offset for event in counted)], dtype=np.int64)
+            values = [(-1, -1, -1), *((event.offset, event.ns, event.reader) for event in counted)]
             chosen = mine if reader is None else mine[reads.reader[rows[mine]] == reader]
-            found[chosen] = offsets[np.searchsorted(times, at_ns[chosen], side="right")]
-    return found
+            newest = np.searchsorted(times, at_ns[chosen], side="right")
+            found[:, chosen] = np.array(values, dtype=np.int64)[newest].T
+    return _Commits(offset=found[0], ns=found[1], reader=found[2])
 
 
 def _runs(reads: Reads, events: Sequence[GroupEvent], pairs: _Pairs) -> tuple[Ints, Ints]:

@@ -375,6 +375,7 @@ def _causes_of_steps(partition: Partition, evidence: Evidence, steps: Steps) -> 
                 before_reader=int(steps.before_reader[row]),
                 before_ns=int(steps.before_ns[row]),
                 back=bool(steps.back[row]),
+                committed=int(steps.offset[row]) if steps.past[row] else None,
             )
             for row in range(len(steps))
         ],

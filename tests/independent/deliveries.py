@@ -28,6 +28,8 @@ def findings(history: History, judge: Judge) -> Counter[Finding]:
         for before, after in pairwise(stream):
             if name := step(judge, stream, events, before, after):
                 found[Finding(name, topic, partition)] += 1
+            if committed_past(judge, stream, events, before, after):
+                found[Finding("skip", topic, partition)] += 1
     return found
 
 
@@ -154,6 +156,48 @@ def step(judge: Judge, stream: list[Row], events: list[Row], before: Row, after:
         due(judge, stream, events, offset, before, after) for offset in range(low + 1, after["offset"])
     )
     return "skip" if passed else ""
+
+
+def committed_past(judge: Judge, stream: list[Row], events: list[Row], before: Row, after: Row) -> bool:
+    """`a member committed past what it had received, and another one, or itself, went on from there`."""
+    group, member = after.get("group"), before["reader"]
+    between = [e for e in events if before["ns"] <= e["ns"] <= after["ns"] and e["reader"] == after["reader"]]
+    taken = [event["ns"] for event in between if event["event"] == "assigned"]
+    if group is None or after["offset"] <= before["offset"] or not (taken or member != after["reader"]):
+        return False
+    if any(event["event"] == "sought" for event in between):
+        return False
+    commits = [
+        (event["ns"], event["offset"], event["reader"])
+        for event in events
+        if event["event"] == "committed" and event["group"] == group and event.get("offset") is not None
+        if (event["ns"] <= max(taken) if taken else event["reader"] != after["reader"])
+        if event["ns"] <= after["ns"]
+    ]
+    ns, offset, committer = max(commits, default=(-1, -1, -1))
+    if committer != member or ns <= before["ns"]:
+        return False
+    # `It had been assigned the partition before, and nothing moved it in between.`
+    placed = [
+        event
+        for event in events
+        if event["reader"] == member
+        and event["event"] in ("assigned", "sought", "revoked", "lost")
+        and event["ns"] <= ns
+    ]
+    if not any(event["event"] == "assigned" for event in placed):
+        return False
+    if any(event["ns"] >= before["ns"] for event in placed):
+        return False
+    # `never handed to any member`: whatever time, seeks or not
+    handed = {message_id(row) for row in stream}
+    as_of = {**before, "ns": ns}
+    return any(
+        due(judge, [], [], number, as_of, as_of)
+        and judge.reference is not None
+        and message_id(judge.reference.records[number]) not in handed
+        for number in range(before["offset"] + 1, offset)
+    )
 
 
 def committed(events: list[Row], group: str, until: int, but: int | None = None) -> int | None:

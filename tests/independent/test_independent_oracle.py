@@ -71,7 +71,7 @@ MUTANTS = {
     ),
     "a group may receive again what it committed": Mutant(
         deliveries._repositioned,
-        "reads.offset[pairs.after] >= _committed(reads, events, pairs.after, read_ns)",
+        "reads.offset[pairs.after] >= _committed(reads, events, pairs.after, read_ns).offset",
         "reads.offset[pairs.after] >= 0",
         ("independent",),
     ),

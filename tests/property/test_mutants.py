@@ -126,7 +126,16 @@ MUTANTS = {
         deliveries._repositioned, "np.maximum(pairs.low, start - 1)", "pairs.low", ("written",)
     ),
     "the first commit of a group counts": Mutant(
-        deliveries._committed, 'side="right")]', 'side="right").clip(max=1)]', ("written",)
+        deliveries._committed, 'side="right")', 'side="right").clip(max=1)', ("written",)
+    ),
+    "a member may commit what nobody received": Mutant(
+        deliveries._stayed, "return any(", "return False and any(", ("written",)
+    ),
+    "a member that was moved commits what nobody received": Mutant(
+        deliveries._stayed, " and all(event.ns < since for event in mine)", "", ("written",)
+    ),
+    "whoever commits is a member": Mutant(
+        deliveries._stayed, 'any(event.event == "assigned" for event in mine)', "True", ("written",)
     ),
     "readers may be handed what was dropped": Mutant(
         deliveries.aborted_reads, "found = _first(np.flatnonzero(guilty | maybe)",

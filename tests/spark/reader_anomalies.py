@@ -20,7 +20,81 @@ def transaction(history: History, txn: int, event: str) -> History:
     return history.add("transactions", ns=8000, writer=1, txn=txn, event=event)
 
 
+def committed_past(
+    *moved: tuple[int, str, int], committer: int = 1, assigned: bool = True, base: History | None = None
+) -> History:
+    """Reader 1 received the record at 0, and 3 was committed; reader 2 went on at 3.
+
+    ``moved`` are further events: time, event, reader.
+    """
+    history = (kept() if base is None else base).logs(FOUR)
+    if assigned:
+        history = group_event(history, 8900, "assigned")
+    history = group_event(history.read(0, 0, 9000, group="g"), 9002, "committed", committer, offset=3)
+    for ns, event, reader in moved:
+        history = group_event(history, ns, event, reader, offset=1 if event == "sought" else None)
+    return group_event(history, 9003, "assigned", 2).read(3, 3, 9004, reader=2, group="g")
+
+
 READERS: dict[str, tuple[str, History, Found]] = {
+    "committed-past": (
+        "a member committed what nobody had received, and the next one went on from there",
+        committed_past(),
+        {("skip", 1, 1)},
+    ),
+    "committed-past-by-itself": (
+        "a member committed what nobody had received, and was assigned the partition again",
+        group_event(
+            group_event(
+                group_event(kept().logs(FOUR), 8900, "assigned").read(0, 0, 9000, group="g"),
+                9002,
+                "committed",
+                offset=3,
+            ),
+            9003,
+            "assigned",
+        ).read(3, 3, 9004, group="g"),
+        {("skip", 1, 1)},
+    ),
+    "committed-past-by-a-stranger": (
+        "who committed is no member of which the history has what it received",
+        committed_past(committer=7),
+        set(),
+    ),
+    "committed-past-unassigned": (
+        "the history does not say that the committer was a member",
+        committed_past(assigned=False),
+        set(),
+    ),
+    "committed-past-after-a-seek": (
+        "the committer was set to another position before it committed",
+        committed_past((9001, "sought", 1)),
+        set(),
+    ),
+    "committed-past-after-a-rebalance": (
+        "the committer had lost the partition, and may have received it anew",
+        committed_past((9001, "lost", 1)),
+        set(),
+    ),
+    "committed-past-and-handed-later": (
+        "what was committed unread was handed to a member afterwards",
+        committed_past().read(1, 1, 9005, reader=2, group="g").read(2, 2, 9006, reader=2, group="g"),
+        {("replay", 1, 1)},
+    ),
+    "committed-past-what-was-aborted": (
+        "what nobody received was aborted, or sent after the commit",
+        committed_past(
+            base=transaction(
+                kept(1)
+                .send(1, offset=1, txn=5)
+                .send(2, offset=2, sent_ns=9500, done_ns=9600)
+                .send(3, offset=3),
+                5,
+                "aborted",
+            )
+        ),
+        set(),
+    ),
     "skip": (
         "a reader jumped over a record that is in the log",
         kept().logs(FOUR).read(0, 0, 9000).read(3, 3, 9001),
