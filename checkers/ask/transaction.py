@@ -96,6 +96,7 @@ def _own_events(
         if (row["writer"], row["txn"]) == (fate["writer"], fate["txn"]):
             error = f" (error {row['error']})" if row["error"] else ""
             yield row["ns"], texts.get(row["event"], str(row["event"])) + error
+    yield from offset_events(evidence, fate)
     condition = f"writer = {fate['writer']} AND txn = {fate['txn']}"
     sends = _rows(table_frame(session, source, "sends").filter(condition).orderBy("seq").limit(_SHOWN))
     names = {}
@@ -115,6 +116,20 @@ def _own_events(
         level = f" ({row['isolation']})" if row["isolation"] else ""
         place = f"to reader {row['reader']}{level} at offset {row['offset']}"
         yield row["ns"], f"{names[row['seq']]} handed {place}"
+
+
+def offset_events(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[Event]:
+    """The offsets of groups that were handed to the transaction, and what became of them."""
+    ends = {
+        "sent": "handed to it",
+        "committed": "committed",
+        "commit_failed": "not known to be committed",
+    }
+    for row in evidence.rows("groups"):
+        if (row["txn_writer"], row["txn"]) == (fate["writer"], fate["txn"]) and row["event"] in ends:
+            error = f" (error {row['error']})" if row["error"] else ""
+            what = f"offset {row['offset']} of {row['topic']}/{row['partition']} for group {row['group']}"
+            yield row["ns"], f"{what} {ends[row['event']]}{error}"
 
 
 def _around(evidence: Evidence) -> Iterator[Event]:

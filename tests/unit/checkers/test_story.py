@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from checkers.ask.story import _relevant, _settled_ns
+from checkers.ask.transaction import offset_events
+from checkers.evidence import gather
+from checkers.tables.source import open_source
+from tests.histories import History
 
 EVENTS = [
     (1, "broker1 says: leader 1", "view of broker1"),
@@ -37,3 +43,24 @@ def test_a_fate_is_settled_by_the_last_event_of_the_message() -> None:
     assert _settled_ns(sent, {"fate": "kept"}) == 11
     assert _settled_ns(sent, {"fate": "lost"}) is None
     assert _settled_ns([*sent, (40, "gone from broker1")], {"fate": "lost"}) == 40
+
+
+def test_the_story_of_a_transaction_has_its_offsets(tmp_path: Path) -> None:
+    place = {"group": "g", "reader": 3, "topic": "t", "partition": 0, "txn_writer": 1}
+    history = (
+        History()
+        .add("groups", ns=10, event="sent", offset=5, txn=0, error=0, **place)
+        .add("groups", ns=20, event="committed", offset=5, txn=0, error=0, **place)
+        .add("groups", ns=30, event="sent", offset=6, txn=1, error=0, **place)
+        .add("groups", ns=40, event="commit_failed", offset=6, txn=1, error=48, **place)
+        .add("groups", ns=50, event="committed", offset=7, group="g", reader=3, topic="t", partition=0)
+    )
+    evidence = gather(open_source(history.write(tmp_path)))
+    assert list(offset_events(evidence, {"writer": 1, "txn": 0})) == [
+        (10, "offset 5 of t/0 for group g handed to it"),
+        (20, "offset 5 of t/0 for group g committed"),
+    ]
+    assert [text for _, text in offset_events(evidence, {"writer": 1, "txn": 1})] == [
+        "offset 6 of t/0 for group g handed to it",
+        "offset 6 of t/0 for group g not known to be committed (error 48)",
+    ]
