@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict, deque
 from concurrent.futures import Future
 from queue import SimpleQueue
 
@@ -30,7 +31,8 @@ class GroupMember:
         self._progress = Progress(spec)
         self._stop = threading.Event()
         self._questions: SimpleQueue[Future[object]] = SimpleQueue()
-        self._asked: dict[tuple[str, int, int], int] = {}
+        self._asked: defaultdict[tuple[str, int, int], deque[int]] = defaultdict(deque)
+        """When each commit without an answer was asked for; the same offset may be committed repeatedly."""
         """When each offset that is being committed was handed over."""
         self._consumer = Consumer({**spec.librdkafka_config(), "on_commit": self._on_commit})
         self._thread = threading.Thread(target=self._run, name=f"consumer-{spec.reader}", daemon=True)
@@ -106,7 +108,7 @@ class GroupMember:
         """Commit offsets; `_on_commit` records the outcome, now or later."""
         asked_ns = now_ns()
         for part in offsets:
-            self._asked[part.topic, part.partition, part.offset] = asked_ns
+            self._asked[part.topic, part.partition, part.offset].append(asked_ns)
         if not offsets:
             return
         try:
@@ -177,9 +179,10 @@ class GroupMember:
 
     def _on_commit(self, error: KafkaError | None, parts: list[confluent_kafka.TopicPartition]) -> None:
         for part in parts:
-            asked_ns = self._asked.pop((part.topic, part.partition, part.offset), None)
-            if asked_ns is None:
+            asked = self._asked[part.topic, part.partition, part.offset]
+            if not asked:
                 continue  # The outcome is known already.
+            asked_ns = asked.popleft()  # librdkafka answers commits in their order.
             cause = error or part.error
             if cause is None:
                 self._record("committed", [part], error=0, asked_ns=asked_ns)
