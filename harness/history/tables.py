@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,15 @@ def read_table(run_dir: Path, name: str) -> pa.Table:
     files = sorted(target.glob("*.parquet")) if target.is_dir() else [target]
     parts = [_read_file(file, name) for file in files]
     return pa.concat_tables(parts) if parts else schema.empty_table()
+
+
+def read_columns(run_dir: Path, name: str, columns: Sequence[str]) -> pa.Table:
+    """Some columns of a table that `write_table` has written. An absent table is empty."""
+    target = history_dir(run_dir) / f"{name}.parquet"
+    schema = TABLES[name].arrow()
+    files = sorted(target.glob("*.parquet")) if target.is_dir() else [target] if target.exists() else []
+    empty = schema.empty_table().select(list(columns))
+    return pa.concat_tables([empty, *(pq.ParquetFile(file).read(list(columns)) for file in files)])
 
 
 def _read_file(file: Path, name: str) -> pa.Table:

@@ -29,6 +29,7 @@ from harness.errors import (
     WaitTimeoutError,
 )
 from harness.history.assemble import assemble
+from harness.history.final_read import acknowledged_after_final_read
 from harness.history.journal import Journal
 from harness.history.schema import SCHEMA_VERSION
 from harness.kafka.model import Topic
@@ -136,6 +137,9 @@ def run_scenario(
         since = 0 if standing is None else anchor.monotonic_ns
         events = [row for row in read_logs(nodes, anchor, UTC) if int(str(row["ns"])) >= since]
         assemble(folder.path, events)
+        late = acknowledged_after_final_read(folder.path)
+    if late and problem is None:
+        status, problem = "invalid", InvalidRunError(late)
     folder.update(
         status=status,
         problem=problem.message if problem else None,
