@@ -27,7 +27,7 @@ def acknowledged_after_final_read(run_dir: Path) -> str:
     after_s = pc.max(pc.subtract(late["done_ns"], late["ns_min"])).as_py() / 1e9
     row = late.slice(0, 1).to_pylist()[0]
     return (
-        f"Producers went on although they were asked to stop: {late.num_rows} message(s) were acknowledged up "
-        f"to {after_s:.1f} s after the final log of their partition had been read, such as one of producer "
-        f"{row['writer']} in {row['topic']}/{row['partition']}."
+        f"Producers went on although they were asked to stop: {late.num_rows} message(s) were acknowledged "
+        f"up to {after_s:.1f} s after the final log of their partition had been read, such as one of "
+        f"producer {row['writer']} in {row['topic']}/{row['partition']}."
     )
