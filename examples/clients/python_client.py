@@ -147,7 +147,10 @@ class Producer(Worker):
         except Exception as error:  # noqa: BLE001 - it never reached the queue
             self.report(seq, "fail", error=error)
             return
-        future.add_callback(lambda record: self.report(seq, "ok", offset=record.offset))
+        # With acks=0 no broker names an offset, whatever the library says.
+        future.add_callback(
+            lambda record: self.report(seq, "ok", offset=None if self.acks == 0 else record.offset)
+        )
         future.add_errback(lambda error: self.report(seq, self.outcome(error), error=error))
 
     def outcome(self, error: BaseException) -> str:
