@@ -53,6 +53,8 @@ _ATTEMPT_S = 1.0
 """Time for a broker's answer to a ProduceRequest beyond the time-out that the request names."""
 _Answer = tuple[int, Any]
 """An error code, negative where the connection failed, and the decoded answer."""
+_Ask = Callable[[Connection, float], int]
+"""Sends a request over a connection and has so many seconds for the answer; returns the error code."""
 
 
 @dataclass(kw_only=True)
@@ -91,8 +93,8 @@ class RawTransactionalProducer:
         self._lock = threading.Lock()
         self._identity: Identity | None = None
         self._sequences = _Sequences()
-        self._added: set[TopicPartition] = set()
-        self._added_groups: set[str] = set()
+        self._added: set[TopicPartition | str] = set()
+        """Partitions and groups that are part of the open transaction."""
         self._offsets = SentOffsets(recorder.journal, spec.writer)
         self._txn: int | None = None
         self._next_txn = 0
@@ -103,27 +105,25 @@ class RawTransactionalProducer:
     def initialise(self, within_s: float, coordinator: str) -> int:
         """Get a producer id; returns the error code of the last attempt. Repeated while it may succeed."""
 
-        def attempt(remaining_s: float) -> int:
-            with self._connection(coordinator) as connection:
-                answer = init_producer_id(
-                    connection,
-                    self._spec.transactional_id,
-                    self._spec.transaction_timeout_ms,
-                    generation=self._generation,
-                    timeout_s=remaining_s,
-                )
+        def ask(connection: Connection, left_s: float) -> int:
+            answer = init_producer_id(
+                connection,
+                self._spec.transactional_id,
+                self._spec.transaction_timeout_ms,
+                generation=self._generation,
+                timeout_s=left_s,
+            )
             if answer.identity is not None:
                 self._adopt(answer.identity)
             return answer.error
 
-        return self._repeat(lambda left_s: _code(lambda: attempt(left_s)), within_s, also=_UNCONNECTED)
+        return self._repeat_at(coordinator, within_s, ask, also=_UNCONNECTED)
 
     def begin(self) -> int:
         """Begin the next transaction; returns its number."""
         self._required_identity()
         self._txn, self._next_txn = self._next_txn, self._next_txn + 1
         self._added.clear()
-        self._added_groups.clear()
         self._offsets.clear()
         self._recorder.transaction(self._spec.writer, self._txn, "begin")
         return self._txn
@@ -169,23 +169,27 @@ class RawTransactionalProducer:
         place = TopicPartition(command.topic, command.partition)
         asked_ns = now_ns()
 
-        def commit(left_s: float) -> int:
-            with self._connection(command.group_coordinator) as connection:
-                return commit_offsets(
-                    connection,
-                    self._spec.transactional_id,
-                    identity,
-                    command.group,
-                    place,
-                    command.offset,
-                    generation=self._generation,
-                    timeout_s=left_s,
-                )
+        def commit(connection: Connection, left_s: float) -> int:
+            return commit_offsets(
+                connection,
+                self._spec.transactional_id,
+                identity,
+                command.group,
+                place,
+                command.offset,
+                generation=self._generation,
+                timeout_s=left_s,
+            )
 
-        added = self._add_group(command.group, command.coordinator, command.within_s)
+        def add(connection: Connection, left_s: float) -> int:
+            return add_offsets(connection, self._spec.transactional_id, identity, command.group, left_s)
+
+        added = 0
+        if VERSIONS[self._generation].add_offsets is not None:
+            added = self._add_once(command.group, command.coordinator, command.within_s, add)
         if added:
             return added
-        error = self._repeat(lambda left_s: _code(lambda: commit(left_s)), command.within_s)
+        error = self._repeat_at(command.group_coordinator, command.within_s, commit)
         self._offsets.add(
             command.group,
             command.reader,
@@ -195,21 +199,6 @@ class RawTransactionalProducer:
             error=error,
             broker=command.broker_id,
         )
-        return error
-
-    def _add_group(self, group: str, coordinator: str, within_s: float) -> int:
-        """Add the offsets of a group to the open transaction, where the client has to."""
-        if group in self._added_groups or VERSIONS[self._generation].add_offsets is None:
-            return 0
-        identity = self._required_identity()
-
-        def attempt(left_s: float) -> int:
-            with self._connection(coordinator) as connection:
-                return add_offsets(connection, self._spec.transactional_id, identity, group, left_s)
-
-        error = self._repeat(lambda left_s: _code(lambda: attempt(left_s)), within_s)
-        if not error:
-            self._added_groups.add(group)
         return error
 
     def hold_send(
@@ -312,18 +301,35 @@ class RawTransactionalProducer:
 
     def add(self, partition: TopicPartition, coordinator: str, within_s: float) -> int:
         """Add a partition to the open transaction, where the client has to; returns the error code."""
-        if partition in self._added or VERSIONS[self._generation].add is None:
+        if VERSIONS[self._generation].add is None:
             return 0
         identity = self._required_identity()
 
-        def attempt(left_s: float) -> int:
-            with self._connection(coordinator) as connection:
-                return add_partition(connection, self._spec.transactional_id, identity, partition, left_s)
+        def add(connection: Connection, left_s: float) -> int:
+            return add_partition(connection, self._spec.transactional_id, identity, partition, left_s)
 
-        error = self._repeat(lambda left_s: _code(lambda: attempt(left_s)), within_s)
+        return self._add_once(partition, coordinator, within_s, add)
+
+    def _add_once(self, what: TopicPartition | str, coordinator: str, within_s: float, ask: _Ask) -> int:
+        """Ask the coordinator to add a partition or a group, unless the transaction has it."""
+        if what in self._added:
+            return 0
+        error = self._repeat_at(coordinator, within_s, ask)
         if not error:
-            self._added.add(partition)
+            self._added.add(what)
         return error
+
+    def _repeat_at(self, broker: str, within_s: float, ask: _Ask, also: tuple[int, ...] = ()) -> int:
+        """Repeat a request to a broker, each time over a connection of its own; returns the error code."""
+
+        def attempt(left_s: float) -> int:
+            try:
+                with self._connection(broker) as connection:
+                    return ask(connection, left_s)
+            except (NotSentError, NoAnswerError) as error:
+                return connection_error(error)
+
+        return self._repeat(attempt, within_s, also=also)
 
     def _repeat(
         self,
@@ -402,11 +408,3 @@ def _ask(connection: Connection, asked: Asked, within_s: float) -> _Answer:
         return 0, connection.call_once(asked.request, asked.response, asked.version, within_s)
     except (NotSentError, NoAnswerError) as error:
         return connection_error(error), None
-
-
-def _code(attempt: Callable[[], int]) -> int:
-    """The error code of an attempt, also where the connection failed."""
-    try:
-        return attempt()
-    except (NotSentError, NoAnswerError) as error:
-        return connection_error(error)
