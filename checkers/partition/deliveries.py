@@ -15,7 +15,7 @@ from checkers.partition.fates import Fates
 from checkers.partition.logs import Log, Partition, reference_of
 from checkers.partition.messages import Flags, Ints, Reads, Sends, Texts
 
-POSITIONED = ("assigned", "sought", "revoked", "lost")
+_POSITIONED = ("assigned", "sought", "revoked", "lost")
 """Events after which a member's position is not the one behind its last read."""
 FOREVER = np.iinfo(np.int64).max
 _SETTLED = [CODE[name] for name in ("kept", "unknown_kept", "duplicated", "moved", "phantom")]
@@ -198,23 +198,26 @@ def suspicious_steps(
         past |= passed > np.searchsorted(messages, skipping.low, "right")
     pairs, skipping = pairs.take(suspicious), skipping.take(past)
     since, until = _runs(reads, events, pairs)
-    rows, handed = pairs.after, skipping.before
-    nothing = np.full(len(handed), -1, dtype=np.int64)
+    steps, count = pairs.after, len(skipping.before)
+    # A commit has no message of its own, and concerns the reader of the record before it.
+    no_message = np.full(count, -1, dtype=np.int64)
+    rows = np.concatenate([steps, skipping.before])
+    before_rows = np.concatenate([pairs.before, skipping.before])
     return Steps(
-        back=np.concatenate([pairs.back, nothing == 0]),
-        past=np.concatenate([pairs.back & False, nothing < 0]),
-        reader=reads.reader[np.concatenate([rows, handed])].astype(np.int64),
-        before_reader=reads.reader[np.concatenate([pairs.before, handed])].astype(np.int64),
-        before_ns=reads.ns[np.concatenate([pairs.before, handed])],
-        group=reads.group_names(np.concatenate([rows, handed])),
+        back=np.concatenate([pairs.back, np.zeros(count, dtype=bool)]),
+        past=np.concatenate([np.zeros(len(steps), dtype=bool), np.ones(count, dtype=bool)]),
+        reader=reads.reader[rows].astype(np.int64),
+        before_reader=reads.reader[before_rows].astype(np.int64),
+        before_ns=reads.ns[before_rows],
+        group=reads.group_names(rows),
         low=np.concatenate([pairs.low, skipping.low]),
-        offset=np.concatenate([reads.offset[rows], commits.offset[past]]),
-        writer=np.concatenate([reads.writer[rows].astype(np.int64), nothing]),
-        seq=np.concatenate([reads.seq[rows], nothing]),
-        ns=np.concatenate([reads.ns[rows], commits.ns[past]]),
-        uncommitted=reads.uncommitted[np.concatenate([rows, handed])],
-        since_ns=np.concatenate([since, np.full(len(handed), -FOREVER)]),
-        until_ns=np.concatenate([until, np.full(len(handed), FOREVER)]),
+        offset=np.concatenate([reads.offset[steps], commits.offset[past]]),
+        writer=np.concatenate([reads.writer[steps].astype(np.int64), no_message]),
+        seq=np.concatenate([reads.seq[steps], no_message]),
+        ns=np.concatenate([reads.ns[steps], commits.ns[past]]),
+        uncommitted=reads.uncommitted[rows],
+        since_ns=np.concatenate([since, np.full(count, -FOREVER)]),
+        until_ns=np.concatenate([until, np.full(count, FOREVER)]),
     )
 
 
@@ -270,7 +273,7 @@ def _stayed(reads: Reads, events: Sequence[GroupEvent], pairs: _Pairs, row: int,
     mine = [
         event
         for event in events
-        if event.reader == reader and event.ns <= until_ns[row] and event.event in POSITIONED
+        if event.reader == reader and event.ns <= until_ns[row] and event.event in _POSITIONED
     ]
     return any(event.event == "assigned" for event in mine) and all(event.ns < since for event in mine)
 
