@@ -72,18 +72,21 @@ def read_table(run_dir: Path, name: str) -> pa.Table:
         if name in NEEDED:
             raise BadDataError(f"{target} is missing; a history needs {' and '.join(NEEDED)}.")
         return schema.empty_table()
-    files = sorted(target.glob("*.parquet")) if target.is_dir() else [target]
-    parts = [_read_file(file, name) for file in files]
+    parts = [_read_file(file, name) for file in _files(target)]
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
 
 def read_columns(run_dir: Path, name: str, columns: Sequence[str]) -> pa.Table:
     """Some columns of a table that `write_table` has written. An absent table is empty."""
     target = history_dir(run_dir) / f"{name}.parquet"
-    schema = TABLES[name].arrow()
-    files = sorted(target.glob("*.parquet")) if target.is_dir() else [target] if target.exists() else []
-    empty = schema.empty_table().select(list(columns))
+    empty = TABLES[name].arrow().empty_table().select(list(columns))
+    files = _files(target) if target.exists() else ()
     return pa.concat_tables([empty, *(pq.ParquetFile(file).read(list(columns)) for file in files)])
+
+
+def _files(target: Path) -> list[Path]:
+    """The files of a table: one, or one for each topic partition."""
+    return sorted(target.glob("*.parquet")) if target.is_dir() else [target]
 
 
 def _read_file(file: Path, name: str) -> pa.Table:
