@@ -429,6 +429,7 @@ public final class Agent {
 
     /** One KafkaConsumer and the thread that polls it. */
     private static final class Consumer implements ConsumerRebalanceListener {
+        private static final Method GROUP_METADATA = groupMetadata();
         final int number;
         private final Request request;
         private final CountDownLatch ended = new CountDownLatch(1);
@@ -513,12 +514,20 @@ public final class Agent {
         }
 
         private Object membership() {
-            if (!request.has("subscribe")) {
+            if (GROUP_METADATA == null || !request.has("subscribe")) {
                 return null;
             }
             try {
-                return KafkaConsumer.class.getMethod("groupMetadata").invoke(consumer);
-            } catch (ReflectiveOperationException before25) {
+                return GROUP_METADATA.invoke(consumer);
+            } catch (ReflectiveOperationException unknown) {
+                return null;
+            }
+        }
+
+        private static Method groupMetadata() {
+            try {
+                return KafkaConsumer.class.getMethod("groupMetadata");
+            } catch (NoSuchMethodException before25) {
                 return null;
             }
         }

@@ -33,7 +33,6 @@ class GroupMember:
         self._questions: SimpleQueue[Future[object]] = SimpleQueue()
         self._asked: defaultdict[tuple[str, int, int], deque[int]] = defaultdict(deque)
         """When each commit without an answer was asked for; the same offset may be committed repeatedly."""
-        """When each offset that is being committed was handed over."""
         self._consumer = Consumer({**spec.librdkafka_config(), "on_commit": self._on_commit})
         self._thread = threading.Thread(target=self._run, name=f"consumer-{spec.reader}", daemon=True)
 
@@ -179,10 +178,12 @@ class GroupMember:
 
     def _on_commit(self, error: KafkaError | None, parts: list[confluent_kafka.TopicPartition]) -> None:
         for part in parts:
-            asked = self._asked[part.topic, part.partition, part.offset]
-            if not asked:
+            key = (part.topic, part.partition, part.offset)
+            if key not in self._asked:
                 continue  # The outcome is known already.
-            asked_ns = asked.popleft()  # librdkafka answers commits in their order.
+            asked_ns = self._asked[key].popleft()  # librdkafka answers commits in their order.
+            if not self._asked[key]:
+                del self._asked[key]
             cause = error or part.error
             if cause is None:
                 self._record("committed", [part], error=0, asked_ns=asked_ns)
