@@ -108,7 +108,7 @@ _CLAUSES = (
         r"The record at offset \1 of \2 was damaged on \3",
     ),
     (re.compile(rf"fill the disk of ({_HOST})"), r"The disk of \1 was full"),
-    (re.compile(r"hold connections (.+)"), r"Connections were held: what was sent did not arrive, \1,"),
+    (re.compile(rf"hold connections ({_HOST}) -> ({_HOST})"), r"What \1 sent to \2 was held back"),
 )
 """Names of faults, and what they did in words."""
 

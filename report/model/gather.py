@@ -107,6 +107,7 @@ class _Gathering:
         verdict = str(self.judgement.get("verdict") or "not judged")
         reasons = tuple(self.judgement.get("reasons") or ())
         fates = dict(self.judgement.get("fates") or {})
+        lost = lost_messages(fates)
         return ReportModel(
             run=self._run(from_s, to_s),
             verdict=Verdict(
@@ -129,8 +130,8 @@ class _Gathering:
                 ),
                 messages=int(self.judgement.get("messages") or 0),
                 fates=fates,
-                lost=lost_messages(fates),
-                also=explanations(groups, lost_messages(fates)),
+                lost=lost,
+                also=explanations(groups, lost),
                 why=causes.reasons(groups, self._acks_of_lost(), self._chains(drawn, controllers)),
             ),
             from_s=from_s,

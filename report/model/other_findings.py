@@ -107,7 +107,7 @@ _BECAUSE: Mapping[str, str] = {
     "idempotence broken": "The producer is idempotent, so the broker should have refused the second copy.",
     "reported as definitely failed, yet appended": "",
 }
-"""By cause, or by what stands before its colon: a sentence. A cause without one is quoted."""
+"""By what stands before a cause's colon: a sentence. A cause without one is quoted."""
 
 
 def in_words(name: str, count: int) -> str:
@@ -141,7 +141,7 @@ def _explanation(group: FindingGroup) -> str:
     labels = [one.label for one in group.shown if one.label]
     which = f" ({listed(labels)})" if len(labels) == group.count <= MOST else ""
     what = in_words(group.name, group.count)
-    because = _BECAUSE.get(group.cause, _BECAUSE.get(group.cause.partition(":")[0]))
+    because = _BECAUSE.get(group.cause.partition(":")[0])
     if because is None:
         because = f"Cause: {group.cause}."
     begin = f"{places[0]}: " if len(places) == 1 else ""
