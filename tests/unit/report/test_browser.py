@@ -151,6 +151,10 @@ def test_link_to_a_moment_marks_it_in_the_timeline(browser: Any, lossy: Path) ->
         )
         assert cursor.get_attribute("visibility") == "hidden"
         page.locator('#claims a[href*="-"]').first.click()
+        # The browser announces a new hash after the click has returned.
+        page.wait_for_function(
+            "document.querySelector('svg.timeline .cursor').getAttribute('visibility') === 'visible'"
+        )
         assert cursor.get_attribute("visibility") == "visible"
         assert chosen.get_attribute("visibility") == "visible"
         assert float(chosen.get_attribute("width")) > 5
