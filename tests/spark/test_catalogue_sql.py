@@ -30,10 +30,30 @@ def _declared(scenario: Scenario) -> dict[str, Any]:
     return {**scenario.declared(), "claims": [asdict(claim) for claim in scenario.claims]}
 
 
+class OneOfEachShape:
+    """A session that analyses a query only if no earlier one differed from it in literals alone.
+
+    That halves the time of the catalogue's queries.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+        self.understood: set[str] = set()
+
+    def sql(self, query: str) -> None:
+        """Analyse the query; raises what Spark raises."""
+        shape = re.sub(r"\b\d+(\.\d+)?\b", "0", re.sub(r"'(?:[^']|'')*'", "''", query))
+        if shape not in self.understood:
+            self.session.sql(query)
+            self.understood.add(shape)
+
+
 def test_every_claim_is_understood(empty: Any) -> None:
     """Spark finds every table and column that a claim names, and no mistake of syntax."""
-    mistakes = {name: refused(empty, _declared(one)) for name, one in all_scenarios().items()}
+    session: Any = OneOfEachShape(empty)
+    mistakes = {name: refused(session, _declared(one)) for name, one in all_scenarios().items()}
     assert {name: found for name, found in mistakes.items() if found} == {}
+    assert len(session.understood) > 400
 
 
 @pytest.mark.long
