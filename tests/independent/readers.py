@@ -257,6 +257,42 @@ def replays(world: World, partition: Replicated) -> bool:
     return True
 
 
+def commits_past_what_it_read(world: World, partition: Replicated) -> bool:
+    """A member commits beyond its last record, and a successor goes on there; or something explains it."""
+    random = world.random
+    isolation = random.choice((None, "read_committed", "read_uncommitted"))
+    offsets = _visible(world, partition, isolation)
+    if len(offsets) < 3:
+        return False
+    group, member = f"g{world.name}-{world.reader()}", world.reader()
+    last = random.randint(0, len(offsets) - 3)
+    first = random.randint(last + 2, len(offsets) - 1)
+    handed: dict[str, Any] = {"group": group, "isolation": isolation}
+    if random.random() < 0.9:  # a client that is not shown to be a member proves nothing
+        event(world, partition, group, member, random.choice(("assigned",) * 5 + ("revoked",)))
+    for offset in offsets[random.randint(0, last) : last + 1]:
+        deliver(world, partition, member, offset, **handed)
+    if random.random() < 0.15:
+        event(world, partition, group, member, random.choice(("sought", "assigned", "revoked", "lost")), 0)
+    committer = member if random.random() < 0.9 else world.reader()
+    outcome = "committed" if random.random() < 0.9 else "commit_failed"
+    event(world, partition, group, committer, outcome, offsets[first] + random.choice((0, 0, 0, -1, 1)))
+    if random.random() < 0.1:
+        event(world, partition, group, member, "committed", offsets[last] + 1)
+    successor = member if random.random() < 0.3 else world.reader()
+    if random.random() < 0.8:
+        event(world, partition, group, successor, "assigned")
+    if random.random() < 0.1:
+        event(world, partition, group, successor, "sought", offsets[first])
+    if random.random() < 0.1:  # what it was given when it was assigned the partition is older
+        event(world, partition, group, member, "committed", offsets[first])
+    for offset in offsets[first:]:
+        deliver(world, partition, successor, offset, **handed)
+    if random.random() < 0.2:
+        deliver(world, partition, successor, random.choice(offsets[last + 1 : first]), **handed)
+    return True
+
+
 def asks_an_old_coordinator(world: World, partition: Replicated) -> bool:
     """A client is answered with an offset that another commit replaced, or may have replaced."""
     random, reader = world.random, world.reader()
@@ -308,6 +344,7 @@ READ_DAMAGE: dict[str, Damage] = {
         goes_back,
         inverts,
         replays,
+        commits_past_what_it_read,
         asks_an_old_coordinator,
         owns_too_long,
         sent_after_the_read,

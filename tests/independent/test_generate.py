@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
+from typing import Any
 
+import pytest
+
+from tests.independent import deliveries
+from tests.independent import generate as making
 from tests.independent.compare import cases
 from tests.independent.generate import KINDS, generate
 from tests.independent.layout import LAYOUTS, TELLING, layout
@@ -97,3 +103,25 @@ def test_a_healthy_history_has_no_finding() -> None:
             assert not truth.findings, number
             assert set(truth.fates.values()) <= {"kept", "unknown_kept"}
     assert healthy > 10
+
+
+def test_members_commit_past_what_they_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some of these commits are findings; others only look like it, and something explains them."""
+    judged: list[bool] = []
+    past = deliveries.committed_past
+
+    def counted(*arguments: Any) -> bool:
+        judged.append(past(*arguments))
+        return judged[-1]
+
+    def this_kind(random: Random, number: int) -> list[str]:
+        return ["commits_past_what_it_read"]
+
+    monkeypatch.setattr(deliveries, "committed_past", counted)
+    monkeypatch.setattr(making, "kinds_of", this_kind)
+    found = 0
+    for number in range(40):
+        judged.clear()
+        truth_of(generate(SEED, number)[0])
+        found += any(judged)
+    assert 8 < found < 32
