@@ -11,6 +11,7 @@ from typing import TypeVar, cast
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from harness.errors import WaitTimeoutError
+from harness.processors import BUSY_PERCENT, ProcessorUse
 
 T = TypeVar("T")
 
@@ -59,8 +60,10 @@ def wait_until(
     may raise an error to end the wait early (a process has died, the user has pressed Ctrl-C). If ``observe``
     raises OSError or an error in ``ignoring``, the condition is not met yet.
 
-    Raises WaitTimeoutError, with the last observation, after ``within_s`` seconds.
+    Raises WaitTimeoutError, with the last observation, after ``within_s`` seconds. The error says so if the
+    machine was busy meanwhile.
     """
+    use = ProcessorUse()
     last: list[object] = ["nothing"]
     transient: tuple[type[Exception], ...] = (OSError, *ignoring)
 
@@ -86,7 +89,13 @@ def wait_until(
             outcome = retrying(attempt)
     except RetryError:
         waited = time.monotonic() - started
+        busy = use.percent() or 0
+        why = (
+            f" The processors were {busy} % busy meanwhile: run less beside it."
+            if busy >= BUSY_PERCENT
+            else ""
+        )
         raise WaitTimeoutError(
-            f"Timed out after {waited:.1f} s waiting for {awaiting}; last observation: {last[0]!r}."
+            f"Timed out after {waited:.1f} s waiting for {awaiting}; last observation: {last[0]!r}.{why}"
         ) from None
     return cast(T, outcome[1])

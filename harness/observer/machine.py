@@ -1,17 +1,10 @@
-"""How busy the machine is, once a second: on a busy one, an event that comes late says nothing of Kafka."""
+"""How busy the machine is, once a second."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 from harness.clock import now_ns
 from harness.history.journal import Journal
-
-_IDLE = slice(3, 5)
-"""Of the fields of the line `cpu` in `/proc/stat`: idle, and waiting for input or output (proc(5))."""
-_COUNTED = 8
-"""The fields after these are part of others."""
+from harness.processors import ProcessorUse
 
 
 class MachinePoller:
@@ -20,25 +13,15 @@ class MachinePoller:
     name = "the machine"
     period_s = 1.0
 
-    def __init__(self, journal: Journal, stat: Callable[[], str] = Path("/proc/stat").read_text) -> None:
-        """``stat`` returns what `/proc/stat` holds now."""
+    def __init__(self, journal: Journal, use: ProcessorUse | None = None) -> None:
+        """``use`` measures the share; without it, that of this machine."""
         self._journal = journal
-        self._stat = stat
-        self._before = self._ticks()
+        self._use = use or ProcessorUse()
 
     def poll(self) -> None:
         """Record the share since the poll before, or since the start."""
-        now = self._ticks()
-        total, idle = (after - before for after, before in zip(now, self._before, strict=True))
-        if total <= 0:
-            return
-        self._before = now
-        self._journal.write("machine", ns=now_ns(), busy=round(100 * (total - idle) / total))
+        if (busy := self._use.percent()) is not None:
+            self._journal.write("machine", ns=now_ns(), busy=busy)
 
     def close(self) -> None:
         """Nothing is open."""
-
-    def _ticks(self) -> tuple[int, int]:
-        """Ticks of all processors since boot: all of them, and those in which nothing ran."""
-        ticks = [int(field) for field in self._stat().partition("\n")[0].split()[1 : 1 + _COUNTED]]
-        return sum(ticks), sum(ticks[_IDLE])

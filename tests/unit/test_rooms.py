@@ -22,7 +22,9 @@ ROOMS = (
     "tests",
 )
 
-HARNESS_BASE = ("harness.errors", "harness.clock", "harness.version", "harness.waiting")
+HARNESS_BASE = (
+    *("harness.errors", "harness.clock", "harness.processors", "harness.version", "harness.waiting"),
+)
 MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "acked": ("acked", "harness", "nemesis", "workloads", "checkers.claims.builders", "scenarios.steps"),
     "harness": ("harness",),

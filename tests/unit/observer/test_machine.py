@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness.history.journal import Journal
 from harness.observer.machine import MachinePoller
+from harness.processors import ProcessorUse
 from harness.waiting import wait_until
 
 
@@ -21,7 +22,7 @@ def test_the_share_of_the_processors_time_in_use_since_the_poll_before(tmp_path:
         )
     )
     with Journal(tmp_path / "journal") as journal:
-        poller = MachinePoller(journal, lambda: next(texts))
+        poller = MachinePoller(journal, ProcessorUse(lambda: next(texts)))
         for _ in range(3):
             poller.poll()
     rows = [json.loads(line) for line in (tmp_path / "journal").read_text().splitlines()]

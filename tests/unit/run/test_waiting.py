@@ -6,7 +6,9 @@ import itertools
 
 import pytest
 
+from harness import waiting
 from harness.errors import ProcessDiedError, WaitTimeoutError
+from harness.processors import ProcessorUse
 from harness.waiting import current_waits, wait_until, waiting_for
 
 
@@ -25,6 +27,17 @@ def test_the_last_observation_is_shown() -> None:
         wait_until(
             lambda: [1, 2, 3], accept=lambda isr: len(isr) == 2, within_s=0.05, awaiting="the ISR to shrink"
         )
+
+
+@pytest.mark.parametrize(("idle", "said"), [(5, "The processors were 95 % busy"), (50, "")])
+def test_a_busy_machine_is_named(monkeypatch: pytest.MonkeyPatch, idle: int, said: str) -> None:
+    """What timed out may have waited for a processor."""
+    texts = iter(("cpu 0 0 0 0 0 0 0 0 0 0", f"cpu {100 - idle} 0 0 {idle} 0 0 0 0 0 0"))
+    monkeypatch.setattr(waiting, "ProcessorUse", lambda: ProcessorUse(lambda: next(texts)))
+    with pytest.raises(WaitTimeoutError) as error:
+        wait_until(lambda: False, within_s=0.01, awaiting="it", poll_s=0.001)
+    assert said in error.value.message
+    assert ("busy" in error.value.message) == bool(said)
 
 
 def test_connection_errors_count_as_not_yet() -> None:
