@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from harness.errors import InvalidRunError, WaitTimeoutError
-from harness.kafka.model import Topic
+from harness.kafka.model import Topic, TopicPartition, broker_id
 from harness.kafka.wire.admin import create_topics
 from harness.run.producer import Producer
 from harness.run.stage import Stage
@@ -249,12 +249,24 @@ def log_end_offset(stage: Stage, broker: str, topic: str) -> int:
 
 
 def wait_log_end_offset(stage: Stage, topic: str, offset: int, *brokers: str) -> None:
-    """Wait until the log end offset of each of these replicas is ``offset``."""
+    """Wait until the log end offset of each of these replicas is ``offset``, and the history has its records.
+
+    Claims about what a replica held rest on what the observer has seen, and a fault may come next.
+    """
+
+    def ends() -> list[tuple[int, int]]:
+        found = []
+        for broker in brokers:
+            end = log_end_offset(stage, broker, topic)
+            seen = stage.observer.recorded_end(broker_id(broker), TopicPartition(topic, 0))
+            found.append((end, end if seen is None else seen))
+        return found
+
     wait_until(
-        lambda: [log_end_offset(stage, broker, topic) for broker in brokers],
-        accept=lambda offsets: set(offsets) == {offset},
+        ends,
+        accept=lambda found: set(found) == {(offset, offset)},
         within_s=15.0 + stage.timings.recovery_s,
-        awaiting=f"the log end offset of {topic} on {', '.join(brokers)} to be {offset}",
+        awaiting=f"the log end offset of {topic} on {', '.join(brokers)} to be {offset}, and to be recorded",
         abort=stage.cluster.check_alive,
     )
 

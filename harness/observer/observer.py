@@ -55,6 +55,7 @@ class Observer:
         self._stopping = threading.Event()
         self._pool: ThreadPoolExecutor | None = None
         self._running: list[tuple[str, Future[None]]] = []
+        self._tails: dict[int, TailPoller] = {}
         self.views = Views(journal)
 
     def start(self) -> None:
@@ -84,6 +85,11 @@ class Observer:
         """The statements of one node (`broker1`) or a kind of node (`zookeeper`); see `SourceView`."""
         return self.views.of(source)
 
+    def recorded_end(self, broker: int, key: TopicPartition) -> int | None:
+        """Offset up to which a replica's records are in the history; None for one that is not followed."""
+        tail = self._tails.get(broker)
+        return None if tail is None or key not in self._replicas_of(broker) else tail.end(key)
+
     def watch(self, topics: Iterable[str]) -> None:
         """Observe these topics too."""
         if self._topics is not None:
@@ -101,7 +107,9 @@ class Observer:
         pollers += [ZooKeeperPoller(node, self.views, topics) for node in self._targets.zookeepers]
         pollers += [ControllerPoller(node, self.views) for node in self._targets.controllers]
         if self._tail_logs:
-            pollers += [tail for node in self._targets.brokers if (tail := self._tail(node)) is not None]
+            found = {node.node_id: self._tail(node) for node in self._targets.brokers}
+            self._tails = {broker: tail for broker, tail in found.items() if tail is not None}
+            pollers += self._tails.values()
         if self._transactions:
             pollers += [
                 TransactionPoller(

@@ -46,6 +46,11 @@ class ReplicaTail:
             return 0
         return self.batches[max(0, len(self.batches) - self.probe_back)].offset
 
+    @property
+    def end(self) -> int:
+        """The offset behind the last record that is believed to be there."""
+        return self.batches[-1].next_offset if self.batches else 0
+
     def update(self, fetched: Fetched, ns: int) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
         """Compare what was fetched with what is known. Returns new rows of `sightings` and of `gone`."""
         position = max(0, len(self.batches) - self.probe_back)

@@ -129,6 +129,11 @@ class TailPoller:
         self._tails: dict[TopicPartition, ReplicaTail] = {}
         self._watermarks = Watermarks(broker)
 
+    def end(self, key: TopicPartition) -> int:
+        """Offset up to which the replica's records are written down as `sightings`; 0 at the beginning."""
+        tail = self._tails.get(key)
+        return 0 if tail is None else tail.end
+
     def poll(self) -> None:
         """Read what is new on every replica, repeatedly where one read did not reach the end."""
         pending = self._replicas()

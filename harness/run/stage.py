@@ -525,9 +525,15 @@ class Stage:
         return fetch_own_log(address, topic, partition, dialect=self.dialect, timeout_s=2.0)
 
     def wait_replicated(self, topic: str, partition: int = 0) -> None:
-        """Wait until all in-sync replicas hold the same log and have its end as their high watermark."""
+        """Wait until all in-sync replicas hold the same log and have its end as their high watermark.
+
+        By then the history has the records of each: claims rest on that, and a fault may come next.
+        """
         wait_until(
-            lambda: self._disagreement(topic, partition, full_isr=False),
+            lambda: (
+                self._disagreement(topic, partition, full_isr=False)
+                or self._unrecorded(TopicPartition(topic, partition))
+            ),
             accept=lambda disagreement: disagreement == "",
             within_s=15.0 + self.timings.recovery_s,
             awaiting=f"the in-sync replicas of {topic}/{partition} to agree",
@@ -575,6 +581,16 @@ class Stage:
         first = next(iter(contents.values()))
         different = [member for member, records in contents.items() if records != first]
         return f"logs of brokers {different} differ" if different else ""
+
+    def _unrecorded(self, key: TopicPartition) -> str:
+        """Which in-sync replicas the observer has not followed to their end."""
+        state = self.cluster.partition(*key)
+        for member in () if state is None else state.isr:
+            end = self.own_log(broker_name(member), *key).log_end_offset
+            seen = self.observer.recorded_end(member, key)
+            if seen is not None and seen < end:
+                return f"broker{member}: followed to offset {seen} of {end}"
+        return ""
 
     def kill(self, *hosts: str) -> None:
         """SIGKILL processes as a recorded fault; `restart` brings them back."""

@@ -151,7 +151,9 @@ def test_a_broker_that_restarts_loses_nothing_by_being_away(tmp_path: Path) -> N
     with Journal(tmp_path / "journal" / "observer.jsonl") as journal:
         poller = TailPoller("broker1", 1, source, lambda: (KEY,), journal)
         source.log = [stored(0), stored(1)]
+        assert poller.end(KEY) == 0
         poller.poll()
+        assert poller.end(KEY) == 2
         source.reachable = False
         poller.poll()
         source.reachable = True

@@ -81,6 +81,25 @@ def test_convergence_waits_for_the_broker_that_hears_of_it_last(
     assert views.of("broker3").isr("t") == (1, 2, 3)
 
 
+def test_a_replicated_message_is_in_the_history_before_a_fault_may_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run lost the evidence for its claim: a follower was killed before the observer read its log again."""
+    views = Views(Journal(tmp_path / "views.jsonl"))
+    recorded = itertools.chain((1, 1, 1, 2), itertools.repeat(2))
+
+    def recorded_end(broker: int, _key: TopicPartition) -> int | None:
+        return next(recorded) if broker == 2 else None
+
+    state = PartitionState(leader=1, leader_epoch=0, isr=(1, 2))
+    stage = stage_of(views, "zookeeper", lambda _topic, _partition: state)
+    stage.observer = Mock(recorded_end=recorded_end)
+    monkeypatch.setattr(stage, "_disagreement", lambda *_, **__: "")
+    monkeypatch.setattr(stage, "own_log", lambda *_: Mock(log_end_offset=2))
+    stage.wait_replicated("t")
+    assert next(recorded) == 2
+
+
 def test_a_mark_shows_that_quiet_nodes_still_answer(tmp_path: Path) -> None:
     """Only changes of views are recorded, so the last row of a quiet cluster would be old."""
     journal = tmp_path / "views.jsonl"
