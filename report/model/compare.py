@@ -14,7 +14,7 @@ SECTIONS = (
     ("observed", "Claims with the same result, of which something else was observed"),
     ("fates", "Fates of messages"),
     ("findings", "Findings"),
-    ("failovers", "From the first fault to a new leader"),
+    ("failovers", "From the first fault's effect to the first node that states a new leader"),
     ("steps", "Steps of the scenario"),
     ("settings", "Settings in effect"),
 )

@@ -319,8 +319,26 @@ def observed_in_words(text: str) -> str:
     return "; ".join(dict.fromkeys(text.split("; "))).strip()
 
 
-def claim_of(stored: Mapping[str, Any], seconds: Seconds, aliases: Mapping[str, str]) -> Claim:
-    """A claim of `judgement.json`."""
+_AFTER_STEP = re.compile(r"\b(\d+(?:\.\d+)?) s after ([\w-]+)")
+
+
+def _with_steps(text: str, steps: Mapping[str, float]) -> str:
+    """The text with the moment of each step of the scenario from which it counts."""
+
+    def told(match: re.Match[str]) -> str:
+        step = steps.get(match[2])
+        return match[0] if step is None else f"{match[1]} s after the step “{match[2]}” at {step:.1f} s"
+
+    return _AFTER_STEP.sub(told, text)
+
+
+def claim_of(
+    stored: Mapping[str, Any],
+    seconds: Seconds,
+    aliases: Mapping[str, str],
+    steps: Mapping[str, float] | None = None,
+) -> Claim:
+    """A claim of `judgement.json`; ``steps`` are the moments of the scenario's marks, in seconds."""
     erratum, either = stored.get("erratum"), stored.get("either")
     occurred = stored.get("occurred") or ""
     instead = erratum or (either if either and occurred == either["says"] else None) or {}
@@ -333,7 +351,7 @@ def claim_of(stored: Mapping[str, Any], seconds: Seconds, aliases: Mapping[str, 
         section=stored["section"],
         status=stored["status"],
         as_declared=bool(stored["as_declared"]),
-        observed=observed_in_words(str(stored.get("observed") or "")),
+        observed=_with_steps(observed_in_words(str(stored.get("observed") or "")), steps or {}),
         instead=instead.get("says", ""),
         because=instead.get("because", ""),
         instead_kind="erratum" if erratum else "either" if instead else "",

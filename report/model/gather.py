@@ -16,7 +16,7 @@ from report.model.beliefs import Seconds, Zombie, lanes, leaders_by_epoch, split
 from report.model.chains import Chain, chains
 from report.model.facts import claim_of, lost_messages, meaning, promises_of, sentences
 from report.model.faults import faults as faults_of
-from report.model.logs import log_figure
+from report.model.logs import Damage, log_figure
 from report.model.messages import COLUMNS, LOST, availability, fault_in_force, meta_of, send_bins
 from report.model.model import (
     File,
@@ -43,7 +43,7 @@ _QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)")
 _BEFORE_S, _AFTER_S = 1.0, 1.5
 _FINDING_COLUMNS = (
     *("class", "topic", "partition", "offset", "epoch", "writer", "seq", "label", "acked_ns", "acked_by"),
-    *("acked_during", "last_broker", "cause", "detail", "expected", "promise", "txn"),
+    *("acked_during", "last_broker", "brokers", "cause", "detail", "expected", "promise", "txn"),
 )
 
 
@@ -99,9 +99,12 @@ class _Gathering:
         transactions = Transactions(self.tables)
         told_of = transactions.stories(self.findings, self.seconds, faults=self.faults, marks=self.marks)
         named = (story.message for story in (*told, *told_of))
-        groups = finding_groups(self.findings, self.seconds, named)
+        groups = finding_groups(self.findings, self.seconds, named, self.life)
         aliases: Mapping[str, str] = self.tables.json("claims.json").get("aliases") or {}
-        claims = tuple(claim_of(one, self.seconds, aliases) for one in self.judgement.get("claims") or ())
+        steps = {one.name: one.s for one in self.marks}
+        claims = tuple(
+            claim_of(one, self.seconds, aliases, steps) for one in self.judgement.get("claims") or ()
+        )
         azs = availability(self.life, self.zero_ns, fault_in_force(self.faults))
         promises = promises_of(self.judgement.get("promises") or ())
         verdict = str(self.judgement.get("verdict") or "not judged")
@@ -297,6 +300,7 @@ class _Gathering:
                 killed=self._killed(),
                 seconds=self.seconds,
                 end_s=to_s,
+                damaged=self._damaged(place),
             )
         return PartitionStory(
             topic=place[0],
@@ -322,6 +326,26 @@ class _Gathering:
                 to_s,
             ),
         )
+
+    def _damaged(self, place: tuple[str, int]) -> dict[tuple[int, int], Damage]:
+        """The damaged records of a topic partition, by broker and offset."""
+        import pyarrow.compute as pc
+
+        here = self.findings.filter(pc.equal(self.findings["class"].cast(pa.string()), "corrupt"))
+        rows = here.filter(_at(here, place)).to_pylist() if here.num_rows else []
+        name = f"{place[0]}/{place[1]}"
+        found = {}
+        for row in rows:
+            for broker in row["brokers"] or ():
+                by = [
+                    one.from_s
+                    for one in self.faults
+                    if one.mechanism == "damage"
+                    and f"broker{broker}" in one.hosts
+                    and one.name.startswith(f"corrupt offset {row['offset']} of {name} ")
+                ]
+                found[broker, row["offset"]] = Damage(min(by, default=None), row["epoch"])
+        return found
 
     def _zombies(
         self, drawn: Sequence[PartitionStory], controllers: Sequence[Lane]

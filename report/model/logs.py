@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,6 +31,15 @@ Meta = Callable[[pa.Table], Known]
 
 
 @dataclass(frozen=True)
+class Damage:
+    """A record whose bytes are damaged in one replica's final log."""
+
+    since_s: float | None
+    """When a fault damaged it; None: no fault says so, and only the final log shows it."""
+    epoch: int | None
+
+
+@dataclass(frozen=True)
 class _Seen:
     record: Record
     broker: int
@@ -48,11 +58,12 @@ def log_figure(
     killed: Mapping[int, Sequence[float]],
     seconds: Seconds,
     end_s: float,
+    damaged: Mapping[tuple[int, int], Damage] | None = None,
 ) -> LogFigure | None:
     """The figure of one topic partition; None if nothing is known of its logs.
 
     ``sightings`` and ``copies`` are those of the partition alone; ``killed`` says when the process of
-    each broker was killed.
+    each broker was killed, ``damaged`` which records are damaged in the final logs, by broker and offset.
     """
     sightings, copies = _remarkable(sightings, copies)
     known = meta(sightings if sightings.num_rows else copies)
@@ -67,7 +78,13 @@ def log_figure(
         seen = final
     nexts = [*(one.s for one in moments[1:]), end_s]
     panels = [
-        _panel(mark, _look(mark.s, then), brokers, seen, lanes, offsets, killed, last=mark is moments[-1])
+        _with_damage(
+            _panel(
+                mark, _look(mark.s, then), brokers, seen, lanes, offsets, killed, last=mark is moments[-1]
+            ),
+            damaged or {},
+            math.inf if mark is moments[-1] else _look(mark.s, then),
+        )
         for mark, then in zip(moments, nexts, strict=True)
     ]
     panels = _telling(panels)
@@ -167,6 +184,26 @@ def _panel(
     return Panel(mark.s, mark.name, mark.text, tuple(replicas))
 
 
+def _with_damage(panel: Panel, damaged: Mapping[tuple[int, int], Damage], until_s: float) -> Panel:
+    """The panel with the records marked that were damaged by then; the final logs show all of them."""
+    if not damaged:
+        return panel
+    replicas = []
+    for one in panel.replicas:
+        records = {record.offset: record for record in one.records}
+        for (broker, offset), damage in damaged.items():
+            then = damage.since_s if damage.since_s is not None else math.inf
+            if broker != one.broker or one.silent or then > until_s:
+                continue
+            nameless = Record(
+                offset=offset, epoch=damage.epoch, message="", text="?", acknowledged=False, lost=False
+            )
+            if offset in records or until_s == math.inf:
+                records[offset] = replace(records.get(offset, nameless), damaged=True)
+        replicas.append(replace(one, records=tuple(records[offset] for offset in sorted(records))))
+    return replace(panel, replicas=tuple(replicas))
+
+
 def _silent_since(lane: Lane, now: float, killed: Sequence[float]) -> float | None:
     """Since when a broker has not answered, at a moment; None if it answers."""
     since: float | None = None
@@ -237,6 +274,7 @@ def _change(before: Panel, panel: Panel, after: Panel) -> tuple[int, int]:
     for one, now, then in zip(before.replicas, panel.replicas, after.replicas, strict=True):
         big += now.silent not in (one.silent, then.silent)
         big += len(now.gone) not in (len(one.gone), len(then.gone))
+        big += _damaged(now) not in (_damaged(one), _damaged(then))
         big += {r.epoch for r in now.records} not in (
             {r.epoch for r in one.records},
             {r.epoch for r in then.records},
@@ -245,13 +283,17 @@ def _change(before: Panel, panel: Panel, after: Panel) -> tuple[int, int]:
     return big, small
 
 
+def _damaged(replica: ReplicaState) -> set[int]:
+    return {record.offset for record in replica.records if record.damaged}
+
+
 def _first_difference(panels: Sequence[Panel]) -> int | None:
     found: list[int] = []
     for panel in panels:
         held: dict[int, set[str]] = {}
         for replica in panel.replicas:
             for record in replica.records:
-                held.setdefault(record.offset, set()).add(f"{record.message} {record.epoch}")
+                held.setdefault(record.offset, set()).add(f"{record.message} {record.epoch} {record.damaged}")
         found += [offset for offset, records in held.items() if len(records) > 1]
     return min(found, default=None)
 
@@ -267,6 +309,7 @@ def _columns(panels: Sequence[Panel]) -> tuple[Column, ...]:
                     looks.setdefault(record.offset, []).append(
                         (
                             *(number, replica.broker, kind, record.epoch, record.acknowledged, record.lost),
+                            record.damaged,
                             above is not None and record.offset >= above,
                         )
                     )
@@ -292,21 +335,37 @@ def _columns(panels: Sequence[Panel]) -> tuple[Column, ...]:
             runs.append([offset])
     for shown in (5, 3, 2, 1):
         columns = [column for run in runs for column in _folded(run, shown)]
-        columns = sorted([*columns, *([Column(alike[0], len(alike))] if alike else [])], key=_offset)
+        columns = sorted([*columns, *([_stretch(alike[0], alike[-1])] if alike else [])], key=_offset)
         if len(columns) <= COLUMNS:
             break
     if len(columns) > COLUMNS:
         middle = next((n for n, one in enumerate(columns) if first is not None and one.offset >= first), 0)
         start = min(max(0, middle - COLUMNS // 3), len(columns) - COLUMNS)
-        kept = columns[start : start + COLUMNS]
-        before = sum(one.count for one in columns[:start])
-        after = sum(one.count for one in columns[start + COLUMNS :])
-        columns = [
-            *([Column(columns[start - 1].offset, before)] if before else []),
-            *kept,
-            *([Column(columns[start + COLUMNS].offset, after)] if after else []),
-        ]
+        damaged = {offset for panel in panels for one in panel.replicas for offset in _damaged(one)}
+        kept = [n for n, one in enumerate(columns) if one.count == 1 and one.offset in damaged][:COLUMNS]
+        columns = _only(columns, {*range(start, start + COLUMNS), *kept})
     return tuple(columns)
+
+
+def _only(columns: Sequence[Column], kept: set[int]) -> list[Column]:
+    """The columns of these numbers, and one for each stretch between them."""
+    found: list[Column] = []
+    begin: int | None = None
+    for number, column in enumerate(columns):
+        if number in kept:
+            begin = None
+            found.append(column)
+        elif begin is None:
+            begin = column.offset
+            found.append(column)
+        else:
+            found[-1] = _stretch(begin, column.offset + column.count - 1)
+    return found
+
+
+def _stretch(first: int, last: int) -> Column:
+    """One column for all offsets from the first to the last."""
+    return Column(first, last - first + 1)
 
 
 def _folded(run: list[int], shown: int) -> list[Column]:

@@ -14,7 +14,7 @@ from report.model.model import Availability, Fault, SendBin
 LOST = ("lost", "lost_after_read", "overwritten", "diverged")
 COLUMNS = (
     *("topic", "partition", "writer", "seq", "label", "az", "role", "sent_ns", "done_ns", "outcome"),
-    *("fate", "acked_by"),
+    *("fate", "acked_by", "copies"),
 )
 BINS = 180
 

@@ -191,6 +191,8 @@ class Record:
     lost: bool
     count: int = 1
     """In a folded column: how many of its offsets this replica's log holds."""
+    damaged: bool = False
+    """Its bytes in this log are not what was written."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -382,6 +384,10 @@ class Finding:
     acked_by: int | None
     during: str
     last_broker: int | None
+    brokers: tuple[int, ...] = ()
+    """Whose logs hold the record."""
+    copies: int | None = None
+    """Of a duplicated message: how many records of one log are this message."""
     detail: str
     promise: str
     """`broken`, `unknown` or `not promised`; empty in runs that were judged without the promise table."""

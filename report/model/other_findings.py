@@ -139,8 +139,11 @@ def explanations(groups: Sequence[FindingGroup], lost: int) -> tuple[str, ...]:
 def _explanation(group: FindingGroup) -> str:
     places = sorted({one.place for one in group.shown if one.place})
     labels = [one.label for one in group.shown if one.label]
-    which = f" ({listed(labels)})" if len(labels) == group.count <= MOST else ""
     what = in_words(group.name, group.count)
+    copies = [one.copies for one in group.shown if one.copies is not None]
+    more = [listed(labels)] if len(labels) == group.count <= MOST else []
+    more += [f"{grouped(sum(copies))} copies"] if len(copies) == group.count else []
+    which = f" ({', '.join(more)})" if more else ""
     because = _BECAUSE.get(group.cause.partition(":")[0])
     if because is None:
         because = f"Cause: {group.cause}."

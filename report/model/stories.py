@@ -18,8 +18,13 @@ STORIES = 24
 """Messages whose story is told."""
 
 
-def finding_groups(table: pa.Table, seconds: Seconds, told: Iterable[str]) -> tuple[FindingGroup, ...]:
-    """Findings of one class with one cause together; unexpected ones first, then the largest groups."""
+def finding_groups(
+    table: pa.Table, seconds: Seconds, told: Iterable[str], life: pa.Table | None = None
+) -> tuple[FindingGroup, ...]:
+    """Findings of one class with one cause together; unexpected ones first, then the largest groups.
+
+    ``life`` says how many copies duplicated messages have.
+    """
     if not table.num_rows:
         return ()
     stories = set(told)
@@ -28,7 +33,8 @@ def finding_groups(table: pa.Table, seconds: Seconds, told: Iterable[str]) -> tu
     groups = []
     for row in counts:
         rows = _members(table, row).slice(0, SHOWN).to_pylist()
-        shown = tuple(_finding(one, seconds, stories) for one in rows)
+        copies = _copies(rows, life) if row["class"] == "duplicated" and life is not None else {}
+        shown = tuple(_finding(one, seconds, stories, copies) for one in rows)
         shown = tuple(sorted(shown, key=lambda one: (not one.story, one.place, one.offset or -1)))
         groups.append(
             FindingGroup(
@@ -43,6 +49,12 @@ def finding_groups(table: pa.Table, seconds: Seconds, told: Iterable[str]) -> tu
     return tuple(sorted(groups, key=lambda one: (one.expected, -one.count, one.name, one.cause)))
 
 
+def _copies(rows: Sequence[Row], life: pa.Table) -> dict[tuple[int, int], int]:
+    """How many records the messages of some findings are, by writer and seq."""
+    known = _of(life, [(row["writer"], row["seq"]) for row in rows if row["writer"] is not None])
+    return {(row["writer"], row["seq"]): row["copies"] for row in known if row["copies"] is not None}
+
+
 def _promises(members: pa.Table) -> dict[str, int]:
     counts = pc.value_counts(members["promise"].drop_null()).to_pylist()
     return {row["values"]: row["counts"] for row in counts}
@@ -55,7 +67,9 @@ def _members(table: pa.Table, group: Row) -> pa.Table:
     return table.filter(pc.and_(kept, pc.equal(table["expected"], group["expected"])))
 
 
-def _finding(row: Mapping[str, Any], seconds: Seconds, told: set[str]) -> Finding:
+def _finding(
+    row: Mapping[str, Any], seconds: Seconds, told: set[str], copies: Mapping[tuple[int, int], int]
+) -> Finding:
     message = "" if row["writer"] is None else f"{row['writer']}/{row['seq']}"
     if row["txn"] is not None:
         message = transaction_name(row["writer"], row["txn"])
@@ -70,6 +84,8 @@ def _finding(row: Mapping[str, Any], seconds: Seconds, told: set[str]) -> Findin
         acked_by=row["acked_by"],
         during=row["acked_during"] or "",
         last_broker=row["last_broker"],
+        brokers=tuple(row["brokers"] or ()),
+        copies=copies.get((row["writer"], row["seq"])),
         detail=row["detail"] or "",
         promise=row["promise"] or "",
         story=message in told,
@@ -266,6 +282,9 @@ def _ending(life: Row) -> str:
     if life["replicas"]:
         where = ", ".join(f"broker{number}" for number in life["replicas"])
         epoch = "" if life["found_epoch"] is None else f", epoch {life['found_epoch']}"
+        if (life["copies"] or 0) > 1:
+            place = f"offset {life['found_offset']}{epoch}"
+            return f"{life['copies']} copies in the log, one of them at {place}; on {where}"
         return f"on {where} at offset {life['found_offset']}{epoch}"
     other = f"; its offset now holds {life['overwritten_by']}" if life["overwritten_by"] else ""
     last = f"; last seen on broker{life['last_broker']}" if life["last_broker"] is not None else ""

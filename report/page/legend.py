@@ -41,6 +41,10 @@ _ISR = (
 )
 _ACKED = f'{_CELL}<rect x="3" y="3" width="24" height="12" rx="5" class="acked"/>'
 _ABOVE = f'{_CELL}<rect x="1" y="1" width="28" height="16" class="above"/>'
+_DAMAGED = (
+    f'{_CELL}<rect x="2" y="2" width="26" height="14" class="damaged"/>'
+    '<path d="M20,1 l4,4 l-5,3 l5,4 l-4,5" class="damaged"/>'
+)
 _GONE = (
     '<rect x="1" y="2" width="28" height="14" rx="3" class="ghostcell"/>'
     '<line x1="4" x2="26" y1="9" y2="9" class="strike"/>'
@@ -75,6 +79,7 @@ _KEYS: Mapping[str, Sequence[_Key]] = {
     "logs": (
         _Key("acked", "acknowledged", 30, 18, _ACKED),
         _Key("above", "above the replica's high watermark", 30, 18, _ABOVE),
+        _Key("damaged", "its bytes in this log are damaged", 30, 18, _DAMAGED),
         _Key("hwline", "high watermark", 30, 18, '<path d="M15,0 V18" class="hwline"/>'),
         _Key(
             "notknown",

@@ -13,6 +13,8 @@ from report.page.svg import block, fit, joined, picture, tag, text, titled, wrap
 _ROW, _GHOST = 30.0, 19.0
 _LINE, _CAPTION_LINES = 14.0, 4
 _MOST = 1180.0
+_BOLD = 12.3
+"""Size for which `fit` and `wrapped` estimate the width of bold letters of 11.5 px."""
 _LONGEST_NAME = 380.0
 """Room that a panel's name may take beyond that of its cells."""
 
@@ -34,7 +36,7 @@ class _Room:
         return cls(
             cell=min(64.0, max(38.0, 7.0 * longest + 12, 6.5 * digits + 8)),
             fold=max(56.0, 9.5 * digits + 14),
-            left=max(96.0, 62 + 12.0 * marks),
+            left=max(96.0, 72 + 12.0 * marks),
         )
 
     def width(self, column: Column) -> float:
@@ -54,7 +56,7 @@ def logs_picture(figure: LogFigure, leaders: Mapping[int, int], name: str) -> Ma
     for start in range(0, len(figure.panels), side):
         heights = []
         row = figure.panels[start : start + side]
-        captions = [wrapped(panel.text, width, 11, most=_CAPTION_LINES) for panel in row]
+        captions = [wrapped(panel.text, width, _BOLD, most=_CAPTION_LINES) for panel in row]
         below = y + _LINE * max(len(lines) for lines in captions)
         for number, (panel, caption) in enumerate(zip(row, captions, strict=True)):
             x = number * (width + 20)
@@ -176,8 +178,12 @@ def _cell(
         parts.append(tag("rect", x=x + 1.5, y=y + 0.5, width=wide - 3, height=_ROW - 1, class_="above"))
     if record.acknowledged:
         parts.append(tag("rect", x=x + 3, y=y + 2, width=wide - 6, height=_ROW - 4, rx=6, class_="acked"))
+    if record.damaged:
+        crack = f"M{x + wide - 12:.1f},{y + 0.5:.1f} l5,7 l-6,5 l6,6 l-5,10.5"
+        parts.append(tag("rect", x=x + 2.5, y=y + 1.5, width=wide - 5, height=_ROW - 3, class_="damaged"))
+        parts.append(tag("path", d=crack, class_="damaged"))
     words = record.text if column.count == 1 else f"×{record.count}"
-    shown = fit(words, wide - 6, 9.5) or words[:4]
+    shown = fit(words, wide - 6, 12) or words[:4]
     middle = x + wide / 2
     epoch = Markup("") if record.epoch is None else tag("tspan", f"e{record.epoch}", x=middle, dy="10")
     parts.append(tag("text", shown, epoch, x=middle, y=y + 14, class_="celltext", text_anchor="middle"))
@@ -210,6 +216,7 @@ def _words(record: Record, column: Column, name: str, state: str) -> str:
         f"message {record.message}" if record.message and column.count == 1 else "",
         "acknowledged" if record.acknowledged else "",
         "lost" if record.lost else "",
+        "its bytes are damaged" if record.damaged else "",
         state,
     ]
     return ", ".join(one for one in facts if one)

@@ -110,6 +110,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.tests["counts_from_step"] = lambda text: " s after the step “" in str(text)
     environment.filters["size"] = _size
     environment.filters["grouped"] = grouped
     environment.filters["quoted"] = lambda text: re.sub(r"`([^`]*)`", "“\\1”", str(text))

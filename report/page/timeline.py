@@ -26,8 +26,11 @@ from report.page.svg import block, fit, joined, picture, tag, text, titled
 WIDTH, LEFT, RIGHT = 1180.0, 124.0, 92.0
 _LANE, _GAP, _SENDS, _OFFSETS = 27.0, 5.0, 46.0, 62.0
 _NOBODY = -1
-_MOST_ROWS = 8
-"""Rows of labels; where they do not suffice, labels are shortened."""
+_MOST_ROWS, _LAST_ROWS = 8, 20
+"""Rows of labels; where the first do not suffice, further ones have the short labels, and where these do not
+suffice either, the rest has words for the pointer only."""
+_LETTER = 6.2
+"""Width of a label's letter."""
 
 
 @dataclass
@@ -161,25 +164,19 @@ def _labels(canvas: _Canvas, labels: Sequence[_Label], class_: str, *, down: boo
         begin = 8.0 if one.sign else 4.0
         ways = [
             (number, words, leftwards)
-            for words in one.words
-            for number in range(_MOST_ROWS)
+            for words, rows_of in (*((words, range(_MOST_ROWS)) for words in one.words), _further(one))
+            for number in rows_of
             for leftwards in (False, True)
         ]
         for number, words, leftwards in ways:
-            width = 5.9 * len(words) + 8
+            width = _LETTER * len(words) + 8
             start = one.x - begin - width if leftwards else one.x + begin - 4
             taken = rows[number] if number < len(rows) else []
             inside = start >= 2 and start + width <= WIDTH
             if inside and all(start + width <= left or start >= right for left, right in taken):
                 break
         else:
-            number, words, leftwards = (
-                min(len(rows), _MOST_ROWS - 1),
-                fit(one.words[-1], 90),
-                one.x > WIDTH / 2,
-            )
-            width = 5.9 * len(words) + 8
-            start = one.x - begin - width if leftwards else one.x + begin - 4
+            number, words, leftwards, width, start = 0, "", False, 0.0, one.x
         while len(rows) <= number:
             rows.append([])
         edge = 9.0 if one.sign else 1.0
@@ -195,6 +192,10 @@ def _labels(canvas: _Canvas, labels: Sequence[_Label], class_: str, *, down: boo
             parts.append(turn_sign(one.sign, one.x, y - 4))
         canvas.add(titled(joined(parts), one.title))
     canvas.y += 15 * len(rows) + 6
+
+
+def _further(label: _Label) -> tuple[str, range]:
+    return label.words[-1], range(_MOST_ROWS, _LAST_ROWS)
 
 
 def turn_sign(kind: str, x: float, y: float) -> Markup:

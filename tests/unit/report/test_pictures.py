@@ -12,7 +12,7 @@ import pytest
 from harness.history.schema import TABLES
 from report.model.facts import claim_of
 from report.model.gather import report_model
-from report.model.logs import log_figure
+from report.model.logs import Damage, log_figure
 from report.model.model import (
     Belief,
     Claim,
@@ -282,3 +282,91 @@ def test_a_belief_without_an_epoch_names_the_leader_alone() -> None:
     lane = Lane("broker1", (Belief(from_s=0.0, to_s=10.0, leader=1, epoch=None, isr=()),))
     drawn = str(controller_timeline((lane,), (), (), (), 0.0, 10.0))
     assert ">itself<" in drawn
+
+
+def _table(rows: Sequence[dict[str, object]], name: str) -> pa.Table:
+    return pa.Table.from_pylist(
+        [{"topic": "t", "partition": 0, **row} for row in rows], schema=TABLES[name].arrow()
+    )
+
+
+def _differing(held: Sequence[int], damaged: dict[tuple[int, int], Damage], differing: int = 2) -> LogFigure:
+    """Two replicas that differ from one offset on; records of broker 2 are damaged."""
+    rows = [
+        {
+            "broker": broker,
+            "offset": offset,
+            "epoch": 0,
+            "writer": 1,
+            "seq": offset + broker * (offset >= differing),
+        }
+        for broker in (1, 2)
+        for offset in held
+    ]
+    copies = [
+        row | ({"writer": None, "seq": None} if (row["broker"], row["offset"]) in damaged else {})
+        for row in rows
+    ]
+    figure = log_figure(
+        sightings=_table([row | {"seen_ns": 0} for row in rows], "sightings"),
+        copies=_table(copies, "copies"),
+        meta=lambda records: {},
+        marks=[Mark(1.0, "before", ""), Mark(5.0, "after", "")],
+        lanes=(),
+        offsets={},
+        killed={},
+        seconds=lambda ns: ns / 1e9,
+        end_s=9.0,
+        damaged=damaged,
+    )
+    assert figure is not None
+    return figure
+
+
+def _damaged_in(figure: LogFigure) -> list[tuple[str, int, int]]:
+    return [
+        (panel.name, one.broker, record.offset)
+        for panel in figure.panels
+        for one in panel.replicas
+        for record in one.records
+        if record.damaged
+    ]
+
+
+def test_damaged_record_is_marked_from_its_fault_on() -> None:
+    figure = _differing(range(6), {(2, 4): Damage(3.0, 0)}, differing=99)
+    assert _damaged_in(figure) == [("after, and at the end", 2, 4)]
+    assert [panel.name for panel in figure.panels] == ["before", "after, and at the end"]
+    assert figure.first_difference == 4
+    assert str(logs_picture(figure, {0: 1}, "t/0")).count("its bytes are damaged") == 1
+    only_found = _differing(range(6), {(2, 4): Damage(None, 0)}, differing=99)
+    assert [name for name, _, _ in _damaged_in(only_found)] == ["final logs"]
+
+
+def test_damaged_record_that_nobody_saw_before_is_drawn_too() -> None:
+    figure = _differing(range(6), {(2, 7): Damage(None, 3)}, differing=99)
+    (record,) = [r for one in figure.panels[-1].replicas for r in one.records if r.damaged]
+    assert (record.offset, record.epoch, record.text) == (7, 3, "?")
+
+
+@pytest.mark.parametrize("differing", [2, 400, 9999])
+def test_damaged_record_is_never_folded_away(differing: int) -> None:
+    """However far from the first difference it is, and however much lies between."""
+    held = [offset for offset in range(900) if offset % 3]
+    figure = _differing(held, {(2, 500): Damage(3.0, 0), (2, 502): Damage(3.0, 0)}, differing)
+    columns = {one.offset: one.count for one in figure.columns}
+    assert columns[500] == columns[502] == 1
+    assert len(columns) <= 21 + 5
+    for panel in figure.panels:
+        for one in panel.replicas:
+            assert sum(record.count for record in one.records) == len(held)
+    ends = [(one.offset, one.offset + one.count) for one in figure.columns]
+    assert all(end <= begin for (_, end), (begin, _) in zip(ends, ends[1:], strict=False))
+
+
+def test_legend_names_damage_only_where_there_is_some(judged: Judged) -> None:
+    from report.page.render import page
+
+    words = "its bytes in this log are damaged"
+    assert words in page(report_model(judged("canary")))
+    assert words not in page(report_model(judged("no-fault")))

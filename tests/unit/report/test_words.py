@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,10 +15,12 @@ from report.model.causes import reasons
 from report.model.chains import Chain
 from report.model.facts import fault_in_words, meaning, names_in, observed_in_words
 from report.model.faults import faults
+from report.model.gather import report_model
 from report.model.messages import LOST
 from report.model.model import Event, Fault, Finding, FindingGroup
 from report.model.other_findings import SAID, explanations, in_words
 from report.model.stories import thinned
+from report.page.render import page
 from report.page.svg import wrapped
 
 
@@ -385,3 +389,55 @@ def test_events_of_one_moment_keep_their_order() -> None:
 )
 def test_what_was_observed_is_told_in_words(stored: str, shown: str) -> None:
     assert observed_in_words(stored) == shown
+
+
+def duplicate(label: str, copies: int | None) -> Finding:
+    return replace(_NOTHING, name="duplicated", label=label, copies=copies)
+
+
+_NOTHING = Finding(
+    name="",
+    place="t/0",
+    offset=6,
+    epoch=1,
+    message="5/0",
+    label="",
+    acked_s=None,
+    acked_by=None,
+    during="",
+    last_broker=None,
+    detail="",
+    promise="",
+    story=False,
+)
+
+
+@pytest.mark.parametrize(
+    ("shown", "count", "words"),
+    [
+        ((duplicate("m", 5),), 1, "1 message was written more than once (m, 5 copies)"),
+        (
+            (duplicate("m", 2), duplicate("n", 3)),
+            2,
+            "2 messages were written more than once (m and n, 5 copies)",
+        ),
+        ((duplicate("m", None),), 1, "1 message was written more than once (m)"),
+        ((duplicate("", 2),), 900, "900 messages were written more than once"),
+    ],
+)
+def test_copies_of_a_duplicated_message_are_counted(
+    shown: tuple[Finding, ...], count: int, words: str
+) -> None:
+    of = replace(group("client retry: twice", count, "duplicated"), shown=shown)
+    (said,) = explanations([of], 0)
+    assert said.startswith(f"t/0: {words}.")
+
+
+def test_claim_says_from_which_step_it_counts(judged: Callable[[str], Path]) -> None:
+    model = report_model(judged("leader-az-isolated"))
+    cut = next(mark.s for mark in model.marks if mark.name == "cut")
+    claim = next(one for one in model.claims if one.name == "failover-in-time")
+    assert claim.observed.endswith(f" s after the step “cut” at {cut:.1f} s")
+    note = "A claim counts time from a step of the scenario"
+    assert note in page(model)
+    assert note not in page(report_model(judged("canary")))
