@@ -7,8 +7,11 @@ import hashlib
 import json
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -278,3 +281,10 @@ def test_an_expected_loss_is_told_once_above_the_pictures(judged: Judged) -> Non
     head = page(model).split("<nav")[0]
     assert "as the scenario expects" not in head
     assert "includes the loss of" in head
+
+
+def test_example_for_duckdb_works_when_pasted(judged: Judged, capfd: pytest.CaptureFixture[str]) -> None:
+    html = page(report_model(judged("no-fault")))
+    (code,) = re.findall(r'<pre><code class="duckdb">(.*?)</code>', html, re.DOTALL)
+    subprocess.run([sys.executable, "-c", unescape(code)], check=True)
+    assert "kept" in capfd.readouterr().out
