@@ -18,7 +18,7 @@ from harness.history.schema import SCHEMA_VERSION
 STATUSES = ("running", "complete", "crashed", "invalid", "unfit")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Manifest:
     """What `run.json` says about a run."""
 
@@ -75,7 +75,7 @@ def read_manifest(folder: str) -> Manifest:
     if status not in STATUSES:
         raise BadDataError(f"{file} has status {status!r}; it must be one of {', '.join(STATUSES)}.")
     names = ("scenario", "problem", "kafka", "mode")
-    return Manifest(status, *(_text(file, "run.json", found, name) for name in names))
+    return Manifest(status=status, **{name: _text(file, "run.json", found, name) for name in names})
 
 
 def read_declared(folder: str) -> Declared:

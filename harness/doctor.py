@@ -72,7 +72,7 @@ CHECKS = tuple(_NEEDED)
 """Names of all checks, in display order."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Check:
     """The result of one check. ``found`` is what is there, or what went wrong."""
 
@@ -93,7 +93,11 @@ def diagnose(names: Collection[str] = CHECKS) -> list[Check]:
         inside = pool.submit(_inside, [name for name in wanted if name in PROBES])
         outside = {name: pool.submit(_OUTSIDE[name]) for name in wanted if name in _OUTSIDE}
         found = {**inside.result(), **{name: future.result() for name, future in outside.items()}}
-    return [Check(name, *found[name], _NEEDED[name]) for name in wanted]
+    return [_check(name, *found[name]) for name in wanted]
+
+
+def _check(name: str, ok: bool, found: str, remedy: str) -> Check:  # noqa: FBT001 (a part of _Found)
+    return Check(name=name, ok=ok, found=found, remedy=remedy, needed_for=_NEEDED[name])
 
 
 def require(names: Iterable[str]) -> None:

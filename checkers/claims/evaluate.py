@@ -31,7 +31,7 @@ class Answer:
     observed: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ClaimResult:
     """One sentence of an article, judged."""
 

@@ -262,7 +262,13 @@ def _replicas(rows: Iterable[Row]) -> Mapping[tuple[str, int], tuple[Replica, ..
     found: dict[tuple[str, int], tuple[Replica, ...]] = {}
     for row in rows:
         key = (row["topic"], row["partition"])
-        replica = Replica(row["broker"], row["in_sync"], row["leader"], row["high_watermark"], row["ns"])
+        replica = Replica(
+            broker=row["broker"],
+            in_sync=row["in_sync"],
+            leader=row["leader"],
+            high_watermark=row["high_watermark"],
+            ns=row["ns"],
+        )
         found[key] = (*found.get(key, ()), replica)
     return found
 

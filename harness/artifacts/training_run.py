@@ -37,7 +37,7 @@ _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 _INTERNAL = {"offsets.topic.replication.factor": "1", "min.insync.replicas": "1"}
 
 
-@dataclass
+@dataclass(kw_only=True)
 class TrainingCluster:
     """The processes of the small cluster."""
 
@@ -202,7 +202,7 @@ def main(argv: list[str]) -> int:
     """Takes the arguments in the module's docstring."""
     folder, class_path, java, mode, log_syntax = argv
     syntax: LogSyntax = "log4j2" if log_syntax == "log4j2" else "log4j1"
-    cluster = TrainingCluster(Path(folder), class_path, java, syntax)
+    cluster = TrainingCluster(folder=Path(folder), class_path=class_path, java=java, log_syntax=syntax)
     try:
         return run_inside(lambda: _run(cluster, mode))
     except AckedError as error:

@@ -60,7 +60,15 @@ def run_cases(
     work = _Work(cells, cases)
     ended: SimpleQueue[tuple[CellRun, Future[bool]]] = SimpleQueue()
     with RunProcesses() as processes, ThreadPoolExecutor(parallel, thread_name_prefix="cluster") as pool:
-        line = _Line(processes, runs, lab, settings, cluster_file, may_start, ended)
+        line = _Line(
+            processes=processes,
+            runs=runs,
+            lab=lab,
+            settings=settings,
+            cluster_file=cluster_file,
+            may_start=may_start,
+            ended=ended,
+        )
         workers = [pool.submit(line.work_off, work) for _ in range(parallel)]
         verdicts: list[Future[bool]] = []
         try:
@@ -142,7 +150,7 @@ class _Work:
         return _Needs(case.controller, case.quorum_leader, alone=case.mechanism in POWERLESS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Line:
     """What every thread needs that runs cases on a cluster."""
 

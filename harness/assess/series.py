@@ -104,7 +104,9 @@ class Plan:
 
     def cells(self) -> list[Cell]:
         """All runs, in rounds."""
-        return [Cell(name, self.version, self.mode) for name in self.cases] * self.repeat
+        return [
+            Cell(scenario=name, version=self.version, mode=self.mode) for name in self.cases
+        ] * self.repeat
 
 
 @dataclass(frozen=True)

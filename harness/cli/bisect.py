@@ -57,7 +57,10 @@ def bisect(
     def run(version: str) -> RunSummary:
         progress.say(f"running {scenario.name} on {version} {wanted_mode}")
         summary = judge_cell(
-            session, run_cell(Cell(scenario.name, version, wanted_mode, scenario.file), runs, lab)
+            session,
+            run_cell(
+                Cell(scenario=scenario.name, version=version, mode=wanted_mode, file=scenario.file), runs, lab
+            ),
         )
         status = summary.claims.get(claim, "missing")
         progress.say(f"{version}: {claim} is {status} ({summary.observed.get(claim, '')})")

@@ -191,7 +191,7 @@ def search(
             work = Search.create(runs, plans[0][1], cluster)
         else:
             work = Comparison.create(runs, plans, cluster)
-    limits = searching.Limits(parallel, budget_s, schedules)
+    limits = searching.Limits(parallel=parallel, budget_s=budget_s, most=schedules)
     if isinstance(work, Search):
         raise typer.Exit(searching.search(work, progress, limits, extra, as_json=as_json))
     raise typer.Exit(searching.compare(work, progress, limits, extra, as_json=as_json))

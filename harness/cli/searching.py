@@ -25,7 +25,7 @@ _EXPECTED_S = 40.0
 """A run, before any has been measured."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Limits:
     """How long to search, and on how many clusters side by side."""
 

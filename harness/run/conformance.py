@@ -61,7 +61,7 @@ _TAKEN_FOR_GRANTED = {"assigned": "assign"}
 """Operations that every program has, unless it says otherwise."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Check:
     """One check of a program: the scenario's body, and what it notes for `examine`."""
 

@@ -21,7 +21,7 @@ _AT_ONCE_BYTES = 4_000_000
 _HOST = re.compile(r"[a-z]+\d+")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Count:
     """Acknowledgements in one client's journal, as far as it has been read."""
 
@@ -62,7 +62,7 @@ class LiveState:
         self._topic = topics[0].name if topics else ""
         self._views = views
         self._az_by_host = {host.name: host.az for host in topology.hosts}
-        self._counts = {host: _Count(journal) for host, journal in journals.items()}
+        self._counts = {host: _Count(journal=journal) for host, journal in journals.items()}
 
     def lines(self) -> list[str]:
         """What each AZ's brokers state about the first partition, and what its clients write."""

@@ -63,7 +63,7 @@ STREAM_PARTITIONS = 3
 """Each AZ's broker leads one partition of the background stream."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """What the command line may change of a scenario."""
 

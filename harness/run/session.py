@@ -113,7 +113,7 @@ def require_settings(
 ) -> None:
     """Raise UsageError if a scenario cannot run with these settings."""
     version = kafka_version(kafka or scenario.kafka, force=force)
-    options = RunOptions(version, choose_mode(scenario, version, mode), settings=settings)
+    options = RunOptions(version=version, mode=choose_mode(scenario, version, mode), settings=settings)
     applied_to(with_protocol(scenario, version), options)
 
 

@@ -161,7 +161,7 @@ class Fleet:
 
         if self._session is None:
             self._session = start_session()
-        cell = Cell(NAME, self.place.version, self.place.mode, client=self.place.client)
+        cell = Cell(scenario=NAME, version=self.place.version, mode=self.place.mode, client=self.place.client)
         summary = judge_cell(self._session, CellRun(cell, run.folder, run.seconds))
         findings: tuple[Finding, ...] = ()
         if summary.judged:

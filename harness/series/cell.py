@@ -37,7 +37,9 @@ def main(argv: list[str]) -> int:
         layout = layout_of(given[1] if len(given) > 1 and given[1] else None)
         client = parse_client(given[2]) if len(given) > 2 else LIBRDKAFKA
         spec = kafka_version(version, force=True)
-        options = RunOptions(spec, mode, lab, layout=layout, settings=settings, client=client)
+        options = RunOptions(
+            version=spec, mode=mode, lab=lab, layout=layout, settings=settings, client=client
+        )
         return run_in_lab(scenario, options, folder)
     except AckedError as error:
         folder.update(status="crashed", problem=error.message)

@@ -12,7 +12,7 @@ from harness.kafka.versions import MODES, KafkaVersion, kafka_version, version_k
 from harness.scenario import Scenario, ScenarioFile
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Cell:
     """One scenario on one Kafka version (`2.7.1@2.6`: with an older protocol) in one metadata mode."""
 
@@ -66,7 +66,10 @@ def own_cells(
 ) -> list[Cell]:
     """Each scenario ``repeat`` times, in rounds, on this Kafka version and in this mode; else on its own."""
     return [
-        Cell(one.name, kafka or one.kafka, mode or one.mode, one.file, client) for one in scenarios
+        Cell(
+            scenario=one.name, version=kafka or one.kafka, mode=mode or one.mode, file=one.file, client=client
+        )
+        for one in scenarios
     ] * repeat
 
 
@@ -92,7 +95,13 @@ def plan(
                 tried[f"{version.label} {mode}"] = None
                 if mode in version.modes and mode in scenario.supported_modes:
                     cells += [
-                        Cell(scenario.name, version.label, mode, scenario.file, client)
+                        Cell(
+                            scenario=scenario.name,
+                            version=version.label,
+                            mode=mode,
+                            file=scenario.file,
+                            client=client,
+                        )
                         for client in clients or ("",)
                     ]
     if not cells:

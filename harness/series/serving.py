@@ -66,9 +66,9 @@ def serve(argv: list[str], kind: type[OrderT], choose: Choose[OrderT]) -> int:
     die_with_parent()
     version, mode, lab, path, given, *file = argv
     options = RunOptions(
-        kafka_version(version, force=True),
-        mode,
-        lab,
+        version=kafka_version(version, force=True),
+        mode=mode,
+        lab=lab,
         layout=layout_of(file[0] if file else None),
         settings=settings_of(json.loads(given)),
     )

@@ -48,7 +48,7 @@ class RunSummary:
     @property
     def cell(self) -> Cell:
         """What was run."""
-        return Cell(self.scenario, self.version, self.mode, client=self.client)
+        return Cell(scenario=self.scenario, version=self.version, mode=self.mode, client=self.client)
 
     @property
     def judged(self) -> bool:

@@ -102,7 +102,7 @@ class End:
         return int(self.row["send_q"]) - (self.row["state"] in _CLOSED)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Way:
     """One direction of a connection, from the moment at which it is let go."""
 
@@ -151,10 +151,10 @@ def held_by(sender: End, receiver: End, *, opened: bool) -> Way:
     """What ``sender`` has written and ``receiver`` has not received; ``opened``: the sender is the client."""
     written = sender.written(opened=opened)
     held = max(0, min(written - receiver.received, sender.unacknowledged(opened=opened)))
-    return Way(held, written, "pending" if held else "none")
+    return Way(held=held, target=written, fate="pending" if held else "none")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Released:
     """A connection while it is watched after the heal."""
 

@@ -68,7 +68,7 @@ def run(scenario: Scenario, runs: str) -> int:
     folder = RunFolder.create(Path(runs), scenario.name)
 
     def work() -> int:
-        result = run_scenario(scenario, RunOptions(version, scenario.mode), folder, Progress())
+        result = run_scenario(scenario, RunOptions(version=version, mode=scenario.mode), folder, Progress())
         return 0 if result.status == "complete" else 1
 
     status = run_inside(work)

@@ -114,6 +114,9 @@ def test_remedies_for_an_ordinary_user(
 
 
 def test_lab_needs() -> None:
-    checks = [doctor.Check(name, name != "docker-engine", "", "", "") for name in doctor.CHECKS]
+    checks = [
+        doctor.Check(name=name, ok=name != "docker-engine", found="", remedy="", needed_for="")
+        for name in doctor.CHECKS
+    ]
     assert doctor.can_run("embedded", checks)
     assert not doctor.can_run("compose", checks)

@@ -94,7 +94,7 @@ def run(
     parallel: int = 1,
     may_start: Callable[[Cell], bool] = lambda cell: True,
 ) -> list[str]:
-    cells = [Cell(name, "2.7.1", "zookeeper") for name in names]
+    cells = [Cell(scenario=name, version="2.7.1", mode="zookeeper") for name in names]
     found = run_cases(
         cells,
         CASES,
@@ -114,7 +114,9 @@ def test_cases_with_the_same_roles_share_a_cluster(script: Script, tmp_path: Pat
 
 def test_clusters_that_run_side_by_side_have_different_roles() -> None:
     """As long as there are cases that no running cluster can take."""
-    work = clusters._Work([Cell(name, "2.7.1", "zookeeper") for name in (*HERE, FAR)], CASES)
+    work = clusters._Work(
+        [Cell(scenario=name, version="2.7.1", mode="zookeeper") for name in (*HERE, FAR)], CASES
+    )
     begun = [work.begin() for _ in range(3)]
     assert [cell and cell.scenario for cell in begun] == [HERE[0], FAR, HERE[1]]
     assert begun[0] is not None

@@ -113,7 +113,7 @@ def test_the_wait_follows_the_timer_as_it_is_after_the_release(monkeypatch: pyte
             orphan=False,
             packets=5,
             request=request,
-            response=Way(0, 0, "none"),
+            response=Way(held=0, target=0, fate="none"),
         )
     ]
     doubled = End({"acked": 101, "send_q": 47, "state": "ESTAB", "timer": "on", "expires_ms": 6400}, True)
@@ -127,7 +127,7 @@ def test_the_wait_follows_the_timer_as_it_is_after_the_release(monkeypatch: pyte
 
 
 def test_nothing_held_stays_so() -> None:
-    way = Way(0, 100, "none")
+    way = Way(held=0, target=100, fate="none")
     way.judge(GONE, GONE, 5.0)
     assert way.evidence() == {"bytes": 0, "fate": "none"}
 

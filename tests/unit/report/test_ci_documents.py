@@ -9,7 +9,7 @@ from harness.series.summary import RunSummary, flaky
 from report.junit import junit
 from report.night import summary_markdown
 
-KRAFT = Cell("b", "4.3.1", "kraft")
+KRAFT = Cell(scenario="b", version="4.3.1", mode="kraft")
 
 
 def run(scenario: str, verdict: str = "as declared", **values: object) -> RunSummary:

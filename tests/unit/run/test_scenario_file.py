@@ -199,7 +199,7 @@ def test_cells_know_their_file_and_compare_without_it(tmp_path: Path) -> None:
     write(tmp_path)
     (cell,) = plan([find("my_case.py")])
     assert cell.file is not None
-    assert remaining([cell], [Cell("my-case", "2.7.1", "zookeeper")]) == []
+    assert remaining([cell], [Cell(scenario="my-case", version="2.7.1", mode="zookeeper")]) == []
 
 
 def test_a_mistake_in_the_body_names_its_line(tmp_path: Path) -> None:

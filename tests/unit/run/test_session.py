@@ -21,7 +21,7 @@ ZOOKEEPER_ONLY = find("no-fault")
 
 def _outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: object) -> Outcome:
     monkeypatch.setattr(session, "run_scenario", run)
-    options = RunOptions(kafka_version("2.7.1"), "zookeeper")
+    options = RunOptions(version=kafka_version("2.7.1"), mode="zookeeper")
     folder = RunFolder.create(tmp_path, "no-fault")
     return run_and_judge(ZOOKEEPER_ONLY, options, folder, Progress(quiet=True))
 

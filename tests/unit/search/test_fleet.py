@@ -197,7 +197,7 @@ def test_a_client_library_goes_with_its_runs(script: Script, tmp_path: Path) -> 
     assert script.judged == ["java@3.9.1"]
     source = Source(schedule=JOBS[0].schedule, finding=None, folder=ended.folder)
     assert origin_of(source).client == "java@3.9.1"
-    options = RunOptions(kafka_version("3.6.2"), "kraft")
+    options = RunOptions(version=kafka_version("3.6.2"), mode="kraft")
     for client, library in (("", "librdkafka"), ("java@3.9.1", "java")):
         order = ScheduleOrder(folder=str(ended.folder), client=client)
         _, chosen = choose(Site(options=options, path=tmp_path), order, 1)

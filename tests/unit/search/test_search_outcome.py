@@ -26,7 +26,7 @@ def both(world: World) -> Comparison:
 
 
 def limits(most: int) -> Limits:
-    return Limits(1, None, most)
+    return Limits(parallel=1, budget_s=None, most=most)
 
 
 def test_a_comparison_ends_with_its_document(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,10 +67,10 @@ def test_an_interrupted_comparison_says_how_to_continue(
 
 def test_no_schedule_begins_that_would_end_too_late() -> None:
     took = Record(number=1, digest="", folder="", verdict="as declared", seconds=10.0)
-    found = Limits(2, 130.0, None, began=time.monotonic() - 100.0)
+    found = Limits(parallel=2, budget_s=130.0, most=None, began=time.monotonic() - 100.0)
     assert not found.may_start(0), "before a run was measured, one is taken to need 40 s"
     found.ran(took)
     assert found.may_start(0)
     assert found.may_start(0, runs=4)
     assert not found.may_start(0, runs=8)
-    assert not Limits(2, None, 3).may_start(3)
+    assert not Limits(parallel=2, budget_s=None, most=3).may_start(3)

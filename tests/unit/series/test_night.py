@@ -12,7 +12,7 @@ from harness.series.night import Budget, Shard, longest_unseen_first, parse_dura
 from harness.series.plan import Cell
 from harness.series.summary import RunSummary, flaky
 
-CELLS = [Cell(name, "2.7.1", "zookeeper") for name in ("a", "b", "c", "d", "e")]
+CELLS = [Cell(scenario=name, version="2.7.1", mode="zookeeper") for name in ("a", "b", "c", "d", "e")]
 
 
 def run(cell: Cell, ended: str = "", verdict: str = "as declared", **values: object) -> RunSummary:

@@ -54,7 +54,8 @@ def test_a_series_with_another_client() -> None:
 def test_the_longest_comes_first_in_each_round() -> None:
     """Cells that never ran come first; the order of rounds stays."""
     cells = [
-        Cell(name, "2.7.1", "zookeeper") for name in ("no-fault", "bridge", "canary", "flapping-link")
+        Cell(scenario=name, version="2.7.1", mode="zookeeper")
+        for name in ("no-fault", "bridge", "canary", "flapping-link")
     ] * 2
     seconds = dict(zip(cells, (12.0, 40.0), strict=False)) | {cells[3]: 20.0}
     ordered = [cell.scenario for cell in longest_first(cells, seconds)]
@@ -64,7 +65,10 @@ def test_the_longest_comes_first_in_each_round() -> None:
 
 def test_what_is_left_of_a_plan() -> None:
     """A cell that is planned twice and ran once remains once."""
-    one, two = Cell("no-fault", "2.7.1", "zookeeper"), Cell("bridge", "2.7.1", "zookeeper")
+    one, two = (
+        Cell(scenario="no-fault", version="2.7.1", mode="zookeeper"),
+        Cell(scenario="bridge", version="2.7.1", mode="zookeeper"),
+    )
     assert remaining([one, two, one, two], [one]) == [two, one, two]
     assert remaining([one], [one, one, two]) == []
 

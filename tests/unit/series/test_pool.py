@@ -21,7 +21,7 @@ from harness.waiting import wait_until
 
 def test_a_cell_that_cannot_start_ends_as_crashed_with_the_reason(tmp_path: Path) -> None:
     """Nothing hangs, and the run folder has the error of its process."""
-    ran = run_cell(Cell("no-such-scenario", "3.9.1", "kraft"), tmp_path / "runs")
+    ran = run_cell(Cell(scenario="no-such-scenario", version="3.9.1", mode="kraft"), tmp_path / "runs")
     manifest = RunFolder.open(ran.folder).manifest()
     assert manifest["status"] == "crashed"
     assert "There is no scenario 'no-such-scenario'" in manifest["problem"]
@@ -32,7 +32,11 @@ def test_nothing_starts_after_an_interruption(tmp_path: Path) -> None:
     processes = RunProcesses()
     processes.end_all()
     with pytest.raises(KeyboardInterrupt):
-        run_cell(Cell("no-fault", "2.7.1", "zookeeper"), tmp_path / "runs", processes=processes)
+        run_cell(
+            Cell(scenario="no-fault", version="2.7.1", mode="zookeeper"),
+            tmp_path / "runs",
+            processes=processes,
+        )
 
 
 def test_runs_wait_for_spark_to_keep_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +58,7 @@ def test_runs_wait_for_spark_to_keep_up(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(pool, "run_cell", begin)
     monkeypatch.setattr(pool, "judge_cell", judge)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
-    cells = [Cell(f"number {number}", "2.7.1", "zookeeper") for number in range(9)]
+    cells = [Cell(scenario=f"number {number}", version="2.7.1", mode="zookeeper") for number in range(9)]
     for summary in pool.run_cells(cells, tmp_path, parallel=2):
         judged.append(summary)
     assert {summary.scenario for summary in judged} == {cell.scenario for cell in cells}

@@ -54,7 +54,7 @@ def test_lines_of_earlier_releases_can_be_read(tmp_path: Path) -> None:
     file = tmp_path / "runs.jsonl"
     file.write_text(f'{LINE_OF_OLD}\n{LINE_OF_OLD[:-1]}, "later": 1, "folder": "x"}}\n')
     one, other = read_summaries([file])
-    assert one.cell == other.cell == Cell("canary", "2.7.1", "zookeeper")
+    assert one.cell == other.cell == Cell(scenario="canary", version="2.7.1", mode="zookeeper")
     assert (one.kept, one.seconds, one.claim_counts) == (0, 26.2, (1, 0, 0))
 
 
