@@ -4,6 +4,7 @@ This package re-exports it from the rooms of the code, and is the only place tha
 that are not listed here may change at any time; those that are change only with an entry in the changelog.
 Scenarios declare themselves with `acked`, write claims with `acked.claims`, use the steps of `acked.steps`,
 and make faults of their own with `acked.faults`.
+Runs in the harness's process. Imports the modules whose names it re-exports.
 """
 
 from __future__ import annotations

@@ -16,10 +16,9 @@ import pyarrow as pa
 from checkers.evidence import Evidence, FaultSpan, Row, Sightings
 from checkers.partition.fate import CODE, LOSSES
 from checkers.partition.logs import Partition
-from checkers.partition.messages import INFO, OK, Ints, Sends
+from checkers.partition.messages import FOREVER, INFO, OK, Ints, Sends
 
 NO_EVIDENCE = "not known: no election, truncation or fault in the history explains it"
-_FOREVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +144,7 @@ def loss_causes(
         )
     cuts, elections = partition_events(evidence, partition.topic, partition.number)
     holder = np.where(seen.last_broker >= 0, seen.last_broker, acked_by)[rows]
-    end = np.where(seen.gone_ns >= 0, seen.gone_ns, _FOREVER)[rows]
+    end = np.where(seen.gone_ns >= 0, seen.gone_ns, FOREVER)[rows]
     when, at, by = acked_ns[rows], offset[rows], acked_by[rows]
     # Messages between the same events, acknowledged by the same broker, have the same cause.
     marks = [event.ns for event in (*cuts, *elections)]

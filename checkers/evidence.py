@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.partition.messages import Ints
+from checkers.partition.messages import FOREVER, Ints
 from checkers.tables.source import Source, numbers, read_small
 from checkers.transactions.answers import Transactions, transactions_of
 
@@ -32,8 +32,6 @@ SMALL = (
     "transaction_states",
 )
 """Tables that stay small however long the run; every task gets them whole."""
-
-_FOREVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +118,7 @@ def _fault_spans(table: pa.Table) -> tuple[FaultSpan, ...]:
                 hosts=hosts,
                 partitions=partitions,
                 from_ns=row["ns"],
-                until_ns=ends.get(number, _FOREVER),
+                until_ns=ends.get(number, FOREVER),
                 moment=row["moment"],
             )
         )
@@ -287,7 +285,7 @@ def acknowledged_by(
         led_from.setdefault(-1 if row["leader"] is None else row["leader"], row["ns"])
     seen_only = np.zeros(len(found), dtype=bool)
     for broker in np.unique(found[(stated < 0) & (found >= 0)]).tolist():
-        follower = done_ns < led_from.get(broker, _FOREVER)
+        follower = done_ns < led_from.get(broker, FOREVER)
         seen_only |= (stated < 0) & (found == broker) & follower
     rest = np.flatnonzero((found < 0) | seen_only)
     before, after = (_leader_at(rows, at[rest]) for at in (sent_ns, done_ns))
@@ -310,7 +308,7 @@ def _own_leaderships(rows: Sequence[Row]) -> list[tuple[int, int, int]]:
         elif source in since:
             broker, from_ns = since.pop(source)
             found.append((broker, from_ns, row["ns"]))
-    return found + [(broker, from_ns, _FOREVER) for broker, from_ns in since.values()]
+    return found + [(broker, from_ns, FOREVER) for broker, from_ns in since.values()]
 
 
 def own_epoch_at(evidence: Evidence, topic: str, partition: int, broker: Ints, at_ns: Ints) -> Ints:
@@ -353,7 +351,7 @@ def sightings_of(count: int, row: Ints, table: pa.Table) -> Sightings:
     mine = np.flatnonzero(row >= 0)
     by_first = mine[np.lexsort((seen[mine],))][::-1]
     first[row[by_first]] = broker[by_first]
-    until = np.where(gone < 0, _FOREVER, gone)
+    until = np.where(gone < 0, FOREVER, gone)
     by_last = mine[np.lexsort((-seen[mine], until[mine]))]
     last_broker[row[by_last]] = broker[by_last]
     last_offset[row[by_last]] = offset[by_last]

@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from checkers.causes import Event, evidence_row, or_minus_one, partition_events
 from checkers.evidence import Evidence, Row
+from harness.kafka.model import OFFSETS_LOG
 
 CLASSES = ("commit_lost", "stale_offset", "double_ownership")
 """Findings about groups that rest on no message."""
-OFFSETS_TOPIC = "__consumer_offsets"
 COMMITS, ANSWERS = ("committed", "commit_failed"), ("fetched", "assigned")
 NOT_KNOWN = "not known: nothing in the history explains it"
 
@@ -124,12 +124,12 @@ class GroupHistory:
             (
                 row["partition"]
                 for row in self._evidence.rows("views")
-                if row["topic"] == OFFSETS_TOPIC and row["partition"] is not None
+                if row["topic"] == OFFSETS_LOG and row["partition"] is not None
             ),
             default=0,
         )
         number = offsets_partition(self.group, count)
-        return f"{OFFSETS_TOPIC}/{number}", partition_events(self._evidence, OFFSETS_TOPIC, number)[1]
+        return f"{OFFSETS_LOG}/{number}", partition_events(self._evidence, OFFSETS_LOG, number)[1]
 
     def judge(self, answer: Answer) -> Verdict | None:
         """What is wrong with an answer; None if nothing is, or if the history does not decide it."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from checkers.claims.moments import names_moments, read_moments, resolve
+from checkers.partition.fate import LOST
 from checkers.spark.errors import reason, spark_errors
 from checkers.spark.views import blocked_readers, table_frame
 from checkers.tables.output import FINDING, LIFE, TRANSACTION_TABLES, ddl
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 _SECOND = "cast(floor((l.sent_ns - b.start_ns) / 1e9) as int)"
 _BEGIN = "(SELECT run, min(sent_ns) AS start_ns FROM life GROUP BY run) b"
-_LOST = "('lost', 'lost_after_read', 'overwritten')"
+_LOST = str(LOST)
 
 RUN_VIEWS: Mapping[str, str] = MappingProxyType(
     {

@@ -26,9 +26,9 @@ from checkers.fast.tasks import (
     WholePartition,
 )
 from checkers.tables.arrays import make_partition
-from checkers.tables.source import SPLIT, Source, TableFile, file_system, line_of, only, refuse_nulls
+from checkers.tables.source import Source, TableFile, file_system, line_of, only, refuse_nulls
 from harness.errors import BadDataError
-from harness.history.schema import TABLES
+from harness.history.schema import BY_PARTITION, TABLES
 from harness.kafka.model import TopicPartition
 
 # ---- mixed files, sorted apart
@@ -44,7 +44,10 @@ _PENDING_ROWS = 500_000
 def chunks(source: Source, folder: str, limit: int = SPLIT_ROWS) -> list[MixedRows]:
     """What is to be sorted apart into ``folder``; nothing while mixed files hold at most ``limit`` rows."""
     mixed = [
-        (name, file) for name in SPLIT for file in source.files.get(name, ()) if file.topic_partition is None
+        (name, file)
+        for name in BY_PARTITION
+        for file in source.files.get(name, ())
+        if file.topic_partition is None
     ]
     if sum(file.rows for _, file in mixed) <= limit:
         return []
@@ -157,13 +160,13 @@ def _conform(table: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
 
 def laid_out(source: Source, written: pa.Table) -> Source:
     """The source with mixed files replaced by those that `sort_apart` wrote."""
-    fresh: dict[str, list[TableFile]] = {name: [] for name in SPLIT}
+    fresh: dict[str, list[TableFile]] = {name: [] for name in BY_PARTITION}
     for row in written.sort_by("path").to_pylist():
         where = TopicPartition(row["topic"], row["partition"])
         fresh[row["table"]].append(TableFile(path=row["path"], rows=row["rows"], topic_partition=where))
     files = {
         name: (
-            *(file for file in old if file.topic_partition is not None or name not in SPLIT),
+            *(file for file in old if file.topic_partition is not None or name not in BY_PARTITION),
             *fresh.get(name, ()),
         )
         for name, old in source.files.items()

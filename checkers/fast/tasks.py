@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.evidence import Evidence
-from checkers.partition.deliveries import FOREVER, EdgeReads, Steps
+from checkers.partition.deliveries import EdgeReads, Steps
 from checkers.partition.logs import Partition
-from checkers.partition.messages import Flags, Homes, Ints
+from checkers.partition.messages import FOREVER, Flags, Homes, Ints
 from checkers.partition.replicas import Records, all_records
 from checkers.tables.source import Source, TableFile, Window
 from harness.errors import BadDataError

@@ -4,4 +4,5 @@
 
 Runs in Spark's driver, except that causes are attributed in the workers by the code of the fast plan. Slower
 than the fast plan, since it shuffles; in tests it is that plan's oracle.
+Imports what the fast plan imports, and never the fast plan.
 """

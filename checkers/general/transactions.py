@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from checkers.partition.messages import FOREVER
 from checkers.transactions.answers import CLEANUP_MS, TIMEOUT_MS
-
-_FOREVER = 2**63 - 1
 
 STEPS: Mapping[str, str] = {
     # What applications asked for and what was reported to them.
@@ -41,9 +40,9 @@ STEPS: Mapping[str, str] = {
                    rows between unbounded preceding and 1 preceding) end as earlier_pe
         from pc join ref on ref.t = pc.t and ref.p = pc.p and ref.rb = pc.b""",
     "stable": f"""
-        select ref.t, ref.p, ref.conclusive, coalesce(n.hw, {_FOREVER}) as hw, n.read_ns,
-               least(coalesce(n.hw, {_FOREVER}), coalesce(n.lso, {_FOREVER}),
-                     coalesce(u.o, {_FOREVER})) as lso
+        select ref.t, ref.p, ref.conclusive, coalesce(n.hw, {FOREVER}) as hw, n.read_ns,
+               least(coalesce(n.hw, {FOREVER}), coalesce(n.lso, {FOREVER}),
+                     coalesce(u.o, {FOREVER})) as lso
         from ref left join n on n.t = ref.t and n.p = ref.p and n.b = ref.rb
         left join (
             select x.t, x.p, min(x.o) as o from produced x

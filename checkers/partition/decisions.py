@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from checkers.partition.fate import CODE
-from checkers.partition.messages import Flags, Ints
+from checkers.partition.messages import FOREVER, Flags, Ints
 
 STATES = ("readable", "blocked", "aborted", "undecided", "lost", "absent", "unknown")
 READABLE, BLOCKED, ABORTED, UNDECIDED, LOST, ABSENT, UNKNOWN = range(7)
+COMMITTED = ("readable", "blocked")
+"""States of records whose transaction a marker committed."""
 MARKERS = ("abort", "commit")
 ABORT, COMMIT = 0, 1
 """Codes of markers; -1: not recorded."""
@@ -24,7 +26,6 @@ GONE = tuple(
     CODE[name] for name in ("lost", "lost_after_read", "overwritten", "diverged", "corrupt", "misrouted")
 )
 """Fates of messages that are not in the reference log although nothing explains it."""
-FOREVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,11 +13,10 @@ import numpy as np
 from checkers.partition.fate import CODE
 from checkers.partition.fates import Fates
 from checkers.partition.logs import Log, Partition, reference_of
-from checkers.partition.messages import Flags, Ints, Reads, Sends, Texts
+from checkers.partition.messages import FOREVER, Flags, Ints, Reads, Sends, Texts
 
 _POSITIONED = ("assigned", "sought", "revoked", "lost")
 """Events after which a member's position is not the one behind its last read."""
-FOREVER = np.iinfo(np.int64).max
 _SETTLED = [CODE[name] for name in ("kept", "unknown_kept", "duplicated", "moved", "phantom")]
 
 

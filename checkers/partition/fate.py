@@ -54,4 +54,6 @@ FATES = (
 
 CODE = {fate.name: code for code, fate in enumerate(FATES)}
 LOSSES = tuple(fate.name for fate in FATES if fate.loss)
+LOST = tuple(name for name in LOSSES if name != "diverged")
+"""Losses of messages that no replica holds."""
 BENIGN = tuple(fate.name for fate in FATES if not fate.finding)

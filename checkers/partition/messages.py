@@ -19,6 +19,9 @@ Flags = npt.NDArray[np.bool_]
 Texts = npt.NDArray[np.object_]
 """Strings; None stands for null."""
 
+FOREVER = 2**63 - 1
+"""After every time, and beyond every offset, of a history."""
+
 OK, FAIL, INFO = 0, 1, 2
 """Codes of outcomes."""
 

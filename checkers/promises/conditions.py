@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from checkers.partition.messages import FOREVER
 from checkers.promises.case import Case
-from checkers.promises.facts import DATA_LOSS, FOREVER, broker_number
+from checkers.promises.facts import DATA_LOSS, broker_number
+from harness.kafka.model import OFFSETS_LOG
 
 ISR_TIME_NS = 30 * 10**9
 """A replica that is back for longer than this, and out of the ISR, did not rejoin it."""
-OFFSETS_TOPIC = "__consumer_offsets"
 _LINK_KINDS = ("link", "degrade")
 _UNCLEAN = "unclean election"
 _AT_THE_END = ("the record is missing there", "a record that the reference log does not have")
@@ -334,10 +335,10 @@ def _offset_acks(case: Case) -> Answer:
 
 def _offsets_lost(case: Case) -> Answer:
     found: Answer | None = None
-    places = [place for place in case.facts.states if place[0] == OFFSETS_TOPIC]
+    places = [place for place in case.facts.states if place[0] == OFFSETS_LOG]
     if not places and not case.facts.faults:
         return Answer(False, "no fault was injected")
-    for topic, partition in places or [(OFFSETS_TOPIC, 0)]:
+    for topic, partition in places or [(OFFSETS_LOG, 0)]:
         blank = dict.fromkeys(case.finding)
         inner = Case({**blank, "topic": topic, "partition": partition, "class": "lost"}, case.facts)
         for answer in (

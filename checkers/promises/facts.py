@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from checkers.evidence import Evidence, FaultSpan, Row
+from checkers.partition.messages import FOREVER
 from harness.kafka.versions import version_key
 
-FOREVER = 2**63 - 1
 DATA_LOSS = ("power_cut", "wipe", "truncate", "damage")
 """Mechanisms of faults that take data from a replica's disk."""
 _ENDED = ("killed", "stopped", "exited")

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from checkers.evidence import FaultSpan
-from checkers.promises.facts import FOREVER, Facts, Span, State
+from checkers.partition.messages import FOREVER
+from checkers.promises.facts import Facts, Span, State
 from checkers.promises.judging import Judged, judge
 from checkers.tables.output import FINDING
 

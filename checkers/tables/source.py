@@ -17,11 +17,9 @@ import pyarrow.parquet as pq
 
 from checkers.partition.messages import Ints
 from harness.errors import BadDataError
-from harness.history.schema import TABLES
+from harness.history.schema import BY_PARTITION, NEEDED, TABLES
 from harness.kafka.model import TopicPartition
 
-NEEDED = ("sends", "copies")
-SPLIT = ("sends", "copies", "reads", "sightings")
 """Tables that grow with the number of messages, read by the workers only."""
 
 CODED = ("home", "outcome")
@@ -168,7 +166,7 @@ def _table_file(system: pafs.FileSystem, path: str, prefix: str, table: str) -> 
     except (pa.ArrowException, OSError) as error:
         raise BadDataError(f"{prefix}{path} cannot be read as Parquet: {line_of(error)}") from error
     exact = _check_schema(prefix + path, schema, table)
-    only_one = _topic_partition_of(meta) if table in SPLIT else None
+    only_one = _topic_partition_of(meta) if table in BY_PARTITION else None
     return TableFile(path=prefix + path, rows=meta.num_rows, topic_partition=only_one, exact=exact)
 
 
@@ -233,7 +231,7 @@ def partitions(source: Source) -> dict[TopicPartition, tuple[int, int]]:
         sends, total = counts.get(key, (0, 0))
         counts[key] = (sends + (rows if table == "sends" else 0), total + rows)
 
-    for name in SPLIT:
+    for name in BY_PARTITION:
         for file in source.files.get(name, ()):
             if file.topic_partition is not None:
                 add(file.path, file.topic_partition, name, file.rows)

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from checkers.causes import evidence_row, partition_events
 from checkers.evidence import Evidence, Row
+from checkers.partition.decisions import COMMITTED
 from checkers.tables.output import FINDING
 
-_COMMITTED = ("readable", "blocked")
 NOT_KNOWN = "not known: neither the markers nor what was reported to applications explains it"
 
 
@@ -43,7 +43,7 @@ class _Case:
         elif kind == "lost_transaction" or (kind == "torn_transaction" and self.may_commit):
             found = [row for row in self.records if row["state"] == "aborted"]
         else:
-            found = [row for row in self.records if row["state"] in _COMMITTED]
+            found = [row for row in self.records if row["state"] in COMMITTED]
         return sorted(found, key=lambda row: (row["topic"], row["partition"], row["offset"]))
 
 

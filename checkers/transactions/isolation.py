@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.evidence import Row
+from checkers.partition.decisions import COMMITTED
 from checkers.tables.output import FINDING, ISOLATION
 from checkers.tables.source import Source, read_file
 
@@ -26,7 +27,6 @@ Transaction = tuple[int, int]
 """writer, txn"""
 Graph = Mapping[Transaction, Mapping[Transaction, Row]]
 """Edges, each with the read or the write that it rests on."""
-_COMMITTED = ("readable", "blocked")
 FINDINGS = {"precommitted_read": "precommitted_read", "G1c": "circular_read"}
 """Anomalies that Kafka does not allow, and their classes as findings."""
 
@@ -103,7 +103,7 @@ def _dirty(read: Row) -> bool:
 def _write_order(records: Iterable[Row]) -> dict[Transaction, dict[Transaction, Row]]:
     """From each transaction to those whose records come next in a partition."""
     edges: dict[Transaction, dict[Transaction, Row]] = {}
-    written = [row for row in records if row["state"] in _COMMITTED]
+    written = [row for row in records if row["state"] in COMMITTED]
     written.sort(key=lambda row: (row["topic"], row["partition"], row["offset"]))
     for one, other in zip(written, written[1:], strict=False):
         if (one["topic"], one["partition"]) != (other["topic"], other["partition"]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,9 +12,9 @@ from pathlib import Path
 from harness.artifacts import class_data, ivy, modules, stored_build
 from harness.artifacts.cache import cache_dir
 from harness.artifacts.java import Java, find_java
+from harness.artifacts.modules import Say
 from harness.kafka.versions import DEFAULT, KafkaVersion, kafka_version
 
-Say = Callable[[str], None]
 SIDE_BY_SIDE = 4
 """Versions that are resolved at a time: look-ups mostly wait for answers."""
 STILL_S = 15.0

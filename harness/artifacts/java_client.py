@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from harness.artifacts import modules
 from harness.artifacts.cache import cache_dir, writable
 from harness.artifacts.distribution import KafkaDistribution, resolve
 from harness.artifacts.java_program import JavaProgram
+from harness.artifacts.modules import Say
 from harness.errors import UsageError
 from harness.kafka.versions import Coordinates, KafkaVersion, version_key
 
@@ -29,7 +30,6 @@ _LIBRARIES = ("kafka-clients", "slf4j-api", "lz4-java", "snappy-java", "zstd-jni
 _OF_TOOLS = ("kafka-tools-", "kafka-server-common", "argparse4j", "jackson-")
 _ARGPARSE4J = Coordinates("net.sourceforge.argparse4j", "argparse4j", "0.7.0")
 _UNREACHABLE = "127.0.0.1:1"
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -22,18 +22,18 @@ from harness.errors import AckedError, ProcessDiedError
 from harness.kafka.config import BASE_BROKER, BASE_ZOOKEEPER
 from harness.kafka.java import (
     BROKER,
+    CLUSTER_ID,
     FORMAT,
     ZOOKEEPER,
     JavaProcess,
-    LogSyntax,
     write_log_config,
     write_properties,
 )
+from harness.kafka.versions import LogSyntax
 from harness.lab.embedded.namespaces import run_inside
 from harness.waiting import wait_until
 
 START_S = 60.0
-_CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 _INTERNAL = {"offsets.topic.replication.factor": "1", "min.insync.replicas": "1"}
 
 
@@ -164,7 +164,7 @@ def _kraft_mode(cluster: TrainingCluster) -> tuple[str, ...]:
         (data.parent).mkdir(parents=True)
         config = data.parent / "server.properties"
         write_properties(config, properties)
-        cluster.tool(f"broker{n}", FORMAT, "format", "-t", _CLUSTER_ID, "-c", str(config))
+        cluster.tool(f"broker{n}", FORMAT, "format", "-t", CLUSTER_ID, "-c", str(config))
         cluster.process(f"broker{n}", BROKER, properties, record=n == 1)
     for n in (1, 2):
         cluster.wait_logged(f"broker{n}", "Kafka Server started")

@@ -5,4 +5,5 @@ every one of them runs; `cell` is the process of one run; `measure` queries a st
 the table; `table` adds runs up and says in words what follows from the numbers; `series` runs it all.
 
 Runs in the process of `acked assess`, `cell` and `body` in a process of each run.
+Imports runs, series, the nemesis, the clients and the checkers; never the command line or `report`.
 """

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.ask.sql import history_of
+from checkers.partition.fate import LOST
 from checkers.spark.session import settings_for_small_data
 from checkers.spark.views import as_rows
 from checkers.tables.output import FINDING, LIFE
@@ -44,7 +45,7 @@ _SPAN = """(SELECT run, min(ns) FILTER (WHERE name = 'begin') AS begin_ns,
     min(ns) FILTER (WHERE name = 'recovered') AS recovered_ns,
     min(ns) FILTER (WHERE name = 'drained') AS end_ns FROM marks GROUP BY run)"""
 _SETTING = "substring_index({}, '-', -1)"
-_LOST = "fate IN ('lost', 'lost_after_read', 'overwritten')"
+_LOST = f"fate IN {LOST}"
 
 
 def _gaps(what: str, events: str, *, by: str) -> str:

@@ -15,9 +15,9 @@ from harness.artifacts.cache import locked, writable
 from harness.cluster.model import Distribution
 from harness.errors import UnfitError
 from harness.kafka.config import KRaftNode, kraft_properties
-from harness.kafka.java import FORMAT, JavaProcess, LogSyntax, write_log_config, write_properties
+from harness.kafka.java import CLUSTER_ID, FORMAT, JavaProcess, write_log_config, write_properties
+from harness.kafka.versions import LogSyntax
 
-CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 METADATA_PARTITION = "__cluster_metadata-0"
 FORMAT_S = 60.0
 

@@ -10,7 +10,8 @@ from harness.clock import now_ns
 from harness.cluster.model import Distribution
 from harness.errors import ProcessDiedError
 from harness.history.journal import Journal
-from harness.kafka.java import JavaProcess, LogSyntax, tail, write_log_config, write_properties
+from harness.kafka.java import JavaProcess, tail, write_log_config, write_properties
+from harness.kafka.versions import LogSyntax
 from harness.lab.model import Lab, MainProcess
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from harness.kafka.model import Topic
+from harness.kafka.model import OFFSETS_LOG, TRANSACTION_LOG, Topic
 
-TRANSACTION_LOG = "__transaction_state"
-OFFSETS_LOG = "__consumer_offsets"
 _COMPACTED = {"cleanup.policy": "compact", "min.insync.replicas": "2"}
 ONE_TRANSACTION_PARTITION = {
     "transaction.state.log.num.partitions": "1",

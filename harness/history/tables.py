@@ -12,10 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.errors import BadDataError
-from harness.history.schema import NEEDED, TABLES
-
-BY_PARTITION = ("sends", "copies", "reads", "sightings")
-"""Tables that are written as one file per topic partition."""
+from harness.history.schema import BY_PARTITION, NEEDED, TABLES
 
 
 def history_dir(run_dir: Path) -> Path:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+
+from harness.kafka.versions import LogSyntax
 
 BROKER = "kafka.Kafka"
 ZOOKEEPER = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 FORMAT = "kafka.tools.StorageTool"
 
-LogSyntax = Literal["log4j1", "log4j2"]
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+"""The id of every KRaft cluster here: any base64 UUID."""
 
 _LOG4J1 = """\
 log4j.rootLogger=INFO, A

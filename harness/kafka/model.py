@@ -22,6 +22,10 @@ ZOOKEEPER_PORT = 2181
 ZOOKEEPER_PEER_PORTS = (2888, 3888)
 """Where ZooKeeper nodes talk to each other: followers to their leader, and elections."""
 
+TRANSACTION_LOG = "__transaction_state"
+OFFSETS_LOG = "__consumer_offsets"
+"""Internal topics of the coordinators of transactions and of groups."""
+
 NO_LEADER = -1
 """The leader of a partition, or of a KRaft quorum, that has none."""
 

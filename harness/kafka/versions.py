@@ -15,6 +15,7 @@ from typing import Literal
 from harness.errors import UsageError
 
 Mode = Literal["zookeeper", "kraft", "kraft-combined", "migration"]
+INTER_BROKER_PROTOCOL = "inter.broker.protocol.version"
 LogSyntax = Literal["log4j1", "log4j2"]
 ReplicaLog = Literal["fetch-v11", "files"]
 

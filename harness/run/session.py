@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.console import Progress
 from harness.errors import EXIT_CRASHED, AckedError, UnfitError, UsageError
-from harness.kafka.versions import KafkaVersion, kafka_version
+from harness.kafka.versions import INTER_BROKER_PROTOCOL, KafkaVersion, kafka_version
 from harness.lab.layout import THREE_AZS, Layout
 from harness.run.client_choice import LIBRDKAFKA, ClientChoice, greet, program
 from harness.run.folder import CLAIMS, RunFolder
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from harness.cluster.cluster_file import ClusterFile
 
 _AFTER_SCENARIO = ("final logs", "taking down", "history", "judgement")
-_PROTOCOL = "inter.broker.protocol.version"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +162,7 @@ def with_protocol(scenario: Scenario, version: KafkaVersion) -> Scenario:
     """The scenario with brokers that speak the version's protocol, where that is an older one."""
     if not version.protocol:
         return scenario
-    config = {**scenario.setup.broker_config, _PROTOCOL: version.protocol}
+    config = {**scenario.setup.broker_config, INTER_BROKER_PROTOCOL: version.protocol}
     return replace(scenario, setup=replace(scenario.setup, broker_config=config))
 
 

@@ -26,14 +26,13 @@ from harness.cluster.timings import Timings, effective_times, require_possible
 from harness.errors import InvalidRunError, ProcessDiedError, UsageError
 from harness.kafka.config import BASE_BROKER, OF_MODE
 from harness.kafka.model import Topic
-from harness.kafka.versions import KafkaVersion, version_key
+from harness.kafka.versions import INTER_BROKER_PROTOCOL, KafkaVersion, version_key
 from harness.lab.model import Topology
 from harness.run.clients import NO_CLIENTS, UserClients
 from harness.run.configs import same_value
 from harness.scenario import Scenario
 from workloads.protocol.results import Configuration
 
-_PROTOCOL = "inter.broker.protocol.version"
 _ZSTD_SINCE = (2, 1)
 """The inter-broker protocol from which on brokers accept zstd (KIP-110)."""
 _ZOOKEEPER_ONLY = ("zookeeper.",)
@@ -127,14 +126,14 @@ def _refuse_impossible(settings: Settings, version: KafkaVersion) -> None:
     for key, setting in settings.broker.items():
         if key in version.unsupported_keys:
             raise UsageError(f"{setting}: Kafka {version.version} has no such broker property; remove it.")
-        if key == _PROTOCOL and version.protocol not in ("", setting.value):
+        if key == INTER_BROKER_PROTOCOL and version.protocol not in ("", setting.value):
             raise UsageError(
                 f"{setting}: the version asked for is {version.label}; ask for "
                 f"{version.version}@{setting.value}, or remove the property."
             )
     for setting in (*settings.broker.values(), *settings.producer.values(), *all_of_topics(settings)):
         if setting.key == "compression.type" and setting.value.lower() == "zstd":
-            given = settings.broker.get(_PROTOCOL)
+            given = settings.broker.get(INTER_BROKER_PROTOCOL)
             protocol = given.value if given else version.protocol or version.version
             if version_key(protocol.partition("-")[0]) < _ZSTD_SINCE:
                 raise UsageError(

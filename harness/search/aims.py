@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from harness.cluster.setup import TRANSACTION_LOG
 from harness.errors import InvalidRunError
-from harness.kafka.model import TopicPartition, broker_name
+from harness.kafka.model import TRANSACTION_LOG, TopicPartition, broker_name
 from harness.lab.model import Host
 from harness.run.stage import Stage
 from harness.search.schedule import AZ_OF, OTHER_AZS, OTHERS, ROLES, Step

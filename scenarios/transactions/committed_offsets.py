@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from checkers.claims.builders import both, group_offsets, partition
-from harness.cluster.setup import OFFSETS_LOG, Setup
-from harness.kafka.model import Topic
+from harness.cluster.setup import Setup
+from harness.kafka.model import OFFSETS_LOG, Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Expected, Scenario
 from scenarios.steps import pins, require

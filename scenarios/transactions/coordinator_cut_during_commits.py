@@ -14,8 +14,8 @@ from checkers.claims.builders import (
     readers_are_served,
     transactions,
 )
-from harness.cluster.setup import TRANSACTION_LOG, Setup
-from harness.kafka.model import Topic
+from harness.cluster.setup import Setup
+from harness.kafka.model import TRANSACTION_LOG, Topic
 from harness.run.stage import Stage
 from harness.run.transactional import TransactionalProducer
 from harness.scenario import Claim, Scenario

@@ -13,8 +13,8 @@ from checkers.claims.builders import (
     readers_wait,
     transactions,
 )
-from harness.cluster.setup import TRANSACTION_LOG, Setup
-from harness.kafka.model import Generation, Topic
+from harness.cluster.setup import Setup
+from harness.kafka.model import TRANSACTION_LOG, Generation, Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario
 from scenarios.steps import pins, require

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from checkers.claims.builders import both, members, messages, output, partition, transactions
-from harness.cluster.setup import OFFSETS_LOG, TRANSACTION_LOG, Setup
-from harness.kafka.model import Topic, TopicPartition
+from harness.cluster.setup import Setup
+from harness.kafka.model import OFFSETS_LOG, TRANSACTION_LOG, Topic, TopicPartition
 from harness.run.group_offsets import GroupOffsets
 from harness.run.stage import Stage
 from harness.scenario import Claim, Expected, Scenario

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from harness.cluster.setup import TRANSACTION_LOG
 from harness.errors import InvalidRunError
-from harness.kafka.model import TopicPartition
+from harness.kafka.model import TRANSACTION_LOG, TopicPartition
 from harness.run.stage import Stage
 from harness.waiting import wait_until
 from nemesis.fault import Action, Evidence

@@ -5,4 +5,5 @@ change of a reader's assignment or position an `:assign`. At the end one more pr
 log. Records that the form has no words for are left out and counted: see docs/analysis.md.
 
 Runs in the command's own process, without Spark; texts are built column by column.
+Imports the tables, the schema of the history, and from `checkers.ask` only the history of a run.
 """

@@ -20,8 +20,7 @@ from checkers.claims.builders.sql import (
     text_of,
     window,
 )
-
-_LOST = ("lost", "lost_after_read", "overwritten")
+from checkers.partition.fate import LOST
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Messages:
 
     def acknowledged_then_lost(self, *, at_least: int = 1) -> str:
         """Some were acknowledged, and every one of those is gone from the final log."""
-        return messages_where(f"({self.where}) AND outcome = 'ok'").became(*_LOST, at_least=at_least)
+        return messages_where(f"({self.where}) AND outcome = 'ok'").became(*LOST, at_least=at_least)
 
     def became(self, *fates: str, at_least: int = 1) -> str:
         """Every one has one of these fates (`docs/findings.md`), by logs that were read to their end."""
@@ -71,7 +70,7 @@ class Messages:
 
     def none_lost(self, *, at_risk_after: str, at_least: int = 1) -> str:
         """No acknowledged one is gone, and enough of them were sent after the mark that put them at risk."""
-        lost = f"fate IN ({quoted((*_LOST, 'diverged'))})"
+        lost = f"fate IN ({quoted((*LOST, 'diverged'))})"
         at_risk = f"count_if(sent_ns >= {mark(at_risk_after)})"
         return answer(
             f"CASE WHEN count_if({lost}) > 0 THEN false WHEN {FINAL} AND {at_risk} >= {at_least} "
