@@ -33,17 +33,17 @@ def mark_expected(
     expected: Sequence[Mapping[str, str]],
     moments: Moments,
     *,
-    little: bool = False,
+    small: bool = False,
 ) -> dict[str, int]:
     """Fill the column `expected` of the findings' files; returns expected findings by class.
 
-    ``lives`` is life as a DataFrame. With ``little`` Spark gets rows instead of the findings' files.
+    ``lives`` is life as a DataFrame. If ``small`` is set, Spark gets rows instead of the files.
     Raises BadDataError naming the condition that cannot be understood.
     """
     parts = sorted(str(path) for path in findings.glob("*.parquet"))
     if not expected or not parts:
         return {}
-    found = output_frame(session, "findings", parts, small=little)
+    found = output_frame(session, "findings", parts, small=small)
     return _rewrite(session, marked_frame(found, lives, expected, moments), findings, parts)
 
 

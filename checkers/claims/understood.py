@@ -1,4 +1,4 @@
-"""Whether Spark understands the SQL of what a scenario declares, asked of empty tables, without any run.
+"""Checks that Spark accepts the SQL of a scenario, on empty tables and without a run.
 
 `python -m checkers.claims.understood` reads declarations, as `claims.json` holds them, from standard input: a
 JSON list. It prints a list of objects: for each declaration, the queries that Spark refuses, and why.

@@ -103,7 +103,7 @@ class FastResults:
 
     def mark_expected(self, expected: Sequence[Mapping[str, Any]], moments: Moments) -> Mapping[str, int]:
         """Fill the findings' column `expected`; returns the expected findings by class."""
-        return mark_expected(self.session, self.life, self._findings, expected, moments, little=self.small)
+        return mark_expected(self.session, self.life, self._findings, expected, moments, small=self.small)
 
     def findings_of(self, classes: Sequence[str]) -> pa.Table:
         """The findings of some classes."""

@@ -245,7 +245,7 @@ def _unhealthy(stage: Stage) -> list[TopicPartition]:
 def _silent(stage: Stage) -> list[TopicPartition]:
     """Partitions of which a replica does not answer with its log.
 
-    After all brokers have ended at once, the metadata store states the leaders and the full ISR of before.
+    After all brokers have ended at once, the metadata store still states the old leaders and the full ISR.
     """
 
     def answers(number: int, key: TopicPartition) -> bool:

@@ -1,7 +1,8 @@
 """The data that the harness and a client agent exchange: commands, what they specify, and their results.
 
-Both processes import this package, so it runs in the harness and in client hosts. It
-holds frozen dataclasses and their translation to JSON lines, and imports nothing of either side: only `harness.errors` and `harness.kafka.model`.
+Both processes import this package, so it runs in the harness and in client hosts. It holds frozen
+dataclasses and their translation to JSON lines, and imports nothing of either side: only `harness.errors`
+and `harness.kafka.model`.
 
 The protocol speaks of producers, consumers and group members as Kafka does, with one exception: the number of
 a producer is called `writer`, as in the history. It is not Kafka's producer id. The application has one
