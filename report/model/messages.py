@@ -85,25 +85,35 @@ def availability(
             if latency.size
             else (None, None, None)
         )
+        failed = here & (outcome == "fail")
+        unknown = here & (outcome != "ok") & ~failed
         gap_from, gap_to = float(edges[widest]), float(edges[widest + 1])
         found.append(
             Availability(
                 az=one or "?",
                 sent=int(here.sum()),
                 acknowledged=int(good.sum()),
-                failed=int((here & (outcome == "fail")).sum()),
-                unknown=int((here & (outcome != "ok") & (outcome != "fail")).sum()),
+                failed=int(failed.sum()),
+                unknown=int(unknown.sum()),
                 longest_gap_s=round(gap_to - gap_from, 2),
                 gap_from_s=round(gap_from, 2),
                 gap_to_s=round(gap_to, 2),
                 p50_ms=p50,
                 p99_ms=p99,
                 max_ms=most,
+                unknown_ms=_longest_ms(sent, done, unknown),
+                failed_ms=_longest_ms(sent, done, failed),
                 per_second=tuple((float(s), int(n)) for s, n in zip(seconds, counts, strict=True)),
                 lasting_beyond=in_force(gap_from, gap_to),
             )
         )
     return tuple(found)
+
+
+def _longest_ms(sent: np.ndarray, done: np.ndarray, which: np.ndarray) -> float | None:
+    """The longest time from a send to its end, of the messages that have one."""
+    ended = which & (done >= 0)
+    return round(float((done[ended] - sent[ended]).max()) / 1e6, 1) if ended.any() else None
 
 
 def meta_of(life: pa.Table) -> Meta:

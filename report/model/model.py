@@ -311,6 +311,10 @@ class Availability:
     p50_ms: float | None
     p99_ms: float | None
     max_ms: float | None
+    unknown_ms: float | None
+    """The longest time until a client gave up without knowing the outcome; None if none did."""
+    failed_ms: float | None
+    """The longest time until a client was told that a message had failed."""
     per_second: tuple[tuple[float, int], ...]
     """Acknowledgements in each second, from its begin in seconds."""
     lasting_beyond: str

@@ -20,7 +20,7 @@ from report.page.legend import legend_keys
 from report.page.logs import logs_picture
 from report.page.matrix import link_matrix
 from report.page.svg import LEADERS, PATTERNS
-from report.page.timeline import controller_timeline, partition_timeline
+from report.page.timeline import controller_timeline, partition_timeline, rates_timeline
 
 _FOLDER = Path(__file__).parent
 ICONS = {
@@ -69,6 +69,7 @@ def page(model: ReportModel) -> str:
             pictures=pictures,
             controllers=controllers,
             disagreed=any(sum(leader >= 0 for leader in split.says) > 1 for split in model.controller_splits),
+            rates=rates_timeline(model.availability, model.faults, model.from_s, model.to_s),
             matrices=[(fault, link_matrix(fault)) for fault in model.faults],
             ladders={story.message: ladder(story) for story in (*model.stories, *model.transaction_stories)},
             stories={story.message: story for story in model.stories},

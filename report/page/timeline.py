@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from report.model.beliefs import node_name
 from report.model.model import (
+    Availability,
     Belief,
     Fault,
     Lane,
@@ -103,6 +104,29 @@ def controller_timeline(
     _turns_in_lanes(canvas, turns, tops)
     _splits(canvas, splits, node_name)
     return _finish(canvas, faults, marks, "Timeline of the controller")
+
+
+def rates_timeline(
+    azs: Sequence[Availability], faults: Sequence[Fault], from_s: float, to_s: float
+) -> Markup:
+    """How many messages of each AZ were acknowledged in each second."""
+    canvas = _Canvas(from_s, to_s)
+    _head(canvas, faults, ())
+    _heading(canvas, "messages acknowledged in each second")
+    most = max((count for one in azs for _, count in one.per_second), default=1)
+    for one in azs:
+        base = canvas.y + _SENDS - 6
+        canvas.add(text(LEFT - 8, base - 14, one.az, "label", text_anchor="end"))
+        canvas.add(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=base, y2=base, class_="base"))
+        highest = max((count for _, count in one.per_second), default=0)
+        canvas.add(text(WIDTH - RIGHT + 6, base - 16, f"at most {grouped(highest)}", "value"))
+        for second, count in one.per_second:
+            x, height = canvas.x(second), max(1.5, (_SENDS - 16) * count / most)
+            width = max(canvas.x(second + 1) - x - 0.8, 0.8)
+            bar = tag("rect", x=x, y=base - height, width=width, height=height, class_="send ok")
+            canvas.add(titled(bar, f"{second:.0f} s: {count} acknowledged"))
+        canvas.y += _SENDS
+    return _finish(canvas, faults, (), "Messages acknowledged in each second, by AZ")
 
 
 def _head(canvas: _Canvas, faults: Sequence[Fault], marks: Sequence[Mark]) -> None:

@@ -268,6 +268,15 @@ def test_availability(asked: Asked) -> None:
             *(row["sent"], row["acknowledged"], row["failed"]),
             row["unknown"],
         )
+        for shown, which in (
+            (one.failed_ms, "outcome = 'fail'"),
+            (one.unknown_ms, "(outcome IS NULL OR outcome NOT IN ('ok', 'fail'))"),
+        ):
+            (found,) = asked.rows(
+                f"SELECT max((done_ns - sent_ns) / 1e6) AS most FROM life "
+                f"WHERE az = '{one.az}' AND {which} AND done_ns IS NOT NULL {stream}"
+            )
+            assert shown == (None if found["most"] is None else pytest.approx(found["most"], abs=0.06))
         assert one.max_ms == (None if row["most"] is None else pytest.approx(row["most"], abs=0.06))
         for share, shown in ((0.5, one.p50_ms), (0.99, one.p99_ms)):
             (found,) = asked.rows(
