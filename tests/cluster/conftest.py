@@ -32,7 +32,7 @@ class Finished:
         return value
 
 
-def acked(*arguments: str | Path, timeout_s: float = 240) -> Finished:
+def acked(*arguments: str | Path, timeout_s: float = 400) -> Finished:
     """Run `acked` as a user would, and prove that it left no temporary files behind."""
     command = [sys.executable, "-m", "harness.cli.main", *(str(word) for word in arguments)]
     with tempfile.TemporaryDirectory() as folder:
@@ -58,7 +58,7 @@ def as_declared(run: Finished) -> dict[str, Any]:
     return judgement
 
 
-def run_by(worker: str, *arguments: str | Path, timeout_s: float = 240) -> Path:
+def run_by(worker: str, *arguments: str | Path, timeout_s: float = 400) -> Path:
     """Have `tests.cluster.<worker>` run a scenario that is not in the catalogue; returns the run folder."""
     command = [sys.executable, "-m", f"tests.cluster.{worker}", *(str(word) for word in arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
