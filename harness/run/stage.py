@@ -530,10 +530,7 @@ class Stage:
         By then the history has the records of each: claims rest on that, and a fault may come next.
         """
         wait_until(
-            lambda: (
-                self._disagreement(topic, partition, full_isr=False)
-                or self._unrecorded(TopicPartition(topic, partition))
-            ),
+            lambda: self._disagreement(topic, partition, full_isr=False, recorded=True),
             accept=lambda disagreement: disagreement == "",
             within_s=15.0 + self.timings.recovery_s,
             awaiting=f"the in-sync replicas of {topic}/{partition} to agree",
@@ -562,14 +559,14 @@ class Stage:
             key = TopicPartition(topic, partition)
             self._give_nodes_time("broker", key, state, within_s=_NEWS_S + self.timings.recovery_s)
 
-    def _disagreement(self, topic: str, partition: int, *, full_isr: bool) -> str:
+    def _disagreement(self, topic: str, partition: int, *, full_isr: bool, recorded: bool = False) -> str:
         state = self.cluster.partition(topic, partition)
         if state is None:
             return "not known in the metadata store, or it does not answer"
         wanted = next((spec.assignment[partition] for spec in self.topics if spec.name == topic), state.isr)
         if full_isr and set(state.isr) != set(wanted):
             return f"ISR {state.isr} of {wanted}"
-        contents = {}
+        contents, ends = {}, {}
         for member in wanted if full_isr else state.isr:
             broker = broker_name(member)
             fetched = self.own_log(broker, topic, partition)
@@ -577,16 +574,16 @@ class Stage:
             end = records[-1][0] + 1 if records else fetched.log_start
             if fetched.error or fetched.high_watermark != end:
                 return f"{broker}: error {fetched.error}, HW {fetched.high_watermark}, LEO {end}"
-            contents[member] = records
+            contents[member], ends[member] = records, fetched.log_end_offset
         first = next(iter(contents.values()))
         different = [member for member, records in contents.items() if records != first]
-        return f"logs of brokers {different} differ" if different else ""
+        if different:
+            return f"logs of brokers {different} differ"
+        return self._unrecorded(TopicPartition(topic, partition), ends) if recorded else ""
 
-    def _unrecorded(self, key: TopicPartition) -> str:
-        """Which in-sync replicas the observer has not followed to their end."""
-        state = self.cluster.partition(*key)
-        for member in () if state is None else state.isr:
-            end = self.own_log(broker_name(member), *key).log_end_offset
+    def _unrecorded(self, key: TopicPartition, ends: Mapping[int, int]) -> str:
+        """Which replica the observer has not followed to its end; empty if it has followed all."""
+        for member, end in ends.items():
             seen = self.observer.recorded_end(member, key)
             if seen is not None and seen < end:
                 return f"broker{member}: followed to offset {seen} of {end}"

@@ -94,8 +94,8 @@ def test_a_replicated_message_is_in_the_history_before_a_fault_may_come(
     state = PartitionState(leader=1, leader_epoch=0, isr=(1, 2))
     stage = stage_of(views, "zookeeper", lambda _topic, _partition: state)
     stage.observer = Mock(recorded_end=recorded_end)
-    monkeypatch.setattr(stage, "_disagreement", lambda *_, **__: "")
-    monkeypatch.setattr(stage, "own_log", lambda *_: Mock(log_end_offset=2))
+    log = Mock(error=0, high_watermark=2, log_end_offset=2, records=[Mock(offset=1, epoch=0, crc=7)])
+    monkeypatch.setattr(stage, "own_log", lambda *_: log)
     stage.wait_replicated("t")
     assert next(recorded) == 2
 
