@@ -319,6 +319,7 @@ def observed_in_words(text: str) -> str:
     return "; ".join(dict.fromkeys(text.split("; "))).strip()
 
 
+_STEP = " s after the step “"
 _AFTER_STEP = re.compile(r"\b(\d+(?:\.\d+)?) s after ([\w-]+)")
 
 
@@ -327,9 +328,14 @@ def _with_steps(text: str, steps: Mapping[str, float]) -> str:
 
     def told(match: re.Match[str]) -> str:
         step = steps.get(match[2])
-        return match[0] if step is None else f"{match[1]} s after the step “{match[2]}” at {step:.1f} s"
+        return match[0] if step is None else f"{match[1]}{_STEP}{match[2]}” at {step:.1f} s"
 
     return _AFTER_STEP.sub(told, text)
+
+
+def counts_from_step(observed: str) -> bool:
+    """Whether what a claim observed says from which step it counts."""
+    return _STEP in observed
 
 
 def claim_of(

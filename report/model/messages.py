@@ -80,10 +80,10 @@ def availability(
         widest = int(gaps.argmax())
         latency = (done[good] - sent[good]) / 1e6
         seconds, counts = np.unique(np.floor(acked).astype(np.int64), return_counts=True)
-        p50, p99, most = (
-            (round(float(np.percentile(latency, share)), 1) for share in (50, 99, 100))
+        p50, p99 = (
+            (round(float(np.percentile(latency, share)), 1) for share in (50, 99))
             if latency.size
-            else (None, None, None)
+            else (None, None)
         )
         failed = here & (outcome == "fail")
         unknown = here & (outcome != "ok") & ~failed
@@ -100,7 +100,7 @@ def availability(
                 gap_to_s=round(gap_to, 2),
                 p50_ms=p50,
                 p99_ms=p99,
-                max_ms=most,
+                max_ms=_longest_ms(sent, done, good),
                 unknown_ms=_longest_ms(sent, done, unknown),
                 failed_ms=_longest_ms(sent, done, failed),
                 per_second=tuple((float(s), int(n)) for s, n in zip(seconds, counts, strict=True)),

@@ -115,11 +115,8 @@ def rates_timeline(
     _heading(canvas, "messages acknowledged in each second")
     most = max((count for one in azs for _, count in one.per_second), default=1)
     for one in azs:
-        base = canvas.y + _SENDS - 6
-        canvas.add(text(LEFT - 8, base - 14, one.az, "label", text_anchor="end"))
-        canvas.add(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=base, y2=base, class_="base"))
         highest = max((count for _, count in one.per_second), default=0)
-        canvas.add(text(WIDTH - RIGHT + 6, base - 16, f"at most {grouped(highest)}", "value"))
+        base = _bars(canvas, one.az, f"at most {grouped(highest)}")
         for second, count in one.per_second:
             x, height = canvas.x(second), max(1.5, (_SENDS - 16) * count / most)
             width = max(canvas.x(second + 1) - x - 0.8, 0.8)
@@ -273,14 +270,9 @@ def _sends(canvas: _Canvas, sends: Mapping[str, Sequence[SendBin]]) -> None:
     _heading(canvas, "messages sent, by what the client was told; a ring: lost later")
     most = max(one.ok + one.info + one.fail for bins in sends.values() for one in bins)
     for az, bins in sends.items():
-        base = canvas.y + _SENDS - 6
-        canvas.add(
-            text(LEFT - 8, base - 14, "sends" if az == "?" else f"{az} sends", "label", text_anchor="end")
-        )
-        canvas.add(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=base, y2=base, class_="base"))
         total = sum(one.ok + one.info + one.fail for one in bins)
         lost, failed = sum(one.lost for one in bins), sum(one.fail for one in bins)
-        canvas.add(text(WIDTH - RIGHT + 6, base - 16, f"{grouped(total)} sent", "value"))
+        base = _bars(canvas, "sends" if az == "?" else f"{az} sends", f"{grouped(total)} sent")
         if lost:
             canvas.add(text(WIDTH - RIGHT + 6, base - 2, f"{grouped(lost)} lost", "value lostvalue"))
         elif failed:
@@ -300,6 +292,17 @@ def _sends(canvas: _Canvas, sends: Mapping[str, Sequence[SendBin]]) -> None:
             words = f"{one.s:.2f} s: {one.ok} acknowledged, {one.info} unknown, {one.fail} failed"
             canvas.add(titled(joined(parts), words + (f"; {one.lost} lost" if one.lost else "")))
         canvas.y += _SENDS
+
+
+def _bars(canvas: _Canvas, name: str, value: str) -> float:
+    """The frame of a row of bars; returns where they stand."""
+    base = canvas.y + _SENDS - 6
+    canvas.add(
+        text(LEFT - 8, base - 14, name, "label", text_anchor="end"),
+        tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=base, y2=base, class_="base"),
+        text(WIDTH - RIGHT + 6, base - 16, value, "value"),
+    )
+    return base
 
 
 def _lane(canvas: _Canvas, lane: Lane, replicas: Sequence[int], name: Callable[[int], str]) -> None:

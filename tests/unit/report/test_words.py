@@ -23,6 +23,26 @@ from report.model.stories import thinned
 from report.page.render import page
 from report.page.svg import wrapped
 
+_NOTHING = Finding(
+    name="",
+    place="t/0",
+    offset=6,
+    epoch=1,
+    message="5/0",
+    label="",
+    acked_s=None,
+    acked_by=None,
+    during="",
+    last_broker=None,
+    detail="",
+    promise="",
+    story=False,
+)
+
+
+def duplicate(label: str, copies: int | None) -> Finding:
+    return replace(_NOTHING, name="duplicated", label=label, copies=copies)
+
 
 def group(cause: str, count: int, name: str = "lost") -> FindingGroup:
     return FindingGroup(name=name, cause=cause, expected=True, count=count, promises={}, shown=())
@@ -266,21 +286,7 @@ def test_every_class_of_findings_has_words() -> None:
 )
 def test_other_findings_are_explained(cause: str, text: str | None) -> None:
     """With partition and label, and the checker's own cause where there is no sentence for it."""
-    one = Finding(
-        name="duplicated",
-        place="t/0",
-        offset=5,
-        epoch=0,
-        message="5/0",
-        label="c",
-        acked_s=None,
-        acked_by=None,
-        during="",
-        last_broker=1,
-        detail="",
-        promise="not promised",
-        story=True,
-    )
+    one = replace(duplicate("c", None), offset=5, epoch=0, last_broker=1, promise="not promised", story=True)
     found = replace(group(cause, 1, "duplicated"), shown=(one,))
     assert explanations([found, group("x", 2)], 2) == (() if text is None else (text,))
 
@@ -389,27 +395,6 @@ def test_events_of_one_moment_keep_their_order() -> None:
 )
 def test_what_was_observed_is_told_in_words(stored: str, shown: str) -> None:
     assert observed_in_words(stored) == shown
-
-
-def duplicate(label: str, copies: int | None) -> Finding:
-    return replace(_NOTHING, name="duplicated", label=label, copies=copies)
-
-
-_NOTHING = Finding(
-    name="",
-    place="t/0",
-    offset=6,
-    epoch=1,
-    message="5/0",
-    label="",
-    acked_s=None,
-    acked_by=None,
-    during="",
-    last_broker=None,
-    detail="",
-    promise="",
-    story=False,
-)
 
 
 @pytest.mark.parametrize(
