@@ -93,11 +93,10 @@ def diagnose(names: Collection[str] = CHECKS) -> list[Check]:
         inside = pool.submit(_inside, [name for name in wanted if name in PROBES])
         outside = {name: pool.submit(_OUTSIDE[name]) for name in wanted if name in _OUTSIDE}
         found = {**inside.result(), **{name: future.result() for name, future in outside.items()}}
-    return [_check(name, *found[name]) for name in wanted]
-
-
-def _check(name: str, ok: bool, found: str, remedy: str) -> Check:  # noqa: FBT001 (a part of _Found)
-    return Check(name=name, ok=ok, found=found, remedy=remedy, needed_for=_NEEDED[name])
+    return [
+        Check(name=name, ok=ok, found=what, remedy=remedy, needed_for=_NEEDED[name])
+        for name, (ok, what, remedy) in ((name, found[name]) for name in wanted)
+    ]
 
 
 def require(names: Iterable[str]) -> None:

@@ -13,6 +13,7 @@ from checkers.partition.messages import FOREVER
 from checkers.promises.case import Case
 from checkers.promises.facts import DATA_LOSS, broker_number
 from harness.kafka.model import OFFSETS_LOG
+from harness.kafka.versions import INTER_BROKER_PROTOCOL
 
 ISR_TIME_NS = 30 * 10**9
 """A replica that is back for longer than this, and out of the ISR, did not rejoin it."""
@@ -395,9 +396,7 @@ def _time_to_rejoin(case: Case) -> Answer:
 def _old_format(case: Case) -> Answer:
     facts = case.facts
     found = [facts.configs.get(("topic", case.topic, "message.format.version"))]
-    found += [
-        facts.broker_config(key) for key in ("log.message.format.version", "inter.broker.protocol.version")
-    ]
+    found += [facts.broker_config(key) for key in ("log.message.format.version", INTER_BROKER_PROTOCOL)]
     found.append(facts.kafka)
     for value in found:
         numbers = _numbers(value)

@@ -20,8 +20,6 @@ from harness.errors import BadDataError
 from harness.history.schema import BY_PARTITION, NEEDED, TABLES
 from harness.kafka.model import TopicPartition
 
-"""Tables that grow with the number of messages, read by the workers only."""
-
 CODED = ("home", "outcome")
 """Columns of few texts, which are read as codes: it takes a fraction of the time."""
 

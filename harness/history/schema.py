@@ -87,7 +87,7 @@ NEEDED = ("sends", "copies")
 """Tables without which a history cannot be judged."""
 
 BY_PARTITION = ("sends", "copies", "reads", "sightings")
-"""Tables that may be a folder with a file per topic partition."""
+"""Tables that grow with the number of messages; each may be a folder with a file per topic partition."""
 
 OUTCOMES = ("ok", "fail", "info")
 """`ok`: acknowledged; `fail`: definitely not written; `info`: unknown. A missing outcome counts as `info`."""

@@ -20,7 +20,7 @@ from checkers.claims.builders.sql import (
     text_of,
     window,
 )
-from checkers.partition.fate import LOST
+from checkers.partition.fate import LOSSES, LOST
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Messages:
 
     def none_lost(self, *, at_risk_after: str, at_least: int = 1) -> str:
         """No acknowledged one is gone, and enough of them were sent after the mark that put them at risk."""
-        lost = f"fate IN ({quoted((*LOST, 'diverged'))})"
+        lost = f"fate IN ({quoted(LOSSES)})"
         at_risk = f"count_if(sent_ns >= {mark(at_risk_after)})"
         return answer(
             f"CASE WHEN count_if({lost}) > 0 THEN false WHEN {FINAL} AND {at_risk} >= {at_least} "
