@@ -5,6 +5,8 @@ A message is one sentence: what is wrong, the value, where it was found, and wha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 EXIT_AS_DECLARED = 0
 EXIT_VIOLATED = 1
 EXIT_UNKNOWN = 2
@@ -49,6 +51,11 @@ class InvalidRunError(AckedError):
     """A precondition of the scenario did not hold, or a fault had no effect: the run proves nothing."""
 
     exit_code = EXIT_UNKNOWN
+
+    def __init__(self, message: str, *, detail: str = "", links: Sequence[str] = ()) -> None:
+        """``links`` are the links, ``broker1 -> broker2``, on which a cut had no effect."""
+        super().__init__(message, detail=detail)
+        self.links = tuple(links)
 
 
 class StoppedError(AckedError):

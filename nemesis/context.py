@@ -68,9 +68,10 @@ class FaultContext:
             problems = still_alive(ProbeResult(again.new, result.held), cut, refused=refused)
         if problems:
             raise InvalidRunError(
-                f"The fault {what!r} had no effect: {'; '.join(problems[:5])}"
+                f"The fault {what!r} had no effect: {'; '.join([*problems][:5])}"
                 + (f"; and {len(problems) - 5} more" if len(problems) > 5 else "")
-                + "; are the rules of the hosts intact, and does the link use that address?"
+                + "; are the rules of the hosts intact, and does the link use that address?",
+                links=sorted(set(problems.values())),
             )
 
     def check_unaffected(self, what: str, before: set[Call], result: ProbeResult) -> None:
@@ -92,11 +93,16 @@ class FaultContext:
         for host, listing in self.chains.listings(rules.hosts).items():
             for link, packets in rules.counts(host, listing).items():
                 counted[link] = counted.get(link, 0) + packets
-        idle = [str(link) for link, packets in counted.items() if packets == 0]
+        idle = {
+            str(link): f"{link.source} -> {link.destination}"
+            for link, packets in counted.items()
+            if packets == 0
+        }
         if idle:
             raise InvalidRunError(
-                f"The fault {what!r} had no effect: no packet was dropped on {', '.join(idle[:5])} "
-                f"({len(idle)} of {len(counted)} links), although one was sent there."
+                f"The fault {what!r} had no effect: no packet was dropped on {', '.join([*idle][:5])} "
+                f"({len(idle)} of {len(counted)} links), although one was sent there.",
+                links=sorted(set(idle.values())),
             )
         return sum(counted.values())
 

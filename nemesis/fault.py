@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Literal, Protocol, Self
 
 from harness.clock import now_ns
-from harness.errors import AckedError, UsageError
+from harness.errors import AckedError, InvalidRunError, UsageError
 from harness.history.journal import Journal
 from harness.history.mechanisms import MECHANISMS
 
@@ -86,7 +86,7 @@ class Injection:
             return self
         self._moment("injecting")
         done = False
-        reason = "interrupted"
+        failure: Evidence = {"reason": "interrupted"}
         try:
             self.fault.inject()
             in_force_ns = now_ns()
@@ -94,11 +94,11 @@ class Injection:
             json.dumps(self.evidence)  # what is no data (a function, for example) is no evidence either
             done = True
         except AckedError as error:
-            reason = error.message
+            failure = _failure(error)
             raise
         finally:
             if not done:
-                self._moment("failed", {"reason": reason})
+                self._moment("failed", failure)
                 self._undo_quietly()
         self._moment("injected", self.evidence, in_force_ns)
         return self
@@ -111,7 +111,7 @@ class Injection:
             return
         self._moment("healing")
         done = False
-        reason = "interrupted"
+        failure: Evidence = {"reason": "interrupted"}
         evidence: Evidence = {}
         try:
             self.fault.heal()
@@ -119,11 +119,11 @@ class Injection:
             evidence = self.fault.verify_healed()
             done = True
         except AckedError as error:
-            reason = error.message
+            failure = _failure(error)
             raise
         finally:
             if not done:
-                self._moment("failed", {"reason": reason})
+                self._moment("failed", failure)
         self._moment("healed", evidence, undone_ns)
 
     def __enter__(self) -> Self:
@@ -162,6 +162,12 @@ class Injection:
             moment=moment,
             **row,
         )
+
+
+def _failure(error: AckedError) -> Evidence:
+    """What a failed moment records: the reason and, of a cut, the links on which it had no effect."""
+    links = error.links if isinstance(error, InvalidRunError) else ()
+    return {"reason": error.message, **({"links": list(links)} if links else {})}
 
 
 class Action:

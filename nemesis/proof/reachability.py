@@ -72,25 +72,33 @@ def blocked(links: Iterable[Link], call: Call) -> bool:
     return any(link.blocks(call.caller, call.callee, call.port) for link in links)
 
 
-def still_alive(result: ProbeResult, links: Iterable[Link], *, refused: bool = False) -> list[str]:
-    """Calls that ``links`` should have killed but did not, each as a phrase; empty if the cut has its effect.
+def still_alive(result: ProbeResult, links: Iterable[Link], *, refused: bool = False) -> dict[str, str]:
+    """Calls that ``links`` should have killed but did not; empty if the cut has its effect.
+
+    Maps a phrase for each such call to its link, ``broker1 -> broker2``.
 
     With ``refused``, links were cut with a reset, so silence is wrong where a reset must come.
     """
     cut = tuple(links)
     tried = {(call.caller, call.callee) for call in result.new}
-    problems = [f"{link} was never tried" for link in cut if (link.source, link.destination) not in tried]
+    problems = {
+        f"{link} was never tried": f"{link.source} -> {link.destination}"
+        for link in cut
+        if (link.source, link.destination) not in tried
+    }
     for call, state in sorted(result.new.items()):
         if not blocked(cut, call):
             continue
-        direct = any((link.source, link.destination) == (call.caller, call.callee) for link in cut)
+        link = f"{call.caller} -> {call.callee}"
+        direct = any((one.source, one.destination) == (call.caller, call.callee) for one in cut)
         if refused and direct and state == "silent":
-            problems.append(f"{call} times out instead of being refused")
+            problems[f"{call} times out instead of being refused"] = link
         elif state == "open" or (state == "refused" and not refused):
-            problems.append(f"{call} still answers ({state})")
+            problems[f"{call} still answers ({state})"] = link
     for call, state in sorted(result.held.items()):
         if blocked(cut, call) and state == "alive":
-            problems.append(f"the connection {call} that stood before the cut still carries data")
+            phrase = f"the connection {call} that stood before the cut still carries data"
+            problems[phrase] = f"{call.caller} -> {call.callee}"
     return problems
 
 

@@ -73,6 +73,9 @@ def _fault(number: int, found: Mapping[str, Row], ends: Sequence[Row], seconds: 
         proven=injected and "failed" not in found,
         hosts=tuple(str(host) for host in hosts),
         links=links,
+        links_without_effect=tuple(
+            str(link) for link in _object(found.get("failed", {}).get("evidence")).get("links", ())
+        ),
         proofs=tuple(_proofs(found)),
     )
 

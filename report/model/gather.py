@@ -14,6 +14,7 @@ import pyarrow as pa
 from report.model import causes
 from report.model.beliefs import Seconds, Zombie, lanes, leaders_by_epoch, splits, zombies
 from report.model.chains import Chain, chains
+from report.model.command import command_to_repeat
 from report.model.facts import claim_of, lost_messages, meaning, promises_of, sentences
 from report.model.faults import faults as faults_of
 from report.model.logs import Damage, log_figure
@@ -202,8 +203,6 @@ class _Gathering:
         scenario = str(manifest.get("scenario") or self.judgement.get("scenario") or "")
         durations: Mapping[str, float] = manifest.get("durations") or {}
         kafka, mode, lab = (str(manifest.get(key) or "") for key in ("kafka", "mode", "lab"))
-        options = [("--kafka", kafka), ("--mode", mode), ("--lab", lab)]
-        command = " ".join(["acked run", scenario, *(f"{name} {value}" for name, value in options if value)])
         return Run(
             scenario=scenario or self.folder.name,
             title=str(manifest.get("title") or ""),
@@ -219,8 +218,9 @@ class _Gathering:
             duration_s=round(float(durations.get("scenario") or to_s - from_s), 1),
             azs={str(key): str(value) for key, value in (manifest.get("azs") or {}).items()},
             roles={str(key): str(value) for key, value in (manifest.get("roles") or {}).items()},
-            command=_given_command(manifest)
-            or (command if scenario else f"acked check --import {self.folder}"),
+            command=command_to_repeat(manifest, scenario)
+            if scenario
+            else f"acked check --import {self.folder}",
             made_by=tuple(_made_by(manifest)),
         )
 
@@ -408,12 +408,6 @@ def _offsets(rows: Sequence[Row], seconds: Seconds) -> dict[int, tuple[Offsets, 
         step = Offsets(seconds(row["ns"]), row["high_watermark"], row["leo"])
         found.setdefault(row["broker"], []).append(step)
     return {broker: tuple(steps) for broker, steps in sorted(found.items())}
-
-
-def _given_command(manifest: Mapping[str, Any]) -> str:
-    """The command line of a run of a build of one's own, which no version names; else empty."""
-    made_by: Mapping[str, Any] = manifest.get("made_by") or {}
-    return str(made_by.get("command") or "") if manifest.get("kafka_build") else ""
 
 
 def _made_by(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

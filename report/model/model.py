@@ -110,6 +110,8 @@ class Fault:
     """It took effect, and lasted until it was healed."""
     hosts: tuple[str, ...]
     links: tuple[str, ...]
+    links_without_effect: tuple[str, ...] = ()
+    """Links that the fault names and on which it had no effect, each as ``broker1 -> broker2``."""
     proofs: tuple[Proof, ...] = ()
 
 

@@ -15,6 +15,7 @@ MOST = 30
 def link_matrix(fault: Fault) -> Markup:
     """The picture of a fault's links; empty for a fault without any."""
     pairs = {tuple(link.split(":")[0].split(" -> ", 1)) for link in fault.links if " -> " in link}
+    alive = {tuple(link.split(" -> ", 1)) for link in fault.links_without_effect}
     hosts = sorted({host for pair in pairs for host in pair}, key=lambda host: (host[-1:], host))
     if not pairs or len(hosts) > MOST:
         return Markup("")
@@ -30,15 +31,23 @@ def link_matrix(fault: Fault) -> Markup:
             if host == other:
                 parts.append(tag("rect", class_="self", **box))
                 continue
-            cut = (host, other) in pairs
-            state = "link cutlink" if cut and fault.proven else "link unproven" if cut else "link"
-            sign = ("✗" if fault.proven else "?") if cut else ""
-            words = f"{host} → {other}: " + (
-                "named by the fault, " + ("proven dead" if fault.proven else "not proven dead all the time")
-                if cut
-                else "not named by the fault"
-            )
+            if (host, other) not in pairs:
+                sign, state, outcome = "", "link", "not named by the fault"
+            elif fault.proven:
+                sign, state, outcome = "✗", "link cutlink", "named by the fault, proven dead"
+            elif (host, other) in alive:
+                sign, state, outcome = "!", "link alivelink", "named by the fault, which had no effect on it"
+            else:
+                sign, state, outcome = (
+                    "?",
+                    "link unproven",
+                    "named by the fault, not proven dead all the time",
+                )
+            words = f"{host} → {other}: {outcome}"
             mark = text(at + _CELL / 2, y + 16.5, sign, "linksign", text_anchor="middle")
             parts.append(titled(tag("rect", class_=state, **box) + mark, words))
     size = len(hosts) * _CELL
-    return picture(_LEFT + size + 70, _TOP + size + 6, parts, f"Links of {fault.name}", "matrix")
+    unproven = "! no effect   ? not proven" if alive else "? not proven"
+    key = "✗ dead: proven" if fault.proven else unproven
+    parts.append(text(_LEFT, _TOP + size + 18, key, "sublabel"))
+    return picture(_LEFT + size + 70, _TOP + size + 26, parts, f"Links of {fault.name}", "matrix")

@@ -49,7 +49,7 @@ def test_a_wait_on_a_function_object_instead_of_its_call(tmp_path: Path) -> None
 
 def test_a_verification_that_looked_at_nothing() -> None:
     """Having observed nothing is different from having observed that nothing is wrong."""
-    assert still_alive(ProbeResult({}, {}), [Link("broker1", "broker2")]) == [
+    assert list(still_alive(ProbeResult({}, {}), [Link("broker1", "broker2")])) == [
         "broker1 -> broker2 was never tried"
     ]
 
@@ -63,7 +63,7 @@ def test_a_block_of_one_port_that_leaves_the_zookeeper_ports_open() -> None:
     assert {2181, 2888, 3888, 9092} <= looked_at
     open_port = Call("zookeeper1", "zookeeper2", 3888)
     result = ProbeResult(dict.fromkeys(calls(TOPOLOGY, cut), "silent") | {open_port: "open"}, {})
-    assert still_alive(result, cut) == ["zookeeper1 -> zookeeper2:3888 still answers (open)"]
+    assert list(still_alive(result, cut)) == ["zookeeper1 -> zookeeper2:3888 still answers (open)"]
 
 
 @pytest.mark.parametrize("text", ["az1 <-> az4", "broker1 -> zookeepers:zookeper", "brokr1 -> broker2"])

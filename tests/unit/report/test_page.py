@@ -204,7 +204,7 @@ def test_invalid_run_shows_first_what_the_fault_lacked(
     kept = [row for row in rows if row["moment"] in moments]
     reason = "The fault 'isolate az1' had no effect: broker1 -> broker2 still answers"
     failed = {**kept[-1], "ns": kept[-1]["ns"] + 10**9, "moment": "failed"}
-    failed["evidence"] = json.dumps({"reason": reason})
+    failed["evidence"] = json.dumps({"reason": reason, "links": ["broker1 -> broker2"]})
     pq.write_table(pa.Table.from_pylist([*kept, failed], schema=pq.read_schema(file)), file)
     stored = json.loads((folder / "judgement.json").read_text())
     (folder / "judgement.json").write_text(json.dumps({**stored, "verdict": "invalid"}))
@@ -216,6 +216,8 @@ def test_invalid_run_shows_first_what_the_fault_lacked(
     assert html.index('id="bite"') < html.index('id="belief"')
     assert "still answers" in html
     assert "✗ not as wanted" in html
+    assert "broker1 → broker2: named by the fault, which had no effect on it" in html
+    assert "broker1 → broker3: named by the fault, not proven dead all the time" in html
     assert '<article class="fault-proof not-held">' in html
 
 
