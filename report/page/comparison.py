@@ -91,7 +91,8 @@ def _pictures(one: ReportModel, other: ReportModel) -> list[tuple[str, str, list
         drawn = []
         for label, model, of in (("A", one, story), ("B", other, twin)):
             from_s, to_s, zero_s = aligned.window(model)
-            picture = partition_timeline(of, model.faults, model.marks, from_s, to_s, zero_s)
+            since = f"“{aligned.mark}”" if aligned.mark else "the pictures begin"
+            picture = partition_timeline(of, model.faults, model.marks, from_s, to_s, zero_s, since)
             drawn.append((label, picture))
         found.append((story.name, aligned.mark, drawn))
     return found

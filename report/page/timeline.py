@@ -41,6 +41,7 @@ class _Canvas:
     from_s: float
     to_s: float
     zero_s: float = 0.0
+    since: str = "the run began"
     y: float = 0.0
     front: list[Markup] = field(default_factory=list)
 
@@ -59,9 +60,10 @@ def partition_timeline(
     from_s: float,
     to_s: float,
     zero_s: float = 0.0,
+    since: str = "the run began",
 ) -> Markup:
-    """The picture of one topic partition; its axis counts the seconds from ``zero_s``."""
-    canvas = _Canvas(from_s, to_s, zero_s)
+    """The picture of one topic partition. Its axis counts the seconds from ``zero_s``, which is when ``since``."""
+    canvas = _Canvas(from_s, to_s, zero_s, since)
     _head(canvas, faults, marks)
     _sends(canvas, story.sends)
     _turns(canvas, story.turns)
@@ -156,7 +158,7 @@ def _head(canvas: _Canvas, faults: Sequence[Fault], marks: Sequence[Mark]) -> No
     step = next((one for one in (1, 2, 5, 10, 20, 30, 60, 120, 300, 600) if span / one <= 16), 3600)
     second = int((canvas.from_s - canvas.zero_s) // step + 1) * step
     canvas.y += 14
-    canvas.add(text(4, canvas.y - 3, "since the run began", "tick"))
+    canvas.add(text(4, canvas.y - 3, f"since {canvas.since}", "tick"))
     while second < canvas.to_s - canvas.zero_s:
         x = canvas.x(second + canvas.zero_s)
         canvas.add(text(x, canvas.y - 3, f"{second} s", "tick", text_anchor="middle"))
