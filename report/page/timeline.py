@@ -62,7 +62,7 @@ def partition_timeline(
     zero_s: float = 0.0,
     since: str = "the run began",
 ) -> Markup:
-    """The picture of one topic partition. Its axis counts the seconds from ``zero_s``, which is when ``since``."""
+    """The picture of one topic partition; its axis counts seconds from ``zero_s``, which ``since`` names."""
     canvas = _Canvas(from_s, to_s, zero_s, since)
     _head(canvas, faults, marks)
     _sends(canvas, story.sends)
