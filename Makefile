@@ -10,6 +10,8 @@ SHARD ?= 1/1
 BUDGET ?= 8h
 MESSAGES ?= 1000000
 DAMAGE ?= clean
+# They reach nightly.sh through the environment, never as text of a command: a CI job's inputs may hold anything.
+export SCENARIOS VERSIONS REPEAT SHARD BUDGET LAB
 VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest
 # Four workers, one file of tests at a time, so that what a file shares (a cluster, a session) is made once;
@@ -32,8 +34,7 @@ run-all: setup ## run all scenarios, several clusters side by side: LAB=... ARGS
 	@$(VENV)/acked run --all --lab $(LAB) $(ARGS)
 
 nightly: setup ## run the catalogue for a CI job: SCENARIOS="a,b*" VERSIONS=... SHARD=1/4 BUDGET=45m REPEAT=N LAB=... ARGS=...
-	@SCENARIOS='$(SCENARIOS)' VERSIONS='$(VERSIONS)' REPEAT='$(REPEAT)' SHARD='$(SHARD)' BUDGET='$(BUDGET)' LAB='$(LAB)' \
-	    bash harness/nightly.sh run $(ARGS)
+	@bash harness/nightly.sh run $(ARGS)
 
 nightly-summary: setup ## merge the shards below shards/ into nightly/: summary.md, junit.xml, runs.jsonl
 	@bash harness/nightly.sh merge

@@ -8,8 +8,15 @@ title="The nightly job fails"
 export GH_REPO=$GITHUB_REPOSITORY
 text=$(mktemp)
 trap 'rm -f "$text"' EXIT
-{ echo "$PAGE"; echo; head -c 60000 "$summary"; } >"$text"
-number=$(gh issue list --state open --search "in:title \"$title\"" --json number --jq '.[0].number // empty')
+echo "$PAGE" >"$text"
+echo >>"$text"
+if [ -f "$summary" ]; then
+    head -c 60000 "$summary" >>"$text"
+else
+    echo "The night left no summary: a job failed before it could merge the shards." >>"$text"
+fi
+number=$(gh issue list --state open --search "in:title \"$title\"" --json number,title \
+    --jq "[.[] | select(.title == \"$title\")][0].number // empty")
 case "$OUTCOME/${number:+open}" in
     success/open) gh issue close "$number" --comment "The night passed: $PAGE" ;;
     success/) ;;

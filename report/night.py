@@ -32,8 +32,8 @@ class Disagreement(Protocol):
         """Runs by verdict."""
 
     @property
-    def claims(self) -> Sequence[str]:
-        """The claims that got different answers."""
+    def claims(self) -> Mapping[str, Mapping[str, int]]:
+        """The claims that got different answers: runs by answer."""
 
 
 def summary_markdown(
@@ -83,9 +83,12 @@ def _failure(run: Run) -> str:
 
 
 def _flaky(cell: Cell, how: Disagreement) -> str:
-    found = ", ".join(f"{count} {verdict}" for verdict, count in how.verdicts.items())
-    differ = f"; different answers to {', '.join(how.claims)}" if how.claims else ""
-    return f"- {_text(cell_name(cell))}: {found}{_text(differ)}"
+    differ = "".join(f"; claim {name}: {_counted(answers)}" for name, answers in how.claims.items())
+    return f"- {_text(cell_name(cell))}: {_counted(how.verdicts)}{_text(differ)}"
+
+
+def _counted(outcomes: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
 
 
 def _table(cells: dict[str, list[Run]], earlier: dict[str, list[Run]]) -> str:

@@ -35,6 +35,7 @@ from harness.cli.options import (
     given_settings,
 )
 from harness.cli.series import (
+    exit_code,
     misfits,
     open_series,
     read_night,
@@ -113,7 +114,6 @@ def matrix(
 
     Exit code: that of the worst verdict.
     """
-    from checkers.verdict import VERDICTS, worst
     from harness.artifacts import resolve_all
     from harness.run.claims import require_sql
     from harness.run.client_choice import client_of, parse_clients
@@ -196,7 +196,7 @@ def matrix(
         folder.keep("matrix.json", document)
         folder.keep("matrix.md", report.matrix_markdown(grid(done)))
     write_documents(series)
-    folder.remove_if_empty()
+    folder.remove_if_empty(stopped=stopped)
     if as_json:
         typer.echo(document)
     elif done:
@@ -206,7 +206,7 @@ def matrix(
         report.show_reasons(done, console)
         progress.say(f"kept in {folder.path}")
     report_end(series, progress, stopped=stopped)
-    raise typer.Exit(VERDICTS[worst(run.verdict for run in done)])
+    raise typer.Exit(exit_code(series))
 
 
 def _builds(

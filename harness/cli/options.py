@@ -195,6 +195,10 @@ Summary = Annotated[
     Path | None,
     typer.Option("--summary", metavar="<path>", help="Write a summary in Markdown, for a CI job."),
 ]
+Index = Annotated[
+    Path | None,
+    typer.Option("--index", metavar="<path>", help="Write the page of the series, with links to their runs."),
+]
 BudgetOption = Annotated[
     str | None,
     typer.Option(

@@ -297,9 +297,17 @@ def _run_many(
     client_version: str,
     night: Night,
 ) -> int:
-    from checkers.verdict import VERDICTS, worst
+    from checkers.verdict import worst
     from harness.artifacts import resolve_all
-    from harness.cli.series import misfits, open_series, report_end, run_series, with_cluster, write_documents
+    from harness.cli.series import (
+        exit_code,
+        misfits,
+        open_series,
+        report_end,
+        run_series,
+        with_cluster,
+        write_documents,
+    )
     from harness.kafka.versions import kafka_version
     from harness.run.catalogue import select
     from harness.run.claims import require_sql
@@ -377,7 +385,7 @@ def _run_many(
         folder.keep("all.json", json.dumps({**facts, "runs": [asdict(run) for run in done]}, indent=2))
         folder.keep("all.md", report.markdown([line for line in lines() if line[1] is not None]))
     write_documents(series)
-    folder.remove_if_empty()
+    folder.remove_if_empty(stopped=stopped)
     if as_json:
         typer.echo(json.dumps([asdict(run) for run in done], indent=2))
     else:
@@ -387,4 +395,4 @@ def _run_many(
         if done:
             progress.say(f"{report.number_of_runs(len(done))}, {worst_of}{verdict}; kept in {folder.path}")
     report_end(series, progress, stopped=stopped)
-    return VERDICTS[verdict]
+    return exit_code(series)

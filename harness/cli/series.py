@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from checkers.verdict import VERDICTS, worst
 from harness.cli.pages import add_page
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.console import Progress
-from harness.errors import StoppedError, UsageError
+from harness.errors import EXIT_AS_DECLARED, StoppedError, UsageError
 from harness.scenario import Scenario
 from harness.series.capacity import Machine, choose, side_by_side
 from harness.series.folder import SeriesFolder, earlier_runs
@@ -54,10 +55,11 @@ def read_night(
     keep_failed: bool = False,
     junit: Path | None = None,
     summary: Path | None = None,
+    index: Path | None = None,
     earlier: Sequence[Path] | None = None,
 ) -> Night:
     """Check the options. Raises UsageError, BadDataError."""
-    for option, file in (("--junit", junit), ("--summary", summary)):
+    for option, file in (("--junit", junit), ("--summary", summary), ("--index", index)):
         if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
             raise UsageError(f"{option} {file}: give a file in a folder that exists.")
     return Night(
@@ -135,10 +137,14 @@ def open_series(
         fitting = min((side_by_side(cluster.layout.topology(mode)) for mode in modes), default=1)
         choice = replace(choice, clusters=min(choice.clusters, fitting))
     folder = old or SeriesFolder.create(runs, kind)
+    folder.plan(planned)
     if choice.warning:
         progress.say(choice.warning)
-    count = report.number_of_runs(len(left))
-    progress.say(f"{count}, {choice.clusters} side by side; {folder.file} gets a line for each")
+    if planned:
+        count = report.number_of_runs(len(left))
+        progress.say(f"{count}, {choice.clusters} side by side; {folder.file} gets a line for each")
+    else:
+        progress.say("nothing to run in this share: there are more shares than cases")
     return Series(
         folder=folder,
         planned=planned,
@@ -209,6 +215,13 @@ def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
     return False
 
 
+def exit_code(series: Series) -> int:
+    """That of the worst verdict; success for a share of a plan that has nothing in it."""
+    if not series.planned:
+        return EXIT_AS_DECLARED
+    return VERDICTS[worst(run.verdict for run in series.folder.runs)]
+
+
 def not_run(series: Series) -> list[Cell]:
     """The cells of the plan that have not been run: the time was over, or the series was interrupted."""
     return remaining(series.planned, [run.cell for run in series.folder.runs])
@@ -228,19 +241,31 @@ def write_documents(series: Series) -> None:
 
 def index(folder: SeriesFolder, runs: Path, missing: int = 0, earlier: Sequence[RunSummary] = ()) -> str:
     """The index page of a series, with links to the pages that its runs have."""
+    return index_of(
+        folder.runs,
+        title=f"{folder.path.parent.name} {folder.path.name}",
+        earlier=sorted([*earlier_runs(runs), *earlier], key=lambda run: run.ended),
+        missing=missing,
+        place=folder.path,
+    )
+
+
+def index_of(
+    runs: Sequence[RunSummary], *, title: str, earlier: Sequence[RunSummary], missing: int, place: Path
+) -> str:
+    """The index page of some runs, for a file in the folder ``place``."""
     from report.page.index import index_page
 
     def link(run: str) -> str:
         page = Path(run) / "report.html"
         if not run or not page.is_file():
             return ""
-        return os.path.relpath(page.resolve(), folder.path.resolve())
+        return os.path.relpath(page.resolve(), place.resolve())
 
-    known = sorted([*earlier_runs(runs), *earlier], key=lambda run: run.ended)
     return index_page(
-        [asdict(run) for run in folder.runs],
-        title=f"{folder.path.parent.name} {folder.path.name}",
-        earlier=[asdict(run) for run in known],
+        [asdict(run) for run in runs],
+        title=title,
+        earlier=[asdict(run) for run in earlier],
         missing=missing,
         link=link,
     )

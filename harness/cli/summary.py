@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harness.cli.options import Earlier, Junit, Summary
-from harness.cli.series import read_night, read_runs
+from harness.cli.options import Earlier, Index, Junit, Summary
+from harness.cli.series import index_of, read_night
+from harness.errors import UsageError
+from harness.series.folder import PLAN, SeriesFolder
+from harness.series.summary import FILE, RunSummary
 
 
 def summary(
@@ -16,6 +21,7 @@ def summary(
     earlier: Earlier = None,
     junit: Junit = None,
     summary: Summary = None,
+    index: Index = None,
 ) -> None:
     """Summarize series that ran elsewhere, such as the shards of a night.
 
@@ -28,13 +34,46 @@ def summary(
     from report import junit as xml
     from report.night import summary_markdown
 
-    night = read_night(junit=junit, summary=summary, earlier=earlier)
-    runs = read_runs("FILES", files)
-    text = summary_markdown(runs, flaky(runs), earlier=night.earlier)
+    night = read_night(junit=junit, summary=summary, index=index, earlier=earlier)
+    series = [_read(file) for file in files]
+    runs = _each_once(run for one in series for run in located(one))
+    missing = [cell for one in series for cell in one.not_run()]
+    text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=night.earlier)
     if junit is not None:
-        junit.write_text(xml.junit(runs), encoding="utf-8")
+        junit.write_text(xml.junit(runs, missing), encoding="utf-8")
+    if index is not None:
+        title = f"{len(series)} series" if len(series) > 1 else series[0].path.name
+        page = index_of(
+            runs, title=title, earlier=night.earlier, missing=len(missing), place=index.absolute().parent
+        )
+        index.write_text(page, encoding="utf-8")
     if summary is not None:
         summary.write_text(text, encoding="utf-8")
     else:
         typer.echo(text, nl=False)
     raise typer.Exit(VERDICTS[worst(run.verdict for run in runs)])
+
+
+def _read(place: Path) -> SeriesFolder:
+    """A series by its folder or its file. Raises UsageError, BadDataError."""
+    folder = place if place.is_dir() else place.parent
+    if not (place.is_file() or (folder / FILE).is_file() or (folder / PLAN).is_file()):
+        raise UsageError(f"FILES {place}: no such file; give a {FILE} or the folder of a series.")
+    return SeriesFolder(folder, place.name if place.is_file() else FILE)
+
+
+def located(series: SeriesFolder) -> list[RunSummary]:
+    """The runs of a series that may have been moved here, with their run folders where these are now."""
+    runs = series.path.parent.parent
+
+    def now(folder: str) -> str:
+        place = runs / Path(folder).parent.name / Path(folder).name
+        return str(place) if folder and place.is_dir() else folder
+
+    return [replace(run, folder=now(run.folder)) for run in series.runs]
+
+
+def _each_once(runs: Iterable[RunSummary]) -> list[RunSummary]:
+    """Oldest first."""
+    found = {(run.cell, run.folder, run.ended): run for run in runs}
+    return sorted(found.values(), key=lambda run: run.ended)

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import itertools
+import json
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.errors import BadDataError, UsageError
+from harness.series.plan import Cell, remaining
 from harness.series.summary import FILE, RunSummary, append, read_summaries
+
+PLAN = "planned.jsonl"
+"""A line for each cell that a series is to run, so that others can tell what it has not run."""
 
 
 class SeriesFolder:
     """`<runs>/<kind>/<UTC time>` with its `runs.jsonl`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, file: str = FILE) -> None:
         """Read the runs that the folder has. Raises BadDataError."""
         self.path = path
-        self.file = path / FILE
+        self.file = path / file
         self.runs = read_summaries([self.file]) if self.file.exists() else []
 
     @classmethod
@@ -46,6 +52,31 @@ class SeriesFolder:
             )
         return cls(path)
 
+    def plan(self, cells: Sequence[Cell]) -> None:
+        """Record what the series is to run."""
+        lines = [
+            json.dumps(
+                {"scenario": one.scenario, "version": one.version, "mode": one.mode, "client": one.client}
+            )
+            for one in cells
+        ]
+        self.keep(PLAN, "\n".join(lines))
+
+    def not_run(self) -> list[Cell]:
+        """What the series was to run and has not run, as far as it recorded its plan. Raises BadDataError."""
+        file = self.path / PLAN
+        if not file.is_file():
+            return []
+        try:
+            lines = file.read_text(encoding="utf-8").split("\n")
+            planned = [Cell(**json.loads(line)) for line in lines if line]
+        except (OSError, ValueError, TypeError) as error:
+            raise BadDataError(
+                f"{file} cannot be read ({error}); it should hold a line per planned run. Remove it, and "
+                f"nothing counts as not run."
+            ) from error
+        return remaining(planned, [run.cell for run in self.runs])
+
     def add(self, run: RunSummary) -> None:
         """Record a run."""
         append(self.file, run)
@@ -55,9 +86,17 @@ class SeriesFolder:
         """Write a file beside the lines: the outcome as a document."""
         (self.path / name).write_text(text.rstrip("\n") + "\n", encoding="utf-8")
 
-    def remove_if_empty(self) -> None:
-        """Remove the folder of a series that was interrupted before its first run ended."""
-        if not self.runs and not any(self.path.iterdir()):
+    def remove_if_empty(self, *, stopped: bool = True) -> None:
+        """Remove the folder of a series that was interrupted before its first run ended.
+
+        That of a series which was not ``stopped`` keeps its plan, if it has one: all of it was left out.
+        """
+        if self.runs:
+            return
+        file = self.path / PLAN
+        if file.is_file() and (stopped or not self.not_run()):
+            file.unlink()
+        if not any(self.path.iterdir()):
             self.path.rmdir()
 
 

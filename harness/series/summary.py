@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -154,7 +155,8 @@ class Disagreement:
     """How the runs of one cell differ: runs by verdict, and the claims that got different answers."""
 
     verdicts: Mapping[str, int]
-    claims: tuple[str, ...]
+    claims: Mapping[str, Mapping[str, int]]
+    """By name of the claim: how many runs gave each answer."""
 
 
 def flaky(runs: Iterable[RunSummary]) -> dict[Cell, Disagreement]:
@@ -162,11 +164,11 @@ def flaky(runs: Iterable[RunSummary]) -> dict[Cell, Disagreement]:
     found: dict[Cell, Disagreement] = {}
     for cell, mine in by_cell(runs).items():
         verdicts = Counter(run.verdict for run in mine)
-        answers: dict[str, set[str]] = {}
+        answers: dict[str, Counter[str]] = {}
         for run in mine:
             for name, status in run.claims.items() if run.judged else ():
-                answers.setdefault(name, set()).add(status)
-        differing = tuple(name for name, statuses in answers.items() if len(statuses) > 1)
+                answers.setdefault(name, Counter())[status] += 1
+        differing = {name: dict(counts) for name, counts in answers.items() if len(counts) > 1}
         if len(verdicts) > 1 or differing:
             found[cell] = Disagreement(verdicts, differing)
     return found
@@ -186,8 +188,13 @@ def same_at_the_end(runs: Iterable[RunSummary]) -> int:
 
 def append(file: Path, run: RunSummary) -> None:
     """Add a line; an interruption cannot damage the lines before it."""
-    with file.open("a", encoding="utf-8") as lines:
-        lines.write(json.dumps(asdict(run)) + "\n")
+    with file.open("a+b") as lines:
+        end = lines.seek(0, os.SEEK_END)
+        lines.seek(max(0, end - 1))
+        if lines.read(1) not in (b"", b"\n"):  # half a line is left where a series was killed
+            lines.seek(0)
+            lines.truncate(lines.read().rfind(b"\n") + 1)
+        lines.write((json.dumps(asdict(run)) + "\n").encode())
 
 
 def read_summaries(files: Iterable[Path]) -> list[RunSummary]:

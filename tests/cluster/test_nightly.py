@@ -11,6 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from harness.series.folder import SeriesFolder
+from harness.series.plan import Cell
 from harness.series.summary import FILE, RunSummary, append, read_summaries
 from tests.cluster.conftest import left_on_machine
 
@@ -21,6 +23,7 @@ VIOLATED = RunSummary(
     mode="zookeeper",
     verdict="violated",
     reasons=("1 lost that nothing declared",),
+    folder="nightly/runs/canary/2026",
     ended="2026-01-01T00:00:00+00:00",
 )
 
@@ -76,15 +79,53 @@ def test_shards_are_merged_and_handed_to_the_next_night(tmp_path: Path) -> None:
         file = tmp_path / "shards" / f"night-{number}" / "runs" / "all" / "t" / FILE
         file.parent.mkdir(parents=True)
         append(file, run)
+        half = Cell(scenario=f"late-{number}", version="2.7.1", mode="zookeeper")
+        SeriesFolder(file.parent).plan([run.cell, half])
+        with file.open("a") as lines:
+            lines.write('{"scenario": "ca')
+    page = tmp_path / "shards" / "night-1" / "runs" / "canary" / "2026" / "report.html"
+    page.parent.mkdir(parents=True)
+    page.write_text("")
     (tmp_path / "earlier").mkdir()
     append(tmp_path / "earlier" / FILE, RunSummary(**good))
     done = nightly("merge", tmp_path)
     assert done.returncode == 1, done.stderr
     summary = (tmp_path / "night" / "summary.md").read_text()
-    assert summary.startswith("## acked: 2 runs: 1 as declared, 1 violated\n")
+    assert summary.startswith("## acked: 2 runs: 1 as declared, 1 violated; 2 not run\n")
+    assert "- late-1 on 2.7.1 zookeeper\n- late-2 on 2.7.1 zookeeper\n" in summary
     assert "| canary on 2.7.1 zookeeper | ✓✗ |" in summary
+    suite = ElementTree.parse(tmp_path / "night" / "junit.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("4", "1", "2")
+    index = (tmp_path / "night" / "index.html").read_text()
+    assert 'href="../shards/night-1/runs/canary/2026/report.html"' in index
+    assert "2 planned and not run" in index
     lines = (tmp_path / "night" / FILE).read_text().splitlines()
     assert [json.loads(line)["scenario"] for line in lines] == ["canary", "canary", "bridge"]
+
+
+def test_what_a_night_keeps_is_bounded(tmp_path: Path) -> None:
+    """The oldest run folders keep their page and judgement; data folders do not count."""
+    folders = [tmp_path / "night" / "runs" / "canary" / str(number) for number in (1, 2, 3)]
+    for number, folder in enumerate(folders):
+        for name in ("run.json", "judgement.json", "report.html"):
+            (folder / "nodes" / "data").mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text("{}")
+        (folder / "nodes" / "log").write_bytes(b"x" * 2_000_000)
+        (folder / "nodes" / "data" / "log").write_bytes(b"x" * 9_000_000)
+        os.utime(folder / "run.json", (number, number))
+    done = nightly("run", tmp_path, SHARD="2/2", KEEP_MB="5")
+    assert done.returncode == 0, done.stderr
+    assert [(folder / "nodes").exists() for folder in folders] == [False, True, True]
+    assert sorted(path.name for path in folders[0].iterdir()) == ["judgement.json", "report.html", "run.json"]
+
+
+def test_a_share_with_nothing_in_it_passes(tmp_path: Path) -> None:
+    """There are more shards than cases, as when a night is started by hand for one of them."""
+    done = nightly("run", tmp_path, SHARD="2/2")
+    assert done.returncode == 0, done.stderr
+    assert "nothing to run in this share" in done.stderr
+    done = nightly("run", tmp_path, SHARD="3/3", VERSIONS="2.7.1", SCENARIOS="canary, canary")
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_night_without_any_shard_fails(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -79,3 +82,121 @@ def test_workflows_follow_the_schema(tmp_path: Path) -> None:
     broken = tmp_path / "broken.yml"
     broken.write_text(WORKFLOWS[0].read_text().replace("runs-on:", "run-on:"))
     assert check(broken).returncode != 0
+
+
+FAKE_GH = """#!{python}
+import json, os, subprocess, sys
+words = sys.argv[1:]
+with open(os.environ["CALLS"], "a") as calls:
+    calls.write(json.dumps(words) + "\\n")
+if words[:2] in (["issue", "list"], ["run", "list"]):
+    query = words[words.index("--jq") + 1]
+    sys.exit(subprocess.run(["jq", "-r", query], input=os.environ["ANSWER"].encode()).returncode)
+if words[:2] == ["run", "download"]:
+    if words[2] not in os.environ.get("KEPT", "").split(","):
+        sys.exit("no artifact matches any of the names or patterns provided")
+    with open(os.path.join(words[words.index("--dir") + 1], "runs.jsonl"), "w") as file:
+        file.write("of " + words[2])
+for name in ("--body-file",):
+    if name in words:
+        sys.stdout.write(open(words[words.index(name) + 1]).read())
+"""
+
+
+def script(
+    tmp_path: Path, name: str, argument: Path, answer: object, **settings: str
+) -> tuple[str, list[Any]]:
+    """Run a script with a `gh` that answers ``answer``; returns the output and the calls of `gh`."""
+    if shutil.which("jq") is None:
+        pytest.skip("needs jq, to do what `gh --jq` does")
+    gh = tmp_path / "bin" / "gh"
+    gh.parent.mkdir(exist_ok=True)
+    gh.write_text(FAKE_GH.format(python=sys.executable))
+    gh.chmod(0o755)
+    calls = tmp_path / "calls"
+    calls.write_text("")
+    done = subprocess.run(
+        ["bash", ROOT / ".github" / name, argument],
+        env={
+            **os.environ,
+            "PATH": f"{gh.parent}:{os.environ['PATH']}",
+            "GITHUB_REPOSITORY": "an/acked",
+            "PAGE": "https://night",
+            "CALLS": str(calls),
+            "ANSWER": json.dumps(answer),
+            **settings,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, [json.loads(line) for line in calls.read_text().splitlines()]
+
+
+NOTICE = {"number": 7, "title": "The nightly job fails"}
+OTHER = {"number": 3, "title": "The nightly job fails on ARM"}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "issues", "wanted"),
+    [
+        ("success", [], None),
+        ("success", [OTHER], None),
+        ("success", [OTHER, NOTICE], ["issue", "close", "7"]),
+        ("failure", [OTHER], ["issue", "create", "--title"]),
+        ("cancelled", [NOTICE], ["issue", "comment", "7"]),
+    ],
+)
+def test_there_is_one_notice_as_long_as_the_night_fails(
+    tmp_path: Path, outcome: str, issues: list[Any], wanted: list[str] | None
+) -> None:
+    """It is opened, gets a comment or is closed; other issues are left alone."""
+    summary = tmp_path / "summary.md"
+    summary.write_text("1 violated" + "x" * 100_000)
+    said, calls = script(tmp_path, "notice.sh", summary, issues, OUTCOME=outcome)
+    assert [call[:3] for call in calls[1:]] == ([] if wanted is None else [wanted])
+    if outcome != "success":
+        assert said.startswith("https://night\n\n1 violated")
+        assert len(said) < 65_536, "GitHub takes no longer text"
+
+
+def test_a_night_without_a_summary_is_noticed(tmp_path: Path) -> None:
+    said, calls = script(tmp_path, "notice.sh", tmp_path / "none.md", [], OUTCOME="failure")
+    assert calls[1][:2] == ["issue", "create"]
+    assert "left no summary" in said
+
+
+@pytest.mark.parametrize(("kept", "found"), [("9", "of 9"), ("8,7", "of 8"), ("", None)])
+def test_the_runs_of_the_last_night_that_has_some_are_fetched(
+    tmp_path: Path, kept: str, found: str | None
+) -> None:
+    nights = [{"databaseId": number} for number in (9, 8, 7)]
+    said, _ = script(tmp_path, "earlier-runs.sh", tmp_path / "earlier", nights, KEPT=kept)
+    file = tmp_path / "earlier" / "runs.jsonl"
+    assert (file.read_text() if file.exists() else None) == found
+    assert ("There are no runs" in said) == (found is None)
+
+
+def test_a_shard_that_failed_without_a_trace_counts_for_the_notice() -> None:
+    """The merge does not know of it: the notice asks the job of the shards too."""
+    steps = load((ROOT / ".github" / "workflows" / "nightly.yml").read_text())["jobs"]["report"]["steps"]
+    (notice,) = [step for step in steps if "notice.sh" in step.get("run", "")]
+    assert notice["env"]["OUTCOME"] == "${{ job.status == 'success' && needs.run.result || job.status }}"
+
+
+def test_inputs_of_a_job_are_no_text_of_a_command(tmp_path: Path) -> None:
+    """`make` hands them on unread: neither the shell nor make carries anything out."""
+    evil = f"x'; touch {tmp_path}/shell; '$(shell touch {tmp_path}/make)"
+    names = ("SCENARIOS", "VERSIONS", "REPEAT", "SHARD", "BUDGET", "LAB")
+    done = subprocess.run(
+        ["make", "--no-print-directory", "-o", "setup", "nightly"],
+        cwd=ROOT,
+        env={**os.environ, **dict.fromkeys(names, evil), "NIGHT": str(tmp_path / "night")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "acked" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["night"]

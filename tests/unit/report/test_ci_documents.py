@@ -54,6 +54,12 @@ def test_the_summary_names_what_needs_a_person() -> None:
     assert "| c on 2.7.1 zookeeper | – | – | – | 0 |" in text
 
 
+def test_a_flaky_claim_is_named_with_both_answers() -> None:
+    runs = [run("a", claims={"x": status}) for status in ("confirmed", "refuted", "confirmed")]
+    text = summary_markdown(runs, flaky(runs))
+    assert "- a on 2.7.1 zookeeper: 3 as declared; claim x: 2 confirmed, 1 refuted\n" in text
+
+
 def test_the_summary_of_nothing() -> None:
     assert summary_markdown([], {}).startswith("## acked: 0 runs; nothing was run\n")
 

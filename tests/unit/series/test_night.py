@@ -90,4 +90,4 @@ def test_flaky_means_more_than_one_outcome() -> None:
     found = flaky(runs)
     assert set(found) == {b, c}
     assert found[b].verdicts == {"as declared": 1, "violated": 1}
-    assert found[c].claims == ("x",)
+    assert found[c].claims == {"x": {"confirmed": 1, "refuted": 1}}

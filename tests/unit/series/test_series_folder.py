@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.errors import BadDataError, UsageError
-from harness.series.folder import SeriesFolder, earlier_runs
+from harness.series.folder import PLAN, SeriesFolder, earlier_runs
 from harness.series.summary import FILE, RunSummary, append, seconds_by_cell
 
 RUN = RunSummary(
@@ -21,7 +22,34 @@ def test_a_resumed_series_has_the_runs_that_ended(tmp_path: Path) -> None:
     series.add(RUN)
     with series.file.open("a") as lines:
         lines.write('{"scenario": "bri')
-    assert SeriesFolder.resume(series.path).runs == [RUN]
+    resumed = SeriesFolder.resume(series.path)
+    assert resumed.runs == [RUN]
+    later = replace(RUN, folder="y")
+    resumed.add(later)
+    assert SeriesFolder.resume(series.path).runs == [RUN, later]
+
+
+def test_a_series_knows_what_it_has_not_run(tmp_path: Path) -> None:
+    series = SeriesFolder.create(tmp_path, "all")
+    other = replace(RUN.cell, client="java")
+    series.plan([RUN.cell, other, RUN.cell])
+    series.add(RUN)
+    assert SeriesFolder(series.path).not_run() == [other, RUN.cell]
+    (series.path / PLAN).write_text("[]\n")
+    with pytest.raises(BadDataError, match=r"planned\.jsonl"):
+        series.not_run()
+
+
+@pytest.mark.parametrize(
+    ("cells", "stopped", "left"), [(1, False, True), (1, True, False), (0, False, False)]
+)
+def test_the_plan_stays_where_all_of_it_was_left_out(
+    tmp_path: Path, *, cells: int, stopped: bool, left: bool
+) -> None:
+    series = SeriesFolder.create(tmp_path, "all")
+    series.plan([RUN.cell] * cells)
+    series.remove_if_empty(stopped=stopped)
+    assert series.path.exists() == left
 
 
 def test_a_folder_without_lines_cannot_be_resumed(tmp_path: Path) -> None:
