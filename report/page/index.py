@@ -23,6 +23,8 @@ class Entry:
 
     verdicts: Sequence[tuple[str, str, int]]
     """Verdict, its sign, and how many runs had it; several for a cell that flickers."""
+    claims: Sequence[str]
+    """Claims to which the runs gave different answers, with the answers."""
     counts: Sequence[str]
     """How many messages were lost, and how many findings about transactions and groups there are by class."""
     seconds: str
@@ -50,16 +52,15 @@ def index_page(
     ``earlier`` are runs of other series, oldest first; ``missing`` runs were planned and not made. ``link``
     turns a run folder into the address of its page, or into nothing.
     """
-    columns = sorted(
-        {(run["version"], run["mode"]) for run in runs}, key=lambda one: (one[1], _order(one[0]))
-    )
+    columns = sorted({(run["version"], _mode(run)) for run in runs}, key=lambda one: (one[1], _order(one[0])))
     by_cell: dict[tuple[str, str, str], list[Summary]] = {}
     before: dict[tuple[str, str, str], list[Summary]] = {}
     for run in runs:
         by_cell.setdefault(_cell(run), []).append(run)
-    ended = {run.get("ended") for run in runs}
+    mine = {_identity(run) for run in runs}
+    last = max((str(run.get("ended") or "") for run in runs), default="")
     for run in earlier:
-        if run.get("ended") not in ended:
+        if _identity(run) not in mine and str(run.get("ended") or "") <= last:
             before.setdefault(_cell(run), []).append(run)
     scenarios = sorted({run["scenario"] for run in runs})
     sparse = len(by_cell) * 2 < len(columns) * len(scenarios)
@@ -117,7 +118,7 @@ def _reasons(runs: Sequence[Summary], link: Callable[[str], str]) -> list[dict[s
             continue
         why = "; ".join(run.get("reasons") or ()) or "no reason is recorded"
         cell = {
-            "name": f"{run['scenario']} on {run['version']} {run['mode']}",
+            "name": f"{run['scenario']} on {run['version']} {_mode(run)}",
             "href": link(str(run.get("folder") or "")),
         }
         why = why.removeprefix(f"{run['scenario']} ")
@@ -132,7 +133,17 @@ def _severity(verdict: str) -> int:
 
 
 def _cell(run: Summary) -> tuple[str, str, str]:
-    return run["scenario"], run["version"], run["mode"]
+    return run["scenario"], run["version"], _mode(run)
+
+
+def _mode(run: Summary) -> str:
+    """The metadata mode, with the client where one was named."""
+    return f"{run['mode']}, {run['client']}" if run.get("client") else str(run["mode"])
+
+
+def _identity(run: Summary) -> tuple[str, str, str, str]:
+    """What tells a run from all others, wherever its folder is now."""
+    return (*_cell(run), str(run.get("ended") or ""))
 
 
 def _order(version: str) -> list[int]:
@@ -147,8 +158,9 @@ def _entry(runs: Sequence[Summary], before: Sequence[Summary], link: Callable[[s
     counts: dict[str, int] = {}
     for run in runs:
         counts[run["verdict"]] = counts.get(run["verdict"], 0) + 1
-    lost = sorted(int(run.get("lost") or 0) for run in runs)
-    found = [run.get("findings") or {} for run in runs if run["verdict"] not in _NOT_JUDGED]
+    judged = [run for run in runs if run["verdict"] not in _NOT_JUDGED]
+    lost = sorted(int(run.get("lost") or 0) for run in judged)
+    found = [run.get("findings") or {} for run in judged]
     classes = {
         name: sorted(int(one.get(name, 0)) for one in found)
         for name in sorted({n for one in found for n in one})
@@ -156,9 +168,11 @@ def _entry(runs: Sequence[Summary], before: Sequence[Summary], link: Callable[[s
     seconds = sorted(float(run.get("seconds") or 0) for run in runs)
     return Entry(
         verdicts=[(name, ICONS.get(name, "?"), counts[name]) for name in sorted(counts, key=_severity)],
+        claims=_disagreeing(judged),
         counts=[
             f"{_span([str(values[0]), str(values[-1])])} {name}"
             for name, values in {"lost": lost, **classes}.items()
+            if values
         ],
         seconds=_span([f"{seconds[0]:.0f}", f"{seconds[-1]:.0f}"]),
         runs=[
@@ -170,6 +184,19 @@ def _entry(runs: Sequence[Summary], before: Sequence[Summary], link: Callable[[s
             for run in before[-NIGHTS:]
         ],
     )
+
+
+def _disagreeing(runs: Sequence[Summary]) -> list[str]:
+    answers: dict[str, dict[str, int]] = {}
+    for run in runs:
+        for name, status in (run.get("claims") or {}).items():
+            counts = answers.setdefault(name, {})
+            counts[status] = counts.get(status, 0) + 1
+    return [
+        f"{name}: {', '.join(f'{count} {status}' for status, count in counts.items())}"
+        for name, counts in answers.items()
+        if len(counts) > 1
+    ]
 
 
 def _span(ends: Sequence[str]) -> str:

@@ -85,6 +85,41 @@ def test_cell_whose_runs_disagree_shows_both() -> None:
     assert 'class="flicker"' not in index_page([run(), run()], title="all 1")
 
 
+def test_cell_whose_runs_answer_a_claim_differently_shows_both_answers() -> None:
+    answers = ("confirmed", "refuted", "confirmed")
+    html = index_page([run(claims={"x": one, "y": "refuted"}) for one in answers], title="all 1")
+    (cell,) = cells(html)
+    assert 'class="flicker"' in cell
+    assert "claim x: 2 confirmed, 1 refuted" in words(cell)
+    assert "claim y" not in cell
+
+
+def test_runs_that_were_not_judged_say_nothing_about_losses() -> None:
+    html = index_page([run(lost=3), run(verdict="crashed"), run("b", "invalid")], title="all 1")
+    assert [re.findall(r"[^ ]+ lost", words(cell)) for cell in cells(html)] == [["3 lost"], []]
+
+
+def test_clients_have_columns_of_their_own() -> None:
+    html = index_page([run(lost=1), run(verdict="violated", client="java", reasons=["y"])], title="matrix 1")
+    assert re.findall(r"<th>2.7.1<br>(.*?)</th>", html) == ["zookeeper", "zookeeper, java"]
+    assert "flicker" not in "".join(cells(html))
+    assert "a on 2.7.1 zookeeper, java : y" in words(html)
+
+
+def test_the_strip_shows_runs_of_earlier_series_alone() -> None:
+    """Not those of later ones, when the page of an old series is written again, nor runs of another case."""
+    mine = run(ended="2026-01-05T01:00:00+00:00")
+    others = [
+        run(verdict="violated", ended="2026-01-04T01:00:00+00:00"),
+        run("b", ended="2026-01-04T01:00:00+00:00"),
+        run(verdict="unknown", client="java", ended="2026-01-04T01:00:00+00:00"),
+        {**mine, "folder": "moved"},
+        run(verdict="crashed", ended="2026-01-06T01:00:00+00:00"),
+    ]
+    html = index_page([mine], title="all 1", earlier=others)
+    assert re.findall(r'title="([^"]*)">.</span>', html) == ["2026-01-04: violated"]
+
+
 def test_columns_are_versions_in_their_order_and_empty_cells_stay_empty() -> None:
     runs = [run(version="3.10.0"), run("b", version="3.9.1"), run("b")]
     html = index_page(runs, title="matrix 1")
