@@ -45,10 +45,11 @@ def report(
         raise UsageError(
             f"The page cannot be written to {where} ({error.strerror}); name a file with --output."
         ) from error
-    _show(file, open_page=open_page)
+    show(file, open_page=open_page)
 
 
-def _show(file: Path, *, open_page: bool) -> None:
+def show(file: Path, *, open_page: bool) -> None:
+    """Name a page, and open it in the browser if that is wanted."""
     typer.echo(f"Page: {file}")
     if open_page:
         import webbrowser
@@ -63,4 +64,4 @@ def _index(series: Path, output: Path | None, *, open_page: bool) -> None:
     folder = SeriesFolder(series)
     file = output or series / "index.html"
     file.write_text(index(folder, series.resolve().parent.parent), encoding="utf-8")
-    _show(file.resolve(), open_page=open_page)
+    show(file.resolve(), open_page=open_page)

@@ -1,4 +1,4 @@
-"""`acked runs`: the runs that are stored, and removing old ones."""
+"""`acked runs`: the runs that are stored; opening, comparing and removing them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from harness.cli.compare import compare
 from harness.cli.options import RUNS, Runs
+from harness.cli.report import report, show
 from harness.errors import UsageError
+from harness.series.summary import FILE
 
 if TYPE_CHECKING:
     from harness.series.stored import StoredAssessment
@@ -22,7 +26,8 @@ if TYPE_CHECKING:
 _WIDTH_IN_A_FILE = 180
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
-app = typer.Typer(help="List the stored runs, or remove old ones.", invoke_without_command=True)
+app = typer.Typer(help="List, open, compare or remove stored runs.", invoke_without_command=True)
+app.command("compare")(compare)
 
 
 @app.callback()
@@ -31,9 +36,10 @@ def list_runs(
     runs: Runs = RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the runs as a JSON array.")] = False,
 ) -> None:
-    """List the stored runs and assessments, newest first; `acked runs prune` removes old runs.
+    """List the stored runs and assessments, newest first.
 
-    `acked report RUN --open` shows one, `acked compare RUN RUN` compares two.
+    `acked runs open RUN` shows one, `acked runs compare RUN RUN` compares two, `acked runs prune` removes
+    old ones.
     """
     if context.invoked_subcommand is not None:
         return
@@ -82,6 +88,23 @@ def _list_assessments(found: Sequence[StoredAssessment]) -> None:
 
 def _console() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH_IN_A_FILE)
+
+
+@app.command("open")
+def open_run(
+    run: Annotated[
+        Path, typer.Argument(help="A run as the list names it, its folder, or a series (runs/all/<time>).")
+    ],
+    runs: Runs = RUNS,
+) -> None:
+    """Open the page of a run in the browser. If there is none yet, write it first."""
+    if not run.exists() and (runs / run).exists():
+        run = runs / run
+    page = run / ("index.html" if (run / FILE).is_file() else "report.html")
+    if page.is_file():
+        show(page.resolve(), open_page=True)
+    else:
+        report(run, open_page=True)
 
 
 @app.command("prune")

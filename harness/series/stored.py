@@ -16,6 +16,8 @@ from harness.errors import UsageError
 
 QUIET_S = 600.0
 """A run that is not over and was written to within this time may still be running: no run takes longer."""
+SETTLED_S = 30.0
+"""A run that is over and judged was written to within this time: its page may still be made."""
 _UNFINISHED = ("", "running")
 
 
@@ -40,7 +42,7 @@ class StoredRun:
     def busy(self, now_s: float) -> bool:
         """Whether somebody may still write to it."""
         unfinished = self.status in _UNFINISHED or not self.verdict
-        return unfinished and now_s - self.written_s < QUIET_S
+        return now_s - self.written_s < (QUIET_S if unfinished else SETTLED_S)
 
 
 def stored_runs(runs: Path) -> list[StoredRun]:

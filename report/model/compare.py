@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,6 +20,8 @@ SECTIONS = (
     ("settings", "Settings in effect"),
 )
 """Fields of a comparison and their headings, in the order in which they are shown."""
+_NODES = re.compile(r"[^\s,=]*/nodes/")
+"""Folder of a run as its settings name it: where the run took place, though it may have been moved since."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +49,10 @@ class Comparison:
     steps: tuple[Difference, ...]
     """Seconds from one mark to the next that both runs have, if they differ by more than half a second."""
     failovers: tuple[Difference, ...]
-    """By partition: seconds from the first fault to the first election after it."""
+    """By partition: seconds from the first fault to the first election after it, if they differ."""
     settings: tuple[Difference, ...]
     same: Mapping[str, int]
-    """How many claims, fates, steps and settings are equal."""
+    """How many claims, fates, findings, failovers, steps and settings are equal."""
 
     @property
     def equal(self) -> str:
@@ -80,10 +83,11 @@ def compare(one: ReportModel, other: ReportModel) -> Comparison:
     fates = [{name: str(count) for name, count in model.verdict.fates.items()} for model in (one, other)]
     findings = [_by_class(model) for model in (one, other)]
     settings = [
-        {f"{s.scope}: {s.key}": s.value.replace(model.run.folder, "RUN") for s in model.settings}
+        {f"{s.scope}: {s.key}": _NODES.sub("RUN/nodes/", s.value) for s in model.settings}
         for model in (one, other)
     ]
     steps, same_steps = _steps(one, other)
+    failovers = tuple(_failovers(one, other))
     changed_settings = _differences(*settings)
     return Comparison(
         one=one.run.folder,
@@ -94,13 +98,15 @@ def compare(one: ReportModel, other: ReportModel) -> Comparison:
         fates=_differences(*fates),
         findings=_differences(*findings),
         steps=steps,
-        failovers=tuple(_failovers(one, other)),
+        failovers=tuple(took for took in failovers if took.one != took.other),
         settings=changed_settings,
         same={
             "claims": len(same_result),
-            "fates": sum(fates[0][name] == fates[1].get(name) for name in fates[0]),
+            "fates": _equal(*fates),
+            "findings": _equal(*findings),
+            "failovers": sum(took.one == took.other for took in failovers),
             "steps": same_steps,
-            "settings": sum(settings[0][name] == settings[1].get(name) for name in settings[0]),
+            "settings": _equal(*settings),
         },
     )
 
@@ -116,6 +122,10 @@ def _differences(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[Diff
         for name in names
         if one.get(name) != other.get(name)
     )
+
+
+def _equal(one: Mapping[str, str], other: Mapping[str, str]) -> int:
+    return sum(value == other.get(name) for name, value in one.items())
 
 
 def _by_class(model: ReportModel) -> dict[str, str]:

@@ -146,7 +146,10 @@ def test_page_of_runs_without_a_common_mark_or_partition(judged: Judged) -> None
 
 def test_folders_of_runs_are_no_difference_of_settings(twins: tuple[Path, Path]) -> None:
     models = [report_model(folder) for folder in twins]
-    settings = [Setting("broker1", "log.dirs", f"{model.run.folder}/nodes/broker1", "") for model in models]
+    settings = [
+        Setting("broker1", "log.dirs", f"{place}/nodes/broker1/data,{place}/nodes/broker1/data2", "")
+        for place in (models[0].run.folder, "/where/the/other/run/was")
+    ]
     one, other = (
         replace(model, settings=(setting,)) for model, setting in zip(models, settings, strict=True)
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,6 +49,28 @@ def test_series_has_an_index(tmp_path: Path) -> None:
     assert "<h1>violated</h1>" in (series / "index.html").read_text(encoding="utf-8")
 
 
+def test_runs_and_series_are_opened(judged: Judged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By folder, or as the list names them; a page is written if there is none."""
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    folder = tmp_path / "no-fault" / "2026-01-01"
+    shutil.copytree(judged("no-fault"), folder)
+    acked("runs", "open", "no-fault/2026-01-01", "--runs", tmp_path)
+    page = folder / "report.html"
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    page.write_text("mine")
+    acked("runs", "open", folder)
+    assert opened == [page.resolve().as_uri()] * 2
+    assert page.read_text() == "mine"
+    series = tmp_path / "all" / "1"
+    series.mkdir(parents=True)
+    (series / "runs.jsonl").write_text("")
+    acked("runs", "open", "all/1", "--runs", tmp_path)
+    assert opened[-1] == (series / "index.html").resolve().as_uri()
+    with pytest.raises(BadDataError, match="is not a judged run folder"):
+        acked("runs", "open", tmp_path / "none")
+
+
 def test_page_that_cannot_be_made_costs_nothing_but_a_sentence(tmp_path: Path) -> None:
     said: list[str] = []
     assert add_page(tmp_path, said.append) is None
@@ -59,9 +83,12 @@ def test_page_that_cannot_be_made_costs_nothing_but_a_sentence(tmp_path: Path) -
 
 def test_runs_are_compared_and_pruned(judged: Judged, tmp_path: Path) -> None:
     folder = judged("no-fault")
-    assert json.loads(acked("compare", folder, folder, "--json"))["claims"] == []
+    for words in (("compare",), ("runs", "compare")):
+        assert json.loads(acked(*words, folder, folder, "--json"))["claims"] == []
     for stamp in ("2026-01-01", "2026-01-02"):
-        shutil.copytree(folder, tmp_path / "no-fault" / stamp)
+        copy = shutil.copytree(folder, tmp_path / "no-fault" / stamp)
+        for path in (copy, *copy.rglob("*")):
+            os.utime(path, (0, 0))
     assert [run["verdict"] for run in json.loads(acked("runs", "--runs", tmp_path, "--json"))] == [
         "as declared"
     ] * 2

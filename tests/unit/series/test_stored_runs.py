@@ -10,7 +10,15 @@ import pytest
 
 from harness.cli.runs import size_of, size_text
 from harness.errors import UsageError
-from harness.series.stored import QUIET_S, StoredRun, remove, stored_assessments, stored_runs, to_remove
+from harness.series.stored import (
+    QUIET_S,
+    SETTLED_S,
+    StoredRun,
+    remove,
+    stored_assessments,
+    stored_runs,
+    to_remove,
+)
 
 NOW = 1_000_000.0
 
@@ -99,10 +107,23 @@ def test_run_that_may_be_in_progress_is_never_removed(tmp_path: Path, verdict: s
     assert doomed(tmp_path, keep=0, max_bytes=0) == ["a/2"]
 
 
+def test_run_whose_page_may_still_be_written_is_not_removed(tmp_path: Path) -> None:
+    folder = make(tmp_path, "a", "1")
+    make(tmp_path, "a", "2")
+    (folder / "report.html").write_text("")
+    os.utime(folder / "report.html", (NOW - SETTLED_S / 2, NOW - SETTLED_S / 2))
+    assert doomed(tmp_path) == []
+    os.utime(folder / "report.html", (NOW - 2 * SETTLED_S, NOW - 2 * SETTLED_S))
+    os.utime(folder, (NOW - 2 * SETTLED_S, NOW - 2 * SETTLED_S))
+    assert doomed(tmp_path) == ["a/1"]
+
+
 def test_size_removes_the_oldest_but_no_scenario_altogether(tmp_path: Path) -> None:
-    for stamp in ("1", "2", "3"):
-        (make(tmp_path, "a", stamp) / "data").write_bytes(b"x" * 1_000_000)
-    (make(tmp_path, "b", "0") / "data").write_bytes(b"x" * 1_000_000)
+    for scenario, stamp in (("a", "1"), ("a", "2"), ("a", "3"), ("b", "0")):
+        data = make(tmp_path, scenario, stamp) / "data"
+        data.write_bytes(b"x" * 1_000_000)
+        for path in (data, data.parent):
+            os.utime(path, (0, 0))
     assert doomed(tmp_path, keep=9, max_bytes=10**9) == []
     assert doomed(tmp_path, keep=9, max_bytes=3_500_000) == ["a/1"]
     assert doomed(tmp_path, keep=9, max_bytes=0) == ["a/1", "a/2"]
