@@ -188,7 +188,7 @@ def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
     left = [cell for cell in series.left if cell not in series.misfits]
     if not left:
         return False
-    known = sorted([*earlier_runs(series.runs), *night.earlier], key=lambda run: run.ended)
+    known = _known(series.runs, night.earlier)
     took = seconds_by_cell(known)
     may_start: Callable[[Cell], bool] = Budget(night.budget_s or math.inf, took).allows
     ordered = longest_unseen_first(left, known) if night.budget_s else longest_first(left, took)
@@ -235,7 +235,9 @@ def write_documents(series: Series) -> None:
     if runs:
         series.folder.keep("index.html", index(series.folder, series.runs, len(missing), night.earlier))
     if night.summary is not None:
-        text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=night.earlier)
+        mine = {(run.cell, run.ended) for run in runs}
+        known = [run for run in _known(series.runs, night.earlier) if (run.cell, run.ended) not in mine]
+        text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=known)
         night.summary.write_text(text, encoding="utf-8")
 
 
@@ -244,10 +246,16 @@ def index(folder: SeriesFolder, runs: Path, missing: int = 0, earlier: Sequence[
     return index_of(
         folder.runs,
         title=f"{folder.path.parent.name} {folder.path.name}",
-        earlier=sorted([*earlier_runs(runs), *earlier], key=lambda run: run.ended),
+        earlier=_known(runs, earlier),
         missing=missing,
         place=folder.path,
     )
+
+
+def _known(runs: Path, earlier: Sequence[RunSummary]) -> list[RunSummary]:
+    """The runs of all series below ``runs`` and those of other nights, each once, oldest first."""
+    found = {(run.cell, run.ended, run.folder): run for run in (*earlier_runs(runs), *earlier)}
+    return sorted(found.values(), key=lambda run: run.ended)
 
 
 def index_of(

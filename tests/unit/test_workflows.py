@@ -71,9 +71,9 @@ def test_unsafe_workflows_are_noticed(old: str, new: str, problem: str) -> None:
     assert any(one.startswith(problem) for one in problems("nightly.yml", text.replace(old, new)))
 
 
-def check(*files: Path) -> subprocess.CompletedProcess[str]:
+def check(*files: Path, schema: str = "vendor.github-workflows") -> subprocess.CompletedProcess[str]:
     """Check workflows by their schema, which the package holds."""
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema]
     return subprocess.run([*command, *map(str, files)], capture_output=True, text=True, check=False)
 
 
@@ -82,6 +82,36 @@ def test_workflows_follow_the_schema(tmp_path: Path) -> None:
     broken = tmp_path / "broken.yml"
     broken.write_text(WORKFLOWS[0].read_text().replace("runs-on:", "run-on:"))
     assert check(broken).returncode != 0
+
+
+def recipe(language: str) -> str:
+    """The block of a language in docs/ci.md."""
+    (block,) = re.findall(rf"^```{language}\n(.*?)^```", (ROOT / "docs" / "ci.md").read_text(), re.M | re.S)
+    return str(block)
+
+
+def test_the_recipe_for_gitlab_follows_the_schema(tmp_path: Path) -> None:
+    file = tmp_path / "gitlab.yml"
+    file.write_text(recipe("yaml"))
+    done = check(file, schema="vendor.gitlab-ci")
+    assert done.returncode == 0, done.stdout
+    file.write_text(recipe("yaml").replace("stage: night", "stages: night"))
+    assert check(file, schema="vendor.gitlab-ci").returncode != 0
+
+
+@pytest.mark.parametrize("language", ["yaml", "groovy"])
+def test_recipes_run_targets_and_settings_that_there_are(language: str) -> None:
+    """Each `make` target, each variable of the nightly job and each file that a recipe names."""
+    text, makefile = recipe(language), (ROOT / "Makefile").read_text()
+    script = (ROOT / "harness" / "nightly.sh").read_text()
+    targets = re.findall(r"(?:^ *- |[A-Z]=\S+ |')make ([a-z-]+)", text, re.MULTILINE)
+    assert "nightly" in targets
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+    settings = re.findall(r"\b([A-Z_]{4,})=", text) + re.findall(r"name: '([A-Z_]+)'", text)
+    assert "KEEP_MB" in settings
+    for setting in settings:
+        assert re.search(rf"\$\{{?{setting}\b", script), setting
 
 
 FAKE_GH = """#!{python}

@@ -1,0 +1,143 @@
+"""What a series writes for a CI job, and what it does with the folders of its runs; without clusters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from harness.cli import series as module
+from harness.cli.series import Series, exit_code, open_series, read_night, run_series, write_documents
+from harness.console import Progress
+from harness.run.folder import RunFolder
+from harness.series.folder import SeriesFolder
+from harness.series.plan import Cell
+from harness.series.summary import FILE, RunSummary, append
+
+A, B, C = (Cell(scenario=name, version="2.7.1", mode="zookeeper") for name in "abc")
+Verdicts = dict[Cell, list[str]]
+
+
+def run(cell: Cell, verdict: str, folder: Path | str = "", ended: str = "2026-01-05") -> RunSummary:
+    return RunSummary(
+        scenario=cell.scenario,
+        version=cell.version,
+        mode=cell.mode,
+        verdict=verdict,
+        folder=str(folder),
+        ended=ended,
+        seconds=20.0,
+        reasons=() if verdict == "as declared" else ("why",),
+    )
+
+
+@pytest.fixture
+def carry_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Series]:
+    """Carry out a series whose runs end as told; returns it."""
+
+    def run_cells(
+        cells: Sequence[Cell], runs: Path, *, may_start: Callable[[Cell], bool], **_: Any
+    ) -> Generator[RunSummary]:
+        for cell in cells:
+            if may_start(cell):
+                verdict = verdicts[cell].pop(0)
+                if verdict == "Ctrl-C":
+                    raise KeyboardInterrupt
+                yield run(cell, verdict, RunFolder.create(runs, cell.scenario).path)
+
+    verdicts: Verdicts = {}
+    monkeypatch.setattr(module, "run_cells", run_cells)
+    monkeypatch.setattr(module, "add_page", lambda *_: None)
+
+    def carry_out(
+        planned: Sequence[Cell], ends: Verdicts, old: SeriesFolder | None = None, **options: Any
+    ) -> Series:
+        verdicts.update(ends)
+        night = read_night(junit=tmp_path / "junit.xml", summary=tmp_path / "summary.md", **options)
+        quiet = Progress(quiet=True)
+        opened = open_series(
+            "all", planned, runs=tmp_path / "runs", old=old, parallel=1, lab="", progress=quiet, night=night
+        )
+        run_series(opened, lambda _: None)
+        write_documents(opened)
+        return opened
+
+    return carry_out
+
+
+def summary(folder: Path) -> str:
+    return (folder / "summary.md").read_text()
+
+
+def test_a_night_with_all_that_can_happen(carry_out: Callable[..., Series], tmp_path: Path) -> None:
+    """A violation, a flaky case, an unfit one: each is where a CI system looks for it."""
+    verdicts = {A: ["as declared", "violated"], B: ["invalid", "unknown"], C: ["unfit", "as declared"]}
+    night = carry_out([A, B, C] * 2, verdicts, keep_failed=True)
+    suite = ElementTree.parse(tmp_path / "junit.xml").getroot()[0]
+    assert {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "6",
+        "failures": "1",
+        "errors": "2",
+        "skipped": "1",
+    }
+    assert "- a on 2.7.1 zookeeper: 1 as declared, 1 violated\n" in summary(tmp_path)
+    assert len(night.folder.runs) == 6, "nothing was repeated"
+    kept = {one: len(list((tmp_path / "runs" / one).glob("2*"))) for one in "abc"}
+    assert kept == {"a": 1, "b": 2, "c": 1}, "folders of runs that are not as declared"
+    assert exit_code(night) == 2
+    page = (night.folder.path / "index.html").read_text()
+    assert page.count('class="flicker"') == 3
+
+
+def test_the_longest_unseen_run_within_the_budget(carry_out: Callable[..., Series], tmp_path: Path) -> None:
+    """B ran last week, A yesterday, and C never: what is left out is named."""
+    file = tmp_path / "runs.jsonl"
+    append(file, run(A, "as declared", ended="2026-01-04"))
+    append(file, run(B, "violated", ended="2025-12-28"))
+    night = carry_out([A, B, C], {one: ["as declared"] for one in (A, B, C)}, earlier=[file], budget="21s")
+    assert [run.cell for run in night.folder.runs] == [C, B, A]
+    assert "| b on 2.7.1 zookeeper | ✗✓ |" in summary(tmp_path)
+    night = carry_out([A, B, C], {}, earlier=[file], budget="19s")
+    assert "### Not run\n\n- a on 2.7.1 zookeeper\n- b on" in summary(tmp_path)
+    assert ElementTree.parse(tmp_path / "junit.xml").getroot()[0].get("skipped") == "3"
+
+
+def test_a_share_of_the_plan_alone_is_run(carry_out: Callable[..., Series], tmp_path: Path) -> None:
+    night = carry_out([A, B, C] * 2, {B: ["as declared"] * 2}, shard="2/3")
+    assert [run.cell for run in night.folder.runs] == [B, B]
+    assert "not run" not in summary(tmp_path)
+
+
+def test_a_share_with_nothing_in_it_passes(carry_out: Callable[..., Series], tmp_path: Path) -> None:
+    night = carry_out([A], {}, shard="2/2")
+    assert exit_code(night) == 0
+    night.folder.remove_if_empty(stopped=False)
+    assert not night.folder.path.exists()
+
+
+def test_an_interruption_and_what_a_resumed_series_adds(
+    carry_out: Callable[..., Series], tmp_path: Path
+) -> None:
+    night = carry_out([A, B, C], {A: ["violated"], B: ["Ctrl-C"]})
+    assert "- b on 2.7.1 zookeeper\n- c on" in summary(tmp_path)
+    assert SeriesFolder(night.folder.path).not_run() == [B, C]
+    resumed = SeriesFolder.resume(night.folder.path)
+    again = carry_out([A, B, C], {B: ["as declared"], C: ["as declared"]}, old=resumed)
+    assert [run.verdict for run in again.folder.runs] == ["violated", "as declared", "as declared"]
+    assert "not run" not in summary(tmp_path)
+    assert exit_code(again) == 1
+
+
+def test_the_next_series_in_the_folder_shows_the_runs_of_the_one_before(
+    carry_out: Callable[..., Series], tmp_path: Path
+) -> None:
+    """Without `--earlier`: an agent that keeps its workspace knows the nights before. No run counts twice."""
+    before = tmp_path / "runs" / "all" / "2026-01-04"
+    before.mkdir(parents=True)
+    append(before / FILE, run(A, "violated", ended="2026-01-04"))
+    carry_out([A], {A: ["as declared"]})
+    assert re.findall(r"^\| a .*? \| (.*?) \|", summary(tmp_path), re.MULTILINE) == ["✗✓"]
