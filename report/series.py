@@ -218,9 +218,9 @@ def _columns(totals: Totals | None, repeat: int = 1) -> tuple[str, ...]:
 
 
 @contextmanager
-def live(console: Console, draw: Callable[[], Table]) -> Iterator[Callable[[], None]]:
-    """On a terminal, a table that is drawn again whenever the function it yields is called."""
-    if not console.is_terminal:
+def live(console: Console, draw: Callable[[], Table], *, on: bool) -> Iterator[Callable[[], None]]:
+    """If ``on``, a table that is drawn again whenever the function it yields is called."""
+    if not on:
         yield lambda: None
         return
     with Live(draw(), console=console, refresh_per_second=2) as shown:

@@ -25,6 +25,7 @@ from harness.cli.options import (
     Lab,
     Parallel,
     ProducerConfig,
+    Quiet,
     Repeat,
     Runs,
     Sets,
@@ -103,6 +104,7 @@ def matrix(
     junit: Junit = None,
     summary: Summary = None,
     keep_failed: KeepFailed = False,
+    quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the runs as JSON.")] = False,
 ) -> None:
     """Run scenarios on several Kafka versions and compare the results.
@@ -131,7 +133,7 @@ def matrix(
     scenarios = {one.name: one for one in (select(names) if names else known_scenarios().values())}
     if not names:
         scenarios = {name: one for name, one in scenarios.items() if one.versions}
-    progress = Progress(quiet=as_json)
+    progress = Progress(quiet=as_json or quiet)
     file, settings = with_cluster(settings, cluster)
     if file is not None:
         versions = versions if versions is not None else file.kafka or None

@@ -195,6 +195,9 @@ Summary = Annotated[
     Path | None,
     typer.Option("--summary", metavar="<path>", help="Write a summary in Markdown, for a CI job."),
 ]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print what the runs came to, not how they go on.")
+]
 Index = Annotated[
     Path | None,
     typer.Option("--index", metavar="<path>", help="Write the page of the series, with links to their runs."),

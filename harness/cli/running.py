@@ -30,6 +30,7 @@ from harness.cli.options import (
     OneScenario,
     Parallel,
     ProducerConfig,
+    Quiet,
     Rate,
     Repeat,
     Runs,
@@ -90,9 +91,7 @@ def run(
             help="Exit as `git bisect run` wants it: 125, which skips a commit, where nothing was proven.",
         ),
     ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print the verdict alone, not how the run goes on.")
-    ] = False,
+    quiet: Quiet = False,
     everything: Annotated[
         bool, typer.Option("--all", help="Run the whole catalogue, or all of --from.")
     ] = False,
@@ -364,11 +363,12 @@ def _run_many(
         names += [name for name in ended if name not in names]
         return [(name, add_up(ended[name]) if name in ended else None) for name in names]
 
-    with report.live(console, lambda: report.table(lines(), repeat)) as redraw:
+    live = console.is_terminal and not (as_json or quiet)
+    with report.live(console, lambda: report.table(lines(), repeat), on=live) as redraw:
 
         def ended(run: RunSummary) -> None:
             redraw()
-            if not console.is_terminal:
+            if not live:
                 progress.say(report.ended(run))
 
         stopped = run_series(series, ended)
@@ -389,7 +389,7 @@ def _run_many(
     if as_json:
         typer.echo(json.dumps([asdict(run) for run in done], indent=2))
     else:
-        if not console.is_terminal:
+        if not live:
             console.print(report.table(lines(), repeat))
         report.show_reasons(done, console)
         if done:

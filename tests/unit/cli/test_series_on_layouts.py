@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from harness import doctor
 from harness.cli.main import main
@@ -14,7 +16,9 @@ from harness.errors import EXIT_UNFIT
 from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
 from harness.run.catalogue import find
 from harness.run.session import misfit
+from report import series
 
+HIDDEN_CURSOR = "\x1b[?25l"
 TWO_AZS = '[[az]]\nname = "north"\nbrokers = 2\n\n[[az]]\nname = "south"\nbrokers = 2\n'
 
 
@@ -49,6 +53,47 @@ def test_unfit_scenarios_are_shown_with_the_missing_role(
         ("leader-az-isolated", "unfit"),
     }
     assert all("a further AZ (az3), which the cluster of 2 AZs" in run["reasons"][0] for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("option", "drawn", "told"), [((), True, True), (("--quiet",), False, False), (("--json",), False, False)]
+)
+def test_a_terminal_shows_how_a_series_goes_on_unless_quiet(
+    option: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    drawn: bool,
+    told: bool,
+) -> None:
+    file, out = tmp_path / "two.toml", io.StringIO()
+    file.write_text(TWO_AZS)
+    terminal = Console(file=out, force_terminal=True, width=120, highlight=False)
+    monkeypatch.setattr(series, "wide_console", lambda: terminal)
+    words = ["acked", "run", "--filter", "leader-az-isolated", "--cluster", str(file)]
+    monkeypatch.setattr(sys, "argv", [*words, "--runs", str(tmp_path / "runs"), *option])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == EXIT_UNFIT
+    assert (HIDDEN_CURSOR in out.getvalue()) == drawn
+    assert ("leader-az-isolated" in out.getvalue()) == (option != ("--json",))
+    assert ("1 run, " in capsys.readouterr().err) == told
+
+
+def test_a_quiet_matrix_prints_its_table_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "two.toml"
+    file.write_text(TWO_AZS)
+    words = ["acked", "matrix", "leader-az-isolated", "--cluster", str(file), "--quiet"]
+    monkeypatch.setattr(sys, "argv", [*words, "--runs", str(tmp_path / "runs")])
+    with pytest.raises(SystemExit):
+        main()
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert "unfit" in printed.out
+    assert "\x1b" not in printed.out, "plain, because this is no terminal"
 
 
 def test_a_scenario_fits_where_its_roles_are() -> None:
