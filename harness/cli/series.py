@@ -212,6 +212,9 @@ def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
                     add_page(Path(summary.folder), partial(typer.echo, err=True))
     except KeyboardInterrupt:
         return True
+    except Exception:
+        write_documents(series)  # what ended before is not lost to the job
+        raise
     return False
 
 

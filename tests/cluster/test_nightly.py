@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from dataclasses import asdict
 from pathlib import Path
@@ -14,7 +15,8 @@ import pytest
 from harness.series.folder import SeriesFolder
 from harness.series.plan import Cell
 from harness.series.summary import FILE, RunSummary, append, read_summaries
-from tests.cluster.conftest import left_on_machine
+from harness.waiting import wait_until
+from tests.cluster.conftest import left_on_machine, processes_of
 
 ROOT = Path(__file__).parents[2]
 VIOLATED = RunSummary(
@@ -43,22 +45,101 @@ def nightly(command: str, folder: Path, *options: str, **settings: str) -> subpr
     )
 
 
+TURNCOAT = """
+from pathlib import Path
+
+from acked import Claim, Scenario, Setup, Stage, Topic
+from acked.steps import seed
+
+RAN = Path({ran!r})
+
+
+def body(stage: Stage) -> None:
+    seed(stage, "t")
+    if RAN.exists():
+        stage.mark("again")
+    RAN.touch()
+
+
+SCENARIO = Scenario(
+    name="turncoat",
+    title="A claim holds in the first run alone",
+    body=body,
+    setup=Setup(topics=(Topic("t", (1, 2, 3)),), stream_rate=0),
+    claims=(
+        Claim(
+            name="first",
+            says="The scenario has not been run before.",
+            holds="SELECT count(*) = 0 AS holds, concat(count(*), ' marks') AS observed FROM marks "
+            "WHERE name = 'again'",
+        ),
+    ),
+)
+"""
+
+
+def make(target: str, folder: Path, *, night: Path, **settings: str) -> subprocess.Popen[str]:
+    """Start `make TARGET` as a CI job does, in a process group of its own."""
+    folders = {"NIGHT": str(night), "SHARDS": str(folder / "shards"), "EARLIER": str(folder / "earlier")}
+    return subprocess.Popen(
+        ["make", "--no-print-directory", target],
+        cwd=ROOT,
+        env={**os.environ, **folders, **settings},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
 @pytest.mark.cluster
-def test_a_night_with_a_violation_that_is_resumed(tmp_path: Path) -> None:
-    """A series of two runs was interrupted after the first, which was violated; now the other one runs."""
-    series = tmp_path / "night" / "runs" / "all" / "2026-01-01T00-00-00"
-    series.mkdir(parents=True)
-    append(series / FILE, VIOLATED)
-    done = nightly("run", tmp_path, "--resume", str(series), REPEAT="2")
-    assert done.returncode == 1, done.stderr
-    runs = read_summaries([series / FILE])
-    assert [run.verdict for run in runs] == ["violated", "as declared"]
-    assert not Path(runs[1].folder).exists(), "only folders of failed runs are kept"
-    summary = (tmp_path / "night" / "summary.md").read_text()
-    assert summary.startswith("## acked: 2 runs: 1 as declared, 1 violated; 1 flaky\n")
-    suite = ElementTree.parse(tmp_path / "night" / "junit.xml").getroot()[0]
-    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
+@pytest.mark.timeout(600)
+def test_a_night_that_is_interrupted_resumed_and_merged(tmp_path: Path) -> None:
+    """A case holds in its first run and is violated in its second, during which the night is interrupted."""
+    (tmp_path / "cases").mkdir()
+    (tmp_path / "cases" / "turncoat.py").write_text(TURNCOAT.format(ran=str(tmp_path / "ran")))
+    shard = tmp_path / "shards" / "night-1"
+    chosen = {"SCENARIOS": "turn*", "REPEAT": "2", "SHARD": "1/1", "BUDGET": "10m"}
+    options = f"--from {tmp_path / 'cases'} --parallel 1"
+
+    begun = make("nightly", tmp_path, night=shard, ARGS=options, **chosen)
+    runs = shard / "runs"
+    wait_until(lambda: list(runs.glob(f"all/*/{FILE}")), within_s=200, awaiting="the first run to be judged")
+    (series,) = runs.glob("all/*")
+    wait_until(
+        lambda: any((one / "journal").is_dir() for one in runs.glob("turncoat/2*")),
+        within_s=100,
+        awaiting="the second run to begin",
+    )
+    os.killpg(begun.pid, signal.SIGINT)
+    said, _ = begun.communicate(timeout=100)
+    assert begun.returncode != 0, said
+    assert "interrupted after 1 of 2 runs" in said
+    assert f"--resume {series}" in said
     assert left_on_machine(tmp_path) == []
+    assert processes_of(tmp_path) == []
+    assert (shard / "summary.md").read_text().startswith("## acked: 1 run: 1 as declared; 1 not run\n")
+
+    resumed = make("nightly", tmp_path, night=shard, ARGS=f"{options} --resume {series}", **chosen)
+    said, _ = resumed.communicate(timeout=300)
+    assert resumed.returncode == 2, said
+    verdicts = {run.verdict: Path(run.folder) for run in read_summaries([series / FILE])}
+    assert list(verdicts) == ["as declared", "violated"], said
+    assert not verdicts["as declared"].exists(), "only folders of failed runs are kept"
+    assert (verdicts["violated"] / "report.html").is_file()
+    assert left_on_machine(tmp_path) == []
+
+    merged = make("nightly-summary", tmp_path, night=tmp_path / "merged")
+    said, _ = merged.communicate(timeout=100)
+    assert merged.returncode == 2, said
+    summary = (tmp_path / "merged" / "summary.md").read_text()
+    assert summary.startswith("## acked: 2 runs: 1 as declared, 1 violated; 1 flaky\n")
+    assert ": 1 as declared, 1 violated; claim first: 1 confirmed, 1 refuted\n" in summary
+    suite = ElementTree.parse(tmp_path / "merged" / "junit.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "1", "0")
+    index = (tmp_path / "merged" / "index.html").read_text()
+    assert 'class="flicker"' in index
+    assert f'href="../shards/night-1/runs/turncoat/{verdicts["violated"].name}/report.html"' in index
 
 
 @pytest.mark.long

@@ -47,6 +47,8 @@ def carry_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., 
                 verdict = verdicts[cell].pop(0)
                 if verdict == "Ctrl-C":
                     raise KeyboardInterrupt
+                if verdict == "Spark":
+                    raise ConnectionError(verdict)
                 yield run(cell, verdict, RunFolder.create(runs, cell.scenario).path)
 
     verdicts: Verdicts = {}
@@ -130,6 +132,15 @@ def test_an_interruption_and_what_a_resumed_series_adds(
     assert [run.verdict for run in again.folder.runs] == ["violated", "as declared", "as declared"]
     assert "not run" not in summary(tmp_path)
     assert exit_code(again) == 1
+
+
+def test_a_series_that_breaks_off_leaves_its_documents(
+    carry_out: Callable[..., Series], tmp_path: Path
+) -> None:
+    with pytest.raises(ConnectionError):
+        carry_out([A, B], {A: ["violated"], B: ["Spark"]})
+    assert summary(tmp_path).startswith("## acked: 1 run: 1 violated; 1 not run\n")
+    assert ElementTree.parse(tmp_path / "junit.xml").getroot()[0].get("failures") == "1"
 
 
 def test_the_next_series_in_the_folder_shows_the_runs_of_the_one_before(
