@@ -215,6 +215,10 @@ def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
     except Exception:
         write_documents(series)  # what ended before is not lost to the job
         raise
+    finally:
+        for summary in series.folder.runs if night.keep_failed else ():
+            if summary.verdict == "as declared":
+                remove_folder(summary)  # an interruption may have come between the end of a run and this
     return False
 
 

@@ -134,6 +134,20 @@ def test_an_interruption_and_what_a_resumed_series_adds(
     assert exit_code(again) == 1
 
 
+def test_an_interruption_as_a_run_ends_leaves_no_folder_of_a_good_run(
+    carry_out: Callable[..., Series], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(folder: SeriesFolder, summary: RunSummary) -> None:
+        add(folder, summary)
+        raise KeyboardInterrupt
+
+    add = SeriesFolder.add
+    monkeypatch.setattr(SeriesFolder, "add", interrupted)
+    night = carry_out([A, B], {A: ["as declared"]}, keep_failed=True)
+    assert [run.verdict for run in night.folder.runs] == ["as declared"]
+    assert not list((tmp_path / "runs" / "a").iterdir())
+
+
 def test_a_series_that_breaks_off_leaves_its_documents(
     carry_out: Callable[..., Series], tmp_path: Path
 ) -> None:
