@@ -216,8 +216,8 @@ def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
         write_documents(series)  # what ended before is not lost to the job
         raise
     finally:
-        for summary in series.folder.runs if night.keep_failed else ():
-            if summary.verdict == "as declared":
+        for summary in series.folder.runs[-1:]:
+            if night.keep_failed and summary.verdict == "as declared":
                 remove_folder(summary)  # an interruption may have come between the end of a run and this
     return False
 
