@@ -208,6 +208,16 @@ def test_the_runs_of_the_last_night_that_has_some_are_fetched(
     assert ("There are no runs" in said) == (found is None)
 
 
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
+def test_artefacts_hold_each_run_once_without_data(file: Path) -> None:
+    """Uploads follow links, and the data folders of nodes are the largest part of a run."""
+    steps = [step for job in load(file.read_text())["jobs"].values() for step in job["steps"]]
+    paths = [step["with"]["path"].split() for step in steps if "upload-artifact" in step.get("uses", "")]
+    whole = [path for path in paths if path[0].endswith("/")]
+    assert whole
+    assert all(path[1:] == [f"!{path[0]}**/data/", f"!{path[0]}**/latest/"] for path in whole)
+
+
 def test_a_shard_that_failed_without_a_trace_counts_for_the_notice() -> None:
     """The merge does not know of it: the notice asks the job of the shards too."""
     steps = load((ROOT / ".github" / "workflows" / "nightly.yml").read_text())["jobs"]["report"]["steps"]
