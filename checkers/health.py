@@ -28,7 +28,7 @@ CLASSES = (
     *OF_GROUPS,
 )
 """Findings about the run as such, not about messages."""
-_SERIOUS = ("error", "fatal")
+SERIOUS = ("error", "fatal")
 _UNANSWERED = "ISR change never answered"
 
 
@@ -78,7 +78,7 @@ def _server_errors(evidence: Evidence) -> Iterator[dict[str, Any]]:
     lines: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for row in evidence.rows("log_events"):
         level, text = row["kind"], row["text"] or ""
-        if level not in _SERIOUS:
+        if level not in SERIOUS:
             continue
         after_fault = first_fault is not None and row["ns"] >= first_fault
         known = any(error.part in text and (after_fault or error.any_time) for error in KNOWN)

@@ -19,7 +19,10 @@ from harness import tools
 from harness.errors import AckedError
 from harness.lab.embedded.namespaces import run_inside
 
-_SHUTDOWN_IOCTL, _NO_LOG_FLUSH = 0x8004587D, 2
+SHUTDOWN_IOCTL = 0x8004587D
+"""`EXT4_IOC_SHUTDOWN`, the same as `XFS_IOC_GOINGDOWN`."""
+NO_LOG_FLUSH = 2
+"""Its argument (`EXT4_GOING_FLAGS_NOLOGFLUSH`): neither the journal nor data is flushed."""
 
 
 class _Refused(Exception):
@@ -103,7 +106,7 @@ def _loop_disk(kind: str, size_mb: int, *options: str) -> Callable[[], None]:
 def _shut_down(kind: str, place: Path) -> None:
     folder = os.open(place, os.O_RDONLY)
     try:
-        fcntl.ioctl(folder, _SHUTDOWN_IOCTL, _NO_LOG_FLUSH.to_bytes(4, sys.byteorder))
+        fcntl.ioctl(folder, SHUTDOWN_IOCTL, NO_LOG_FLUSH.to_bytes(4, sys.byteorder))
     except OSError as error:
         raise _Refused(f"the shutdown ioctl of {kind} fails: {error.strerror}") from None
     finally:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 BUSY_PERCENT = 90
-"""From here on a machine counts as busy: what takes too long may have waited for a processor."""
+"""From this use on a machine counts as busy: what takes too long may have waited for a processor, and claims
+do not take it as evidence."""
 
 _IDLE = slice(3, 5)
 """Of the fields of the line `cpu` in `/proc/stat`: idle, and waiting for input or output (proc(5))."""

@@ -12,9 +12,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from report.console import table_console
+
 Document = Mapping[str, Any]
 _STYLES = {"broken": "bold red", "lost": "red", "unknown": "yellow"}
-_NOTICEABLE_S = 1.0
 HEADINGS = (
     *("fault", "controller", "leader", "topic", "lost", "promise", "twice", "order", "no write", "no read"),
     *("failover", "full ISR", "operator"),
@@ -25,8 +26,7 @@ _WIDE = 240
 
 def console() -> Console:
     """A console on stdout; where that is no terminal, wide enough for the table."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=_WIDE)
+    return table_console(_WIDE)
 
 
 def header(document: Document) -> list[tuple[str, str]]:
@@ -152,6 +152,6 @@ def _count(setting: Mapping[str, Any] | None, name: str) -> str:
 def _gap(gap: Mapping[str, Any] | None) -> str:
     if gap is None:
         return "–"
-    if gap["seconds"] < _NOTICEABLE_S:
+    if gap["seconds"] < 1:
         return "<1"
     return f"{gap['seconds']:.0f}{'*' if gap['until_heal'] else ''}"

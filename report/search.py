@@ -12,18 +12,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from checkers.verdict import NOT_JUDGED
+from report.console import table_console
+
 Document = Mapping[str, Any]
 _STYLES = {"new": "bold red", "unknown": "yellow", "known": "", "not promised": "dim"}
 _WIDE = 200
 _MOST = 12
-_UNJUDGED = ("crashed", "invalid", "unfit")
 _RARE = 2
 
 
 def console() -> Console:
     """A console on stdout; where that is no terminal, wide enough for the table."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=_WIDE)
+    return table_console(_WIDE)
 
 
 def findings(document: Document) -> Table:
@@ -72,7 +73,7 @@ def differences(document: Document) -> Iterator[str]:
         parts = [
             f"{side['side']}: {'; '.join(side['alone'])}"
             if side["alone"]
-            else f"{side['side']}: {'nothing else' if side['verdict'] not in _UNJUDGED else side['verdict']}"
+            else f"{side['side']}: {'nothing else' if side['verdict'] not in NOT_JUDGED else side['verdict']}"
             for side in one["sides"]
         ]
         yield f"schedule {one['number']}: {' | '.join(parts)}"

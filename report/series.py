@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from report.console import table_console
+
 _STYLES = {"as declared": "green", "unknown": "yellow"}
 _SIGNS = {"as declared": "✓", "violated": "✗", "unknown": "?"}
 HEADINGS = ("verdict", "lost", "duplicated", "moved", "claims confirmed / refuted", "s")
@@ -122,8 +124,7 @@ Line = tuple[str, Totals | None]
 
 def wide_console() -> Console:
     """A console on stdout; where that is no terminal, wide enough for the tables of this module."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_WIDTH_IN_A_FILE)
+    return table_console(_WIDTH_IN_A_FILE)
 
 
 def number_of_runs(count: int) -> str:

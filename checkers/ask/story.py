@@ -16,6 +16,7 @@ from checkers.ask.sql import history_of
 from checkers.ask.transaction import PREFIX, transaction_story
 from checkers.evidence import Evidence, broker_events, gather
 from checkers.partition.fate import BENIGN
+from checkers.partition.messages import FOREVER
 from checkers.spark.views import table_frame
 from checkers.tables.output import LIFE, ddl
 from checkers.tables.source import Source, open_source
@@ -24,7 +25,7 @@ from harness.errors import BadDataError, UsageError
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_MAX_INT, _MAX_LONG = 2**31 - 1, 2**63 - 1
+_MAX_INT = 2**31 - 1
 
 Event = tuple[int, str]
 """Time in ns, and what happened."""
@@ -116,7 +117,7 @@ def _is_called(message: str) -> Column:
         return f.col("label") == message
     if not (head.isdecimal() and tail.isdecimal()):
         return (f.col("topic") == head) & (f.col("label") == tail)
-    if _exceeds(head, _MAX_INT) or _exceeds(tail, _MAX_LONG):
+    if _exceeds(head, _MAX_INT) or _exceeds(tail, FOREVER):
         return f.lit(False)
     return (f.col("writer") == int(head)) & (f.col("seq") == int(tail))
 

@@ -13,7 +13,6 @@ from checkers.evidence import Sightings, sightings_of
 from checkers.fast.cut import sort_apart
 from checkers.fast.loading import (
     COPY_COLUMNS,
-    NOTHING,
     READ_COLUMNS,
     SIGHTING_COLUMNS,
     Messages,
@@ -75,7 +74,7 @@ from checkers.partition.deliveries import (
 from checkers.partition.fate import FATES as ALL_FATES
 from checkers.partition.fates import Fates, claimed_offsets, decide, explained_offsets, flagged, out_of_order
 from checkers.partition.logs import Partition, reference_of, split_copies, split_logs
-from checkers.partition.messages import Ints, KeyIndex, Reads, Sends
+from checkers.partition.messages import NOTHING, Ints, KeyIndex, Reads, Sends
 from checkers.partition.replicas import ENDS, Records, all_records, differences, odd_records
 from checkers.tables.arrays import (
     copy_arrays,

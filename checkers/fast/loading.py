@@ -40,7 +40,7 @@ from checkers.partition.deliveries import Slices
 from checkers.partition.fates import Claims, places, recognise
 from checkers.partition.logs import OWN, Copies, Log, Partition, reference_of, split_copies, split_logs
 from checkers.partition.logs import UNRESOLVED as NOT_LOOKED_UP
-from checkers.partition.messages import FAIL, Flags, Homes, Ints, KeyIndex, Reads, Sends
+from checkers.partition.messages import FAIL, NOTHING, Flags, Homes, Ints, KeyIndex, Reads, Sends
 from checkers.tables.arrays import copy_arrays, partition_of, read_arrays, send_arrays, transaction_rows
 from checkers.tables.source import (
     Source,
@@ -64,8 +64,6 @@ SEND_COLUMNS = (
 COPY_COLUMNS = ("broker", "offset", "epoch", "writer", "seq", "intact", "home", "control")
 SIGHTING_COLUMNS = ("broker", "offset", "seen_ns", "epoch", "writer", "seq", "gone_ns")
 READ_COLUMNS = ("reader", "ns", "offset", "writer", "seq", "poll", "group", "isolation")
-
-NOTHING = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from checkers.partition.fate import TRANSACTION_ENDS
 from checkers.partition.messages import FOREVER
 from checkers.transactions.answers import CLEANUP_MS, TIMEOUT_MS
 
 STEPS: Mapping[str, str] = {
     # What applications asked for and what was reported to them.
-    "answered": """
+    "answered": f"""
         select w, txn, case when bool_or(event = 'aborted') then 'aborted'
                             when bool_or(event = 'committed') then 'committed'
                             when bool_or(event in ('unknown', 'committing', 'aborting')) then 'unknown'
@@ -21,7 +22,7 @@ STEPS: Mapping[str, str] = {
                     when bool_or(event = 'aborting') then 'abort' end as asked,
                min(case when event = 'begin' then ns end) as begin_ns,
                min(case when event in ('committing', 'aborting') then ns end) as ending_ns,
-               max(case when event in ('committed', 'aborted', 'unknown') then ns end) as ended_ns
+               max(case when event in {TRANSACTION_ENDS} then ns end) as ended_ns
         from tx group by w, txn""",
     "begun": """
         select wr.w, wr.tid, min(answered.begin_ns) as ns from wr join answered on answered.w = wr.w

@@ -56,4 +56,6 @@ CODE = {fate.name: code for code, fate in enumerate(FATES)}
 LOSSES = tuple(fate.name for fate in FATES if fate.loss)
 LOST = tuple(name for name in LOSSES if name != "diverged")
 """Losses of messages that no replica holds."""
+TRANSACTION_ENDS = ("committed", "aborted", "unknown")
+"""What the application is told about the end of a transaction: values of `transactions.event`."""
 BENIGN = tuple(fate.name for fate in FATES if not fate.finding)

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.partition.messages import Flags, Ints, KeyIndex
+from checkers.partition.fate import TRANSACTION_ENDS
+from checkers.partition.messages import NOTHING, Flags, Ints, KeyIndex
 
-REPORTED = ("open", "committed", "aborted", "unknown")
+REPORTED = ("open", *TRANSACTION_ENDS)
 OPEN, COMMITTED, ABORTED, UNKNOWN = range(4)
 ASKED_COMMIT, ASKED_ABORT = 1, 2
 """Bits: which ends the application asked for."""
@@ -23,22 +24,20 @@ TIMEOUT_MS = 60_000
 CLEANUP_MS = 10_000
 """How much longer a time-out may take: `transaction.abort.timed.out.transaction.cleanup.interval.ms`."""
 
-_NOTHING: Ints = np.empty(0, dtype=np.int64)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Transactions:
     """The rows of `transactions` by transaction, ordered by writer and number; times are -1 if not known."""
 
-    writer: Ints = field(default_factory=_NOTHING.copy)
-    txn: Ints = field(default_factory=_NOTHING.copy)
-    reported: Ints = field(default_factory=_NOTHING.copy)
+    writer: Ints = field(default_factory=NOTHING.copy)
+    txn: Ints = field(default_factory=NOTHING.copy)
+    reported: Ints = field(default_factory=NOTHING.copy)
     """Positions in `REPORTED`."""
-    asked: Ints = field(default_factory=_NOTHING.copy)
-    begin_ns: Ints = field(default_factory=_NOTHING.copy)
-    ending_ns: Ints = field(default_factory=_NOTHING.copy)
+    asked: Ints = field(default_factory=NOTHING.copy)
+    begin_ns: Ints = field(default_factory=NOTHING.copy)
+    ending_ns: Ints = field(default_factory=NOTHING.copy)
     """When an end was first asked for."""
-    ended_ns: Ints = field(default_factory=_NOTHING.copy)
+    ended_ns: Ints = field(default_factory=NOTHING.copy)
     """When the last answer arrived."""
     timeout_ns: Mapping[int, int] = field(default_factory=dict)
     """By writer: after this time the coordinator has ended a transaction by itself."""
@@ -109,7 +108,7 @@ def transactions_of(table: pa.Table, writers: Iterable[Mapping[str, Any]] = ()) 
     writer, txn, ns = writer[order], txn[order], ns[order]
     first = np.flatnonzero(np.append(True, (writer[1:] != writer[:-1]) | (txn[1:] != txn[:-1])))
     events = table["event"].combine_chunks().take(pa.array(order))
-    seen = {name: _is(events, name) for name in ("begin", "committing", "aborting", *REPORTED[1:])}
+    seen = {name: _is(events, name) for name in ("begin", "committing", "aborting", *TRANSACTION_ENDS)}
 
     def any_of(name: str) -> Flags:
         found: Flags = np.logical_or.reduceat(seen[name], first)
@@ -136,7 +135,7 @@ def transactions_of(table: pa.Table, writers: Iterable[Mapping[str, Any]] = ()) 
         asked=asked.astype(np.int8),
         begin_ns=earliest("begin"),
         ending_ns=earliest("committing", "aborting"),
-        ended_ns=latest(*REPORTED[1:]),
+        ended_ns=latest(*TRANSACTION_ENDS),
         timeout_ns=timeouts,
     )
     return replace(found, fence_ns=_fences(found, producers))

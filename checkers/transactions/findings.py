@@ -13,6 +13,7 @@ from checkers.causes import evidence_row, partition_events
 from checkers.evidence import Evidence, Row
 from checkers.partition.decisions import COMMITTED
 from checkers.tables.output import FINDING
+from checkers.transactions.answers import REPORTED
 
 NOT_KNOWN = "not known: neither the markers nor what was reported to applications explains it"
 
@@ -281,6 +282,6 @@ def _told_rows(case: _Case, txn: int | None = None) -> list[str]:
     found: list[tuple[int, str]] = [(int(known.begin_ns[row]), f"transaction {number} began")]
     if asked:
         found.append((int(known.ending_ns[row]), f"its application asked to {asked} transaction {number}"))
-    reported = ("open", "committed", "aborted", "unknown")[int(known.reported[row])]
+    reported = REPORTED[int(known.reported[row])]
     found.append((int(known.ended_ns[row]), f"reported to its application: transaction {number} {reported}"))
     return [evidence_row("transactions", ns, what) for ns, what in found if ns >= 0]

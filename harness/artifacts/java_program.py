@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.artifacts.cache import locked, writable
-from harness.artifacts.java import Java
+from harness.artifacts.java import INSTALL, Java
 from harness.errors import LabError, UnfitError
 
 _COMPILE_S = 120.0
 _TRAINING_S = 60.0
-_JDK = "sudo apt-get install -y openjdk-17-jdk-headless"
 _OPTIONS = (
     "-Xmx64m",
     "-Xms16m",
@@ -78,7 +77,7 @@ class JavaProgram:
         if not compiler.is_file():
             raise UnfitError(
                 f"There is no Java compiler beside {self.java.path}, and {self.about} has to be compiled; "
-                f"install one with `{_JDK}`."
+                f"install one with `{INSTALL}`."
             )
         new = folder.with_name(f".new-{os.getpid()}")
         shutil.rmtree(new, ignore_errors=True)

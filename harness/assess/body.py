@@ -22,7 +22,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from harness.assess.battery import DELAY_MS, RATE_KBIT, Case
-from harness.assess.described import RATE_PER_PARTITION, ProducerSetting, hold_s, led_inside, recovery_s
+from harness.assess.described import (
+    CALM_FETCHES,
+    DRAIN_S,
+    RATE_PER_PARTITION,
+    ProducerSetting,
+    hold_s,
+    led_inside,
+    recovery_s,
+)
 from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.kafka.model import TopicPartition, broker_name
 from harness.run.stage import Stage
@@ -33,11 +41,7 @@ from workloads.protocol.spec import StreamLoad
 
 _WARM_S = 30.0
 _STEADY_S = 2.0
-_DRAIN_S = 10.0
 _FLAP_PERIOD_S = 2.0
-_CALM_FETCHES = {"fetch.min.bytes": 100_000, "fetch.wait.max.ms": 200}
-"""A consumer gets what has come in every 200 ms. By default it would fetch every message on its own, which
-costs brokers more than the producers do."""
 
 
 def run_case(stage: Stage, case: Case, producers: Sequence[ProducerSetting], names: Sequence[str]) -> None:
@@ -56,7 +60,7 @@ def run_case(stage: Stage, case: Case, producers: Sequence[ProducerSetting], nam
     healed = stage.mark("healed", "the fault is over")
     _recover(stage)
     _stand(stage, healed, _STEADY_S)
-    stage.stop_streams(_DRAIN_S)
+    stage.stop_streams(DRAIN_S)
     stage.mark("drained", "the producers have stopped")
     for reader in readers:
         reader.stop()
@@ -84,7 +88,7 @@ def _start_clients(
             for one in producers:
                 stream = stage.start_stream(az, f"{az}-{topic.name}-{one.name}", load, one.fixed)
                 due.append((lambda stream=stream: stream.counts().ok, 2 * topic.partitions))  # type: ignore[misc]
-        readers.append(stage.start_reader(az, partitions, _CALM_FETCHES))
+        readers.append(stage.start_reader(az, partitions, CALM_FETCHES))
         stage.journal.mark(f"reader-{az}", str(readers[-1].consumer.reader))
         due.append((lambda reader=readers[-1]: reader.progress().count, 2 * len(partitions)))  # type: ignore[misc]
     wait_until(

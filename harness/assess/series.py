@@ -28,12 +28,10 @@ from harness.lab.layout import THREE_AZS, Layout
 from harness.lab.model import Topology
 from harness.run.session import prepare
 from harness.series.capacity import USUAL_HOSTS
-from harness.series.folder import SeriesFolder
+from harness.series.folder import CLUSTER, PLAN, SeriesFolder
 from harness.series.plan import Cell, remaining
 from harness.series.summary import RunSummary
 
-PLAN = "plan.json"
-CLUSTER = "cluster.toml"
 DOCUMENT = "assessment.json"
 
 _AROUND_S = 18.0

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from harness.errors import UsageError
+from report.console import table_console
 
-_WIDTH_IN_A_FILE = 180
 _TEMPLATE = Path(__file__).with_name("new_scenario.py.txt")
 
 
@@ -54,9 +53,7 @@ def list_scenarios(
         if verbose:
             for claim in scenario.claims:
                 table.add_row("", claim.section, "", "", f"• {claim.says}")
-    console = Console(highlight=False)
-    console.width = console.width if console.is_terminal else _WIDTH_IN_A_FILE
-    console.print(table)
+    table_console(180).print(table)
 
 
 def new(

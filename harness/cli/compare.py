@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from harness.errors import UsageError
-
-_WIDTH_IN_A_FILE = 160
 
 
 def compare(
@@ -28,6 +24,7 @@ def compare(
     The runs are aligned by the marks of the scenario. Nothing is judged again; the exit code is 0.
     """
     from report.comparison import show_comparison
+    from report.console import table_console
     from report.model.compare import compare as compare_models
     from report.model.gather import report_model
 
@@ -46,4 +43,4 @@ def compare(
     if as_json:
         typer.echo(json.dumps(found.as_json(), indent=2))
         return
-    show_comparison(found, Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH_IN_A_FILE))
+    show_comparison(found, table_console(160))

@@ -7,14 +7,12 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from harness.doctor import LABS, Check, can_run, diagnose
 from harness.errors import EXIT_UNFIT
-
-_WIDTH_IN_A_FILE = 160
+from report.console import table_console
 
 
 def doctor(
@@ -37,8 +35,7 @@ def doctor(
 
 
 def _show(checks: list[Check], labs: dict[str, bool]) -> None:
-    console = Console(highlight=False)
-    console.width = console.width if console.is_terminal else _WIDTH_IN_A_FILE
+    console = table_console(160)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("", "check", "found", "needed for"):
         table.add_column(column, overflow="fold")

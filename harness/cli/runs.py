@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from harness.cli.compare import compare
@@ -19,11 +17,11 @@ from harness.cli.options import RUNS, Runs
 from harness.cli.report import report, show
 from harness.errors import UsageError
 from harness.series.summary import FILE
+from report.console import table_console
 
 if TYPE_CHECKING:
     from harness.series.stored import StoredAssessment
 
-_WIDTH_IN_A_FILE = 180
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 app = typer.Typer(help="List, open, compare or remove stored runs.", invoke_without_command=True)
@@ -66,7 +64,7 @@ def list_runs(
         lost = str(run.lost) if run.lost else ""
         place = f"{run.folder.parent.name}/{run.folder.name}"
         table.add_row(place, run.kafka, run.mode, verdict, lost, size_text(run.size_bytes))
-    console = _console()
+    console = table_console(180)
     console.print(table)
     total = sum(run.size_bytes for run in found)
     console.print(f"{len(found)} runs, {size_text(total)}, in {runs}", soft_wrap=True, markup=False)
@@ -83,11 +81,7 @@ def _list_assessments(found: Sequence[StoredAssessment]) -> None:
         broken = str(one.broken) if one.broken else ""
         place = f"{one.folder.parent.name}/{one.folder.name}"
         table.add_row(place, one.kafka, one.mode, ended, broken, size_text(one.size_bytes))
-    _console().print(table, "")
-
-
-def _console() -> Console:
-    return Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH_IN_A_FILE)
+    table_console(180).print(table, "")
 
 
 @app.command("open")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness.cluster.kraft_quorum import QuorumProbe, leaders
 from harness.cluster.kraft_storage import cast_vote, clone, formatted
-from harness.cluster.model import first_answer
+from harness.cluster.model import BOOT_S, first_answer
 from harness.cluster.processes import Processes
 from harness.cluster.setup import Setup
 from harness.cluster.timings import Timings
@@ -28,7 +28,6 @@ from harness.kafka.wire.admin import create_topics
 from harness.lab.model import Host
 from harness.waiting import wait_until
 
-BOOT_S = 60.0
 RESTART_S = 40.0
 """With the sessions and requests of the base configuration."""
 _COMBINED_HEAP_MB = 384

@@ -12,6 +12,8 @@ from harness.waiting import wait_until
 
 T = TypeVar("T")
 _ANSWER_S = 5.0
+BOOT_S = 60.0
+"""How long the nodes of a new cluster may take to start."""
 
 
 def first_answer(ask: Callable[[], T | None], what: str) -> T | None:

@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from harness.cluster.model import first_answer
+from harness.cluster.model import BOOT_S, first_answer
 from harness.cluster.processes import Processes
 from harness.cluster.setup import Setup
 from harness.cluster.timings import Timings
@@ -25,7 +25,6 @@ from harness.zookeeper.four_letter import mode as zookeeper_mode
 from harness.zookeeper.session import NoZooKeeperAnswerError, ZooKeeperSession
 from harness.zookeeper.znodes import partition_state, state_path
 
-BOOT_S = 60.0
 RESTART_S = 30.0
 """With the sessions and requests of the base configuration."""
 _PLACING_ATTEMPTS = 5

@@ -17,10 +17,9 @@ from harness.errors import UsageError
 from harness.kafka.model import Library
 from harness.kafka.versions import KafkaVersion, kafka_version
 from harness.lab.model import Lab
-from workloads.protocol.lines import HELLO_S, Hello, parse_hello
+from workloads.protocol.lines import HELLO_S, SHOWN, Hello, parse_hello
 from workloads.protocol.spec import ClientProgram, Via
 
-_SHOWN = 120
 VERSIONED = ("java", "verifiable")
 """Clients of Kafka's own: the Java client, and VerifiableProducer with VerifiableConsumer."""
 
@@ -165,7 +164,7 @@ def greet(program: ClientProgram, within_s: float = HELLO_S) -> Hello:
             except ValueError as error:
                 raise UsageError(
                     f"{who} does not greet as docs/client-protocol.md says: {error}; its first line is "
-                    f"{line.strip()[:_SHOWN]!r}."
+                    f"{line.strip()[:SHOWN]!r}."
                 ) from None
         finally:
             process.kill()

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from harness.assess.described import CALM_FETCHES, DRAIN_S, RATE_PER_PARTITION
 from harness.clock import now_ns
 from harness.errors import AckedError
 from harness.kafka.model import TopicPartition
@@ -18,16 +19,10 @@ from workloads.client.client import BackgroundConsumer, Stream
 from workloads.protocol.results import StreamCounts
 from workloads.protocol.spec import StreamLoad
 
-RATE_PER_PARTITION = 5.0
-"""Messages per second of each producer to each partition."""
-_WARM_S = 40.0
-_POLL_S = 0.2
-_DRAIN_S = 10.0
+WARM_S = 40.0
+POLL_S = 0.2
 _STEADY_S = 1.0
 _READERS = 2
-_CALM_FETCHES = {"fetch.min.bytes": 100_000, "fetch.wait.max.ms": 200}
-"""A consumer gets what has come in every 200 ms; to fetch every message on its own costs more than to send
-it."""
 _LETTERS = "abcdefghij"
 
 
@@ -58,7 +53,7 @@ class Crowd:
         """Start the clients that work from the begin on. Raises WaitTimeoutError if they do not."""
         stage = self.stage
         azs = [az for az in stage.lab.topology.azs if az in stage.clients]
-        self.readers = [stage.start_reader(az, self.partitions, _CALM_FETCHES) for az in azs[:_READERS]]
+        self.readers = [stage.start_reader(az, self.partitions, CALM_FETCHES) for az in azs[:_READERS]]
         self.change(0)
         enough = 2 * len(self.partitions)
         wait_until(
@@ -69,8 +64,8 @@ class Crowd:
                 )
             ),
             accept=lambda count: count >= enough,
-            within_s=_WARM_S,
-            poll_s=_POLL_S,
+            within_s=WARM_S,
+            poll_s=POLL_S,
             awaiting="every producer and every consumer to work",
             abort=stage.cluster.check_alive,
         )
@@ -115,7 +110,7 @@ class Crowd:
             lambda: stuck(before, self.counts()),
             accept=lambda names: not names,
             within_s=within_s,
-            poll_s=_POLL_S,
+            poll_s=POLL_S,
             awaiting="every producer to get a message through",
         )
 
@@ -134,14 +129,14 @@ class Crowd:
         stage, since = self.stage, now_ns()
         self.abandon()
         for one in self.transactions:
-            one.stop(_DRAIN_S)
+            one.stop(DRAIN_S)
         wait_until(
             lambda: stage.since(since) >= _STEADY_S,
             within_s=_STEADY_S + 5,
-            poll_s=_POLL_S,
+            poll_s=POLL_S,
             awaiting="the consumers to read what came last",
         )
-        stage.stop_streams(_DRAIN_S)
+        stage.stop_streams(DRAIN_S)
         stage.mark("drained", "the producers have stopped")
         for reader in self.readers:
             try:

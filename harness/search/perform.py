@@ -30,15 +30,13 @@ from harness.kafka.model import TopicPartition, broker_name
 from harness.lab.model import Host
 from harness.run.stage import Stage
 from harness.search.aims import controller_seen, hosts_of, links_of, source_of
-from harness.search.crowd import Crowd, number_of
+from harness.search.crowd import POLL_S, WARM_S, Crowd, number_of
 from harness.search.events import Seen, happened, stuck
 from harness.search.faults import KINDS
 from harness.search.schedule import Moment, Schedule, Step, described
 from harness.waiting import wait_until
 from nemesis.fault import Injection
 
-_WARM_S = 40.0
-_POLL_S = 0.2
 _START_TRIES = 2
 _EFFECT_S = 4.0
 """The next step does not wait any longer for the effect of an operator's request."""
@@ -110,7 +108,7 @@ class _Performance:
                 self._begin(number, step, since, before)
                 self.crowd.change(number)
             while self.lasting:
-                self._wait(Moment(after_s=_POLL_S), *self._now())
+                self._wait(Moment(after_s=POLL_S), *self._now())
             self._recover()
             self.crowd.drain()
         finally:
@@ -132,8 +130,8 @@ class _Performance:
             wait_until(
                 self._unhealthy,
                 accept=lambda found: not found,
-                within_s=_WARM_S,
-                poll_s=_POLL_S,
+                within_s=WARM_S,
+                poll_s=POLL_S,
                 awaiting="every partition to have a full ISR before the first step",
                 abort=self.stage.cluster.check_alive,
             )
@@ -163,7 +161,7 @@ class _Performance:
             lambda: self._tick() or self._reached(moment, since, before),
             accept=lambda reached: reached != "",
             within_s=moment.after_s + 600,
-            poll_s=min(_POLL_S, max(0.01, moment.after_s / 4)),
+            poll_s=min(POLL_S, max(0.01, moment.after_s / 4)),
             awaiting=moment.event or f"{moment.after_s:g} s to pass",
         )
         return not moment.event or self._reached(moment, since, before) == "event"
@@ -300,7 +298,7 @@ class _Performance:
                 self._missing,
                 accept=lambda missing: not missing,
                 within_s=stage.timings.converge_s,
-                poll_s=max(_POLL_S, stage.cluster.poll_s),
+                poll_s=max(POLL_S, stage.cluster.poll_s),
                 awaiting="every partition to have a leader and a full ISR, and every replica to answer",
                 abort=self._note_ends,
             )

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from checkers.evidence import Evidence, gather
+from checkers.health import SERIOUS
+from checkers.partition.fate import TRANSACTION_ENDS
 from checkers.promises.facts import Facts, facts_of
 from checkers.promises.judging import judge
 from checkers.promises.table import ROWS
@@ -27,8 +29,6 @@ TESTABLE = tuple(
     row.name for row in ROWS if row.promised and any(one in (*ASKED, *OF_TRANSACTIONS) for one in row.classes)
 )
 """Promises that a run may put to the test."""
-_LOGGED = ("error", "fatal")
-_ENDS = ("committed", "aborted", "unknown")
 _LENGTH = 3
 _BEFORE_NS = 1
 
@@ -55,7 +55,7 @@ def reached(folder: Path) -> frozenset[str]:
     found |= {
         f"transaction {row['event']}, error {row['error']}"
         for row in evidence.rows("transactions")
-        if row["event"] in _ENDS
+        if row["event"] in TRANSACTION_ENDS
     }
     if facts.two_controllers:
         found.add("two controllers lead at once")
@@ -64,7 +64,7 @@ def reached(folder: Path) -> frozenset[str]:
 
 def _logged(evidence: Evidence) -> Iterator[str]:
     for row in evidence.rows("log_events"):
-        if row["kind"] not in _LOGGED:
+        if row["kind"] not in SERIOUS:
             yield f"log {row['kind']} ({str(row['host']).rstrip('0123456789')})"
 
 

@@ -11,9 +11,7 @@ from harness.cluster.cluster_file import read_cluster_file
 from harness.errors import BadDataError
 from harness.lab.layout import THREE_AZS
 from harness.search.fleet import Place
-from harness.series.folder import SeriesFolder
-
-PLAN, CLUSTER = "plan.json", "cluster.toml"
+from harness.series.folder import CLUSTER, PLAN, SeriesFolder
 
 
 class Where(msgspec.Struct, frozen=True, kw_only=True):

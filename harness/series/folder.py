@@ -13,8 +13,10 @@ from harness.errors import BadDataError, UsageError
 from harness.series.plan import Cell, remaining
 from harness.series.summary import FILE, RunSummary, append, read_summaries
 
-PLAN = "planned.jsonl"
+CELLS = "planned.jsonl"
 """A line for each cell that a series is to run, so that others can tell what it has not run."""
+PLAN, CLUSTER = "plan.json", "cluster.toml"
+"""Files of a series that has a plan: the plan, and the cluster file that it was made with."""
 
 
 class SeriesFolder:
@@ -60,11 +62,11 @@ class SeriesFolder:
             )
             for one in cells
         ]
-        self.keep(PLAN, "\n".join(lines))
+        self.keep(CELLS, "\n".join(lines))
 
     def not_run(self) -> list[Cell]:
         """What the series was to run and has not run, as far as it recorded its plan. Raises BadDataError."""
-        file = self.path / PLAN
+        file = self.path / CELLS
         if not file.is_file():
             return []
         try:
@@ -93,7 +95,7 @@ class SeriesFolder:
         """
         if self.runs:
             return
-        file = self.path / PLAN
+        file = self.path / CELLS
         if file.is_file() and (stopped or not self.not_run()):
             file.unlink()
         if not any(self.path.iterdir()):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import UnfitError
+from harness.kernel_probes import NO_LOG_FLUSH, SHUTDOWN_IOCTL
 from nemesis.storage.disk import DiskKind, copy, mounted, run
 
 _IMAGE_MB = {"ext4": 256, "xfs": 320}
@@ -23,8 +24,6 @@ MKFS = {
 }
 _OPTIONS = {"ext4": "loop,noatime", "xfs": "loop,noatime,nouuid"}
 """`nouuid`: xfs refuses a copy of a file system that is still mounted somewhere."""
-_SHUTDOWN_IOCTL = 0x8004587D
-_NO_LOG_FLUSH = 2
 _BALLAST = ".ballast"
 
 
@@ -50,7 +49,7 @@ class LoopDisk:
         """The shutdown ioctl: no journal is flushed, no page is written."""
         folder = os.open(self.mount, os.O_RDONLY)
         try:
-            fcntl.ioctl(folder, _SHUTDOWN_IOCTL, struct.pack("I", _NO_LOG_FLUSH))
+            fcntl.ioctl(folder, SHUTDOWN_IOCTL, struct.pack("I", NO_LOG_FLUSH))
         except OSError as error:
             raise UnfitError(f"The kernel cannot cut the power of {self.kind} ({error.strerror}).") from error
         finally:

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from report.model.chains import AFTER_HEAL, REJOINED, Chain, most_held
 from report.model.messages import LOST
 from report.model.model import FindingGroup, counted, grouped, listed
+from report.model.other_findings import MOST
 
-MOST = 3
-"""So many causes get a sentence."""
 _ELECTED = re.compile(r"(broker\d+) became leader")
 _TRUNCATED = re.compile(r"(broker\d+) truncated")
 _CUT = re.compile(r"; ((?:broker\d+(?:, )?)+) truncated (?:its log|their logs) to offset (\d+)")

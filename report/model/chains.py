@@ -12,12 +12,11 @@ import pyarrow.compute as pc
 from report.model.beliefs import Seconds, Zombie, node_number
 from report.model.messages import LOST
 from report.model.model import Fault, Lane, listed
-from report.model.removals import power_cut
+from report.model.removals import MESSAGES, power_cut
 from report.model.tables import Row, RunTables
 
 PLACES = 6
 """Topic partitions whose losses are followed, those with most first."""
-MESSAGES = 20_000
 NAMED = 3
 """So many messages are named one by one."""
 _WHEN_S = 0.6

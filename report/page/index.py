@@ -8,6 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from checkers.verdict import NOT_JUDGED, VERDICTS
 from report.page.render import ICONS, asset, digest, environment
 
 NIGHTS = 14
@@ -104,8 +105,7 @@ def index_page(
     )
 
 
-_NOT_JUDGED = ("crashed", "invalid", "unfit")
-_SEVERITY = ("crashed", "invalid", "violated", "unknown", "as declared", "unfit")
+_SEVERITY = tuple(VERDICTS)
 _REASONS = 40
 """So many reasons are listed."""
 
@@ -158,7 +158,7 @@ def _entry(runs: Sequence[Summary], before: Sequence[Summary], link: Callable[[s
     counts: dict[str, int] = {}
     for run in runs:
         counts[run["verdict"]] = counts.get(run["verdict"], 0) + 1
-    judged = [run for run in runs if run["verdict"] not in _NOT_JUDGED]
+    judged = [run for run in runs if run["verdict"] not in NOT_JUDGED]
     lost = sorted(int(run.get("lost") or 0) for run in judged)
     found = [run.get("findings") or {} for run in judged]
     classes = {

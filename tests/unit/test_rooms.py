@@ -101,7 +101,7 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     ),
     "nemesis/storage": (
         *("nemesis.storage", "nemesis.processes", "nemesis.fault", "nemesis.registry"),
-        *("harness.kafka", "harness.lab", "harness.tools", *HARNESS_BASE),
+        *("harness.kafka", "harness.kernel_probes", "harness.lab", "harness.tools", *HARNESS_BASE),
     ),
     "nemesis/proof": ("nemesis", "harness.lab.model", *HARNESS_BASE),
     "workloads": ("workloads", "harness"),
@@ -160,13 +160,18 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     ),
     "checkers/promises/table.py": (),
     "checkers/verdict.py": ("checkers.claims.evaluate", "harness.errors"),
-    "checkers/claims/builders": ("checkers.claims.builders", "checkers.partition.fate"),
+    "checkers/claims/builders": (
+        *("checkers.claims.builders", "checkers.partition.fate", "harness.processors.BUSY_PERCENT"),
+    ),
     "scenarios": ("scenarios", "harness", "nemesis", "workloads", "checkers.claims"),
     "scenarios/document.py": ("scenarios", "harness", "checkers"),
     "scenarios/repeats.py": ("scenarios", "harness", "report"),
-    "report": ("report", "harness.errors"),
+    "report": ("report", "checkers.verdict.NOT_JUDGED", "checkers.verdict.VERDICTS", "harness.errors"),
     "report/model": ("report.model", "harness.history.schema", "harness.errors"),
-    "report/page": ("report.page", "report.model", "harness.errors"),
+    "report/page": (
+        *("report.page", "report.model", "checkers.verdict.NOT_JUDGED", "checkers.verdict.VERDICTS"),
+        "harness.errors",
+    ),
     "compose": ("compose",),
 }
 """Folder or module → what it may import of this project; the longest entry that fits counts."""

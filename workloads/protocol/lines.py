@@ -17,6 +17,8 @@ from workloads.protocol.codec import Json, from_json
 VERSION = 1
 HELLO_S = 20.0
 """How long a program may take until its `Hello`."""
+SHOWN = 120
+"""Characters of a bad line that an error quotes."""
 FEATURES = ("idempotence", "transactions", "groups")
 """What a program may have beyond plain producers and consumers. Each is a word in `Hello.features`."""
 LACKS = ("assign",)

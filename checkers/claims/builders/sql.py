@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from harness.processors import BUSY_PERCENT
+
 FRESH_S = 1.0
 """How much older than the moment of a sentence an observation may be."""
 FRESH_NS = int(FRESH_S * 1e9)
-BUSY = 90
-"""From this mean use of the processors on, in percent, an event that came too late is no evidence."""
 TOO_BUSY = "too busy to tell"
 """The end of what such a claim observed."""
 FINAL = "{final:*} IS NOT NULL"
@@ -95,7 +95,7 @@ def in_time(
             f"({event})",
         )
     latest = f"{mark(after)} + {int(within_s * 1e9)}"
-    excused = f"coalesce(moment > {latest}, true) AND coalesce(busy >= {BUSY}, false)"
+    excused = f"coalesce(moment > {latest}, true) AND coalesce(busy >= {BUSY_PERCENT}, false)"
     return answer(
         f"CASE {sooner}WHEN moment <= {latest} THEN true WHEN {excused} THEN NULL "
         f"WHEN moment > {latest} OR {{heard:store}} >= {latest} THEN false END",

@@ -19,8 +19,7 @@ from checkers.claims.builders.sql import (
     text_of,
     window,
 )
-
-_REPORTED = ("committed", "aborted", "unknown")
+from checkers.partition.fate import TRANSACTION_ENDS
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class Transactions:
         )
 
 
-_IS_REPORTED = f"event IN ({quoted(_REPORTED)})"
+_IS_REPORTED = f"event IN ({quoted(TRANSACTION_ENDS)})"
 _EVENTS = (
     "SELECT t.ns, t.writer, t.txn, t.event, t.error, w.name AS writer_name "
     "FROM transactions t JOIN writers w ON w.writer = t.writer"

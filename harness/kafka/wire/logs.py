@@ -20,8 +20,8 @@ from harness.kafka.batches import Parsed, Record, parse
 from harness.kafka.model import TopicPartition
 from harness.kafka.wire.connection import Target, exchange
 from harness.kafka.wire.dialect import MODERN, Dialect
+from harness.kafka.wire.offsets import CONSUMER
 
-CONSUMER = -1
 OWN_LOG = -3
 """Kafka's `FutureLocalReplicaId`: reads a replica's own log to its end, whatever its role."""
 

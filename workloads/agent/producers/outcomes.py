@@ -23,6 +23,8 @@ NOT_CONNECTED = -187
 """Error of a raw attempt without a connection: nothing left the client."""
 TIMED_OUT = -185
 """Error of a raw attempt that got no answer in time."""
+QUEUE_FULL = -184
+"""librdkafka's error for a message that the client has no memory to queue."""
 
 
 def unanswered(why: str) -> int:
@@ -151,7 +153,7 @@ _RULES = (
         "rd_kafka_msg_new and rd_kafka_msg_partitioner",
         "fail",
         {
-            -184: ("_QUEUE_FULL", "The client rejected it before it was sent."),
+            QUEUE_FULL: ("_QUEUE_FULL", "The client rejected it before it was sent."),
             -188: ("_UNKNOWN_TOPIC", "The client rejected it before it was sent."),
             -190: ("_UNKNOWN_PARTITION", "The client rejected it before it was sent."),
         },

@@ -26,7 +26,7 @@ from workloads.protocol.commands import StartPinnedWrites
 from workloads.protocol.results import PinnedWritesResult, SendResult
 from workloads.protocol.spec import ProducerSpec
 
-_GRACE_S = 1.0
+GRACE_S = 1.0
 """Time for the broker's answer beyond the request time-out."""
 _ANSWER_S = 5.0
 """Time for a broker to give out a producer id; it may have to ask the controller for more of them."""
@@ -69,7 +69,7 @@ def send_recorded(
         acks=producer.acks,
         timeout_ms=int(producer.request_timeout_s * 1000),
         dialect=replace(MODERN, produce=version, magic=2 if version >= 3 else 1),
-        answer_within_s=producer.request_timeout_s + _GRACE_S,
+        answer_within_s=producer.request_timeout_s + GRACE_S,
         connect_within_s=producer.connect_timeout_s,
         of=of,
     )

@@ -40,6 +40,7 @@ from workloads.agent.producers.outcomes import (
     connection_error,
     refuses,
 )
+from workloads.agent.producers.raw import GRACE_S
 from workloads.agent.producers.recorder import Recorder, SentMessage
 from workloads.agent.producers.sent_offsets import SentOffsets
 from workloads.protocol.commands import SendOffsets
@@ -48,7 +49,6 @@ from workloads.protocol.spec import ProducerSpec
 
 _RETRY_S = 0.1
 """Pause before a request is repeated, as with real clients (retry.backoff.ms)."""
-_GRACE_S = 1.0
 _ATTEMPT_S = 1.0
 """Time for a broker's answer to a ProduceRequest beyond the time-out that the request names."""
 _Answer = tuple[int, Any]
@@ -274,7 +274,7 @@ class RawTransactionalProducer:
 
     @property
     def _answer_s(self) -> float:
-        return self._spec.request_timeout_s + _GRACE_S
+        return self._spec.request_timeout_s + GRACE_S
 
     def _adopt(self, identity: Identity) -> None:
         with self._lock:

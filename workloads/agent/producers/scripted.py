@@ -13,14 +13,13 @@ from confluent_kafka import KafkaException, Message, Producer
 from harness.clock import now_ns
 from harness.history.identity import encode
 from harness.waiting import wait_until
-from workloads.agent.producers.outcomes import classify
+from workloads.agent.producers.outcomes import QUEUE_FULL, classify
 from workloads.agent.producers.recorder import Recorder, SentMessage
 from workloads.agent.producers.request_log import Attempts, Position, RequestLog
 from workloads.protocol.results import SendResult
 from workloads.protocol.spec import ProducerSpec
 
 Done = Callable[[SendResult], None]
-_QUEUE_FULL = -184
 _NEVER_SENT = Attempts((), all_refused=True)
 
 
@@ -110,7 +109,7 @@ class ScriptedProducer:
                 on_delivery=lambda _, report: self._delivered(message.seq, report),
             )
         except BufferError:
-            self._finish(message.seq, _QUEUE_FULL, attempts=_NEVER_SENT)
+            self._finish(message.seq, QUEUE_FULL, attempts=_NEVER_SENT)
         except KafkaException as error:
             self._finish(message.seq, error.args[0].code(), attempts=_NEVER_SENT)
 

@@ -11,14 +11,13 @@ from confluent_kafka import KafkaException, Message, Producer
 
 from harness.clock import now_ns
 from harness.history.identity import encode
-from workloads.agent.producers.outcomes import classify
+from workloads.agent.producers.outcomes import QUEUE_FULL, classify
 from workloads.agent.producers.recorder import Recorder
 from workloads.protocol.results import StreamCounts
 from workloads.protocol.spec import ProducerSpec, StreamLoad
 
 _MIN_WAIT_S = 0.01
 _MAX_WAIT_S = 0.5
-_QUEUE_FULL = -184
 
 
 class Pacer:
@@ -137,7 +136,7 @@ class StreamProducer:
                     topic, value, partition=partition, on_delivery=partial(self._delivered, seq)
                 )
             except BufferError:
-                self._finish(seq, _QUEUE_FULL, attempts=0)
+                self._finish(seq, QUEUE_FULL, attempts=0)
             except KafkaException as error:
                 self._finish(seq, error.args[0].code(), attempts=0)
 

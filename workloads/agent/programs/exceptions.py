@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from workloads.agent.producers.outcomes import classify
+from workloads.agent.producers.outcomes import QUEUE_FULL, classify
 from workloads.protocol.lines import Failure
 from workloads.protocol.results import Outcome
 
-MSG_TIMED_OUT, TRANSPORT, PURGED, FENCED, QUEUE_FULL = -192, -195, -151, -144, -184
+MSG_TIMED_OUT, TRANSPORT, PURGED, FENCED = -192, -195, -151, -144
 BROKERS_TIME_OUT = "The request timed out."
 """Message of the broker's REQUEST_TIMED_OUT (`Errors`); any other TimeoutException is the client's own."""
 

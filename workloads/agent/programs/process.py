@@ -19,6 +19,7 @@ from workloads.protocol.codec import Json
 from workloads.protocol.lines import (
     FEATURES,
     HELLO_S,
+    SHOWN,
     Event,
     Failure,
     GroupEvent,
@@ -38,8 +39,6 @@ Handler = Callable[[Event, int], None]
 Answered = tuple[Mapping[str, Json], Failure | None]
 ANSWER_S = 10.0
 """Time for an answer beyond the time that the request itself may take."""
-_SHOWN = 120
-"""Characters of a bad line that an error quotes."""
 
 
 class Program:
@@ -184,7 +183,7 @@ class Program:
                 else:
                     self._take(parse_line(line), ns)
             except ValueError as error:
-                self._break(f"wrote a line that it must not: {error}; the line is {line.strip()[:_SHOWN]!r}")
+                self._break(f"wrote a line that it must not: {error}; the line is {line.strip()[:SHOWN]!r}")
                 return
         if not self._ending:
             try:
