@@ -13,7 +13,7 @@ the times of the scenario's marks as `{mark:NAME}`. `checkers.claims.builders` w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from harness.run.stage import Stage
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Erratum:
     """What Kafka does instead of what the article says, and why (source, KIP or JIRA)."""
 
@@ -111,6 +111,7 @@ class Expected:
     """An SQL condition over `life` joined with the finding's columns."""
     because: str
     """Why they are expected."""
+    _: KW_ONLY
     since: str = ""
     """First Kafka version that shows it; empty for all."""
     before: str = ""

@@ -20,7 +20,7 @@ RETRY_WITHIN_S = 3.0
 """How long a probe is repeated for on a link that should live but was silent: the machine may be busy."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class FaultContext:
     """Shared by all faults of one run; ``lock`` guards the prober and the rules."""
 

@@ -71,7 +71,7 @@ class Nemesis:
         ``expect_end`` is called with the host before a process is ended on purpose. ``flush_intervals`` has
         `flush.messages` of the topics that set it, by which an emulated power cut knows what was flushed.
         """
-        self._context = FaultContext(lab, Prober(lab), Chains(lab, ttl_s))
+        self._context = FaultContext(lab=lab, prober=Prober(lab), chains=Chains(lab, ttl_s))
         self._registry = FaultRegistry(
             context=self._context,
             journal=journal,

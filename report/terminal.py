@@ -114,7 +114,7 @@ def _fates(judgement: Mapping[str, Any], out: Console) -> None:
     out.print(table)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Group:
     """Findings that a reader can take as one: of one class, with one cause, all expected or none."""
 
@@ -131,7 +131,9 @@ def _grouped(findings: Sequence[Mapping[str, Any]]) -> list[_Group]:
     for finding in findings:
         name, cause = str(finding.get("class")), str(finding.get("cause") or "")
         expected = bool(finding.get("expected"))
-        group = groups.setdefault((name, cause, expected), _Group(name, cause, expected, finding))
+        group = groups.setdefault(
+            (name, cause, expected), _Group(name=name, cause=cause, expected=expected, example=finding)
+        )
         group.count += 1
     return sorted(groups.values(), key=lambda group: (group.expected, -group.count))
 

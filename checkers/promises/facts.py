@@ -35,7 +35,8 @@ class Span(NamedTuple):
     until_ns: int
 
 
-class Replica(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Replica:
     """What is known of a replica at the end."""
 
     broker: int

@@ -6,12 +6,13 @@ class that does not meet it stays unexpected.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from harness.kafka.versions import version_key
 
 
-class Bug(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Bug:
     """A bug explains the findings of class ``finding`` for which ``where`` (SQL over findings) holds."""
 
     jira: str

@@ -19,7 +19,7 @@ from harness.observer.targets import Node
 FETCH_BYTES = 8 << 20
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ReplicaLog:
     """One replica's log as read; ``broker`` is a node id."""
 
@@ -49,7 +49,7 @@ def read_broker(
     The files of a ``stopped`` broker count as complete. Of a broker that does not answer, the files are read
     too, but the logs are marked as incomplete.
     """
-    logs = [ReplicaLog(key, broker.node_id) for key in partitions]
+    logs = [ReplicaLog(topic_partition=key, broker=broker.node_id) for key in partitions]
     silent: str | None = None
     with Connection(broker.address, timeout_s=5.0) as connection:
         for log in logs:

@@ -25,7 +25,7 @@ class _Seen(NamedTuple):
     epoch: int | None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ReplicaTail:
     """The batches seen on one replica, in order, and the records in each."""
 

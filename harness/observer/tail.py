@@ -143,7 +143,10 @@ class TailPoller:
                 return
 
     def _step(self, keys: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
-        tails = {key: self._tails.setdefault(key, ReplicaTail(key, self._broker)) for key in keys}
+        tails = {
+            key: self._tails.setdefault(key, ReplicaTail(topic_partition=key, broker=self._broker))
+            for key in keys
+        }
         starts = {key: tail.start for key, tail in tails.items()}
         try:
             max_bytes = max((tail.max_bytes for tail in tails.values()), default=FETCH_BYTES)

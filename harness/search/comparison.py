@@ -58,7 +58,7 @@ class Comparison:
             inner = series.path / str(number)
             inner.mkdir()
             stored.write_plan(SeriesFolder(inner), plan, cluster)
-            sides.append(Side(name, Search(inner, plan)))
+            sides.append(Side(name, Search(path=inner, plan=plan)))
         series.keep(SIDES, json.dumps([name for name, _ in plans]))
         return cls(series.path, tuple(sides))
 

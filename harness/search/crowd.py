@@ -38,7 +38,7 @@ def number_of(name: str) -> int:
     return int(found[1]) if found else 0
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Crowd:
     """The clients: a consumer in each of two AZs, and the producers of the schedule."""
 

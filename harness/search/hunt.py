@@ -97,7 +97,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds of the rate (Wilson, 95 %)."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Search:
     """A search in its folder."""
 
@@ -111,13 +111,13 @@ class Search:
     @classmethod
     def create(cls, runs: Path, plan: Plan, cluster: Path | None) -> Search:
         """Make the folder. Raises UsageError where it cannot be made."""
-        return cls(stored.create(runs, "search", plan, cluster).path, plan)
+        return cls(path=stored.create(runs, "search", plan, cluster).path, plan=plan)
 
     @classmethod
     def resume(cls, path: Path) -> Search:
         """A search that has ended or was interrupted. Raises BadDataError where the folder holds none."""
         plan, records = stored.resume(path, Plan, RECORDS, Record, what="search", kind="search")
-        search = cls(path, plan, records)
+        search = cls(path=path, plan=plan, records=records)
         for record in records:
             search.known.update(record.reached)
             file = search._corpus_file(record.number)

@@ -55,10 +55,10 @@ def perform(stage: Stage, schedule: Schedule) -> None:
 
     Raises InvalidRunError if the clients do not work before the first step.
     """
-    _Performance(stage, schedule).go()
+    _Performance(stage=stage, schedule=schedule).go()
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Lasting:
     """A step whose end is still to come."""
 
@@ -69,7 +69,7 @@ class _Lasting:
     end: Callable[[], None]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Performance:
     stage: Stage
     schedule: Schedule
@@ -91,7 +91,7 @@ class _Performance:
             for topic in self.stage.setup.internal_topics
             for key in topic.topic_partitions
         }
-        self.crowd = Crowd(self.stage, self.schedule.producers, self.partitions)
+        self.crowd = Crowd(stage=self.stage, plans=self.schedule.producers, partitions=self.partitions)
         self.locks = {host.name: threading.Lock() for host in self.stage.lab.topology.hosts}
 
     def go(self) -> None:
@@ -208,7 +208,9 @@ class _Performance:
             return
         self.stage.mark(f"step-{number}", described(step))
         if end is not None:
-            self.lasting.append(_Lasting(number, step.until, since, before, end))
+            self.lasting.append(
+                _Lasting(number=number, until=step.until, since=since, before=before, end=end)
+            )
 
     def _carry_out(self, step: Step, key: TopicPartition) -> Callable[[], None] | None:
         """Act; returns how the step ends, if it lasts."""

@@ -81,7 +81,7 @@ def origin_of(source: Source) -> Origin:
     )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Tally:
     """How often a finding came back so far."""
 

@@ -135,7 +135,7 @@ def leaders_by_epoch(found: Iterable[Lane]) -> dict[int, int]:
     return dict(sorted(leaders.items()))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Zombie:
     """A node that believed to lead, or to be the controller, although another had been elected."""
 
@@ -185,5 +185,7 @@ def zombies(found: Sequence[Lane], own: Callable[[str], int | None]) -> tuple[Zo
             at_s, elected = min(later)
             since = max(at_s, belief.from_s)
             if belief.to_s - since >= SHORTEST_SPLIT_S:
-                zombie.append(Zombie(number, lane.source, elected, since, belief.to_s))
+                zombie.append(
+                    Zombie(node=number, source=lane.source, elected=elected, from_s=since, to_s=belief.to_s)
+                )
     return tuple(zombie)

@@ -26,7 +26,7 @@ AFTER_HEAL = re.compile(r"(broker\d+) acknowledged it after .* while (broker\d+)
 _EPOCH = re.compile(r"(broker\d+) (?:was elected|led) in epoch (\d+)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Chain:
     """What the history shows of the messages of one topic partition that were lost for one cause."""
 
@@ -98,13 +98,22 @@ def chains(
     if sum(len(rows) for rows in groups.values()) < lost.num_rows:
         return ()
     chosen = sorted(groups, key=lambda key: (-len(groups[key]), key))
-    history = _History(tables, seconds, life, faults, lanes, replaced, views, log_events)
+    history = _History(
+        tables=tables,
+        seconds=seconds,
+        life=life,
+        faults=faults,
+        lanes=lanes,
+        replaced=replaced,
+        views=views,
+        log_events=log_events,
+    )
     return tuple(
         history.chain(key[0], key[1], groups[key], deep=number < PLACES) for number, key in enumerate(chosen)
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _History:
     tables: RunTables
     seconds: Seconds

@@ -49,7 +49,14 @@ def send_bins(life: pa.Table, zero_ns: int, from_s: float, to_s: float) -> dict[
         info = counted((outcome != "ok") & (outcome != "fail"))
         lost = counted((outcome == "ok") & np.isin(fate, LOST))
         found[one or "?"] = tuple(
-            SendBin(from_s + n * width, width, *(int(kind[n]) for kind in (ok, info, fail, lost)))
+            SendBin(
+                s=from_s + n * width,
+                width_s=width,
+                ok=int(ok[n]),
+                info=int(info[n]),
+                fail=int(fail[n]),
+                lost=int(lost[n]),
+            )
             for n in np.flatnonzero(ok + fail + info)
         )
     return found

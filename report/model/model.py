@@ -154,7 +154,7 @@ class Offsets:
     leo: int | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Turn:
     """What happened to one replica at one moment. ``kind``: elected, removed (acknowledged messages left
     its log), started (its broker's process)."""
@@ -167,7 +167,7 @@ class Turn:
     text: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SendBin:
     """Messages that an AZ sent in a short time, by outcome; ``lost`` are counted in ``ok`` too."""
 
@@ -323,7 +323,7 @@ class Availability:
     """The fault in force during the gap; empty if none was."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Event:
     """A step in a message's story. ``kind``: send, ack, refused, unknown, seen, gone, read, fault, healed,
     mark, elected, logged."""

@@ -81,7 +81,13 @@ def turns(
     ]
     sources = {lane.source for lane in lanes}
     found += [
-        Turn(seconds(row["ns"]), "started", row["host"], 0, f"{row['host']}: the process was started")
+        Turn(
+            s=seconds(row["ns"]),
+            kind="started",
+            source=row["host"],
+            count=0,
+            text=f"{row['host']}: the process was started",
+        )
         for row in processes
         if row["event"] == "started" and row["host"] in sources
     ]
@@ -103,7 +109,7 @@ def elections(lanes: Sequence[Lane], words: str) -> Iterable[Turn]:
                 first[belief.epoch] = (belief.from_s, belief.leader)
     for epoch, (s, leader) in sorted(first.items())[1:]:
         name = node_name(leader)
-        yield Turn(s, "elected", name, 0, words.format(name, epoch))
+        yield Turn(s=s, kind="elected", source=name, count=0, text=words.format(name, epoch))
 
 
 def _removals(
@@ -135,7 +141,7 @@ def _removals(
     for s, host, why, keys in groups:
         removed = f"{counted(len(keys), 'acknowledged message')}"
         text = f"{removed} {why} {host}" if why.startswith("not") else f"{host} {why}{removed} removed"
-        yield Turn(s, "removed", host, len(keys), text)
+        yield Turn(s=s, kind="removed", source=host, count=len(keys), text=text)
 
 
 def consequences(

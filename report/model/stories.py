@@ -139,7 +139,9 @@ def stories(
         broker = f"broker{row['broker']}" if row["broker"] is not None else ""
         text = f"read at offset {row['offset']}"
         own[row["writer"], row["seq"]].append(
-            Event(seconds(row["ns"]), "read", broker, f"reader {row['reader']}", text)
+            Event(
+                s=seconds(row["ns"]), kind="read", source=broker, target=f"reader {row['reader']}", text=text
+            )
         )
     found = []
     for key in messages:
@@ -173,18 +175,30 @@ def _add_sightings(
         events, broker = own[row["writer"], row["seq"]], f"broker{row['broker']}"
         epoch = "" if row["epoch"] is None else f", epoch {row['epoch']}"
         text = f"offset {row['offset']}{epoch}"
-        events.append(Event(seconds(row["seen_ns"]), "seen", broker, "", text))
+        events.append(Event(s=seconds(row["seen_ns"]), kind="seen", source=broker, target="", text=text))
         if row["gone_ns"] is not None:
-            events.append(Event(seconds(row["gone_ns"]), "gone", broker, "", f"gone: offset {row['offset']}"))
+            events.append(
+                Event(
+                    s=seconds(row["gone_ns"]),
+                    kind="gone",
+                    source=broker,
+                    target="",
+                    text=f"gone: offset {row['offset']}",
+                )
+            )
 
 
 def marks_and_faults(marks: Iterable[Mark], faults: Iterable[Fault]) -> list[Event]:
     """The marks of the scenario, and when faults were in force, as events of a story."""
-    events = [Event(mark.s, "mark", "", "", mark.text) for mark in marks]
+    events = [Event(s=mark.s, kind="mark", source="", target="", text=mark.text) for mark in marks]
     for fault in faults:
-        events.append(Event(fault.from_s, "fault", "", "", f"{fault.name}: in force"))
+        events.append(
+            Event(s=fault.from_s, kind="fault", source="", target="", text=f"{fault.name}: in force")
+        )
         if fault.to_s is not None:
-            events.append(Event(fault.to_s, "healed", "", "", f"{fault.name}: healed"))
+            events.append(
+                Event(s=fault.to_s, kind="healed", source="", target="", text=f"{fault.name}: healed")
+            )
     return events
 
 
@@ -208,12 +222,14 @@ def _around(
             )
             leader = f"broker{belief.leader}" if (belief.leader or 0) > 0 else ""
             text = f"leads in epoch {belief.epoch}" if leader else f"no leader in epoch {belief.epoch}"
-            events.append(Event(first, "elected", leader, "", text))
+            events.append(Event(s=first, kind="elected", source=leader, target="", text=text))
     for row in log_events:
         if (row["topic"], row["partition"]) == place and row["kind"] in ("truncated", "unclean_election"):
             offset = f" to offset {row['offset']}" if row["offset"] is not None else ""
             text = f"{row['kind'].replace('_', ' ')}{offset}"
-            events.append(Event(seconds(row["ns"]), "logged", row["host"], "", text))
+            events.append(
+                Event(s=seconds(row["ns"]), kind="logged", source=row["host"], target="", text=text)
+            )
     return events
 
 
@@ -223,7 +239,7 @@ def _story(life: Row, own: list[Event], around: Sequence[Event], seconds: Second
     broker = next((b for b in (life["acked_by"], life["broker"]) if b is not None), None)
     target = f"broker{broker}" if broker is not None else ""
     acks = {-1: "all", None: "?"}.get(life["acks"], life["acks"])
-    events = [Event(sent, "send", client, target, f"send, acks={acks}"), *own]
+    events = [Event(s=sent, kind="send", source=client, target=target, text=f"send, acks={acks}"), *own]
     if life["done_ns"] is not None:
         at = f" at offset {life['offset']}" if life["offset"] is not None else ""
         error = f" (error {life['error']})" if life["error"] else ""
@@ -231,7 +247,7 @@ def _story(life: Row, own: list[Event], around: Sequence[Event], seconds: Second
             "ok": ("ack", f"acknowledged{at}"),
             "fail": ("refused", f"refused{error}"),
         }.get(life["outcome"], ("unknown", f"outcome unknown{error}"))
-        events.append(Event(seconds(life["done_ns"]), kind, target, client, text))
+        events.append(Event(s=seconds(life["done_ns"]), kind=kind, source=target, target=client, text=text))
     last = max(event.s for event in events)
     settled = life["fate"] in ("kept", "failed") or any(event.kind == "gone" for event in events)
     until = last if settled else last + 1.0

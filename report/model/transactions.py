@@ -132,15 +132,31 @@ class _Telling:
             s, event = self._seconds(row["ns"]), row["event"]
             error = f" (error {row['error']})" if row["error"] else ""
             if event == "begin":
-                self._events.append(Event(s, "begin", self._client, "", "begins"))
+                self._events.append(Event(s=s, kind="begin", source=self._client, target="", text="begins"))
             elif event in ("committing", "aborting"):
                 asks = "asks to commit" if event == "committing" else "asks to abort"
-                self._events.append(Event(s, "send", self._client, _COORDINATOR, asks))
+                self._events.append(
+                    Event(s=s, kind="send", source=self._client, target=_COORDINATOR, text=asks)
+                )
             elif event in _REPORTED:
-                self._events.append(Event(s, "ack", _COORDINATOR, self._client, _REPORTED[event] + error))
+                self._events.append(
+                    Event(
+                        s=s,
+                        kind="ack",
+                        source=_COORDINATOR,
+                        target=self._client,
+                        text=_REPORTED[event] + error,
+                    )
+                )
             else:
                 self._events.append(
-                    Event(s, "unknown", _COORDINATOR, self._client, f"outcome unknown{error}")
+                    Event(
+                        s=s,
+                        kind="unknown",
+                        source=_COORDINATOR,
+                        target=self._client,
+                        text=f"outcome unknown{error}",
+                    )
                 )
 
     def messages(self, sends: Iterable[Row], reads: Sequence[Row]) -> None:
@@ -150,7 +166,13 @@ class _Telling:
             broker = "" if row["broker"] is None else f"broker{row['broker']}"
             place = f"{row['topic']}/{row['partition']}"
             self._events.append(
-                Event(self._seconds(row["sent_ns"]), "send", self._client, broker, f"{name} to {place}")
+                Event(
+                    s=self._seconds(row["sent_ns"]),
+                    kind="send",
+                    source=self._client,
+                    target=broker,
+                    text=f"{name} to {place}",
+                )
             )
             if row["done_ns"] is not None:
                 at = "" if row["offset"] is None else f" at offset {row['offset']}"
@@ -160,24 +182,33 @@ class _Telling:
                     "fail": ("refused", f"{name} refused"),
                 }.get(row["outcome"], ("unknown", f"{name}: outcome unknown"))
                 self._events.append(
-                    Event(self._seconds(row["done_ns"]), kind, broker, self._client, text + error)
+                    Event(
+                        s=self._seconds(row["done_ns"]),
+                        kind=kind,
+                        source=broker,
+                        target=self._client,
+                        text=text + error,
+                    )
                 )
             for read in reads:
                 if (read["writer"], read["seq"]) == (row["writer"], row["seq"]):
                     source = "" if read["broker"] is None else f"broker{read['broker']}"
                     self._events.append(
                         Event(
-                            self._seconds(read["ns"]),
-                            "read",
-                            source,
-                            f"reader {read['reader']}",
-                            f"{name} read at offset {read['offset']}",
+                            s=self._seconds(read["ns"]),
+                            kind="read",
+                            source=source,
+                            target=f"reader {read['reader']}",
+                            text=f"{name} read at offset {read['offset']}",
                         )
                     )
 
     def markers(self, found: Iterable[tuple[int, str, str]]) -> None:
         """The markers that decided its messages."""
-        self._events += [Event(self._seconds(ns), "logged", broker, "", text) for ns, broker, text in found]
+        self._events += [
+            Event(s=self._seconds(ns), kind="logged", source=broker, target="", text=text)
+            for ns, broker, text in found
+        ]
 
     def story(self, fate: Row, cause: str, faults: Sequence[Fault], marks: Sequence[Mark]) -> Story:
         """The story, with the faults and marks between its first and its last event."""

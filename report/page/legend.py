@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from report.page.timeline import turn_sign
 
 
-class _Key(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class _Key:
     """A symbol and its words; shown if an element of a picture has the class ``drawn``."""
 
     drawn: str
@@ -23,11 +24,17 @@ class _Key(NamedTuple):
 
 def _bar(name: str, words: str, width: int = 26) -> _Key:
     drawn = 26 if width == 26 else 8
-    return _Key(name, words, width, 14, f'<rect width="{drawn}" height="14" class="{name}"/>')
+    return _Key(
+        drawn=name,
+        words=words,
+        width=width,
+        height=14,
+        symbol=f'<rect width="{drawn}" height="14" class="{name}"/>',
+    )
 
 
 def _line(name: str, words: str) -> _Key:
-    return _Key(name, words, 26, 14, f'<path d="M0,7 H26" class="{name}"/>')
+    return _Key(drawn=name, words=words, width=26, height=14, symbol=f'<path d="M0,7 H26" class="{name}"/>')
 
 
 _CELL = '<rect x="1" y="1" width="28" height="16" class="h1"/>'
@@ -51,25 +58,43 @@ _GONE = (
 )
 _KEYS: Mapping[str, Sequence[_Key]] = {
     "band": (
-        _Key("own", "the node takes itself for the leader", 26, 14, _OWN),
+        _Key(drawn="own", words="the node takes itself for the leader", width=26, height=14, symbol=_OWN),
         _bar("silentlane", "no answer"),
-        _Key("dot", "ISR: broker 1 is in it, broker 2 is not", 46, 16, _ISR),
+        _Key(drawn="dot", words="ISR: broker 1 is in it, broker 2 is not", width=46, height=16, symbol=_ISR),
         _bar("fault", "fault in force"),
-        _Key("elected", "a leader was elected", 16, 14, str(turn_sign("elected", 8, 8))),
         _Key(
-            "removed",
-            "acknowledged messages were removed from this log",
-            16,
-            14,
-            str(turn_sign("removed", 8, 7)),
+            drawn="elected",
+            words="a leader was elected",
+            width=16,
+            height=14,
+            symbol=str(turn_sign("elected", 8, 8)),
         ),
-        _Key("started", "the broker's process was started", 16, 14, str(turn_sign("started", 8, 7))),
+        _Key(
+            drawn="removed",
+            words="acknowledged messages were removed from this log",
+            width=16,
+            height=14,
+            symbol=str(turn_sign("removed", 8, 7)),
+        ),
+        _Key(
+            drawn="started",
+            words="the broker's process was started",
+            width=16,
+            height=14,
+            symbol=str(turn_sign("started", 8, 7)),
+        ),
     ),
     "messages": (
         _bar("send ok", "acknowledged", 10),
         _bar("send info", "outcome unknown", 10),
         _bar("send fail", "failed", 10),
-        _Key("lostring", "lost later", 12, 14, '<circle cx="6" cy="7" r="3" class="lostring"/>'),
+        _Key(
+            drawn="lostring",
+            words="lost later",
+            width=12,
+            height=14,
+            symbol='<circle cx="6" cy="7" r="3" class="lostring"/>',
+        ),
     ),
     "offsets": (
         _line("watermark", "high watermark"),
@@ -77,18 +102,32 @@ _KEYS: Mapping[str, Sequence[_Key]] = {
         _bar("uncommitted", "in the log, not committed"),
     ),
     "logs": (
-        _Key("acked", "acknowledged", 30, 18, _ACKED),
-        _Key("above", "above the replica's high watermark", 30, 18, _ABOVE),
-        _Key("damaged", "its bytes in this log are damaged", 30, 18, _DAMAGED),
-        _Key("hwline", "high watermark", 30, 18, '<path d="M15,0 V18" class="hwline"/>'),
+        _Key(drawn="acked", words="acknowledged", width=30, height=18, symbol=_ACKED),
+        _Key(drawn="above", words="above the replica's high watermark", width=30, height=18, symbol=_ABOVE),
         _Key(
-            "notknown",
-            "nobody knows: the broker does not answer",
-            30,
-            18,
-            '<rect x="1" y="2" width="28" height="14" class="notknown"/>',
+            drawn="damaged", words="its bytes in this log are damaged", width=30, height=18, symbol=_DAMAGED
         ),
-        _Key("ghostcell", "no longer in this log (truncated or erased)", 30, 18, _GONE),
+        _Key(
+            drawn="hwline",
+            words="high watermark",
+            width=30,
+            height=18,
+            symbol='<path d="M15,0 V18" class="hwline"/>',
+        ),
+        _Key(
+            drawn="notknown",
+            words="nobody knows: the broker does not answer",
+            width=30,
+            height=18,
+            symbol='<rect x="1" y="2" width="28" height="14" class="notknown"/>',
+        ),
+        _Key(
+            drawn="ghostcell",
+            words="no longer in this log (truncated or erased)",
+            width=30,
+            height=18,
+            symbol=_GONE,
+        ),
     ),
 }
 """By line of the legends."""

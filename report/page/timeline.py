@@ -34,7 +34,7 @@ _LETTER = 6.2
 """Width of a label's letter."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Canvas:
     """Rows are added from top to bottom; faults and marks are drawn through all rows at the end."""
 
@@ -63,7 +63,7 @@ def partition_timeline(
     since: str = "the run began",
 ) -> Markup:
     """The picture of one topic partition; its axis counts seconds from ``zero_s``, which ``since`` names."""
-    canvas = _Canvas(from_s, to_s, zero_s, since)
+    canvas = _Canvas(from_s=from_s, to_s=to_s, zero_s=zero_s, since=since)
     _head(canvas, faults, marks)
     _sends(canvas, story.sends)
     _turns(canvas, story.turns)
@@ -96,7 +96,7 @@ def controller_timeline(
     turns: Sequence[Turn] = (),
 ) -> Markup:
     """The picture of whom each node takes for the controller."""
-    canvas = _Canvas(from_s, to_s)
+    canvas = _Canvas(from_s=from_s, to_s=to_s)
     _head(canvas, faults, marks)
     _turns(canvas, turns)
     tops = {}
@@ -112,7 +112,7 @@ def rates_timeline(
     azs: Sequence[Availability], faults: Sequence[Fault], from_s: float, to_s: float
 ) -> Markup:
     """How many messages of each AZ were acknowledged in each second."""
-    canvas = _Canvas(from_s, to_s)
+    canvas = _Canvas(from_s=from_s, to_s=to_s)
     _head(canvas, faults, ())
     _heading(canvas, "messages acknowledged in each second")
     most = max((count for one in azs for _, count in one.per_second), default=1)

@@ -128,7 +128,7 @@ def _claims(protected: bool) -> tuple[Claim, ...]:
 
     def cure(says: str, holds: str) -> Erratum | None:
         because = "eligible leader replicas (KIP-966, on by default in a new cluster from 4.1)"
-        return Erratum(says, because, holds, since="4.1.0") if protected else None
+        return Erratum(says=says, because=because, holds=holds, since="4.1.0") if protected else None
 
     return (
         Claim(

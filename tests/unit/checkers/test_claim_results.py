@@ -83,13 +83,13 @@ def test_a_precondition_that_does_not_hold_refutes_nothing() -> None:
 
 
 def test_a_claim_declares_one_kind_of_other_outcome() -> None:
-    other = ("It does not.", "a reason", "SELECT")
+    other = {"says": "It does not.", "because": "a reason", "holds": "SELECT"}
     with pytest.raises(ValueError, match="both an erratum and another outcome"):
         Claim(
             name="c",
             says="It does.",
             section="1",
             holds="SELECT",
-            erratum=Erratum(*other),
-            either=Either(*other),
+            erratum=Erratum(**other),
+            either=Either(**other),
         )

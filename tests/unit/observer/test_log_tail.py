@@ -46,7 +46,7 @@ class Follower:
     """Follows a log until nothing is pending, and keeps the events that it reported."""
 
     def __init__(self, limit: int = 1 << 20) -> None:
-        self.tail = ReplicaTail(KEY, 1)
+        self.tail = ReplicaTail(topic_partition=KEY, broker=1)
         self.limit = limit
         self.alive: dict[int, tuple[object, object]] = {}
         self.events: list[tuple[str, object]] = []
@@ -171,7 +171,7 @@ def test_a_broker_that_restarts_loses_nothing_by_being_away(tmp_path: Path) -> N
 def test_files_are_followed_like_the_wire(tmp_path: Path) -> None:
     folder = tmp_path / "t-0"
     folder.mkdir()
-    source, tail = FileSource(tmp_path), ReplicaTail(KEY, 1)
+    source, tail = FileSource(tmp_path), ReplicaTail(topic_partition=KEY, broker=1)
 
     def look(*log: bytes) -> tuple[list[object], list[object]]:
         (folder / "00000000000000000000.log").write_bytes(b"".join(log))

@@ -42,7 +42,7 @@ _PLATE = re.compile(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="1
 
 def _story(columns: tuple[str, ...]) -> Story:
     events = [
-        Event(float(number), kind, columns[-1], "", text)
+        Event(s=float(number), kind=kind, source=columns[-1], target="", text=text)
         for number, (kind, text) in enumerate(
             [
                 ("seen", "offset 46, epoch 0"),

@@ -371,7 +371,8 @@ def test_how_processes_ended_is_in_words() -> None:
 def test_events_of_one_moment_keep_their_order() -> None:
     """A message may be sent and acknowledged in the same microsecond, and reads as sent first."""
     events = [
-        Event(0.0, kind, "client1", "broker1", kind) for kind in ("send", "stored", "ack", "read", "gone")
+        Event(s=0.0, kind=kind, source="client1", target="broker1", text=kind)
+        for kind in ("send", "stored", "ack", "read", "gone")
     ]
     assert thinned([*events, *events]) == events
 
