@@ -27,7 +27,7 @@ import checkers
 from checkers.evidence import gather
 from checkers.fast.plan import judge_all
 from checkers.fast.run import run, run_here
-from checkers.fast.tasks import Job
+from checkers.fast.tasks import JudgingContext
 from checkers.fast.transactions import FATES_FILE, conclude
 from checkers.spark.session import start_session
 from checkers.spark.warm import warm_up
@@ -292,7 +292,7 @@ def floor(folder: Path) -> dict[str, float]:
     return {"read the columns it needs": reading, "compare every message on 3 replicas": comparing}
 
 
-def where_time_goes(job: Job, piece_messages: int) -> tuple[float, dict[str, float]]:
+def where_time_goes(job: JudgingContext, piece_messages: int) -> tuple[float, dict[str, float]]:
     """CPU seconds of the same pieces in this process without Spark: in all, and of the ten largest functions.
 
     Each function counts with what it spends in libraries, but without the other functions of the checker.
@@ -334,7 +334,7 @@ def show_floor(options: argparse.Namespace, folder: Path, taken: float, scratch:
     again.mkdir()
     source = open_source(folder)
     whole, functions = where_time_goes(
-        Job(source=source, evidence=gather(source), life=None, findings=str(again)), options.piece
+        JudgingContext(source=source, evidence=gather(source), life=None, findings=str(again)), options.piece
     )
     times = whole / sum(least.values())
     print(f"the same pieces without Spark, one process: {whole:.2f} s of CPU, {times:.1f} times the floor")
@@ -393,7 +393,7 @@ def _measure(options: argparse.Namespace, scratch: Path) -> None:
         began = time.perf_counter()
         source = open_source(folder)
         evidence = gather(source)
-        job = Job(
+        job = JudgingContext(
             source=source,
             evidence=evidence,
             life=str(life) if life else None,

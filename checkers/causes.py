@@ -15,14 +15,14 @@ import pyarrow as pa
 
 from checkers.evidence import Evidence, FaultSpan, Row, Sightings
 from checkers.partition.fate import CODE, LOSSES
-from checkers.partition.logs import Partition
+from checkers.partition.logs import PartitionReplicas
 from checkers.partition.messages import FOREVER, INFO, OK, Ints, Sends
 
 NO_EVIDENCE = "not known: no election, truncation or fault in the history explains it"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Event:
+class PartitionEvent:
     """A truncation or an election of one partition, placed in time."""
 
     table: str
@@ -79,10 +79,12 @@ def _fault_row(fault: FaultSpan) -> str:
     return evidence_row("faults", fault.from_ns, f"fault {fault.fault} `{fault.name}` {fault.moment}")
 
 
-def partition_events(evidence: Evidence, topic: str, partition: int) -> tuple[list[Event], list[Event]]:
+def partition_events(
+    evidence: Evidence, topic: str, partition: int
+) -> tuple[list[PartitionEvent], list[PartitionEvent]]:
     """Truncations (from broker logs) and elections (from views) of a partition, by time."""
     truncations = [
-        Event(
+        PartitionEvent(
             table="log_events",
             ns=row["ns"],
             kind=row["kind"],
@@ -102,13 +104,15 @@ def partition_events(evidence: Evidence, topic: str, partition: int) -> tuple[li
         ),
         key=lambda row: int(row["ns"]),
     )
-    elections: list[Event] = []
+    elections: list[PartitionEvent] = []
     epoch, isr = -2, tuple[int, ...]()
     for row in views:
         seen, leader = or_minus_one(row["epoch"]), or_minus_one(row["leader"])
         if seen > epoch and leader >= 0:
             elections.append(
-                Event(table="views", ns=row["ns"], kind="elected", broker=leader, epoch=seen, isr_before=isr)
+                PartitionEvent(
+                    table="views", ns=row["ns"], kind="elected", broker=leader, epoch=seen, isr_before=isr
+                )
             )
         if seen >= epoch:
             epoch, isr = seen, tuple(row["isr"] or ())
@@ -127,7 +131,7 @@ def broker_of(host: str) -> int:
 
 
 def loss_causes(
-    partition: Partition,
+    partition: PartitionReplicas,
     evidence: Evidence,
     *,
     fate: Ints,
@@ -181,10 +185,10 @@ def loss_causes(
 
 
 def _explain(
-    partition: Partition,
+    partition: PartitionReplicas,
     faults: tuple[FaultSpan, ...],
-    cuts: list[Event],
-    elections: list[Event],
+    cuts: list[PartitionEvent],
+    elections: list[PartitionEvent],
     loss: _Loss,
 ) -> _Cause:
     """The mechanism that took one message away, in words."""
@@ -247,7 +251,7 @@ def _explain(
     return _Cause(text=NO_EVIDENCE)
 
 
-def _took(cut: Event, loss: _Loss) -> bool:
+def _took(cut: PartitionEvent, loss: _Loss) -> bool:
     """Whether a truncation can have taken the message: later, at or below its offset, where it was."""
     return (
         cut.ns >= loss.acked_ns
@@ -256,7 +260,7 @@ def _took(cut: Event, loss: _Loss) -> bool:
     )
 
 
-def _cut_alike(cut: Event, cuts: list[Event], loss: _Loss) -> tuple[Event, ...]:
+def _cut_alike(cut: PartitionEvent, cuts: list[PartitionEvent], loss: _Loss) -> tuple[PartitionEvent, ...]:
     """The truncation that took the message, and those by which other brokers cut the same offset."""
     alike = {cut.broker: cut}
     for one in cuts:
@@ -274,7 +278,7 @@ _STORAGE = {
 """Mechanisms that take records from the replica of the broker that acknowledged them."""
 
 
-def _storage(partition: Partition, faults: tuple[FaultSpan, ...], loss: _Loss) -> _Cause | None:
+def _storage(partition: PartitionReplicas, faults: tuple[FaultSpan, ...], loss: _Loss) -> _Cause | None:
     """A fault of storage that hit the very replica that acknowledged the message, while it was there."""
     host = f"broker{loss.acked_by}"
     for fault in faults:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from checkers.partition.messages import FOREVER, Ints
 from checkers.tables.source import Source, numbers, read_small
-from checkers.transactions.answers import Transactions, transactions_of
+from checkers.transactions.answers import ReportedTransactions, transactions_of
 
 Row = dict[str, Any]
 """A row of a table, by column; what a value is, the schema says."""
@@ -60,7 +60,7 @@ class Evidence:
     tables: Mapping[str, pa.Table]
     faults: tuple[FaultSpan, ...] = ()
     writers: Mapping[int, Row] = field(default_factory=dict)
-    transactions: Transactions = field(default_factory=Transactions)
+    transactions: ReportedTransactions = field(default_factory=ReportedTransactions)
     start_ns: int = 0
     """The earliest time in any small table; times are shown relative to it."""
 

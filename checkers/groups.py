@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from checkers.causes import Event, evidence_row, or_minus_one, partition_events
+from checkers.causes import PartitionEvent, evidence_row, or_minus_one, partition_events
 from checkers.evidence import Evidence, Row
 from harness.kafka.model import OFFSETS_LOG
 
@@ -38,7 +38,7 @@ class Commit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class FetchedOffset:
     """The committed offset as it was named to a client; ``offset`` is -1 if none is committed."""
 
     asked_ns: int
@@ -51,7 +51,7 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class OffsetFinding:
     """What an answer shows that names an older offset than one that was acknowledged before."""
 
     name: str
@@ -102,10 +102,10 @@ class GroupHistory:
         ]
 
     @cached_property
-    def answers(self) -> Sequence[Answer]:
+    def answers(self) -> Sequence[FetchedOffset]:
         """Answers without an error of which the history says when they were asked for."""
         return [
-            Answer(
+            FetchedOffset(
                 asked_ns=row["asked_ns"],
                 ns=row["ns"],
                 offset=or_minus_one(row["offset"]),
@@ -118,7 +118,7 @@ class GroupHistory:
         ]
 
     @cached_property
-    def coordinators(self) -> tuple[str, Sequence[Event]]:
+    def coordinators(self) -> tuple[str, Sequence[PartitionEvent]]:
         """The group's partition of the offsets topic, and the elections of its leader."""
         count = 1 + max(
             (
@@ -131,7 +131,7 @@ class GroupHistory:
         number = offsets_partition(self.group, count)
         return f"{OFFSETS_LOG}/{number}", partition_events(self._evidence, OFFSETS_LOG, number)[1]
 
-    def judge(self, answer: Answer) -> Verdict | None:
+    def judge(self, answer: FetchedOffset) -> OffsetFinding | None:
         """What is wrong with an answer; None if nothing is, or if the history does not decide it."""
         newest = -2
         for commit in self.commits:
@@ -150,7 +150,7 @@ class GroupHistory:
         ]
         return self._explained(answer, lost) if lost else None
 
-    def _explained(self, answer: Answer, lost: Sequence[Commit]) -> Verdict:
+    def _explained(self, answer: FetchedOffset, lost: Sequence[Commit]) -> OffsetFinding:
         commit = lost[-1]
         rows = [
             evidence_row(
@@ -166,7 +166,7 @@ class GroupHistory:
                     f"stale coordinator: broker{answer.broker} answered, which broker{before.broker} had "
                     f"replaced in leader epoch {before.epoch} of {place}"
                 )
-                return Verdict(name="stale_offset", lost=lost, cause=cause, rows=[*rows, before.row()])
+                return OffsetFinding(name="stale_offset", lost=lost, cause=cause, rows=[*rows, before.row()])
             if after.epoch > before.epoch:
                 between = [event for event in elections if before.epoch < event.epoch <= after.epoch]
                 unclean = [e for e in between if e.isr_before and e.broker not in e.isr_before]
@@ -177,15 +177,15 @@ class GroupHistory:
                     else f"new coordinator: broker{after.broker} leads {place} since epoch {after.epoch} and "
                     "does not know it"
                 )
-                return Verdict(name="commit_lost", lost=lost, cause=cause, rows=[*rows, after.row()])
+                return OffsetFinding(name="commit_lost", lost=lost, cause=cause, rows=[*rows, after.row()])
         later = [one for one in self.answers if one.asked_ns > answer.ns and one.offset == commit.offset]
         if later:
             rows.append(
                 evidence_row("groups", later[0].ns, f"offset {commit.offset} answered{_by(later[0].broker)}")
             )
             cause = "stale coordinator: a later answer names the offset"
-            return Verdict(name="stale_offset", lost=lost, cause=cause, rows=rows)
-        return Verdict(name="commit_lost", lost=lost, cause=NOT_KNOWN, rows=rows)
+            return OffsetFinding(name="stale_offset", lost=lost, cause=cause, rows=rows)
+        return OffsetFinding(name="commit_lost", lost=lost, cause=NOT_KNOWN, rows=rows)
 
     @cached_property
     def ownerships(self) -> Sequence[Ownership]:
@@ -215,7 +215,7 @@ class GroupHistory:
                 if other.reader != one.reader and other.from_ns < one.until_ns:
                     yield one, other
 
-    def cause_of_step(self, step: Step) -> tuple[str, list[str]]:
+    def cause_of_step(self, step: StreamStep) -> tuple[str, list[str]]:
         """Why a member received a record that does not follow what the group had received before."""
         reader = step.reader
         if step.committed is not None:
@@ -271,7 +271,7 @@ def group_histories(evidence: Evidence) -> dict[tuple[str, str, int], GroupHisto
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class StreamStep:
     """A step from one record that a stream received to the next, which does not follow it."""
 
     group: str | None
@@ -287,7 +287,7 @@ class Step:
 
 
 def causes_of_steps(
-    evidence: Evidence, topic: str, partition: int, steps: Sequence[Step]
+    evidence: Evidence, topic: str, partition: int, steps: Sequence[StreamStep]
 ) -> tuple[pa.Array, pa.Array]:
     """The cause of each step of a group, and the rows that it rests on; null for readers without a group."""
     known = group_histories(evidence) if any(step.group is not None for step in steps) else {}
@@ -315,7 +315,7 @@ def group_findings(evidence: Evidence) -> list[dict[str, Any]]:
 
 def _about_commits(known: GroupHistory) -> Iterator[dict[str, Any]]:
     """One finding for each class and cause: the newest commit that answers do not know, the lowest answer."""
-    alike: dict[tuple[str, str], list[tuple[Answer, Verdict]]] = {}
+    alike: dict[tuple[str, str], list[tuple[FetchedOffset, OffsetFinding]]] = {}
     for answer in known.answers:
         verdict = known.judge(answer)
         if verdict is not None:
@@ -375,13 +375,13 @@ def offsets_partition(group: str, count: int) -> int:
     return (code & 0x7FFFFFFF) % count
 
 
-def _leadership(elections: Sequence[Event], broker: int, at_ns: int) -> Event | None:
+def _leadership(elections: Sequence[PartitionEvent], broker: int, at_ns: int) -> PartitionEvent | None:
     """The newest election of a broker until some time."""
     mine = [event for event in elections if event.broker == broker and event.ns <= at_ns]
     return mine[-1] if mine and broker >= 0 else None
 
 
-def _times(commit: Commit, answer: Answer) -> tuple[tuple[Commit | Answer, int], ...]:
+def _times(commit: Commit, answer: FetchedOffset) -> tuple[tuple[Commit | FetchedOffset, int], ...]:
     return (commit, commit.acked_ns), (answer, answer.ns)
 
 

@@ -12,7 +12,7 @@ from harness.cluster.model import Cluster, first_answer
 from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.kafka.model import ELECTION_NOT_NEEDED, Address, PartitionState, TopicPartition
 from harness.kafka.wire.admin import (
-    Outcome,
+    RequestResult,
     alter_partition_reassignments,
     elect_leaders,
 )
@@ -186,7 +186,7 @@ class Operator:
     def _observe(self, topic: str, partition: int) -> Callable[[], PartitionState | None]:
         return lambda: self._cluster.partition(topic, partition)
 
-    def _check(self, what: str, outcomes: Iterable[Outcome]) -> None:
+    def _check(self, what: str, outcomes: Iterable[RequestResult]) -> None:
         for outcome in outcomes:
             if outcome.error not in (0, ELECTION_NOT_NEEDED):
                 raise InvalidRunError(

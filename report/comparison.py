@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from report.model.compare import SECTIONS, Comparison, Difference
+from report.model.compare import SECTIONS, Difference, RunComparison
 
 
-def show_comparison(found: Comparison, console: Console) -> None:
+def show_comparison(found: RunComparison, console: Console) -> None:
     """Print a comparison for a person."""
     console.print(f"[bold]A[/] {escape(found.one)}", soft_wrap=True)
     console.print(f"[bold]B[/] {escape(found.other)}", soft_wrap=True)

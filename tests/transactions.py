@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from checkers.evidence import gather
 from checkers.fast.plan import judge_all
 from checkers.fast.run import run_here
-from checkers.fast.tasks import Job
+from checkers.fast.tasks import JudgingContext
 from checkers.fast.transactions import conclude
 from checkers.tables.output import FINDING, ISOLATION, TRANSACTION, TRANSACTION_RECORD
 from checkers.tables.source import open_source
@@ -26,7 +26,9 @@ def judged(history: History, folder: Path, **cut: int) -> dict[str, list[dict[st
     places = {name: folder / "out" / name for name in ("life", "findings", "transactions")}
     for place in (*places.values(), places["transactions"] / "parts", places["transactions"] / "records"):
         place.mkdir(parents=True)
-    job = Job(source=source, evidence=evidence, **{name: str(place) for name, place in places.items()})
+    job = JudgingContext(
+        source=source, evidence=evidence, **{name: str(place) for name, place in places.items()}
+    )
     tallies = judge_all(run_here, job, **cut)  # type: ignore[arg-type]
     tallies = conclude(source, evidence, places["transactions"], places["findings"], tallies)
     counted = sum(row["count"] for row in tallies.to_pylist() if row["kind"] == "finding")

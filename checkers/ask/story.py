@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from checkers.ask.sql import history_of
-from checkers.ask.transaction import PREFIX, transaction_story
+from checkers.ask.transaction import PREFIX, Event, transaction_story
 from checkers.evidence import Evidence, broker_events, gather
 from checkers.partition.fate import BENIGN
 from checkers.partition.messages import FOREVER
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _MAX_INT = 2**31 - 1
-
-Event = tuple[int, str]
-"""Time in ns, and what happened."""
 
 
 def story(session: SparkSession, run_dir: Path | str, message: str) -> list[str]:

@@ -25,6 +25,7 @@ _SHOWN = 20
 """So many messages of a transaction are shown one by one."""
 
 Event = tuple[int, str]
+"""Time in ns, and what happened."""
 
 
 def transaction_story(session: SparkSession, run_dir: Path | str, name: str) -> list[str]:

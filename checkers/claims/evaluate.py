@@ -24,7 +24,7 @@ StoredClaim = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryResult:
     """What one query of a claim returned."""
 
     holds: bool | None
@@ -72,7 +72,7 @@ def texts_of(declared: Mapping[str, Any]) -> list[str]:
     return [*claims.values(), *(entry["where"] for entry in declared.get("expected", []))]
 
 
-def ask(session: SparkSession, queries: Mapping[str, str], moments: Moments) -> dict[str, Answer]:
+def ask(session: SparkSession, queries: Mapping[str, str], moments: Moments) -> dict[str, QueryResult]:
     """Run the queries together. Raises BadDataError naming the claim whose SQL cannot be understood."""
     if not queries:
         return {}
@@ -83,17 +83,17 @@ def ask(session: SparkSession, queries: Mapping[str, str], moments: Moments) -> 
         for start in range(0, len(names), _AT_ONCE)
         for row in _rows(session, {name: resolved[name].sql for name in names[start : start + _AT_ONCE]})
     ]
-    answers: dict[str, Answer] = {}
+    answers: dict[str, QueryResult] = {}
     for row in rows:
         if row["claim"] in answers:
             raise BadDataError(
                 f"The SQL of claim {row['claim']!r} returns more than one row; it must be one."
             )
-        answers[row["claim"]] = Answer(row["holds"], row["observed"] or "")
+        answers[row["claim"]] = QueryResult(row["holds"], row["observed"] or "")
     for name, one in resolved.items():
         if one.missing:
-            answers[name] = Answer(None, "; ".join(one.missing))
-    return {name: answers.get(name, Answer(None, "the query returned no row")) for name in queries}
+            answers[name] = QueryResult(None, "; ".join(one.missing))
+    return {name: answers.get(name, QueryResult(None, "the query returned no row")) for name in queries}
 
 
 def _rows(session: SparkSession, queries: Mapping[str, str]) -> list[Row]:
@@ -139,7 +139,7 @@ def judge_claims(session: SparkSession, claims: Sequence[StoredClaim], moments: 
     ]
 
 
-def result(claim: StoredClaim, answers: Mapping[str, Answer]) -> ClaimResult:
+def result(claim: StoredClaim, answers: Mapping[str, QueryResult]) -> ClaimResult:
     """What the answers to a claim's queries make of it.
 
     With an erratum it is as declared only if its own sentence is refuted and the erratum holds; with another
@@ -180,7 +180,7 @@ def result(claim: StoredClaim, answers: Mapping[str, Answer]) -> ClaimResult:
     )
 
 
-def _shown(entry: Mapping[str, Any] | None, answer: Answer | None) -> Mapping[str, Any] | None:
+def _shown(entry: Mapping[str, Any] | None, answer: QueryResult | None) -> Mapping[str, Any] | None:
     if not entry:
         return None
     holds = answer.holds if answer else None

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from checkers.fast.tasks import (
     FILES,
     FilesResult,
-    Job,
+    JudgingContext,
     KeyRange,
     MixedRows,
     OffsetRange,
@@ -187,7 +187,13 @@ Piece = WholePartition | KeyRange | OffsetRange | ReadWindow
 
 
 def cut(
-    job: Job, where: TopicPartition, name: str, *, sends: int, rows: int, size: int = PIECE_MESSAGES
+    job: JudgingContext,
+    where: TopicPartition,
+    name: str,
+    *,
+    sends: int,
+    rows: int,
+    size: int = PIECE_MESSAGES,
 ) -> list[Piece]:
     """The pieces of one topic partition; a single whole one when it is small.
 

@@ -15,7 +15,7 @@ from checkers.fast.loading import (
     COPY_COLUMNS,
     READ_COLUMNS,
     SIGHTING_COLUMNS,
-    Messages,
+    PartitionMessages,
     load,
     look_up,
     others_at,
@@ -39,7 +39,7 @@ from checkers.fast.tasks import (
     HomesResult,
     Identities,
     IdentityLookup,
-    Job,
+    JudgingContext,
     KeyRange,
     KeyResult,
     OffsetRange,
@@ -48,7 +48,7 @@ from checkers.fast.tasks import (
     PassedMessages,
     PassedResult,
     Range,
-    ReadResult,
+    ReadOrderResult,
     ReadWindow,
     Result,
     SharedWriters,
@@ -73,9 +73,9 @@ from checkers.partition.deliveries import (
 )
 from checkers.partition.fate import FATES as ALL_FATES
 from checkers.partition.fates import Fates, claimed_offsets, decide, explained_offsets, flagged, out_of_order
-from checkers.partition.logs import Partition, reference_of, split_copies, split_logs
+from checkers.partition.logs import PartitionReplicas, reference_of, split_copies, split_logs
 from checkers.partition.messages import NOTHING, Ints, KeyIndex, Reads, Sends
-from checkers.partition.replicas import ENDS, Records, all_records, differences, odd_records
+from checkers.partition.replicas import ENDS, ReplicaRecords, all_records, differences, odd_records
 from checkers.tables.arrays import (
     copy_arrays,
     group_events,
@@ -107,7 +107,7 @@ from harness.kafka.model import TopicPartition
 Arrays = TypeVar("Arrays", Sends, Fates, Sightings)
 
 
-def answer(job: Job, place: int, task: Task) -> pa.RecordBatch:
+def answer(job: JudgingContext, place: int, task: Task) -> pa.RecordBatch:
     """Carry out a task; returns its result, or the error in the history that it met, as rows of `WIRE`."""
     try:
         return encode(place, judge_task(job, task))
@@ -115,7 +115,7 @@ def answer(job: Job, place: int, task: Task) -> pa.RecordBatch:
         return encode_error(place, error.message)
 
 
-def judge_task(job: Job, task: Task) -> Result:
+def judge_task(job: JudgingContext, task: Task) -> Result:
     """Do what a task asks for; its parts of life and findings are written. Raises BadDataError."""
     if isinstance(task, WholePartition):
         return _whole(job, task)
@@ -170,7 +170,9 @@ def _counts(sends: Sends, fates: Fates | None) -> tuple[pa.Table, pa.Table]:
     )
 
 
-def _write_messages(job: Job, part: str, messages: Messages, fates: Fates, late: Ints) -> pa.Table:
+def _write_messages(
+    job: JudgingContext, part: str, messages: PartitionMessages, fates: Fates, late: Ints
+) -> pa.Table:
     """Write the part of life; returns the findings about messages and about what was read."""
     sends, reads, logs = messages.sends, messages.reads, messages.logs
     partition = messages.partition
@@ -207,7 +209,7 @@ def _write_messages(job: Job, part: str, messages: Messages, fates: Fates, late:
     return joined(found)
 
 
-def _write_transactions(job: Job, part: str, messages: Messages, fates: Fates) -> None:
+def _write_transactions(job: JudgingContext, part: str, messages: PartitionMessages, fates: Fates) -> None:
     """Write what became of messages of transactions, one by one and counted by transaction."""
     if job.transactions is None:
         return
@@ -237,7 +239,7 @@ def _narrow(record: Arrays, rows: Ints) -> Arrays:
     return replace(record, **{name: values[rows] for name, values in vars(record).items()})
 
 
-def _key_range(job: Job, task: KeyRange) -> KeyResult:
+def _key_range(job: JudgingContext, task: KeyRange) -> KeyResult:
     messages = load(
         job,
         task.where,
@@ -280,18 +282,18 @@ def _key_range(job: Job, task: KeyRange) -> KeyResult:
 # ---- by offset
 
 
-def _ends(found: Records) -> tuple[Records, pa.Table]:
+def _ends(found: ReplicaRecords) -> tuple[ReplicaRecords, pa.Table]:
     """Differences that are findings as they are, and those that stand for the end of a log."""
     ends = np.isin(found.kind, ENDS)
     return found.take(~ends), table_of(found.take(ends), RECORDS)
 
 
-def _by_broker(parts: Sequence[Records]) -> Records:
+def _by_broker(parts: Sequence[ReplicaRecords]) -> ReplicaRecords:
     found = all_records(parts)
     return found.take(np.argsort(found.broker, kind="stable"))
 
 
-def _offset_range(job: Job, task: OffsetRange) -> OffsetResult:
+def _offset_range(job: JudgingContext, task: OffsetRange) -> OffsetResult:
     partition, where = task.partition, task.where
     window = task.offsets.window("offset")
     table = read_rows(job.source.files["copies"], "copies", COPY_COLUMNS, where, (window,))
@@ -315,7 +317,7 @@ def _offset_range(job: Job, task: OffsetRange) -> OffsetResult:
 # ---- by time
 
 
-def _read_window(job: Job, task: ReadWindow) -> ReadResult:
+def _read_window(job: JudgingContext, task: ReadWindow) -> ReadOrderResult:
     where, partition = task.where, task.partition
     window = task.times.window("ns")
     table = read_rows(job.source.files["reads"], "reads", READ_COLUMNS, where, (window,))
@@ -325,14 +327,16 @@ def _read_window(job: Job, task: ReadWindow) -> ReadResult:
         reads, group_events(job.evidence, where), reference_between(job, where, partition)
     )
     unnamed = reads.take(np.flatnonzero((reads.writer < 0) | (reads.seq < 0)))
-    return ReadResult(
+    return ReadOrderResult(
         steps=table_of(steps, STEPS),
         edges=table_of(edge_reads(reads), EDGES),
         unsent=_unsent(job, where, partition, unnamed),
     )
 
 
-def _unsent(job: Job, where: TopicPartition, partition: Partition, reads: Reads) -> pa.Table:
+def _unsent(
+    job: JudgingContext, where: TopicPartition, partition: PartitionReplicas, reads: Reads
+) -> pa.Table:
     if not len(reads):
         return UNSENT.empty_table()
     index = KeyIndex(NOTHING, NOTHING, str(where))
@@ -344,14 +348,14 @@ def _unsent(job: Job, where: TopicPartition, partition: Partition, reads: Reads)
     return pa.table([*(pa.array(values[rows].astype(np.int64)) for values in columns), names], schema=UNSENT)
 
 
-def _window_edges(job: Job, task: WindowEdges) -> ReadResult:
+def _window_edges(job: JudgingContext, task: WindowEdges) -> ReadOrderResult:
     reads, windows = reads_at_edges(task.edges)
     events = group_events(job.evidence, task.where)
     steps = suspicious_steps(reads, events, reference_between(job, task.where, task.partition), windows)
-    return ReadResult(steps=table_of(steps, STEPS))
+    return ReadOrderResult(steps=table_of(steps, STEPS))
 
 
-def _passed(job: Job, task: PassedMessages) -> PassedResult:
+def _passed(job: JudgingContext, task: PassedMessages) -> PassedResult:
     messages = load(
         job,
         task.where,
@@ -363,7 +367,7 @@ def _passed(job: Job, task: PassedMessages) -> PassedResult:
     return PassedResult(passed=_missed(messages, task.jumps))
 
 
-def _missed(messages: Messages, jumps: Steps) -> pa.Table:
+def _missed(messages: PartitionMessages, jumps: Steps) -> pa.Table:
     reference = reference_of(messages.partition, messages.logs)
     found = missed(jumps, reference, messages.sends, messages.reads)
     rows = np.flatnonzero(found.count > 0)
@@ -374,7 +378,7 @@ def _missed(messages: Messages, jumps: Steps) -> pa.Table:
 # ---- all of a partition
 
 
-def _whole(job: Job, task: WholePartition) -> WholeResult:
+def _whole(job: JudgingContext, task: WholePartition) -> WholeResult:
     messages = load(job, task.where, identities=task.identities)
     unresolved = messages.unresolved()
     if unresolved.num_rows:
@@ -391,13 +395,13 @@ def _whole(job: Job, task: WholePartition) -> WholeResult:
     every = _by_broker([different, log_ends([ends])])
     found += [of_records(partition, odd, homes, claimed), of_differences(partition, every)]
     fate_counts, seqs = _counts(sends, fates)
-    steps, passed = ReadResult(), []
+    steps, passed = ReadOrderResult(), []
     if len(reads):
         reference = reference_of(partition, logs)
         suspicious = suspicious_steps(
             reads, group_events(job.evidence, task.where), lambda _low, _high: [reference]
         )
-        steps = ReadResult(steps=table_of(suspicious, STEPS))
+        steps = ReadOrderResult(steps=table_of(suspicious, STEPS))
         passed = [PassedResult(passed=_missed(messages, jumps([steps])))]
     merged = merge(
         partition,

@@ -21,7 +21,7 @@ from checkers.fast.tasks import (
     UNRESOLVED,
     Identities,
     IdentityLookup,
-    Job,
+    JudgingContext,
     Range,
     SharedWriters,
 )
@@ -38,7 +38,15 @@ from checkers.partition.decisions import (
 )
 from checkers.partition.deliveries import Slices
 from checkers.partition.fates import Claims, places, recognise
-from checkers.partition.logs import OWN, Copies, Log, Partition, reference_of, split_copies, split_logs
+from checkers.partition.logs import (
+    OWN,
+    Copies,
+    Log,
+    PartitionReplicas,
+    reference_of,
+    split_copies,
+    split_logs,
+)
 from checkers.partition.logs import UNRESOLVED as NOT_LOOKED_UP
 from checkers.partition.messages import FAIL, NOTHING, Flags, Homes, Ints, KeyIndex, Reads, Sends
 from checkers.tables.arrays import copy_arrays, partition_of, read_arrays, send_arrays, transaction_rows
@@ -67,12 +75,12 @@ READ_COLUMNS = ("reader", "ns", "offset", "writer", "seq", "poll", "group", "iso
 
 
 @dataclass(frozen=True, kw_only=True)
-class Messages:
+class PartitionMessages:
     """Messages (all of a partition, or those of a range), what the logs hold of them, and their fates."""
 
     where: TopicPartition
     seqs: Range | None
-    partition: Partition
+    partition: PartitionReplicas
     table: pa.Table
     sends: Sends
     index: KeyIndex
@@ -126,14 +134,14 @@ class Messages:
 
 
 def load(
-    job: Job,
+    job: JudgingContext,
     where: TopicPartition,
     *,
     identities: Identities,
-    partition: Partition | None = None,
+    partition: PartitionReplicas | None = None,
     seqs: Range | None = None,
     markers: str | None = None,
-) -> Messages:
+) -> PartitionMessages:
     """Read what a task judges. ``markers`` is the file about the transactions of a partition that is cut."""
     table = rows_of(job, where, "sends", SEND_COLUMNS, seqs)
     sends = send_arrays(table, job.evidence, str(where))
@@ -161,7 +169,7 @@ def load(
         reference = reference_of(partition, logs)
         decisions, read_ns = _decisions(job, where, partition, table, sends, reference, seqs, markers)
         sends = _as_decided(job, table, sends, decisions)
-    return Messages(
+    return PartitionMessages(
         where=where,
         seqs=seqs,
         partition=partition,
@@ -178,9 +186,9 @@ def load(
 
 
 def _decisions(
-    job: Job,
+    job: JudgingContext,
     where: TopicPartition,
-    partition: Partition,
+    partition: PartitionReplicas,
     table: pa.Table,
     sends: Sends,
     reference: Log,
@@ -208,7 +216,7 @@ def _decisions(
     return decisions_of(log, records, rows, offset), log.read_ns
 
 
-def _as_decided(job: Job, table: pa.Table, sends: Sends, decisions: Decisions) -> Sends:
+def _as_decided(job: JudgingContext, table: pa.Table, sends: Sends, decisions: Decisions) -> Sends:
     """Messages as the log decided them, which may differ from what was reported to applications."""
     rows, state, known = decisions.row, decisions.state, job.evidence.transactions
     reported = known.reported_of(known.find(sends.writer[rows], numbers(table, "txn")[rows]))
@@ -222,7 +230,7 @@ def _as_decided(job: Job, table: pa.Table, sends: Sends, decisions: Decisions) -
 
 
 def rows_of(
-    job: Job, where: TopicPartition, table: str, columns: tuple[str, ...], seqs: Range | None
+    job: JudgingContext, where: TopicPartition, table: str, columns: tuple[str, ...], seqs: Range | None
 ) -> pa.Table:
     files = job.source.files.get(table, ())
     if seqs is None:
@@ -234,7 +242,9 @@ def rows_of(
     return found if inside.all() else found.filter(pa.array(inside))
 
 
-def _offsets_of_interest(partition: Partition, sends: Sends, logs: Sequence[Log], reads: Reads) -> Ints:
+def _offsets_of_interest(
+    partition: PartitionReplicas, sends: Sends, logs: Sequence[Log], reads: Reads
+) -> Ints:
     """Offsets at which it matters what messages of other ranges, or none at all, stand there."""
     reference = reference_of(partition, logs)
     stands = np.zeros(len(sends), dtype=bool)
@@ -252,7 +262,7 @@ def _offsets_of_interest(partition: Partition, sends: Sends, logs: Sequence[Log]
     return offsets[offsets >= 0]
 
 
-def others_at(job: Job, where: TopicPartition, seqs: Range, offsets: Ints) -> Copies | None:
+def others_at(job: JudgingContext, where: TopicPartition, seqs: Range, offsets: Ints) -> Copies | None:
     """Records at some offsets that are not of the range."""
     if not len(offsets):
         return None
@@ -266,7 +276,7 @@ def others_at(job: Job, where: TopicPartition, seqs: Range, offsets: Ints) -> Co
     return copy_arrays(pa.concat_tables(parts), str(where)) if parts else None
 
 
-def reference_between(job: Job, where: TopicPartition, partition: Partition) -> Slices:
+def reference_between(job: JudgingContext, where: TopicPartition, partition: PartitionReplicas) -> Slices:
     """The reference log between two offsets, a row group at a time."""
     index = KeyIndex(NOTHING, NOTHING, str(where))
     broker = partition.reference

@@ -25,13 +25,13 @@ from checkers.fast.tasks import (
     KeyResult,
     OffsetResult,
     PassedResult,
-    ReadResult,
+    ReadOrderResult,
     record_of,
 )
 from checkers.partition.deliveries import Missed, Steps
-from checkers.partition.logs import Partition
+from checkers.partition.logs import PartitionReplicas
 from checkers.partition.messages import Ints
-from checkers.partition.replicas import REFERENCE, Records, all_records
+from checkers.partition.replicas import REFERENCE, ReplicaRecords, all_records
 from checkers.tables.output import FINDING, build
 from checkers.tables.rows import counted, joined, nullable, of_skips, of_steps, undetermined
 
@@ -53,12 +53,12 @@ class PartitionResult:
 
 
 def merge(
-    partition: Partition,
+    partition: PartitionReplicas,
     evidence: Evidence,
     *,
     keys: Sequence[KeyResult],
     offsets: Sequence[OffsetResult],
-    windows: Sequence[ReadResult],
+    windows: Sequence[ReadOrderResult],
     passed: Sequence[PassedResult],
 ) -> PartitionResult:
     """The result of a partition from those of its pieces, in any order.
@@ -94,11 +94,11 @@ def _summed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return table.group_by(keys).aggregate([("count", "sum")]).rename_columns(schema.names).cast(schema)
 
 
-def _steps(windows: Sequence[ReadResult]) -> Steps:
+def _steps(windows: Sequence[ReadOrderResult]) -> Steps:
     return record_of(Steps, _all([result.steps for result in windows], STEPS))
 
 
-def jumps(windows: Sequence[ReadResult]) -> Steps:
+def jumps(windows: Sequence[ReadOrderResult]) -> Steps:
     """The steps ahead of all windows, in a fixed order: messages that they passed over are to be found."""
     steps = _steps(windows)
     ahead = steps.take(np.flatnonzero(~steps.back))
@@ -117,7 +117,7 @@ def _passed(count: int, results: Sequence[PassedResult]) -> Missed:
     return Missed(count=passed, offset=found["offset"], writer=found["writer"], seq=found["seq"])
 
 
-def _unsent(partition: Partition, windows: Sequence[ReadResult]) -> pa.Table:
+def _unsent(partition: PartitionReplicas, windows: Sequence[ReadOrderResult]) -> pa.Table:
     """Reads of records that name no message and that no replica holds: the first of each at each offset."""
     keys = ("offset", "writer", "seq")
     table = _all([result.unsent for result in windows], UNSENT).sort_by(
@@ -184,12 +184,12 @@ def offsets_by_broker(strays: pa.Table) -> dict[int, Ints]:
     return {int(b): np.unique(offset[broker == b]) for b in np.unique(broker)}
 
 
-def log_ends(tables: Sequence[pa.Table]) -> Records:
+def log_ends(tables: Sequence[pa.Table]) -> ReplicaRecords:
     """One record for each end of each replica's log: the first offset that it lacks, and how many.
 
     ``tables`` are what each range of offsets lacks there. The range that holds the first offset tells it.
     """
-    records = record_of(Records, _all(tables, RECORDS))
+    records = record_of(ReplicaRecords, _all(tables, RECORDS))
     if not len(records):
         return all_records([])
     rows = np.lexsort((records.offset, records.broker, records.kind))

@@ -36,7 +36,7 @@ from checkers.fast.tasks import (
     FilesResult,
     HomesResult,
     Identities,
-    Job,
+    JudgingContext,
     KeyRange,
     KeyResult,
     OffsetRange,
@@ -44,7 +44,7 @@ from checkers.fast.tasks import (
     PartitionMarkers,
     PassedMessages,
     PassedResult,
-    ReadResult,
+    ReadOrderResult,
     ReadWindow,
     Result,
     Task,
@@ -54,7 +54,7 @@ from checkers.fast.tasks import (
     record_of,
 )
 from checkers.partition.deliveries import EdgeReads
-from checkers.partition.logs import Partition
+from checkers.partition.logs import PartitionReplicas
 from checkers.partition.messages import NO_HOMES, Homes, Ints
 from checkers.tables.output import TALLY, write
 from checkers.tables.source import make_folder, numbers, partitions, remove
@@ -66,13 +66,13 @@ PACK_ROWS = 400_000
 _ROUNDS = 8
 """More often no task can have learnt something new."""
 
-Runner = Callable[[Job, Sequence[Sequence[Task]]], Mapping[int, Result]]
+Runner = Callable[[JudgingContext, Sequence[Sequence[Task]]], Mapping[int, Result]]
 """Runs tasks, grouped as they are to share a worker's task; results by position in the flattened list."""
 
 
 def judge_all(
     runner: Runner,
-    job: Job,
+    job: JudgingContext,
     *,
     follow_up_runner: Runner | None = None,
     slots: int = 2,
@@ -100,7 +100,7 @@ def judge_all(
         remove(_markers_folder(job))
 
 
-def _markers_folder(job: Job) -> str:
+def _markers_folder(job: JudgingContext) -> str:
     """Scratch files about the transactions of large partitions."""
     return f"{job.findings}-markers"
 
@@ -140,19 +140,19 @@ class _Judged:
         return found
 
     @property
-    def partition(self) -> Partition | None:
+    def partition(self) -> PartitionReplicas | None:
         """What all pieces know; None where the partition is judged whole."""
         first = self.pieces[0]
         return None if isinstance(first, WholePartition) else first.partition
 
 
 Some = TypeVar("Some", WholePartition, KeyRange, OffsetRange, ReadWindow)
-SomeResult = TypeVar("SomeResult", WholeResult, KeyResult, OffsetResult, ReadResult)
+SomeResult = TypeVar("SomeResult", WholeResult, KeyResult, OffsetResult, ReadOrderResult)
 
 
 class _Plan:
     def __init__(
-        self, runner: Runner, follow_up_runner: Runner, job: Job, slots: int, piece_messages: int
+        self, runner: Runner, follow_up_runner: Runner, job: JudgingContext, slots: int, piece_messages: int
     ) -> None:
         self._runner, self._follow_up_runner, self._job, self._slots = runner, follow_up_runner, job, slots
         counts = partitions(job.source)
@@ -325,14 +325,16 @@ class _Plan:
     # ---- the partitions' results
 
     def _put_together(self) -> pa.Table:
-        windows = {one.where: [r for _, _, r in one.of(ReadWindow, ReadResult)] for one in self._partitions}
+        windows = {
+            one.where: [r for _, _, r in one.of(ReadWindow, ReadOrderResult)] for one in self._partitions
+        }
         edges: list[WindowEdges] = []
         for one in self._partitions:
             known = [record_of(EdgeReads, result.edges) for result in windows[one.where]]
             if one.partition is not None and len(known) > 1:
                 edges.append(WindowEdges(where=one.where, partition=one.partition, edges=tuple(known)))
         for task, result in zip(edges, self._one_by_one(edges), strict=True):
-            if isinstance(result, ReadResult):
+            if isinstance(result, ReadOrderResult):
                 windows[task.where].append(result)
         asking: list[PassedMessages] = []
         for one in self._partitions:

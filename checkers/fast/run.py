@@ -22,7 +22,7 @@ from checkers.evidence import Evidence
 from checkers.fast.cut import PIECE_MESSAGES
 from checkers.fast.judging import answer
 from checkers.fast.plan import judge_all
-from checkers.fast.tasks import WIRE_DDL, Job, Result, Task, decode
+from checkers.fast.tasks import WIRE_DDL, JudgingContext, Result, Task, decode
 from checkers.fast.transactions import ANOMALIES_FILE, FATES_FILE, conclude
 from checkers.health import check_health
 from checkers.promises.facts import Facts
@@ -42,7 +42,7 @@ PIECE_VARIABLE = "ACKED_PIECE_MESSAGES"
 
 def run(
     session: SparkSession,
-    job: Job,
+    job: JudgingContext,
     *,
     small: bool = False,
     slots: int = 2,
@@ -65,7 +65,9 @@ def run(
     )
 
 
-def run_tasks(session: SparkSession, job: Job, groups: Sequence[Sequence[Task]]) -> dict[int, Result]:
+def run_tasks(
+    session: SparkSession, job: JudgingContext, groups: Sequence[Sequence[Task]]
+) -> dict[int, Result]:
     """Run groups of tasks in the workers, one Spark task for each group; results by position."""
     numbered: list[list[tuple[int, Task]]] = []
     count = 0
@@ -83,7 +85,7 @@ def run_tasks(session: SparkSession, job: Job, groups: Sequence[Sequence[Task]])
     return decode(frame.toArrow())
 
 
-def run_here(job: Job, groups: Sequence[Sequence[Task]]) -> dict[int, Result]:
+def run_here(job: JudgingContext, groups: Sequence[Sequence[Task]]) -> dict[int, Result]:
     """The same in this process, one task after the other."""
     tasks = [task for group in groups for task in group]
     return decode(pa.Table.from_batches([answer(job, place, task) for place, task in enumerate(tasks)]))
@@ -174,7 +176,7 @@ def judge_fast(
         transactions = folder / "transactions"
         for name in (PARTS_FOLDER, RECORDS_FOLDER):
             (transactions / name).mkdir(parents=True)
-        job = Job(
+        job = JudgingContext(
             source=source,
             evidence=evidence,
             life=str(life),

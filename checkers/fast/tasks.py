@@ -21,16 +21,16 @@ import pyarrow as pa
 
 from checkers.evidence import Evidence
 from checkers.partition.deliveries import EdgeReads, Steps
-from checkers.partition.logs import Partition
+from checkers.partition.logs import PartitionReplicas
 from checkers.partition.messages import FOREVER, Flags, Homes, Ints
-from checkers.partition.replicas import Records, all_records
+from checkers.partition.replicas import ReplicaRecords, all_records
 from checkers.tables.source import Source, TableFile, Window
 from harness.errors import BadDataError
 from harness.kafka.model import TopicPartition
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class JudgingContext:
     """What all tasks have in common; pickled to the workers."""
 
     source: Source
@@ -94,7 +94,7 @@ class KeyRange:
 
     where: TopicPartition
     part: str
-    partition: Partition
+    partition: PartitionReplicas
     seqs: Range
     identities: Identities = field(default_factory=Identities)
     later_low: Mapping[int, int] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class OffsetRange:
 
     where: TopicPartition
     part: str
-    partition: Partition
+    partition: PartitionReplicas
     offsets: Range
     strays: Mapping[int, Ints] = field(default_factory=dict)
     """Offsets, by broker, of records that name a message which was not sent to this partition."""
@@ -118,7 +118,7 @@ class OffsetRange:
     explained: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     """Offsets at which a finding of a message explains that replicas differ."""
     homes: Homes | None = None
-    ends: Records = field(default_factory=lambda: all_records([]))
+    ends: ReplicaRecords = field(default_factory=lambda: all_records([]))
     """Where replicas' logs begin late or end early, reported by the range that holds the offset."""
 
 
@@ -127,7 +127,7 @@ class ReadWindow:
     """The reads of a large partition that fall into a window of time: their order."""
 
     where: TopicPartition
-    partition: Partition
+    partition: PartitionReplicas
     times: Range
 
 
@@ -136,7 +136,7 @@ class WindowEdges:
     """The steps from one window of time into another."""
 
     where: TopicPartition
-    partition: Partition
+    partition: PartitionReplicas
     edges: tuple[EdgeReads, ...]
     """The first and last reads of each window, in order of time."""
 
@@ -165,7 +165,7 @@ class PassedMessages:
     """Which messages of a range of sequence numbers the steps of readers passed over."""
 
     where: TopicPartition
-    partition: Partition
+    partition: PartitionReplicas
     seqs: Range
     jumps: Steps
     markers: str | None = None
@@ -176,7 +176,7 @@ class PartitionMarkers:
     """What decides the transactions of a large partition, to be put into a file."""
 
     where: TopicPartition
-    partition: Partition
+    partition: PartitionReplicas
     path: str
 
 
@@ -224,7 +224,7 @@ CLAIMS = pa.schema([("offset", _LONG), ("sent_ns", _LONG), ("writer", _INT), ("s
 """Unreadable records, and the message of the range that each is taken for."""
 OFFSET_SPANS = pa.schema([("writer", _INT), ("low", _LONG), ("high", _LONG)])
 """Lowest and highest offset of each writer's ordered messages."""
-RECORDS = pa.schema([(f.name, _LONG) for f in fields(Records)])
+RECORDS = pa.schema([(f.name, _LONG) for f in fields(ReplicaRecords)])
 _STREAM = [("reader", _LONG), ("group", _TEXT), ("offset", _LONG), ("writer", _LONG), ("seq", _LONG)]
 STEPS = pa.schema(
     [*_STREAM, ("ns", _LONG), ("uncommitted", _FLAG), ("back", _FLAG), ("past", _FLAG), ("low", _LONG)]
@@ -299,7 +299,7 @@ class OffsetResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadResult:
+class ReadOrderResult:
     """In which order records were handed over, in a window of time or from window to window."""
 
     SCHEMAS: ClassVar[Mapping[str, pa.Schema]] = MappingProxyType(
@@ -334,10 +334,18 @@ class FilesResult:
     files: pa.Table = _empty(FILES)
 
 
-Result = WholeResult | KeyResult | OffsetResult | ReadResult | PassedResult | HomesResult | FilesResult
+Result = WholeResult | KeyResult | OffsetResult | ReadOrderResult | PassedResult | HomesResult | FilesResult
 _TYPES: Mapping[str, type[Result]] = {
     kind.__name__: kind
-    for kind in (WholeResult, KeyResult, OffsetResult, ReadResult, PassedResult, HomesResult, FilesResult)
+    for kind in (
+        WholeResult,
+        KeyResult,
+        OffsetResult,
+        ReadOrderResult,
+        PassedResult,
+        HomesResult,
+        FilesResult,
+    )
 }
 
 # ---- how results travel
@@ -382,10 +390,10 @@ def decode(table: pa.Table) -> dict[int, Result]:
 
 
 _NUMPY: Mapping[pa.DataType, type] = {_TEXT: object, _FLAG: bool}
-Record = TypeVar("Record", Steps, EdgeReads, Records)
+Record = TypeVar("Record", Steps, EdgeReads, ReplicaRecords)
 
 
-def table_of(record: Steps | EdgeReads | Records, schema: pa.Schema) -> pa.Table:
+def table_of(record: Steps | EdgeReads | ReplicaRecords, schema: pa.Schema) -> pa.Table:
     """Arrays as a table; each field is a column."""
     return pa.table([pa.array(getattr(record, f.name), f.type) for f in schema], schema=schema)
 

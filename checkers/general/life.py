@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from checkers.evidence import Evidence, Sightings
-from checkers.groups import Step, causes_of_steps
+from checkers.groups import StreamStep, causes_of_steps
 from checkers.partition.fate import CODE
 from checkers.partition.fates import Fates
-from checkers.partition.logs import Partition
+from checkers.partition.logs import PartitionReplicas
 from checkers.partition.messages import Sends
 from checkers.tables.arrays import outcome_codes
 from checkers.tables.output import FINDING, LIFE, build, ddl
@@ -97,7 +97,7 @@ def _partitions(table: pa.Table) -> Iterator[pa.Table]:
 
 
 def _of_partition(evidence: Evidence, table: pa.Table) -> pa.Table:
-    partition = Partition(topic=table["topic"][0].as_py(), number=table["partition"][0].as_py())
+    partition = PartitionReplicas(topic=table["topic"][0].as_py(), number=table["partition"][0].as_py())
     nothing = np.full(table.num_rows, -1, dtype=np.int64)
     unused = np.zeros(table.num_rows, dtype=bool)
     sends = Sends(
@@ -210,7 +210,7 @@ def step_findings(evidence: Evidence, table: pa.Table) -> pa.Table:
         rows = mine.to_pylist()
         first = rows[0]
         steps = [
-            Step(
+            StreamStep(
                 group=row["g"],
                 reader=row["rd"],
                 ns=row["ns"],

@@ -12,7 +12,7 @@ import numpy as np
 
 from checkers.partition.fate import CODE
 from checkers.partition.fates import Fates
-from checkers.partition.logs import Log, Partition, reference_of
+from checkers.partition.logs import Log, PartitionReplicas, reference_of
 from checkers.partition.messages import FOREVER, Flags, Ints, Reads, Sends, Texts
 
 _POSITIONED = ("assigned", "sought", "revoked", "lost")
@@ -21,7 +21,7 @@ _SETTLED = [CODE[name] for name in ("kept", "unknown_kept", "duplicated", "moved
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupEvent:
+class GroupRow:
     """A row of `groups` that concerns a partition."""
 
     ns: int
@@ -35,7 +35,7 @@ class GroupEvent:
 
 
 def aborted_reads(
-    partition: Partition, sends: Sends, fates: Fates, logs: Sequence[Log], reads: Reads
+    partition: PartitionReplicas, sends: Sends, fates: Fates, logs: Sequence[Log], reads: Reads
 ) -> Ints:
     """Reads (the first of each message) of what was aborted or is not in the final log.
 
@@ -74,7 +74,9 @@ def unsent(logs: Sequence[Log], reads: Reads) -> Ints:
     return _first(rows[~stands], reads, with_offset=True)
 
 
-def conflicts(partition: Partition, sends: Sends, fates: Fates, logs: Sequence[Log], reads: Reads) -> Ints:
+def conflicts(
+    partition: PartitionReplicas, sends: Sends, fates: Fates, logs: Sequence[Log], reads: Reads
+) -> Ints:
     """Reads (the first of each message and offset) of messages that stand elsewhere in the final log."""
     if not len(sends):
         return np.empty(0, dtype=np.int64)
@@ -172,7 +174,7 @@ Slices = Callable[[int, int], Iterable[Log]]
 
 
 def suspicious_steps(
-    reads: Reads, events: Sequence[GroupEvent], reference: Slices, windows: Ints | None = None
+    reads: Reads, events: Sequence[GroupRow], reference: Slices, windows: Ints | None = None
 ) -> Steps:
     """Steps that no event of a group explains, as far as the reference log alone can tell.
 
@@ -232,9 +234,7 @@ def _pairs(reads: Reads, windows: Ints | None) -> _Pairs:
     return _Pairs(before=before, after=after, back=step[odd] <= 0, low=reads.offset[before])
 
 
-def _repositioned(
-    reads: Reads, events: Sequence[GroupEvent], pairs: _Pairs
-) -> tuple[_Pairs, _Pairs, _Commits]:
+def _repositioned(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs) -> tuple[_Pairs, _Pairs, _Commits]:
     """Without the steps that a seek, an assignment or a commit explains; and commits past the first read.
 
     A new position within a group is the group's committed offset: below it is a replay, beyond it what lies
@@ -266,7 +266,7 @@ def _repositioned(
     return kept.take(~(moved | at_least_once | fresh)), pairs.take(chosen), commits
 
 
-def _stayed(reads: Reads, events: Sequence[GroupEvent], pairs: _Pairs, row: int, until_ns: Ints) -> bool:
+def _stayed(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs, row: int, until_ns: Ints) -> bool:
     """Whether a member had the partition assigned, and nothing moved it from its read to its commit."""
     reader, since = int(reads.reader[pairs.before[row]]), int(reads.ns[pairs.before[row]])
     mine = [
@@ -277,7 +277,7 @@ def _stayed(reads: Reads, events: Sequence[GroupEvent], pairs: _Pairs, row: int,
     return any(event.event == "assigned" for event in mine) and all(event.ns < since for event in mine)
 
 
-def _newest(reads: Reads, events: Sequence[GroupEvent], pairs: _Pairs, kind: str) -> Ints:
+def _newest(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs, kind: str) -> Ints:
     """When the reader last had such an event between the two reads; -FOREVER: never."""
     found = np.full(len(pairs.after), -FOREVER, dtype=np.int64)
     reader, since, until = reads.reader[pairs.after], reads.ns[pairs.before], reads.ns[pairs.after]
@@ -289,7 +289,7 @@ def _newest(reads: Reads, events: Sequence[GroupEvent], pairs: _Pairs, kind: str
 
 
 def _committed(
-    reads: Reads, events: Sequence[GroupEvent], rows: Ints, at_ns: Ints, *, by_others: bool = False
+    reads: Reads, events: Sequence[GroupRow], rows: Ints, at_ns: Ints, *, by_others: bool = False
 ) -> _Commits:
     """The newest commit of each read's group up to some time; or that of its other members."""
     found = np.full((3, len(rows)), -1, dtype=np.int64)
@@ -307,7 +307,7 @@ def _committed(
     return _Commits(offset=found[0], ns=found[1], reader=found[2])
 
 
-def _runs(reads: Reads, events: Sequence[GroupEvent], pairs: _Pairs) -> tuple[Ints, Ints]:
+def _runs(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs) -> tuple[Ints, Ints]:
     """Between which times nobody of the stream sought, around each step."""
     since = np.full(len(pairs.after), -FOREVER, dtype=np.int64)
     until = np.full(len(pairs.after), FOREVER, dtype=np.int64)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.partition.fate import CODE, FATES
-from checkers.partition.logs import NOBODY, OWN, Log, Partition, reference_of
+from checkers.partition.logs import NOBODY, OWN, Log, PartitionReplicas, reference_of
 from checkers.partition.messages import FAIL, INFO, OK, Flags, Ints, Reads, Sends
 
 _BITS = 62
@@ -51,7 +51,7 @@ def read_counts(reads: Reads, messages: int) -> Ints:
 
 
 def recognise(
-    partition: Partition, sends: Sends, logs: Sequence[Log], reads: Reads, taken: Ints
+    partition: PartitionReplicas, sends: Sends, logs: Sequence[Log], reads: Reads, taken: Ints
 ) -> tuple[list[Log], Claims]:
     """Logs in which records damaged beyond recognition have an owner, where one can be named.
 
@@ -110,7 +110,7 @@ def _read_offset(reads: Reads, messages: int) -> Ints:
 
 
 def decide(
-    partition: Partition, sends: Sends, logs: Sequence[Log], reads: Reads, away: Flags | None = None
+    partition: PartitionReplicas, sends: Sends, logs: Sequence[Log], reads: Reads, away: Flags | None = None
 ) -> Fates:
     """Give every message its fate. ``away`` marks those that were found in another partition."""
     count = len(sends)
@@ -153,7 +153,7 @@ def decide(
 
 
 def _explain(
-    partition: Partition,
+    partition: PartitionReplicas,
     sends: Sends,
     logs: Sequence[Log],
     reads: Reads,
@@ -278,7 +278,7 @@ def explained_offsets(logs: Sequence[Log], fates: Fates) -> Ints:
     return np.unique(np.concatenate(parts))
 
 
-def flagged(partition: Partition, fates: Fates, logs: Sequence[Log]) -> Ints:
+def flagged(partition: PartitionReplicas, fates: Fates, logs: Sequence[Log]) -> Ints:
     """Messages that are a finding of their own.
 
     What an in-sync follower holds and the reference log does not is a finding about replicas.

@@ -52,7 +52,7 @@ class Replica:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Partition:
+class PartitionReplicas:
     """One topic partition: its replicas, the reference among them, and whether absence proves anything."""
 
     topic: str
@@ -203,7 +203,7 @@ def split_copies(copies: Copies) -> dict[int, Copies]:
 
 
 def split_logs(
-    partition: Partition, index: KeyIndex, copies: Mapping[int, Copies], homes: Homes | None
+    partition: PartitionReplicas, index: KeyIndex, copies: Mapping[int, Copies], homes: Homes | None
 ) -> list[Log]:
     """Copies of each replica as its log, by broker. Raises BadDataError for two records at one offset.
 
@@ -249,7 +249,7 @@ def split_logs(
     return logs
 
 
-def origins(partition: Partition, homes: Homes | None, writer: Ints, seq: Ints) -> Ints:
+def origins(partition: PartitionReplicas, homes: Homes | None, writer: Ints, seq: Ints) -> Ints:
     """Whose records they are that name no message at hand."""
     named = (writer >= 0) & (seq >= 0)
     if homes is None:
@@ -258,6 +258,6 @@ def origins(partition: Partition, homes: Homes | None, writer: Ints, seq: Ints) 
     return np.where(named & here, OWN, np.where(named & elsewhere, ELSEWHERE, NOBODY))
 
 
-def reference_of(partition: Partition, logs: Sequence[Log]) -> Log:
+def reference_of(partition: PartitionReplicas, logs: Sequence[Log]) -> Log:
     """The reference log among ``logs``; an empty one where it holds none of these records."""
     return next((log for log in logs if log.broker == partition.reference), empty_log(partition.reference))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.partition.logs import Log, Partition, empty_log, reference_of
+from checkers.partition.logs import Log, PartitionReplicas, empty_log, reference_of
 from checkers.partition.messages import Flags, Ints
 
 FOREIGN, CORRUPT = 0, 1
@@ -26,7 +26,7 @@ KINDS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Records:
+class ReplicaRecords:
     """Single records of replicas, one entry each."""
 
     kind: Ints
@@ -41,20 +41,22 @@ class Records:
     def __len__(self) -> int:
         return len(self.offset)
 
-    def take(self, rows: Ints | Flags) -> Records:
+    def take(self, rows: Ints | Flags) -> ReplicaRecords:
         """Some of them."""
-        return Records(**{name: values[rows] for name, values in vars(self).items()})
+        return ReplicaRecords(**{name: values[rows] for name, values in vars(self).items()})
 
 
-def all_records(parts: Sequence[Records]) -> Records:
+def all_records(parts: Sequence[ReplicaRecords]) -> ReplicaRecords:
     """Records of several parts as one."""
     nothing = np.empty(0, dtype=np.int64)
     names = ("kind", "broker", "offset", "epoch", "writer", "seq", "count")
-    return Records(**{name: np.concatenate([nothing, *(getattr(p, name) for p in parts)]) for name in names})
+    return ReplicaRecords(
+        **{name: np.concatenate([nothing, *(getattr(p, name) for p in parts)]) for name in names}
+    )
 
 
-def _pick(kind: int, log: Log, rows: Ints, count: int = 1, broker: int | None = None) -> Records:
-    return Records(
+def _pick(kind: int, log: Log, rows: Ints, count: int = 1, broker: int | None = None) -> ReplicaRecords:
+    return ReplicaRecords(
         kind=np.full(len(rows), kind, dtype=np.int64),
         broker=np.full(len(rows), log.broker if broker is None else broker, dtype=np.int64),
         offset=log.offset[rows],
@@ -65,7 +67,9 @@ def _pick(kind: int, log: Log, rows: Ints, count: int = 1, broker: int | None = 
     )
 
 
-def odd_records(partition: Partition, logs: Sequence[Log], strays: Sequence[tuple[int, Ints]]) -> Records:
+def odd_records(
+    partition: PartitionReplicas, logs: Sequence[Log], strays: Sequence[tuple[int, Ints]]
+) -> ReplicaRecords:
     """Damaged records and such that are no message of this partition, those of the reference first.
 
     ``strays`` gives, by broker, offsets of records that name a message which was not sent to this
@@ -89,7 +93,7 @@ def odd_records(partition: Partition, logs: Sequence[Log], strays: Sequence[tupl
     return all_records(parts)
 
 
-def differences(partition: Partition, logs: Sequence[Log], reported: Ints) -> Records:
+def differences(partition: PartitionReplicas, logs: Sequence[Log], reported: Ints) -> ReplicaRecords:
     """Where the in-sync replicas differ from the reference, but for the offsets ``reported``.
 
     ``logs`` may hold a range of offsets only. Of a log that ends early or begins late, one record stands for
@@ -99,7 +103,7 @@ def differences(partition: Partition, logs: Sequence[Log], reported: Ints) -> Re
         return all_records([])
     reference = reference_of(partition, logs)
     by_broker = {log.broker: log for log in logs}
-    parts: list[Records] = []
+    parts: list[ReplicaRecords] = []
     for broker in sorted({*partition.spans, *partition.replicas} - {partition.reference}):
         known = partition.replicas.get(broker)
         if not partition.in_sync(broker):
@@ -111,7 +115,7 @@ def differences(partition: Partition, logs: Sequence[Log], reported: Ints) -> Re
     return all_records(parts)
 
 
-def _against(partition: Partition, reference: Log, log: Log, reported: Ints) -> list[Records]:
+def _against(partition: PartitionReplicas, reference: Log, log: Log, reported: Ints) -> list[ReplicaRecords]:
     if len(log) == len(reference) and np.array_equal(log.offset, reference.offset):
         other = (log.writer != reference.writer) | (log.seq != reference.seq)
         other |= log.control != reference.control
@@ -119,7 +123,7 @@ def _against(partition: Partition, reference: Log, log: Log, reported: Ints) -> 
         if epochs.any():
             epochs &= ~other & (log.epoch >= 0) & (reference.epoch >= 0)
         content, renewed = np.flatnonzero(other), np.flatnonzero(epochs)
-        parts: list[Records] = []
+        parts: list[ReplicaRecords] = []
     else:
         place = reference.at(log.offset)
         common, theirs = np.flatnonzero(place >= 0), place[place >= 0]
@@ -136,11 +140,13 @@ def _against(partition: Partition, reference: Log, log: Log, reported: Ints) -> 
     return [_unreported(part, reported) for part in parts if len(part)]
 
 
-def _unreported(part: Records, reported: Ints) -> Records:
+def _unreported(part: ReplicaRecords, reported: Ints) -> ReplicaRecords:
     return part.take(~np.isin(part.offset, reported)) if len(reported) else part
 
 
-def _lacking(partition: Partition, reference: Log, broker: int, rows: Ints, reported: Ints) -> list[Records]:
+def _lacking(
+    partition: PartitionReplicas, reference: Log, broker: int, rows: Ints, reported: Ints
+) -> list[ReplicaRecords]:
     """What a replica does not have of the reference log (its ``rows``)."""
     known = partition.replicas.get(broker)
     if len(reported):
@@ -165,7 +171,7 @@ def _lacking(partition: Partition, reference: Log, broker: int, rows: Ints, repo
     return found
 
 
-def _surplus(partition: Partition, log: Log, rows: Ints, reported: Ints) -> list[Records]:
+def _surplus(partition: PartitionReplicas, log: Log, rows: Ints, reported: Ints) -> list[ReplicaRecords]:
     """A follower's records that the reference lacks, but for those that retention or compaction explain."""
     if len(reported):
         rows = rows[~np.isin(log.offset[rows], reported)]

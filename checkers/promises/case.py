@@ -1,6 +1,7 @@
 """A finding together with what the facts say about its message, its partition and its time.
 
-`Case` answers what several conditions of the promise table need; `checkers.promises.conditions` asks it.
+`FindingContext` answers what several conditions of the promise table need; `checkers.promises.conditions`
+asks it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Gone(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Case:
+class FindingContext:
     """A finding and the facts about its run."""
 
     finding: Mapping[str, Any]

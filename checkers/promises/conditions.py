@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from checkers.partition.messages import FOREVER
-from checkers.promises.case import Case
+from checkers.promises.case import FindingContext
 from checkers.promises.facts import DATA_LOSS, broker_number
 from harness.kafka.model import OFFSETS_LOG
 from harness.kafka.versions import INTER_BROKER_PROTOCOL
@@ -45,8 +45,8 @@ def unknown(missing: str) -> Answer:
 # ---- the producer
 
 
-def _acks(level: int) -> Callable[[Case], Answer]:
-    def asked(case: Case) -> Answer:
+def _acks(level: int) -> Callable[[FindingContext], Answer]:
+    def asked(case: FindingContext) -> Answer:
         if case.finding["writer"] is None:
             return unknown("the finding names no producer")
         if case.writer is None or case.writer["acks"] is None:
@@ -57,19 +57,19 @@ def _acks(level: int) -> Callable[[Case], Answer]:
     return asked
 
 
-def _read(case: Case) -> Answer:
+def _read(case: FindingContext) -> Answer:
     received = case.finding["class"] in ("lost_after_read", "aborted_read", "offset_conflict")
     return Answer(received, "a reader received it" if received else "no reader received it")
 
 
-def _idempotent(case: Case) -> Answer:
+def _idempotent(case: FindingContext) -> Answer:
     if case.writer is None or case.writer["idempotent"] is None:
         return unknown("enable.idempotence of the producer is not recorded")
     idempotent = bool(case.writer["idempotent"])
     return Answer(idempotent, f"enable.idempotence={str(idempotent).lower()}")
 
 
-def _one_attempt(case: Case) -> Answer:
+def _one_attempt(case: FindingContext) -> Answer:
     if case.writer is None:
         return unknown("the configuration of the producer is not recorded")
     if case.writer["client"] == "raw":
@@ -83,7 +83,7 @@ def _one_attempt(case: Case) -> Answer:
     return Answer(retries == 0, f"retries={retries}")
 
 
-def _one_in_flight(case: Case) -> Answer:
+def _one_in_flight(case: FindingContext) -> Answer:
     if case.writer is None:
         return unknown("the configuration of the producer is not recorded")
     if case.writer["client"] == "librdkafka":
@@ -96,25 +96,25 @@ def _one_in_flight(case: Case) -> Answer:
     return unknown("max.in.flight.requests.per.connection of the producer is not recorded")
 
 
-def _per_message_connection(case: Case) -> Answer:
+def _per_message_connection(case: FindingContext) -> Answer:
     if case.writer is None:
         return unknown("the client is not recorded")
     return Answer(case.writer["client"] == "raw", "the raw client opens a connection for each message")
 
 
-def _overlapped(case: Case) -> Answer:
+def _overlapped(case: FindingContext) -> Answer:
     if case.message is None or case.message.overlapped is None:
         return unknown("whether the sends overlapped was not looked up")
     return Answer(case.message.overlapped, "the later message was sent before this one was answered")
 
 
-def _sessions(case: Case) -> Answer:
+def _sessions(case: FindingContext) -> Answer:
     if case.message is None or case.message.sessions is None:
         return unknown("the records name no producer id")
     return Answer(case.message.sessions > 1, f"it stands under {case.message.sessions} producer ids")
 
 
-def _failed(case: Case) -> Answer:
+def _failed(case: FindingContext) -> Answer:
     if case.finding["class"] == "phantom":
         return Answer(True, "the client reported a failure")
     if case.finding["writer"] is None or case.finding["txn"] is not None:
@@ -124,7 +124,7 @@ def _failed(case: Case) -> Answer:
     return Answer(case.message.outcome == "fail", "the client reported a failure")
 
 
-def _aborted(case: Case) -> Answer:
+def _aborted(case: FindingContext) -> Answer:
     if case.finding["txn"] is not None:
         return Answer(True, "nobody asked for the commit of its transaction")
     if case.finding["writer"] is None:
@@ -137,7 +137,7 @@ def _aborted(case: Case) -> Answer:
 # ---- leaders and replicas
 
 
-def _leader_failed(case: Case) -> Answer:
+def _leader_failed(case: FindingContext) -> Answer:
     facts, by = case.facts, case.finding["acked_by"]
     if facts.states.get(case.where):
         now = facts.state_at(*case.where, case.since)
@@ -161,14 +161,14 @@ def _leader_failed(case: Case) -> Answer:
     return Answer(False, "its leader neither failed nor was deposed")
 
 
-def _unclean_allowed(case: Case) -> Answer:
+def _unclean_allowed(case: FindingContext) -> Answer:
     value = case.facts.topic_config(case.topic, "unclean.leader.election.enable")
     if value is None:
         return unknown("unclean.leader.election.enable of the topic is not recorded")
     return Answer(value == "true", f"unclean.leader.election.enable={value}")
 
 
-def _unclean_seen(case: Case) -> Answer:
+def _unclean_seen(case: FindingContext) -> Answer:
     if case.cause.startswith(_UNCLEAN):
         return Answer(True, case.cause.partition(";")[0].removeprefix(f"{_UNCLEAN}: "))
     if case.where in case.facts.unclean:
@@ -184,7 +184,7 @@ def _unclean_seen(case: Case) -> Answer:
     return Answer(False, "every new leader was in the ISR")
 
 
-def _unclean_by_operator(case: Case) -> Answer:
+def _unclean_by_operator(case: FindingContext) -> Answer:
     name = f"{case.topic}/{case.partition}"
     for fault in case.facts.faults:
         if fault.mechanism == "elect_unclean" and fault.until_ns >= case.since:
@@ -195,7 +195,7 @@ def _unclean_by_operator(case: Case) -> Answer:
     return Answer(False, "no operator elected a leader")
 
 
-def _all_down(case: Case) -> Answer:
+def _all_down(case: FindingContext) -> Answer:
     if not case.facts.ends_of_processes(0):
         return Answer(False, "no broker's process ended")
     if not case.facts.states.get(case.where):
@@ -205,7 +205,7 @@ def _all_down(case: Case) -> Answer:
     return Answer(True, f"all of the ISR {list(case.gone.isr)} were down at once")
 
 
-def _all_down_damaged(case: Case) -> Answer:
+def _all_down_damaged(case: FindingContext) -> Answer:
     if not case.hits(DATA_LOSS):
         return Answer(False, "no replica lost data")
     answer = _all_down(case)
@@ -219,20 +219,20 @@ def _all_down_damaged(case: Case) -> Answer:
     return Answer(True, f"{answer.why}, and `{case.gone.damaged[0]}` took data")
 
 
-def _isr_of_one(case: Case) -> Answer:
+def _isr_of_one(case: FindingContext) -> Answer:
     if case.gone is None:
         return NO
     return Answer(len(case.gone.isr) == 1, f"the ISR was {list(case.gone.isr)}")
 
 
-def _min_insync_one(case: Case) -> Answer:
+def _min_insync_one(case: FindingContext) -> Answer:
     value = case.facts.topic_config(case.topic, "min.insync.replicas")
     if value is None:
         return unknown("min.insync.replicas of the topic is not recorded")
     return Answer(value == "1", f"min.insync.replicas={value}")
 
 
-def _elr(case: Case) -> Answer:
+def _elr(case: FindingContext) -> Answer:
     facts = case.facts
     if facts.mode == "zookeeper":
         return Answer(False, "ZooKeeper knows no eligible leader replicas")
@@ -257,7 +257,7 @@ def _elr(case: Case) -> Answer:
     return Answer(enabled, "eligible leader replicas were " + ("enabled" if enabled else "disabled"))
 
 
-def _elr_enabled(case: Case) -> bool | None:
+def _elr_enabled(case: FindingContext) -> bool | None:
     """Whether the feature was on: as recorded, or as the views prove it, for only then an ISR is empty."""
     levels = {key: value for (scope, _, key), value in case.facts.configs.items() if scope == "cluster"}
     if levels:  # a feature at level 0 may be left out
@@ -268,7 +268,7 @@ def _elr_enabled(case: Case) -> bool | None:
     return False if any(state.leader < 0 for state in states) else None
 
 
-def _flushed_power_loss(case: Case) -> Answer:
+def _flushed_power_loss(case: FindingContext) -> Answer:
     if not case.hits(("power_cut",)):
         return Answer(False, "no replica lost power")
     if case.flushes is None:
@@ -276,22 +276,22 @@ def _flushed_power_loss(case: Case) -> Answer:
     return Answer(case.flushes, f"flush.messages is {'' if case.flushes else 'not '}1")
 
 
-def _lost_data(case: Case) -> Answer:
+def _lost_data(case: FindingContext) -> Answer:
     hit = case.hits(DATA_LOSS)
     return Answer(bool(hit), f"`{hit[0].name}`" if hit else "no replica lost data")
 
 
-def _ended(case: Case) -> Answer:
+def _ended(case: FindingContext) -> Answer:
     broken = any(span.until_ns > case.since for spans in case.facts.down.values() for span in spans)
     return Answer(broken, "a broker's process ended" if broken else "no broker's process ended")
 
 
-def _network(case: Case) -> Answer:
+def _network(case: FindingContext) -> Answer:
     found = [f for f in case.facts.faults if f.kind in _LINK_KINDS and f.until_ns >= case.since]
     return Answer(bool(found), f"`{found[0].name}`" if found else "no fault of the network")
 
 
-def _damaged(case: Case) -> Answer:
+def _damaged(case: FindingContext) -> Answer:
     brokers = tuple(case.finding["brokers"] or ())
     hit = case.hits(("damage", "truncate"), brokers or None)
     if case.finding["class"] == "diverged":  # the finding may name either of the replicas that differ
@@ -299,7 +299,7 @@ def _damaged(case: Case) -> Answer:
     return Answer(bool(hit), f"`{hit[0].name}`" if hit else "no storage fault changed bytes there")
 
 
-def _above_high_watermark(case: Case) -> Answer:
+def _above_high_watermark(case: FindingContext) -> Answer:
     detail, offset = case.finding["detail"], case.finding["offset"]
     if detail not in (*_AT_THE_END, *_ENDS) or offset is None:
         return Answer(False, "both replicas have a record there")
@@ -309,7 +309,7 @@ def _above_high_watermark(case: Case) -> Answer:
     return Answer(offset >= mark, f"the high watermark is {mark}")
 
 
-def _in_sync_disagree(case: Case) -> Answer:
+def _in_sync_disagree(case: FindingContext) -> Answer:
     if case.finding["detail"]:
         return Answer(True, str(case.finding["detail"]))
     holders = set(case.finding["brokers"] or ())
@@ -324,7 +324,7 @@ def _in_sync_disagree(case: Case) -> Answer:
 # ---- groups and the end of the run
 
 
-def _offset_acks(case: Case) -> Answer:
+def _offset_acks(case: FindingContext) -> Answer:
     value = case.facts.broker_config("offsets.commit.required.acks")
     if value is None:
         version = case.facts.version()
@@ -334,14 +334,14 @@ def _offset_acks(case: Case) -> Answer:
     return Answer(value != "-1", f"offsets.commit.required.acks={value}")
 
 
-def _offsets_lost(case: Case) -> Answer:
+def _offsets_lost(case: FindingContext) -> Answer:
     found: Answer | None = None
     places = [place for place in case.facts.states if place[0] == OFFSETS_LOG]
     if not places and not case.facts.faults:
         return Answer(False, "no fault was injected")
     for topic, partition in places or [(OFFSETS_LOG, 0)]:
         blank = dict.fromkeys(case.finding)
-        inner = Case({**blank, "topic": topic, "partition": partition, "class": "lost"}, case.facts)
+        inner = FindingContext({**blank, "topic": topic, "partition": partition, "class": "lost"}, case.facts)
         for answer in (
             both(_unclean_seen(inner), _unclean_allowed(inner)),
             _unclean_by_operator(inner),
@@ -361,7 +361,7 @@ def both(first: Answer, second: Answer) -> Answer:
     return first if first.holds is None else second if second.holds is None else Answer(True, first.why)
 
 
-def _fault_stands(case: Case) -> Answer:
+def _fault_stands(case: FindingContext) -> Answer:
     ends = [r.ns for r in case.facts.replicas.get(case.where, ()) if r.ns is not None]
     end = max(ends, default=FOREVER - 1)
     for fault in case.facts.faults:
@@ -376,7 +376,7 @@ def _fault_stands(case: Case) -> Answer:
 _LASTING = ("cut", "flap", "hold", "disconnect", "loss", "delay", "throttle", "disk_full")
 
 
-def _time_to_rejoin(case: Case) -> Answer:
+def _time_to_rejoin(case: FindingContext) -> Answer:
     ends = [r.ns for r in case.facts.replicas.get(case.where, ()) if r.ns is not None]
     if not ends:
         return unknown("when the replicas were read is not recorded")
@@ -393,7 +393,7 @@ def _time_to_rejoin(case: Case) -> Answer:
 # ---- known bugs
 
 
-def _old_format(case: Case) -> Answer:
+def _old_format(case: FindingContext) -> Answer:
     facts = case.facts
     found = [facts.configs.get(("topic", case.topic, "message.format.version"))]
     found += [facts.broker_config(key) for key in ("log.message.format.version", INTER_BROKER_PROTOCOL)]
@@ -410,12 +410,12 @@ def _numbers(value: str | None) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".") if part.isdigit())
 
 
-def _several_elections(case: Case) -> Answer:
-    inner = Case({**case.finding, "acked_ns": None}, case.facts)
+def _several_elections(case: FindingContext) -> Answer:
+    inner = FindingContext({**case.finding, "acked_ns": None}, case.facts)
     return Answer(len(inner.elections) > 1, f"{len(inner.elections)} elections")
 
 
-def _zombie_controller(case: Case) -> Answer:
+def _zombie_controller(case: FindingContext) -> Answer:
     facts, by = case.facts, case.finding["acked_by"]
     if not facts.two_controllers:
         return Answer(False, "no two controllers claimed to lead")
@@ -427,21 +427,21 @@ def _zombie_controller(case: Case) -> Answer:
     return Answer(by is not None, f"two controllers led at the same time, and {host} was not cut off")
 
 
-def _unanswered_isr(case: Case) -> Answer:
+def _unanswered_isr(case: FindingContext) -> Answer:
     return Answer(case.cause == "ISR change never answered", "the leader's request was never answered")
 
 
-def _no_offset(case: Case) -> Answer:
+def _no_offset(case: FindingContext) -> Answer:
     return Answer(case.finding["offset"] is None, "it was acknowledged without an offset")
 
 
-def _librdkafka(case: Case) -> Answer:
+def _librdkafka(case: FindingContext) -> Answer:
     return Answer(
         case.writer is not None and case.writer["client"] == "librdkafka", "the client is librdkafka"
     )
 
 
-def _old_end_txn(case: Case) -> Answer:
+def _old_end_txn(case: FindingContext) -> Answer:
     version = case.facts.version()
     if _librdkafka(case).holds:
         return Answer(True, "librdkafka names no transaction when it ends one")
@@ -451,8 +451,8 @@ def _old_end_txn(case: Case) -> Answer:
 # ---- transactions
 
 
-def _cause_is(*beginnings: str) -> Callable[[Case], Answer]:
-    def asked(case: Case) -> Answer:
+def _cause_is(*beginnings: str) -> Callable[[FindingContext], Answer]:
+    def asked(case: FindingContext) -> Answer:
         return Answer(case.cause.startswith(beginnings), case.cause.partition(" (")[0])
 
     return asked
@@ -463,7 +463,7 @@ class Condition:
     """A condition: its meaning for the document, and how the facts decide it."""
 
     means: str
-    asked: Callable[[Case], Answer]
+    asked: Callable[[FindingContext], Answer]
 
 
 CONDITIONS: Mapping[str, Condition] = {
@@ -576,7 +576,7 @@ CONDITIONS: Mapping[str, Condition] = {
 """Conditions by name."""
 
 
-def ask(name: str, case: Case) -> Answer:
+def ask(name: str, case: FindingContext) -> Answer:
     """The answer to a condition; a leading `not ` negates it."""
     if name.startswith("not "):
         return CONDITIONS[name.removeprefix("not ")].asked(case).negated()

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from checkers.promises.bugs import KNOWN, KnownBug
 from checkers.promises.conditions import CONDITIONS
 from checkers.promises.settings import DISASTERS, SETTINGS, cell
-from checkers.promises.table import LOSSES, ROWS, STATEMENTS, Row, Source
+from checkers.promises.table import LOSSES, ROWS, STATEMENTS, Row, StatementSource
 
 _HEAD = """\
 # What Kafka promises
@@ -112,15 +112,15 @@ def _names(classes: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in classes)
 
 
-def _sources(sources: Iterable[Source]) -> str:
+def _sources(sources: Iterable[StatementSource]) -> str:
     return "; ".join(source.text for source in sources)
 
 
-def _statements() -> Iterable[tuple[str, str, tuple[Source, ...]]]:
+def _statements() -> Iterable[tuple[str, str, tuple[StatementSource, ...]]]:
     return ((statement.name, statement.says, statement.sources) for statement in STATEMENTS)
 
 
-def _statement(entry: tuple[str, str, tuple[Source, ...]]) -> str:
+def _statement(entry: tuple[str, str, tuple[StatementSource, ...]]) -> str:
     name, says, sources = entry
     return f"* **{name}**: {says} ({_sources(sources)})\n"
 

@@ -36,7 +36,7 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Replica:
+class ReplicaFacts:
     """What is known of a replica at the end."""
 
     broker: int
@@ -79,7 +79,7 @@ class Facts:
     """When each broker's process was killed or ended by itself."""
     states: Mapping[tuple[str, int], tuple[State, ...]] = field(default_factory=dict)
     """Leaders and ISRs of each partition by time, as the metadata store reports them."""
-    replicas: Mapping[tuple[str, int], tuple[Replica, ...]] = field(default_factory=dict)
+    replicas: Mapping[tuple[str, int], tuple[ReplicaFacts, ...]] = field(default_factory=dict)
     unclean: frozenset[tuple[str, int]] = frozenset()
     """Partitions for which a broker logged an unclean election."""
     two_controllers: bool = False
@@ -259,11 +259,11 @@ def _states(views: Iterable[Row]) -> Mapping[tuple[str, int], tuple[State, ...]]
     return {partition: tuple(states) for partition, states in found.items()}
 
 
-def _replicas(rows: Iterable[Row]) -> Mapping[tuple[str, int], tuple[Replica, ...]]:
-    found: dict[tuple[str, int], tuple[Replica, ...]] = {}
+def _replicas(rows: Iterable[Row]) -> Mapping[tuple[str, int], tuple[ReplicaFacts, ...]]:
+    found: dict[tuple[str, int], tuple[ReplicaFacts, ...]] = {}
     for row in rows:
         key = (row["topic"], row["partition"])
-        replica = Replica(
+        replica = ReplicaFacts(
             broker=row["broker"],
             in_sync=row["in_sync"],
             leader=row["leader"],

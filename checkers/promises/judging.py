@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from checkers.partition.messages import Ints
 from checkers.promises.bugs import KNOWN
-from checkers.promises.case import Case
+from checkers.promises.case import FindingContext
 from checkers.promises.conditions import Answer, ask
 from checkers.promises.facts import Facts
 from checkers.promises.table import ROWS, STRAY, Row
@@ -44,7 +44,7 @@ def judge(finding: Mapping[str, Any], facts: Facts, rows: tuple[Row, ...] = ROWS
     The first row whose conditions hold decides. If an earlier row with the opposite verdict cannot be
     decided, the judgement is `unknown`, and the reason names the fact that is missing.
     """
-    case = Case(finding, facts)
+    case = FindingContext(finding, facts)
     if finding["class"] == "undetermined":
         return Judged("unknown", None, "the final read did not reach the end of every log", None)
     open_rows: list[tuple[Row, Answer]] = []
@@ -66,7 +66,7 @@ def judge(finding: Mapping[str, Any], facts: Facts, rows: tuple[Row, ...] = ROWS
     return Judged("unknown", None, f"no row of the table covers this {finding['class']}", None)
 
 
-def _conjunction(row: Row, case: Case) -> Answer:
+def _conjunction(row: Row, case: FindingContext) -> Answer:
     """Whether all conditions of a row hold; no as soon as one does not."""
     answers = []
     for name in row.when:
@@ -80,7 +80,7 @@ def _conjunction(row: Row, case: Case) -> Answer:
     return Answer(True, "; ".join(answer.why for answer in answers if answer.why))
 
 
-def _known_bug(case: Case, *, broken: bool) -> str | None:
+def _known_bug(case: FindingContext, *, broken: bool) -> str | None:
     version, mode = case.facts.version(), case.facts.mode
     for bug in KNOWN:
         if case.finding["class"] not in bug.classes or not bug.may_be_in(version, mode):

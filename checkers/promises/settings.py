@@ -20,7 +20,7 @@ _ACKED_NS, _FAULT_NS, _LATER_NS, _BACK_NS = 10, 20, 30, 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class PromiseSettings:
     """Settings of a producer, a topic and a cluster; the topic has a replica in each of three AZs."""
 
     name: str
@@ -31,14 +31,14 @@ class Setting:
     kafka: str = "3.9.1"
 
 
-SETTINGS: tuple[Setting, ...] = (
-    Setting(name="`acks=0`", acks=0),
-    Setting(name="`acks=1`", acks=1),
-    Setting(name="`acks=all`, `min.insync.replicas=1`", acks=-1, min_insync=1),
-    Setting(name="`acks=all`, `min.insync.replicas=2`", acks=-1),
-    Setting(name="the same, unclean election enabled", acks=-1, unclean=True),
-    Setting(name="the same, `flush.messages=1`, clean election", acks=-1, flush=True),
-    Setting(name="the same, eligible leader replicas, no flush", acks=-1, kafka="4.1.0"),
+SETTINGS: tuple[PromiseSettings, ...] = (
+    PromiseSettings(name="`acks=0`", acks=0),
+    PromiseSettings(name="`acks=1`", acks=1),
+    PromiseSettings(name="`acks=all`, `min.insync.replicas=1`", acks=-1, min_insync=1),
+    PromiseSettings(name="`acks=all`, `min.insync.replicas=2`", acks=-1),
+    PromiseSettings(name="the same, unclean election enabled", acks=-1, unclean=True),
+    PromiseSettings(name="the same, `flush.messages=1`, clean election", acks=-1, flush=True),
+    PromiseSettings(name="the same, eligible leader replicas, no flush", acks=-1, kafka="4.1.0"),
 )
 
 
@@ -78,7 +78,7 @@ DISASTERS: tuple[Disaster, ...] = (
 )
 
 
-def cell(setting: Setting, disaster: Disaster) -> Judged:
+def cell(setting: PromiseSettings, disaster: Disaster) -> Judged:
     """The judgement of a message that was lost in this disaster under these settings."""
     finding: dict[str, Any] = dict.fromkeys(FINDING.names)
     topic, partition = _PARTITION
@@ -86,7 +86,7 @@ def cell(setting: Setting, disaster: Disaster) -> Judged:
     return judge(finding | {"acked_ns": _ACKED_NS, "acked_by": 1, "brokers": []}, facts_of(setting, disaster))
 
 
-def facts_of(setting: Setting, disaster: Disaster) -> Facts:
+def facts_of(setting: PromiseSettings, disaster: Disaster) -> Facts:
     """The facts of the run."""
     faults = [*_faults(disaster)]
     eligible = setting.kafka >= "4.1"
@@ -133,7 +133,7 @@ def _faults(disaster: Disaster) -> list[FaultSpan]:
     ]
 
 
-def _states(setting: Setting, disaster: Disaster) -> list[State]:
+def _states(setting: PromiseSettings, disaster: Disaster) -> list[State]:
     full = State(0, 1, 0, (1, 2, 3))
     found = [full]
     if disaster.shrunk:

@@ -23,14 +23,14 @@ TRANSACTIONS = ("lost_transaction", "torn_transaction", "hanging_transaction")
 
 
 @dataclass(frozen=True)
-class Source:
+class StatementSource:
     """Where a statement comes from: a section of Kafka's documentation, a KIP, an issue, or code."""
 
     text: str
 
 
-def _docs(section: str) -> Source:
-    return Source(f"Kafka documentation, {section}")
+def _docs(section: str) -> StatementSource:
+    return StatementSource(f"Kafka documentation, {section}")
 
 
 REPLICATION = _docs("Design, Replication")
@@ -49,17 +49,17 @@ LAG = _docs("broker configuration `replica.lag.time.max.ms`")
 OFFSETS = _docs("broker configuration `offsets.commit.required.acks`")
 ISOLATION = _docs("consumer configuration `isolation.level`")
 RECORDS = _docs("Implementation, Messages, Record batch (`crc`)")
-KIP_98 = Source("KIP-98, Exactly Once Delivery and Transactional Messaging")
-KIP_101 = Source("KIP-101, Alter Replication Protocol to use Leader Epoch (KAFKA-1211)")
-KIP_106 = Source("KIP-106, Change Default unclean.leader.election.enable from True to False")
-KIP_664 = Source("KIP-664, Provide tooling to detect and abort hanging transactions")
-KIP_890 = Source("KIP-890, Transactions Server-Side Defense")
-KIP_966 = Source("KIP-966, Eligible Leader Replicas")
-APPEND = Source("code: Partition.appendRecordsToLeader, ReplicaManager.appendRecords")
-OFFSETS_CODE = Source("code: GroupMetadataManager.getOffsets, GroupCoordinator.onResignation")
-ISR_CODE = Source("code: Partition.maybeExpandIsr, Partition.maybeShrinkIsr")
-SEQUENCES = Source("code: ProducerAppendInfo.checkSequence, ProducerStateManager")
-NO_STATEMENT = Source("the documentation makes no statement")
+KIP_98 = StatementSource("KIP-98, Exactly Once Delivery and Transactional Messaging")
+KIP_101 = StatementSource("KIP-101, Alter Replication Protocol to use Leader Epoch (KAFKA-1211)")
+KIP_106 = StatementSource("KIP-106, Change Default unclean.leader.election.enable from True to False")
+KIP_664 = StatementSource("KIP-664, Provide tooling to detect and abort hanging transactions")
+KIP_890 = StatementSource("KIP-890, Transactions Server-Side Defense")
+KIP_966 = StatementSource("KIP-966, Eligible Leader Replicas")
+APPEND = StatementSource("code: Partition.appendRecordsToLeader, ReplicaManager.appendRecords")
+OFFSETS_CODE = StatementSource("code: GroupMetadataManager.getOffsets, GroupCoordinator.onResignation")
+ISR_CODE = StatementSource("code: Partition.maybeExpandIsr, Partition.maybeShrinkIsr")
+SEQUENCES = StatementSource("code: ProducerAppendInfo.checkSequence, ProducerStateManager")
+NO_STATEMENT = StatementSource("the documentation makes no statement")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class Row:
     brief: str
     """The row in half a sentence, for the terminal."""
     says: str
-    sources: tuple[Source, ...]
+    sources: tuple[StatementSource, ...]
 
 
 ROWS: tuple[Row, ...] = (
@@ -199,7 +199,7 @@ ROWS: tuple[Row, ...] = (
         brief="an operator elected a leader that was not in sync",
         says="An unclean election that an operator asks for (`kafka-leader-election.sh --election-type "
         "unclean`) may elect a replica that lacks committed messages.",
-        sources=(UNCLEAN, Source("KIP-460, Admin Leader Election RPC")),
+        sources=(UNCLEAN, StatementSource("KIP-460, Admin Leader Election RPC")),
     ),
     Row(
         name="unclean-enabled",
@@ -386,7 +386,10 @@ ROWS: tuple[Row, ...] = (
         brief="requests on different connections have no order",
         says="Requests that are under way on different connections at the same time are appended in the "
         "order of their arrival.",
-        sources=(GUARANTEES, Source("code: SocketServer.Processor (order within one connection only)")),
+        sources=(
+            GUARANTEES,
+            StatementSource("code: SocketServer.Processor (order within one connection only)"),
+        ),
     ),
     Row(
         name="order-idempotent",
@@ -396,7 +399,11 @@ ROWS: tuple[Row, ...] = (
         brief="an idempotent producer keeps its order",
         says="With idempotence a partition keeps the order of one producer session with up to 5 requests in "
         "flight, retries included.",
-        sources=(IDEMPOTENCE, RETRIES, Source("KAFKA-5494 (more than one request in flight, 1.0.0)")),
+        sources=(
+            IDEMPOTENCE,
+            RETRIES,
+            StatementSource("KAFKA-5494 (more than one request in flight, 1.0.0)"),
+        ),
     ),
     Row(
         name="order-retries",
@@ -410,7 +417,9 @@ ROWS: tuple[Row, ...] = (
         "leader.",
         sources=(
             RETRIES,
-            Source("librdkafka configuration `message.send.max.retries` (retrying may cause reordering)"),
+            StatementSource(
+                "librdkafka configuration `message.send.max.retries` (retrying may cause reordering)"
+            ),
         ),
     ),
     Row(
@@ -432,7 +441,7 @@ ROWS: tuple[Row, ...] = (
         brief="an unclean election may send readers back or ahead",
         says="After an unclean election the log may end before a reader's position; the reader is reset, and "
         "may go back or pass over records.",
-        sources=(UNCLEAN_KEY, Source("KIP-320, Allow fetchers to detect and handle log truncation")),
+        sources=(UNCLEAN_KEY, StatementSource("KIP-320, Allow fetchers to detect and handle log truncation")),
     ),
     Row(
         name="reads-after-data-loss",
@@ -651,7 +660,7 @@ class Statement:
 
     name: str
     says: str
-    sources: tuple[Source, ...]
+    sources: tuple[StatementSource, ...]
 
 
 STATEMENTS: tuple[Statement, ...] = (
@@ -659,7 +668,10 @@ STATEMENTS: tuple[Statement, ...] = (
         name="outcome-unknown",
         says="A message whose outcome the client does not know (time-out, lost connection, error after the "
         "append) may be in the log or not; neither is a finding.",
-        sources=(SEMANTICS, Source("code: DelayedProduce, Partition.checkEnoughReplicasReachOffset")),
+        sources=(
+            SEMANTICS,
+            StatementSource("code: DelayedProduce, Partition.checkEnoughReplicasReachOffset"),
+        ),
     ),
     Statement(
         name="min-insync-refuses",

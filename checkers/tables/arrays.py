@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.evidence import Evidence
-from checkers.partition.deliveries import GroupEvent
-from checkers.partition.logs import Copies, Partition, Replica, choose_reference
+from checkers.partition.deliveries import GroupRow
+from checkers.partition.logs import Copies, PartitionReplicas, Replica, choose_reference
 from checkers.partition.messages import Flags, Ints, KeyIndex, Reads, Sends
 from checkers.tables.source import Source, numbers
 from checkers.transactions.answers import ABORTED, COMMITTED
@@ -58,7 +58,7 @@ def refuse(bad: Flags, values: Ints, column: str, where: str) -> None:
 
 def partition_of(
     source: Source, evidence: Evidence, where: TopicPartition, copies: Mapping[int, Copies]
-) -> Partition:
+) -> PartitionReplicas:
     """Replicas of a partition, and which of them is the reference."""
     ends: dict[int, tuple[int, int]] = {}
     spans: dict[int, tuple[int, int]] = {}
@@ -75,7 +75,7 @@ def make_partition(
     where: TopicPartition,
     ends: Mapping[int, tuple[int, int]],
     spans: Mapping[int, tuple[int, int]],
-) -> Partition:
+) -> PartitionReplicas:
     """The same from the last epoch and offset, and first and last offset, of each replica."""
     replicas = {}
     for row in evidence.rows("replicas"):
@@ -90,7 +90,7 @@ def make_partition(
                 compacted="compact" in (row["cleanup"] or ""),
             )
     reference, conclusive = choose_reference(replicas, ends, "replicas" in source.files)
-    return Partition(
+    return PartitionReplicas(
         topic=where.topic,
         number=where.partition,
         replicas=replicas,
@@ -101,10 +101,10 @@ def make_partition(
     )
 
 
-def group_events(evidence: Evidence, where: TopicPartition) -> list[GroupEvent]:
+def group_events(evidence: Evidence, where: TopicPartition) -> list[GroupRow]:
     """What consumer groups did that concerns a partition; an event without a partition concerns all."""
     return [
-        GroupEvent(
+        GroupRow(
             ns=int(row["ns"]),
             group=row["group"],
             reader=int(row["reader"]),

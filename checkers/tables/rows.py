@@ -20,13 +20,13 @@ from checkers.evidence import (
     own_epoch_at,
     writer_columns,
 )
-from checkers.groups import Step, causes_of_steps
+from checkers.groups import StreamStep, causes_of_steps
 from checkers.partition.deliveries import Missed, Steps
 from checkers.partition.fate import FATES
 from checkers.partition.fates import Fates
-from checkers.partition.logs import Log, Partition, reference_of
+from checkers.partition.logs import Log, PartitionReplicas, reference_of
 from checkers.partition.messages import OK, Homes, Ints, Reads, Sends, Texts
-from checkers.partition.replicas import CORRUPT, KINDS, Records
+from checkers.partition.replicas import CORRUPT, KINDS, ReplicaRecords
 from checkers.tables.output import FINDING, LIFE, build
 from checkers.tables.source import numbers
 
@@ -52,7 +52,7 @@ class Life:
 
 
 def life_of(
-    partition: Partition,
+    partition: PartitionReplicas,
     evidence: Evidence,
     *,
     table: pa.Table,
@@ -75,7 +75,7 @@ def life_of(
 
 
 def attributed(
-    partition: Partition,
+    partition: PartitionReplicas,
     evidence: Evidence,
     *,
     table: pa.Table,
@@ -218,7 +218,9 @@ def of_messages(life: Life, places: Ints, fates: Fates, name: str | None = None)
     return build(FINDING, columns, len(places))
 
 
-def of_records(partition: Partition, records: Records, homes: Homes | None, reported: Ints) -> pa.Table:
+def of_records(
+    partition: PartitionReplicas, records: ReplicaRecords, homes: Homes | None, reported: Ints
+) -> pa.Table:
     """Findings about records of no message of this partition or damaged ones, one per offset.
 
     Of several records at an offset the first counts. ``reported``: offsets with a finding of a message.
@@ -251,14 +253,14 @@ def of_records(partition: Partition, records: Records, homes: Homes | None, repo
     )
 
 
-def _home(homes: Homes, records: Records) -> pa.Array:
+def _home(homes: Homes, records: ReplicaRecords) -> pa.Array:
     """`topic/partition` to which each record's message was sent; null where it was sent nowhere."""
     names = [f"{topic}/{number}" for topic, number in zip(homes.topic, homes.partition.tolist(), strict=True)]
     place = homes.place(records.writer, records.seq)
     return pa.array(names, pa.string()).take(nullable(place, pa.int64()))
 
 
-def of_differences(partition: Partition, records: Records) -> pa.Table:
+def of_differences(partition: PartitionReplicas, records: ReplicaRecords) -> pa.Table:
     """Findings about replicas that disagree, one per offset; of several at an offset the first counts."""
     if not len(records):
         return FINDING.empty_table()
@@ -282,7 +284,7 @@ def of_differences(partition: Partition, records: Records) -> pa.Table:
     )
 
 
-def _brokers_at(records: Records, offsets: Ints) -> pa.Array:
+def _brokers_at(records: ReplicaRecords, offsets: Ints) -> pa.Array:
     """The brokers of which each of the rising ``offsets`` is reported."""
     mine = np.flatnonzero(np.isin(records.offset, offsets))
     order = mine[np.lexsort((records.broker[mine], records.offset[mine]))]
@@ -300,7 +302,7 @@ def _brokers_at(records: Records, offsets: Ints) -> pa.Array:
     return pa.array([list(dict.fromkeys(brokers)) for brokers in lists], pa.list_(pa.int32()))
 
 
-def of_reads(partition: Partition, name: str, reads: Reads, rows: Ints) -> pa.Table:
+def of_reads(partition: PartitionReplicas, name: str, reads: Reads, rows: Ints) -> pa.Table:
     """Findings about single reads (``rows``)."""
     return build(
         FINDING,
@@ -318,7 +320,7 @@ def of_reads(partition: Partition, name: str, reads: Reads, rows: Ints) -> pa.Ta
     )
 
 
-def of_steps(partition: Partition, evidence: Evidence, steps: Steps) -> pa.Table:
+def of_steps(partition: PartitionReplicas, evidence: Evidence, steps: Steps) -> pa.Table:
     """Findings about steps back."""
     causes, grounds = _causes_of_steps(partition, evidence, steps)
     return build(
@@ -339,7 +341,7 @@ def of_steps(partition: Partition, evidence: Evidence, steps: Steps) -> pa.Table
     )
 
 
-def of_skips(partition: Partition, evidence: Evidence, steps: Steps, passed: Missed) -> pa.Table:
+def of_skips(partition: PartitionReplicas, evidence: Evidence, steps: Steps, passed: Missed) -> pa.Table:
     """Findings about steps ahead over messages that should have been handed over."""
     rows = np.flatnonzero(passed.count > 0)
     causes, grounds = _causes_of_steps(partition, evidence, steps.take(rows))
@@ -361,14 +363,16 @@ def of_skips(partition: Partition, evidence: Evidence, steps: Steps, passed: Mis
     )
 
 
-def _causes_of_steps(partition: Partition, evidence: Evidence, steps: Steps) -> tuple[pa.Array, pa.Array]:
+def _causes_of_steps(
+    partition: PartitionReplicas, evidence: Evidence, steps: Steps
+) -> tuple[pa.Array, pa.Array]:
     """The cause of each step of a group (null for readers that were assigned by hand), and its evidence."""
     return causes_of_steps(
         evidence,
         partition.topic,
         partition.number,
         [
-            Step(
+            StreamStep(
                 group=steps.group[row],
                 reader=int(steps.reader[row]),
                 ns=int(steps.ns[row]),
@@ -392,7 +396,7 @@ def reader_name(group: str | None, reader: int) -> str:
     return f"reader {reader}" if group is None else f"group {group}"
 
 
-def undetermined(partition: Partition, messages: int) -> pa.Table:
+def undetermined(partition: PartitionReplicas, messages: int) -> pa.Table:
     """One finding for a partition whose final read proves no absence, however much it leaves open."""
     if partition.conclusive:
         return FINDING.empty_table()

@@ -24,7 +24,7 @@ from checkers.partition.decisions import (
     transaction_log,
     undecided_from,
 )
-from checkers.partition.logs import Partition
+from checkers.partition.logs import PartitionReplicas
 from checkers.partition.messages import OK, Flags, Ints, Sends
 from checkers.tables.output import PARTS, TRANSACTION_RECORD, build
 from checkers.tables.rows import nullable
@@ -63,7 +63,9 @@ def _tristate(column: pa.ChunkedArray) -> Ints:
     return found
 
 
-def log_of(partition: Partition, evidence: Evidence, records: Sequence[ProducerRecords]) -> TransactionLog:
+def log_of(
+    partition: PartitionReplicas, evidence: Evidence, records: Sequence[ProducerRecords]
+) -> TransactionLog:
     """What decides a partition's transactions, from all records of its reference log."""
     everything = all_producer_records(records)
     markers = markers_of(everything)
@@ -79,7 +81,7 @@ def log_of(partition: Partition, evidence: Evidence, records: Sequence[ProducerR
 
 
 def _bounded(
-    partition: Partition,
+    partition: PartitionReplicas,
     evidence: Evidence,
     markers: ProducerRecords,
     epochs: ProducerRecords,
@@ -144,7 +146,7 @@ def _with_kind(records: ProducerRecords, kind: int) -> pa.Table:
     return pa.table({"kind": pa.repeat(kind, len(records.offset)), **columns})
 
 
-def read_markers(partition: Partition, evidence: Evidence, path: str) -> TransactionLog:
+def read_markers(partition: PartitionReplicas, evidence: Evidence, path: str) -> TransactionLog:
     """What `write_markers` wrote."""
     system, inner = file_system(path)
     with system.open_input_file(inner) as handle:
@@ -181,7 +183,7 @@ def records_between(
 
 
 def record_rows(
-    partition: Partition, table: pa.Table, sends: Sends, decisions: Decisions, fenced: Flags
+    partition: PartitionReplicas, table: pa.Table, sends: Sends, decisions: Decisions, fenced: Flags
 ) -> pa.Table:
     """Rows of `transaction_records`, one per message of a transaction; ``table`` holds rows of `sends`."""
     rows = decisions.row

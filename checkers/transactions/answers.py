@@ -26,7 +26,7 @@ CLEANUP_MS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transactions:
+class ReportedTransactions:
     """The rows of `transactions` by transaction, ordered by writer and number; times are -1 if not known."""
 
     writer: Ints = field(default_factory=NOTHING.copy)
@@ -93,7 +93,7 @@ def may_commit(reported: Ints, asked: Ints) -> Flags:
     return possible
 
 
-def transactions_of(table: pa.Table, writers: Iterable[Mapping[str, Any]] = ()) -> Transactions:
+def transactions_of(table: pa.Table, writers: Iterable[Mapping[str, Any]] = ()) -> ReportedTransactions:
     """Condense the table `transactions` to one row per transaction.
 
     An `aborted` outweighs a `committed`, and both outweigh an `unknown`. An end that was asked for and never
@@ -102,7 +102,7 @@ def transactions_of(table: pa.Table, writers: Iterable[Mapping[str, Any]] = ()) 
     producers = list(writers)
     timeouts = {row["writer"]: ns for row in producers if (ns := _timeout_ns(row)) is not None}
     if not table.num_rows:
-        return Transactions(timeout_ns=timeouts)
+        return ReportedTransactions(timeout_ns=timeouts)
     writer, txn, ns = (table[name].to_numpy().astype(np.int64) for name in ("writer", "txn", "ns"))
     order = np.lexsort((txn, writer))
     writer, txn, ns = writer[order], txn[order], ns[order]
@@ -128,7 +128,7 @@ def transactions_of(table: pa.Table, writers: Iterable[Mapping[str, Any]] = ()) 
     reported[any_of("unknown") | (asked > 0)] = UNKNOWN
     reported[any_of("committed")] = COMMITTED
     reported[any_of("aborted")] = ABORTED
-    found = Transactions(
+    found = ReportedTransactions(
         writer=writer[first],
         txn=txn[first],
         reported=reported,
@@ -155,7 +155,7 @@ def _timeout_ns(writer: Mapping[str, Any]) -> int | None:
         return None
 
 
-def _fences(transactions: Transactions, writers: Iterable[Mapping[str, Any]]) -> dict[int, int]:
+def _fences(transactions: ReportedTransactions, writers: Iterable[Mapping[str, Any]]) -> dict[int, int]:
     """When each writer was fenced: another one with the same transactional id began after it."""
     ids = {row["writer"]: row.get("transactional_id") for row in writers if row.get("transactional_id")}
     began = transactions.begin_ns >= 0

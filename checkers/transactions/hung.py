@@ -14,7 +14,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-from checkers.causes import Event, partition_events
+from checkers.causes import PartitionEvent, partition_events
 from checkers.evidence import Evidence, Row
 
 HUNG_S = 3.0
@@ -39,7 +39,7 @@ def hung_transactions(evidence: Evidence) -> Iterator[dict[str, Any]]:
         known.setdefault(row["producer_id"], []).append(row)
 
     @cache
-    def elections(topic: str, partition: int) -> list[Event]:
+    def elections(topic: str, partition: int) -> list[PartitionEvent]:
         return partition_events(evidence, topic, partition)[1]
 
     states = sorted(evidence.rows("producer_states"), key=_where)
@@ -57,7 +57,7 @@ def _where(row: Row) -> tuple[str, int, int, int]:
     return row["topic"], row["partition"], row["producer_id"], row["broker"]
 
 
-def _open(history: list[Row], elections: Callable[[str, int], list[Event]]) -> Iterator[_Span]:
+def _open(history: list[Row], elections: Callable[[str, int], list[PartitionEvent]]) -> Iterator[_Span]:
     """Stretches in which one transaction was open at the leader, except one that lasts to the end.
 
     Followers answer as well, and may not have the marker yet. A leader that was cut off believes in itself,
@@ -75,7 +75,7 @@ def _open(history: list[Row], elections: Callable[[str, int], list[Event]]) -> I
                 yield _Span(since, until, rows[0])
 
 
-def _led(broker: int, elections: list[Event]) -> Iterator[tuple[float, float]]:
+def _led(broker: int, elections: list[PartitionEvent]) -> Iterator[tuple[float, float]]:
     """When a broker led, from and until; always, where no election is known. The first leader led before."""
     if not elections:
         yield -math.inf, math.inf

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from harness.artifacts.cache import locked, writable
 from harness.artifacts.distribution import resolve
-from harness.artifacts.manifest import Manifest, sha256
+from harness.artifacts.manifest import Checksums, sha256
 from harness.artifacts.stored_build import SOURCES, folder_of
 from harness.errors import UsageError
 from harness.kafka.versions import KafkaVersion, kafka_version
@@ -122,7 +122,7 @@ def _copy(
 ) -> None:
     root = folder_of(spec)
     with locked(writable(root.parent), say):
-        known = Manifest.read(root)
+        known = Checksums.read(root)
         if known is not None and known.sums == sums and not known.damaged(root):
             return
         new = root.parent / f".new-{spec.build}-{os.getpid()}"
@@ -136,7 +136,7 @@ def _copy(
                 raise UsageError(
                     f"{sources[changed[0]]} changed while it was copied; try again after the build."
                 )
-            Manifest(sums).write(new)
+            Checksums(sums).write(new)
             about = {
                 "home": str(home.absolute()) if home else None,
                 "jars": [str(jar.absolute()) for jar in patches],

@@ -14,18 +14,18 @@ _STAMP = "stamp.json"
 
 
 @dataclass(frozen=True)
-class Manifest:
+class Checksums:
     """SHA-256 by file name, as recorded when the folder was created."""
 
     sums: Mapping[str, str]
 
     @classmethod
-    def of(cls, folder: Path) -> Manifest:
+    def of(cls, folder: Path) -> Checksums:
         """The manifest of a folder of jars."""
         return cls({jar.name: sha256(jar) for jar in sorted(folder.glob("*.jar"))})
 
     @classmethod
-    def read(cls, root: Path) -> Manifest | None:
+    def read(cls, root: Path) -> Checksums | None:
         """The manifest stored in ``root``; None if there is none or it is malformed."""
         try:
             lines = (root / SUMS).read_text().splitlines()

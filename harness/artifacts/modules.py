@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.artifacts import ivy
 from harness.artifacts.cache import locked, writable
 from harness.artifacts.java import Java
-from harness.artifacts.manifest import Manifest, sha256
+from harness.artifacts.manifest import Checksums, sha256
 from harness.errors import UnfitError
 from harness.kafka.versions import Coordinates
 
@@ -37,7 +37,7 @@ class Modules:
         return "".join(f"{entry}\n" for entry in self.coordinates)
 
 
-def fetched(modules: Modules, root: Path, java: Java, say: Say) -> Manifest:
+def fetched(modules: Modules, root: Path, java: Java, say: Say) -> Checksums:
     """The checksums of the jars in ``root / "lib"``, which are downloaded unless they are there, undamaged.
 
     Raises UnfitError if the cache cannot be written, or a download fails.
@@ -72,16 +72,16 @@ def fetched(modules: Modules, root: Path, java: Java, say: Say) -> Manifest:
             shutil.rmtree(new, ignore_errors=True)
 
 
-def _stored(root: Path, modules: Modules) -> Manifest | None:
+def _stored(root: Path, modules: Modules) -> Checksums | None:
     try:
         recipe = (root / _RECIPE).read_text()
     except (OSError, UnicodeDecodeError):
         return None
-    return Manifest.read(root) if recipe == modules.recipe else None
+    return Checksums.read(root) if recipe == modules.recipe else None
 
 
-def _install(root: Path, new: Path, modules: Modules) -> Manifest:
-    manifest = Manifest.of(new / "lib")
+def _install(root: Path, new: Path, modules: Modules) -> Checksums:
+    manifest = Checksums.of(new / "lib")
     if modules.jar not in manifest.sums:
         raise UnfitError(
             f"Resolving {modules.coordinates[0]} did not bring {modules.jar}; remove {root.parent} and try "
@@ -97,7 +97,7 @@ def _install(root: Path, new: Path, modules: Modules) -> Manifest:
     return manifest
 
 
-def _repair(root: Path, new: Path, manifest: Manifest, bad: tuple[str, ...]) -> Manifest:
+def _repair(root: Path, new: Path, manifest: Checksums, bad: tuple[str, ...]) -> Checksums:
     for name in bad:
         fetched_jar = new / "lib" / name
         if not fetched_jar.is_file() or sha256(fetched_jar) != manifest.sums[name]:

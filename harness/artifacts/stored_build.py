@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.artifacts.cache import cache_dir
-from harness.artifacts.manifest import Manifest
+from harness.artifacts.manifest import Checksums
 from harness.errors import UsageError
 from harness.kafka.versions import KafkaVersion
 
@@ -20,10 +20,10 @@ def folder_of(spec: KafkaVersion) -> Path:
     return cache_dir() / f"build-{spec.build}"
 
 
-def manifest_of(spec: KafkaVersion) -> Manifest:
+def manifest_of(spec: KafkaVersion) -> Checksums:
     """The manifest of a build in the cache. Raises UsageError if it is not there or damaged."""
     root = folder_of(spec)
-    manifest = Manifest.read(root)
+    manifest = Checksums.read(root)
     if manifest is None or manifest.damaged(root):
         raise UsageError(
             f"The Kafka build {spec.label} is not in the cache ({root}) any more; give its folder again with "

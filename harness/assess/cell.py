@@ -20,7 +20,7 @@ from harness.series import serving
 from harness.series.serving import Site, serve
 
 
-class Order(serving.Order):
+class CaseOrder(serving.RunOrder):
     """A case to run, by name."""
 
     case: str
@@ -39,7 +39,7 @@ def scenario(case: Case, topology: Topology, mode: str, settings: Settings, numb
     )
 
 
-def choose(site: Site, order: Order, number: int) -> tuple[Scenario, RunOptions]:
+def choose(site: Site, order: CaseOrder, number: int) -> tuple[Scenario, RunOptions]:
     """The case of an order as a scenario, the ``number``-th one on its cluster."""
     options = site.options
     topology = options.layout.topology(options.mode)
@@ -50,7 +50,7 @@ def choose(site: Site, order: Order, number: int) -> tuple[Scenario, RunOptions]
 
 def main(argv: list[str]) -> int:
     """Serve one cluster. Returns the exit code."""
-    return serve(argv, Order, choose)
+    return serve(argv, CaseOrder, choose)
 
 
 if __name__ == "__main__":

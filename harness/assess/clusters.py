@@ -24,12 +24,12 @@ from queue import Empty, SimpleQueue
 import msgspec
 
 from harness.assess.battery import Case
-from harness.assess.cell import Order
+from harness.assess.cell import CaseOrder
 from harness.assess.described import POWERLESS
 from harness.run.folder import RunFolder, read_json
 from harness.series.plan import Cell
 from harness.series.pool import CellRun, RunProcesses, judge_cell
-from harness.series.serving import Answer
+from harness.series.serving import RunAnswer
 from harness.series.standing import LostClusterError, StandingProcess, passed
 from harness.series.summary import RunSummary
 
@@ -196,7 +196,7 @@ class _Line:
                 try:
                     answer = cluster.run(cell, folder)
                 except LostClusterError as error:
-                    answer = Answer()
+                    answer = RunAnswer()
                     if folder.manifest().get("status") == "running":
                         folder.update(status="crashed", problem=f"{cell} {error}; see {cluster.log}")
                 if answer.refused or not (before is None or passed(before, self._stopped.is_set)):
@@ -228,7 +228,7 @@ class _Cluster(StandingProcess):
             runs=line.runs,
         )
 
-    def run(self, cell: Cell, folder: RunFolder) -> Answer:
+    def run(self, cell: Cell, folder: RunFolder) -> RunAnswer:
         """Run a case. Raises LostClusterError, and KeyboardInterrupt as `carry_out` does."""
-        order = Order(case=cell.scenario, folder=str(folder.path.absolute()))
-        return msgspec.json.decode(self.carry_out(msgspec.json.encode(order)), type=Answer)
+        order = CaseOrder(case=cell.scenario, folder=str(folder.path.absolute()))
+        return msgspec.json.decode(self.carry_out(msgspec.json.encode(order)), type=RunAnswer)

@@ -16,7 +16,7 @@ from harness.assess.cell import scenario
 from harness.assess.clusters import run_cases
 from harness.assess.described import for_runs, header, hold_s, producers
 from harness.assess.measure import PROMISED, QUERIES, Measures, measure, name_of
-from harness.assess.table import Ended, Line, consequences, lines
+from harness.assess.table import CaseEnd, Line, consequences, lines
 from harness.cluster.cluster_file import ClusterFile, read_cluster_file
 from harness.cluster.compression import compress
 from harness.cluster.settings import NO_SETTINGS, Settings, values
@@ -82,7 +82,7 @@ def check(target: Target, case: Case, lab: str, say: Callable[[str], None]) -> N
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class AssessmentPlan:
     """What an assessment runs; stored in its folder, so that it can be resumed."""
 
     cases: tuple[str, ...]
@@ -112,10 +112,10 @@ class Assessment:
     """An assessment in its folder."""
 
     series: SeriesFolder
-    plan: Plan
+    plan: AssessmentPlan
 
     @classmethod
-    def create(cls, runs: Path, plan: Plan, cluster: Path | None) -> Assessment:
+    def create(cls, runs: Path, plan: AssessmentPlan, cluster: Path | None) -> Assessment:
         """Make the folder `<runs>/assess/<UTC time>`. Raises UsageError where it cannot be made."""
         series = SeriesFolder.create(runs, "assess")
         if cluster is not None:
@@ -127,7 +127,7 @@ class Assessment:
     def resume(cls, path: Path) -> Assessment:
         """An assessment that was interrupted. Raises BadDataError where the folder holds none."""
         try:
-            plan = msgspec.convert(json.loads((path / PLAN).read_text(encoding="utf-8")), Plan)
+            plan = msgspec.convert(json.loads((path / PLAN).read_text(encoding="utf-8")), AssessmentPlan)
         except (OSError, ValueError) as error:
             raise BadDataError(
                 f"{path} holds no assessment to resume ({error}); name a folder like runs/assess/<time>."
@@ -247,12 +247,12 @@ def unfit(cases: Sequence[Case]) -> dict[str, str]:
     return {} if check.ok else dict.fromkeys(delayed, "this kernel has no netem, which delays packets")
 
 
-def _ended(runs: Sequence[RunSummary]) -> Iterator[Ended]:
+def _ended(runs: Sequence[RunSummary]) -> Iterator[CaseEnd]:
     for run in runs:
         status = "measured" if run.judged else run.verdict
         reason = "" if run.judged else next(iter(run.reasons), "")
         with suppress(OSError):
-            yield Ended(case=run.scenario, run=name_of(Path(run.folder)), status=status, reason=reason)
+            yield CaseEnd(case=run.scenario, run=name_of(Path(run.folder)), status=status, reason=reason)
 
 
 def line_as_json(line: Line) -> dict[str, Any]:

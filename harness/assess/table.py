@@ -29,7 +29,7 @@ class Gap:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class ProducerOutcome:
     """What one producer setting was told, and what became of it."""
 
     acknowledged: int = 0
@@ -72,7 +72,7 @@ class Line:
     reason: str = ""
     """Why it was not measured."""
     runs: tuple[str, ...] = ()
-    settings: Mapping[str, Setting] = field(default_factory=dict)
+    settings: Mapping[str, ProducerOutcome] = field(default_factory=dict)
     reads: Mapping[str, Gap] = field(default_factory=dict)
     failover_s: float | None = None
     """From the fault until the last of the partitions that got another leader had it; None: none did."""
@@ -106,7 +106,7 @@ def _fared(line: Line) -> tuple[object, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
+class CaseEnd:
     """How one run of a case ended. ``run`` is its name in the measures."""
 
     case: str
@@ -116,13 +116,16 @@ class Ended:
 
 
 def lines(
-    cases: Sequence[Case], ended: Iterable[Ended], measures: Measures, unfit: Mapping[str, str] | None = None
+    cases: Sequence[Case],
+    ended: Iterable[CaseEnd],
+    measures: Measures,
+    unfit: Mapping[str, str] | None = None,
 ) -> list[Line]:
     """The table: two lines a case, one where the fault hits no broker or every broker.
 
     ``unfit`` has the reason of every case that this machine cannot run.
     """
-    by_case: dict[str, list[Ended]] = {}
+    by_case: dict[str, list[CaseEnd]] = {}
     for run in ended:
         by_case.setdefault(run.case, []).append(run)
     found = []
@@ -141,7 +144,7 @@ def lines(
     return found
 
 
-def _unmeasured(case: Case, status: str, reason: str, runs: Sequence[Ended] = ()) -> Line:
+def _unmeasured(case: Case, status: str, reason: str, runs: Sequence[CaseEnd] = ()) -> Line:
     return _line_of(case)(led="", status=status, reason=reason, runs=tuple(run.run for run in runs))
 
 
@@ -208,7 +211,7 @@ def _setting(
     writes: Sequence[Row],
     promises: Sequence[Row],
     promised: Sequence[Row],
-) -> Setting:
+) -> ProducerOutcome:
     """``promises`` has the findings of all settings, and those of records that name no producer.
 
     A finding that names no producer counts unless it is not promised: then it says nothing about this one.
@@ -221,7 +224,7 @@ def _setting(
     ]
     applied = [row for row in promised if row["setting"] == name]
     promise, rows = _promise(judged, applied)
-    return Setting(
+    return ProducerOutcome(
         **{count: _most(mine, count) for count in COUNTS},
         out_of_order=_most([row for row in order if row["setting"] == name], "out_of_order"),
         writes=_gaps([row for row in writes if row["setting"] == name], "write_gap_s"),

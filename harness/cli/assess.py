@@ -100,7 +100,7 @@ def assess(
     from harness.assess.measure import QUERIES
     from harness.assess.series import (
         Assessment,
-        Plan,
+        AssessmentPlan,
         check,
         describe,
         seconds,
@@ -171,7 +171,7 @@ def assess(
                     fitting, lambda case: seconds(case, topology, times), budget_s, at_once
                 )
             )
-        plan = Plan(
+        plan = AssessmentPlan(
             cases=tuple(case.name for case in chosen),
             version=target.version.label,
             mode=target.mode,

@@ -15,7 +15,7 @@ from harness.lab.embedded.namespaces import run_inside
 
 if TYPE_CHECKING:
     from harness.errors import AckedError
-    from harness.run.conformance import Check, Objection
+    from harness.run.conformance import Objection, ProgramCheck
 
 app = typer.Typer(help="Clients of your own.", no_args_is_help=True)
 
@@ -52,7 +52,7 @@ def check(
     254 usage error, or a program that does not greet.
     """
     from harness.run.client_choice import greet, parse_client, program
-    from harness.run.conformance import KAFKA, MODE, Check, examine
+    from harness.run.conformance import KAFKA, MODE, ProgramCheck, examine
     from harness.run.folder import RunFolder
     from harness.run.runner import run_scenario
     from harness.run.session import prepare
@@ -60,7 +60,7 @@ def check(
 
     choice = parse_client(client, client_version)
     progress = Progress(quiet=as_json)
-    started = Check()
+    started = ProgramCheck()
     options = prepare(started.scenario(), lab=lab, kafka=KAFKA, mode=MODE, client=choice, say=progress.say)
     found = program(choice, options.version)
     if found is not None:
@@ -85,7 +85,7 @@ def check(
     raise typer.Exit(run_inside(work) if lab == "embedded" else work())
 
 
-def _show(check: Check, objections: list[Objection]) -> None:
+def _show(check: ProgramCheck, objections: list[Objection]) -> None:
     from harness.run.conformance import SENTENCES
 
     for name, sentence in SENTENCES.items():
@@ -101,7 +101,9 @@ def _show(check: Check, objections: list[Objection]) -> None:
     typer.echo("Nothing is wrong." if not count else f"{count} objection{'s' * (count > 1)}.")
 
 
-def _as_json(check: Check, objections: list[Objection], problem: AckedError | None) -> dict[str, object]:
+def _as_json(
+    check: ProgramCheck, objections: list[Objection], problem: AckedError | None
+) -> dict[str, object]:
     return {
         "operations": check.done,
         "skipped": check.skipped,

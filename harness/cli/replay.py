@@ -29,8 +29,8 @@ from harness.errors import (
 )
 
 if TYPE_CHECKING:
-    from harness.search.fleet import Ended, Place
-    from harness.search.repeat import Source, Tally
+    from harness.search.fleet import JudgedRun, Place
+    from harness.search.repeat import RepeatedSchedule, Tally
     from harness.search.schedule import Schedule
     from harness.search.shrinking import Shrinking, Test
 
@@ -45,7 +45,12 @@ Wanted = Annotated[
 
 
 def _place(
-    source: Source, cluster: Path | None, kafka: str | None, mode: str | None, lab: str, progress: Progress
+    source: RepeatedSchedule,
+    cluster: Path | None,
+    kafka: str | None,
+    mode: str | None,
+    lab: str,
+    progress: Progress,
 ) -> Place:
     """Where to repeat a schedule: where it ran, with what the options change. Checks that it can be.
 
@@ -122,7 +127,7 @@ def replay(
     if kind:
         progress.say(f"the finding: {kind}")
 
-    def ended(one: Ended, hit: bool, tally: Tally) -> None:
+    def ended(one: JudgedRun, hit: bool, tally: Tally) -> None:
         outcome = f"{len(one.findings)} groups of findings"
         if kind:
             outcome = "it came back" if hit else "it did not come back"
@@ -191,7 +196,7 @@ def shrink(
     Exit code: 0 if it was shrunk, 2 if the finding did not come back.
     """
     from harness.search.repeat import source_of
-    from harness.search.shrinking import Plan, Shrinking
+    from harness.search.shrinking import Shrinking, ShrinkPlan
 
     progress = Progress(quiet=as_json)
     if (path is None) == (resume is None):
@@ -206,7 +211,7 @@ def shrink(
                 f"{path} shows no finding to shrink; name a run of a search that found something."
             )
         place = _place(source, None, None, None, lab, progress)
-        plan = Plan(
+        plan = ShrinkPlan(
             finding=source.finding,
             version=place.version,
             mode=place.mode,

@@ -234,7 +234,7 @@ def _run_one(
     from harness.run.client_choice import parse_client
     from harness.run.folder import RunFolder
     from harness.run.scratch import scratch_folder
-    from harness.run.session import Outcome, prepare, run_and_judge
+    from harness.run.session import RunOutcome, prepare, run_and_judge
     from report import terminal
 
     scenario = find(name)
@@ -257,7 +257,7 @@ def _run_one(
     folder = RunFolder.create(runs, scenario.name, scenario.file)
 
     def work() -> int:
-        outcome: Outcome = run_and_judge(scenario, options, folder, progress)
+        outcome: RunOutcome = run_and_judge(scenario, options, folder, progress)
         if outcome.problem is not None:
             terminal.show_error(outcome.problem)
         if outcome.judgement is not None and as_json:

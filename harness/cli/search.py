@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from harness.cluster.cluster_file import ClusterFile
     from harness.cluster.settings import Settings
     from harness.run.client_choice import ClientChoice
-    from harness.search.hunt import Plan
+    from harness.search.hunt import SearchPlan
     from harness.search.schedule import Schedule
 
 PARALLEL = 2
@@ -145,7 +145,7 @@ def search(
     run was not judged or left a promise undecided, else 0.
     """
     from harness.cli import searching
-    from harness.search.comparison import SIDES, Comparison
+    from harness.search.comparison import SIDES, SearchComparison
     from harness.search.hunt import Search, corpus_of
     from harness.series.night import parse_duration
 
@@ -160,13 +160,13 @@ def search(
         compress_time=compress_time,
     )
     extra = corpus_of(corpus) if corpus else []
-    work: Search | Comparison
+    work: Search | SearchComparison
     if resume is not None:
         others = (cluster, kafka, mode, faults, producers, compare, kafka_home, kafka_jars)
         given = safe or settings or client != "librdkafka" or client_version
         if any(one is not None for one in (*others, seed)) or given:
             raise UsageError("--resume continues a search as it was planned; leave the others out.")
-        work = (Comparison if (resume / SIDES).exists() else Search).resume(resume)
+        work = (SearchComparison if (resume / SIDES).exists() else Search).resume(resume)
     else:
         from harness.cluster.cluster_file import read_cluster_file
         from harness.run.client_choice import parse_client
@@ -190,7 +190,7 @@ def search(
         if compare is None:
             work = Search.create(runs, plans[0][1], cluster)
         else:
-            work = Comparison.create(runs, plans, cluster)
+            work = SearchComparison.create(runs, plans, cluster)
     limits = searching.Limits(parallel=parallel, budget_s=budget_s, most=schedules)
     if isinstance(work, Search):
         raise typer.Exit(searching.search(work, progress, limits, extra, as_json=as_json))
@@ -248,7 +248,7 @@ def _common_mode(versions: list[str]) -> str:
 
 def _plans(
     sides: list[tuple[str, str, ClientChoice]], wanted: _Wanted, extra: list[Schedule], progress: Progress
-) -> list[tuple[str, Plan]]:
+) -> list[tuple[str, SearchPlan]]:
     """A plan for each side, with what the clients of all sides can do. Raises UsageError, UnfitError."""
     from msgspec.structs import replace
 
@@ -256,7 +256,7 @@ def _plans(
     from harness.run.client_choice import LIBRDKAFKA
     from harness.search.hunt import plan_of, space_for
 
-    found: list[tuple[str, Plan, Target]] = []
+    found: list[tuple[str, SearchPlan, Target]] = []
     lacks: set[str] = set()
     for name, version, choice in sides:
         target = describe(wanted.file, version, wanted.mode, wanted.settings)

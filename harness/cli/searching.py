@@ -16,8 +16,8 @@ from rich.table import Table
 
 from harness.console import Progress
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, StoppedError
-from harness.search.comparison import Comparison, Side
-from harness.search.hunt import Plan, Record, Search
+from harness.search.comparison import SearchComparison, Side
+from harness.search.hunt import Search, SearchPlan, TriedSchedule
 from harness.search.schedule import Schedule
 from report import search as report
 
@@ -36,7 +36,7 @@ class Limits:
     began: float = field(default_factory=time.monotonic)
     _pace: list[float] = field(default_factory=list)
 
-    def ran(self, record: Record) -> None:
+    def ran(self, record: TriedSchedule) -> None:
         """Learn how long a run takes."""
         self._pace.append(record.seconds)
 
@@ -59,7 +59,7 @@ class Limits:
             return ""
         return f", {max(0.0, self.budget_s - self.elapsed_s) / 60:.0f} min left"
 
-    def described(self, plan: Plan, path: Path) -> str:
+    def described(self, plan: SearchPlan, path: Path) -> str:
         """What is done how long, in a sentence."""
         limits = (
             f"{self.most} schedules" if self.most else "",
@@ -77,7 +77,7 @@ def search(
     """Search, and show the outcome. Returns the exit code; raises StoppedError after Ctrl-C."""
     progress.say(f"Kafka {work.plan.version}, {limits.described(work.plan, work.path)}")
 
-    def ended(record: Record) -> None:
+    def ended(record: TriedSchedule) -> None:
         limits.ran(record)
         progress.say(_told(record, work))
 
@@ -99,7 +99,7 @@ def search(
 
 
 def compare(
-    work: Comparison, progress: Progress, limits: Limits, extra: Sequence[Schedule], *, as_json: bool
+    work: SearchComparison, progress: Progress, limits: Limits, extra: Sequence[Schedule], *, as_json: bool
 ) -> int:
     """Carry out the same schedules on all sides, and show the differences. Returns the exit code.
 
@@ -108,7 +108,7 @@ def compare(
     names = " and ".join(side.name for side in work.sides)
     progress.say(f"{names}, {limits.described(work.sides[0].search.plan, work.path)}")
 
-    def ended(side: Side, record: Record) -> None:
+    def ended(side: Side, record: TriedSchedule) -> None:
         limits.ran(record)
         progress.say(f"{side.name}: {_told(record, side.search)}")
 
@@ -126,7 +126,7 @@ def compare(
     return _exit_code(found, document["judged"] < document["schedules"])
 
 
-def _told(record: Record, work: Search) -> str:
+def _told(record: TriedSchedule, work: Search) -> str:
     """A record in a line."""
     fresh = [one for one in record.findings if work.is_new(one, record)]
     what = "; ".join(f"{one.weight}: {one.signature} ({one.count})" for one in fresh)

@@ -13,7 +13,7 @@ _MAGIC = b"acked1"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Identity:
+class MessageIdentity:
     """The identity in a record value."""
 
     writer: int
@@ -34,7 +34,7 @@ def encode(writer: int, seq: int, topic: str, partition: int, label: str = "", s
     return body + b"%08x" % zlib.crc32(body)
 
 
-def decode(value: bytes | None) -> Identity | None:
+def decode(value: bytes | None) -> MessageIdentity | None:
     """The identity in a record value; None if it has none, because no client of this project sent it."""
     if not value or not value.startswith(_MAGIC):
         return None
@@ -47,7 +47,7 @@ def decode(value: bytes | None) -> Identity | None:
     except ValueError:
         return None
     label = parts[4].decode(errors="replace")
-    return Identity(
+    return MessageIdentity(
         writer=writer,
         seq=seq,
         home=parts[3].decode(errors="replace"),

@@ -46,7 +46,7 @@ Library = Literal["", "librdkafka", "java"]
 """A client library by which claims differ; empty: any."""
 
 
-class Identity(NamedTuple):
+class ProducerIdentity(NamedTuple):
     """What a broker gives an idempotent producer: its id, and the epoch that fences older producers."""
 
     producer_id: int

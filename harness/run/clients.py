@@ -27,7 +27,7 @@ NO_CLIENTS = UserClients()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class ProducerChoice:
     """The settings of one producer."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Choice:
         return not {"batch.size", "linger.ms"}.isdisjoint(self.config)
 
 
-def choose(user: ClientSettings, fixed: Mapping[str, Value]) -> Choice:
+def choose(user: ClientSettings, fixed: Mapping[str, Value]) -> ProducerChoice:
     """The user's producer settings where the scenario has none of its own (``fixed``, by Java names).
 
     As with Java clients, a producer whose acks, retries or requests in flight exclude idempotence is not
@@ -54,7 +54,7 @@ def choose(user: ClientSettings, fixed: Mapping[str, Value]) -> Choice:
     if unknown:
         raise UsageError(f"The scenario sets {unknown[0]}, and producers have no such property; remove it.")
     if not user.given:
-        return Choice(fields=_fields(fixed), config=_config(fixed))
+        return ProducerChoice(fields=_fields(fixed), config=_config(fixed))
     found = dict(user.given)
     kept = [key for key in found if key in fixed and found[key] != fixed[key]]
     if {"retries", "request.timeout.ms"} & set(fixed) and _DELIVERY in found and _DELIVERY not in fixed:
@@ -73,7 +73,7 @@ def choose(user: ClientSettings, fixed: Mapping[str, Value]) -> Choice:
     if "retries" in found and "retries" not in fixed:
         found.setdefault(_DELIVERY, int(_JAVA_DELIVERY_S * 1000))
     fields = _fields(found)
-    return Choice(fields=fields, config=_config(found), kept=tuple(dict.fromkeys(kept)))
+    return ProducerChoice(fields=fields, config=_config(found), kept=tuple(dict.fromkeys(kept)))
 
 
 def _excluding(found: Mapping[str, Value]) -> dict[str, bool]:

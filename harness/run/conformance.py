@@ -62,7 +62,7 @@ _TAKEN_FOR_GRANTED = {"assigned": "assign"}
 
 
 @dataclass(kw_only=True)
-class Check:
+class ProgramCheck:
     """One check of a program: the scenario's body, and what it notes for `examine`."""
 
     features: Collection[str] = FEATURES
@@ -288,7 +288,7 @@ class Objection:
     sentence: str
 
 
-def examine(folder: Path, check: Check) -> list[Objection]:
+def examine(folder: Path, check: ProgramCheck) -> list[Objection]:
     """Compare what the program reported with the final logs. Raises BadDataError."""
     from harness.history.tables import read_table
 
@@ -299,7 +299,7 @@ def examine(folder: Path, check: Check) -> list[Objection]:
 Rows = list[dict[str, Any]]
 
 
-def objections(rows: Mapping[str, Rows], check: Check) -> Iterator[Objection]:
+def objections(rows: Mapping[str, Rows], check: ProgramCheck) -> Iterator[Objection]:
     """What is wrong, by the rows of a history."""
     for name, problem in check.problems.items():
         yield Objection(name, problem)
@@ -350,7 +350,7 @@ def _misread(
     reads: Rows,
     log: Mapping[tuple[str, int, int], tuple[int, int]],
     names: Mapping[int, str],
-    check: Check,
+    check: ProgramCheck,
 ) -> Iterator[Objection]:
     owed = {
         place
@@ -373,7 +373,7 @@ def _misread(
             )
 
 
-def _visible(rows: Mapping[str, Rows], check: Check) -> Iterator[Objection]:
+def _visible(rows: Mapping[str, Rows], check: ProgramCheck) -> Iterator[Objection]:
     """The harness's own reader sees messages of committed transactions, and none of aborted ones."""
     seen = {(row["writer"], row["seq"]) for row in rows["reads"] if row["reader"] not in check.readers}
     ends = {

@@ -33,7 +33,7 @@ _AFTER_SCENARIO = ("final logs", "taking down", "history", "judgement")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class RunOutcome:
     """How a run ended and what it proves."""
 
     judgement: Judgement | None = None
@@ -166,7 +166,9 @@ def with_protocol(scenario: Scenario, version: KafkaVersion) -> Scenario:
     return replace(scenario, setup=replace(scenario.setup, broker_config=config))
 
 
-def run_and_judge(scenario: Scenario, options: RunOptions, folder: RunFolder, progress: Progress) -> Outcome:
+def run_and_judge(
+    scenario: Scenario, options: RunOptions, folder: RunFolder, progress: Progress
+) -> RunOutcome:
     """Run a scenario and judge it. Errors become part of the outcome.
 
     Raises KeyboardInterrupt, after everything that was started has ended.
@@ -174,12 +176,12 @@ def run_and_judge(scenario: Scenario, options: RunOptions, folder: RunFolder, pr
     try:
         return _run_and_judge(with_protocol(scenario, options.version), options, folder, progress)
     except AckedError as error:
-        return Outcome(problem=error)
+        return RunOutcome(problem=error)
     except Exception as error:  # noqa: BLE001 - a mistake of the harness: kept for a report, shown as a sentence
         report = folder.path / "crash.txt"
         report.write_text(traceback.format_exc())
         folder.update(status="crashed", problem=f"{type(error).__name__}: {error}")
-        return Outcome(
+        return RunOutcome(
             problem=AckedError(
                 f"The harness itself failed ({type(error).__name__}: {error}); please report it and "
                 f"attach {report}."
@@ -187,11 +189,13 @@ def run_and_judge(scenario: Scenario, options: RunOptions, folder: RunFolder, pr
         )
 
 
-def _run_and_judge(scenario: Scenario, options: RunOptions, folder: RunFolder, progress: Progress) -> Outcome:
+def _run_and_judge(
+    scenario: Scenario, options: RunOptions, folder: RunFolder, progress: Progress
+) -> RunOutcome:
     spark = _Spark(folder)
     result = run_scenario(scenario, options, folder, progress, lab_is_up=spark.start)
     if isinstance(result.problem, UnfitError):
-        return Outcome(problem=result.problem)
+        return RunOutcome(problem=result.problem)
     # Not earlier: the hosts' processes are forked from this one, and would carry NumPy and pandas along.
     from checkers.judge import judge
 
@@ -201,11 +205,11 @@ def _run_and_judge(scenario: Scenario, options: RunOptions, folder: RunFolder, p
     except AckedError:
         if result.problem is None:
             raise
-        return Outcome(problem=result.problem)
+        return RunOutcome(problem=result.problem)
     after = (progress.durations.get(name, 0.0) for name in _AFTER_SCENARIO)
     progress.durations["from its end to the verdict"] = sum(after)
     folder.update(durations=progress.durations)
-    return Outcome(judgement=judgement, problem=result.problem, durations=progress.durations)
+    return RunOutcome(judgement=judgement, problem=result.problem, durations=progress.durations)
 
 
 class _Spark:

@@ -16,10 +16,10 @@ from harness.run.runner import RunOptions
 from harness.scenario import Scenario
 from harness.search.scenario import scenario_of
 from harness.search.schedule import FILE, read
-from harness.series.serving import Order, Site, serve
+from harness.series.serving import RunOrder, Site, serve
 
 
-class ScheduleOrder(Order):
+class ScheduleOrder(RunOrder):
     """A schedule to carry out."""
 
     client: str = ""

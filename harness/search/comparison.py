@@ -25,7 +25,7 @@ from harness.errors import BadDataError
 from harness.search import stored
 from harness.search.findings import WEIGHTS, Finding
 from harness.search.fleet import MOST_RUNS
-from harness.search.hunt import Group, Plan, Record, Search
+from harness.search.hunt import Group, Search, SearchPlan, TriedSchedule
 from harness.search.rates import wilson
 from harness.search.schedule import Schedule
 from harness.series.folder import SeriesFolder
@@ -42,7 +42,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SearchComparison:
     """A comparison in its folder."""
 
     path: Path
@@ -50,7 +50,9 @@ class Comparison:
     """The first one searches, the others follow."""
 
     @classmethod
-    def create(cls, runs: Path, plans: Sequence[tuple[str, Plan]], cluster: Path | None) -> Comparison:
+    def create(
+        cls, runs: Path, plans: Sequence[tuple[str, SearchPlan]], cluster: Path | None
+    ) -> SearchComparison:
         """Make the folder, with a search for each name and plan. Raises UsageError where that fails."""
         series = SeriesFolder.create(runs, "compare")
         sides = []
@@ -63,7 +65,7 @@ class Comparison:
         return cls(series.path, tuple(sides))
 
     @classmethod
-    def resume(cls, path: Path) -> Comparison:
+    def resume(cls, path: Path) -> SearchComparison:
         """A comparison that has ended or was interrupted. Raises BadDataError where the folder holds none."""
         try:
             names = msgspec.json.decode((path / SIDES).read_bytes(), type=list[str])
@@ -77,7 +79,7 @@ class Comparison:
     def run(
         self,
         parallel: int,
-        ended: Callable[[Side, Record], None],
+        ended: Callable[[Side, TriedSchedule], None],
         may_start: Callable[[int, int], bool],
         extra: Sequence[Schedule] = (),
     ) -> bool:
@@ -120,7 +122,7 @@ class Comparison:
         (self.path / OUTCOME).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         return document
 
-    def _on_all_sides(self) -> dict[int, list[Record]]:
+    def _on_all_sides(self) -> dict[int, list[TriedSchedule]]:
         """The records of each schedule that all sides have carried out, by its number."""
         by_side = [{record.number: record for record in side.search.records} for side in self.sides]
         numbers = sorted(set.intersection(*(set(records) for records in by_side)))
@@ -159,7 +161,7 @@ class Comparison:
             "first": group.first if group else None,
         }
 
-    def _differences(self, both: dict[int, list[Record]]) -> list[dict[str, Any]]:
+    def _differences(self, both: dict[int, list[TriedSchedule]]) -> list[dict[str, Any]]:
         """The schedules that do not come to the same on all sides, what matters most first."""
         found: list[tuple[int, int, dict[str, Any]]] = []
         for number, records in both.items():

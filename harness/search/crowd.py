@@ -13,7 +13,7 @@ from harness.kafka.model import TopicPartition
 from harness.run.stage import Stage
 from harness.search.events import stuck
 from harness.search.schedule import Producer
-from harness.search.transactions import Transactions
+from harness.search.transactions import TransactionLoad
 from harness.waiting import wait_until
 from workloads.client.client import BackgroundConsumer, Stream
 from workloads.protocol.results import StreamCounts
@@ -45,7 +45,7 @@ class Crowd:
     stage: Stage
     plans: Sequence[Producer]
     partitions: Sequence[TopicPartition]
-    producers: dict[str, Stream | Transactions] = field(default_factory=dict)
+    producers: dict[str, Stream | TransactionLoad] = field(default_factory=dict)
     """What runs, by name: a producer has a stream for each topic, or transactions over all of them."""
     readers: list[BackgroundConsumer] = field(default_factory=list)
 
@@ -84,7 +84,7 @@ class Crowd:
         stage = self.stage
         if plan.transactional:
             name = f"producer-{number}"
-            self.producers[name] = Transactions(stage, plan.az, name, self.partitions, plan.in_flight)
+            self.producers[name] = TransactionLoad(stage, plan.az, name, self.partitions, plan.in_flight)
             return
         for letter, topic in zip(_LETTERS, stage.setup.topics, strict=False):
             name = f"producer-{number}{letter}"
@@ -115,9 +115,9 @@ class Crowd:
         )
 
     @property
-    def transactions(self) -> list[Transactions]:
+    def transactions(self) -> list[TransactionLoad]:
         """The transactional producers that run."""
-        return [one for one in self.producers.values() if isinstance(one, Transactions)]
+        return [one for one in self.producers.values() if isinstance(one, TransactionLoad)]
 
     def abandon(self) -> None:
         """Let no transactional producer go on: the run is over, whatever has become of it."""

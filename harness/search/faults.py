@@ -11,7 +11,7 @@ Takes = Literal["hosts", "links", "partition", "cluster"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class StepKind:
     """One kind of step."""
 
     name: str
@@ -38,8 +38,8 @@ class Kind:
 _SERVERS = ("broker", "zookeeper", "controller")
 
 _ALL = (
-    Kind(name="cut", says="links are cut", takes="links", lasts=True, weight=14),
-    Kind(
+    StepKind(name="cut", says="links are cut", takes="links", lasts=True, weight=14),
+    StepKind(
         name="flap",
         says="links are cut and restored in turn",
         takes="links",
@@ -48,7 +48,7 @@ _ALL = (
         unit="s",
         weight=3,
     ),
-    Kind(
+    StepKind(
         name="loss",
         says="links lose a share of their packets",
         takes="links",
@@ -57,7 +57,7 @@ _ALL = (
         unit="%",
         weight=2,
     ),
-    Kind(
+    StepKind(
         name="throttle",
         says="hosts send slowly",
         takes="hosts",
@@ -67,7 +67,7 @@ _ALL = (
         unit="kbit/s",
         weight=2,
     ),
-    Kind(
+    StepKind(
         name="kill",
         says="processes end by SIGKILL",
         takes="hosts",
@@ -76,7 +76,7 @@ _ALL = (
         roles=_SERVERS,
         weight=8,
     ),
-    Kind(
+    StepKind(
         name="stop",
         says="processes end in order",
         takes="hosts",
@@ -85,7 +85,7 @@ _ALL = (
         roles=_SERVERS,
         weight=4,
     ),
-    Kind(
+    StepKind(
         name="pause",
         says="processes hang",
         takes="hosts",
@@ -94,7 +94,7 @@ _ALL = (
         roles=_SERVERS,
         weight=8,
     ),
-    Kind(
+    StepKind(
         name="power-cut",
         says="brokers lose their power, and what they had not flushed",
         takes="hosts",
@@ -103,7 +103,7 @@ _ALL = (
         roles=("broker",),
         weight=4,
     ),
-    Kind(
+    StepKind(
         name="wipe",
         says="a broker is killed and loses a replica",
         takes="hosts",
@@ -113,11 +113,11 @@ _ALL = (
         about_partition=True,
         weight=2,
     ),
-    Kind(name="rolling-restart", says="brokers restart one by one", takes="cluster", weight=1),
-    Kind(name="elect-preferred", says="the preferred leader is elected", takes="partition", weight=3),
-    Kind(name="elect-unclean", says="any live replica is elected", takes="partition", weight=1),
-    Kind(name="reassign", says="the replicas change their order", takes="partition", weight=3),
-    Kind(
+    StepKind(name="rolling-restart", says="brokers restart one by one", takes="cluster", weight=1),
+    StepKind(name="elect-preferred", says="the preferred leader is elected", takes="partition", weight=3),
+    StepKind(name="elect-unclean", says="any live replica is elected", takes="partition", weight=1),
+    StepKind(name="reassign", says="the replicas change their order", takes="partition", weight=3),
+    StepKind(
         name="move-controller",
         says="the controller's znode is deleted",
         takes="cluster",
@@ -126,10 +126,10 @@ _ALL = (
     ),
 )
 
-KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
+KINDS: Mapping[str, StepKind] = MappingProxyType({kind.name: kind for kind in _ALL})
 """By name."""
 
 
-def kinds_of(mode: str) -> tuple[Kind, ...]:
+def kinds_of(mode: str) -> tuple[StepKind, ...]:
     """The kinds that exist in a metadata mode."""
     return tuple(kind for kind in _ALL if not kind.modes or mode in kind.modes)

@@ -33,7 +33,7 @@ from harness.search.scenario import NAME
 from harness.search.schedule import FILE, Schedule
 from harness.series.plan import Cell
 from harness.series.pool import CellRun, RunProcesses, judge_cell
-from harness.series.serving import Answer
+from harness.series.serving import RunAnswer
 from harness.series.standing import LostClusterError, StandingProcess, passed
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class ScheduleJob:
     """A schedule to carry out."""
 
     schedule: Schedule
@@ -84,10 +84,10 @@ class Job:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
+class JudgedRun:
     """A job whose run has ended and was judged."""
 
-    job: Job
+    job: ScheduleJob
     folder: Path
     seconds: float
     verdict: str
@@ -98,7 +98,7 @@ class Ended:
 
 @dataclass
 class _Run:
-    job: Job
+    job: ScheduleJob
     folder: Path
     seconds: float
     verdict: Future[bool] = field(default_factory=Future)
@@ -112,7 +112,7 @@ class Fleet:
         """``runs`` gets the run folders, and a folder beside it those of the clusters."""
         self.place, self.runs = place, runs
         self._parallel = parallel
-        self._waiting: deque[Job] = deque()
+        self._waiting: deque[ScheduleJob] = deque()
         self._changed = threading.Condition()
         self._open = 0
         self._closed = False
@@ -120,7 +120,7 @@ class Fleet:
         self._stack = ExitStack()
         self._session: SparkSession | None = None
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: ScheduleJob) -> None:
         """Carry out a job when a cluster is free."""
         with self._changed:
             self._waiting.append(job)
@@ -140,7 +140,7 @@ class Fleet:
             self._open -= count
         return count
 
-    def next(self) -> Ended:
+    def next(self) -> JudgedRun:
         """Wait for a run to end, and judge it. Raises what has ended the processes."""
         while True:
             try:
@@ -156,7 +156,7 @@ class Fleet:
         run.verdict.set_result(healthy)
         return ended
 
-    def _judge(self, run: _Run) -> Ended:
+    def _judge(self, run: _Run) -> JudgedRun:
         from checkers.spark.session import start_session
 
         if self._session is None:
@@ -169,7 +169,7 @@ class Fleet:
                 findings = findings_of(run.folder, run.job.schedule)
             except AckedError as error:
                 summary = replace(summary, verdict="crashed", reasons=(error.message,))
-        return Ended(
+        return JudgedRun(
             job=run.job,
             folder=run.folder,
             seconds=summary.seconds,
@@ -188,19 +188,19 @@ class Fleet:
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
             self._ended.put(error)
 
-    def _take(self) -> Job | None:
+    def _take(self) -> ScheduleJob | None:
         with self._changed:
             while not self._waiting and not self._closed:
                 self._changed.wait()
             return None if self._closed else self._waiting.popleft()
 
-    def _put_back(self, job: Job) -> None:
+    def _put_back(self, job: ScheduleJob) -> None:
         with self._changed:
             self._waiting.appendleft(job)
             self._changed.notify()
 
-    def _on_one_cluster(self, processes: RunProcesses, first: Job) -> None:
-        job: Job | None = first
+    def _on_one_cluster(self, processes: RunProcesses, first: ScheduleJob) -> None:
+        job: ScheduleJob | None = first
         before: _Run | None = None
         healthy = True
         with self._cluster(processes) as cluster:
@@ -229,18 +229,18 @@ class Fleet:
         else:
             _remove_data(cluster.path)
 
-    def _carry_out(self, cluster: StandingProcess, folder: RunFolder) -> Answer:
+    def _carry_out(self, cluster: StandingProcess, folder: RunFolder) -> RunAnswer:
         order = msgspec.json.encode(
             ScheduleOrder(folder=str(folder.path.absolute()), client=self.place.client)
         )
         try:
-            return msgspec.json.decode(cluster.carry_out(order), type=Answer)
+            return msgspec.json.decode(cluster.carry_out(order), type=RunAnswer)
         except LostClusterError as error:
             if folder.manifest().get("status") == "running":
                 folder.update(status="crashed", problem=f"the run {error}; see {cluster.log}")
-            return Answer()
+            return RunAnswer()
 
-    def _folder(self, job: Job, cluster: Path) -> RunFolder:
+    def _folder(self, job: ScheduleJob, cluster: Path) -> RunFolder:
         folder = RunFolder.create(self.runs, NAME)
         (folder.path / FILE).write_bytes(job.schedule.encode())
         folder.update(

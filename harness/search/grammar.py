@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from harness.cluster.timings import Timings
 from harness.errors import UsageError
 from harness.lab.model import Topology
-from harness.search.faults import KINDS, Kind, kinds_of
+from harness.search.faults import KINDS, StepKind, kinds_of
 from harness.search.schedule import (
     AZ_OF,
     COORDINATED,
@@ -65,7 +65,7 @@ class Space:
     timings: Timings
     controller: str
     quorum_leader: str = ""
-    kinds: tuple[Kind, ...] = ()
+    kinds: tuple[StepKind, ...] = ()
     producers: tuple[Producer, ...] = _ANY
     """Settings of producers, one of which is chosen for each."""
     coordinated: bool = True
@@ -258,7 +258,7 @@ def _step(rng: Random, space: Space, partitions: int) -> Step:
     )
 
 
-def _aims(rng: Random, space: Space, kind: Kind) -> tuple[tuple[str, ...], tuple[str, ...], Arrow]:
+def _aims(rng: Random, space: Space, kind: StepKind) -> tuple[tuple[str, ...], tuple[str, ...], Arrow]:
     if kind.takes == "hosts":
         return _hosts(rng, space, kind), (), "<->"
     if kind.takes != "links":
@@ -291,7 +291,7 @@ def _roles(space: Space) -> list[str]:
     return [role for role in ROLES if role not in absent]
 
 
-def _hosts(rng: Random, space: Space, kind: Kind) -> tuple[str, ...]:
+def _hosts(rng: Random, space: Space, kind: StepKind) -> tuple[str, ...]:
     """One host as a rule, sometimes two, by name or by role; rarely all brokers."""
     names = [host.name for host in space.topology.hosts if host.role in kind.roles]
     if "broker" in kind.roles and rng.random() < 0.08:
@@ -304,7 +304,7 @@ def _hosts(rng: Random, space: Space, kind: Kind) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _may_be(role: str, kind: Kind, space: Space) -> bool:
+def _may_be(role: str, kind: StepKind, space: Space) -> bool:
     if role == "quorum-leader":
         return "zookeeper" in kind.roles
     if role == "controller" and space.mode == "kraft":

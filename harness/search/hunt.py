@@ -5,7 +5,7 @@ The folder of a search, `runs/search/<UTC time>`, holds
 | file | |
 |---|---|
 | `plan.json` | what is searched |
-| `schedules.jsonl` | a line for each schedule that was carried out (`Record`) |
+| `schedules.jsonl` | a line for each schedule that was carried out (`TriedSchedule`) |
 | `runs/` | the run folders: of clean ones their summary, of others all |
 | `corpus/` | the schedules that reached something new |
 | `search.json` | the outcome |
@@ -32,7 +32,7 @@ from harness.errors import BadDataError
 from harness.lab.model import Topology
 from harness.search import stored
 from harness.search.findings import WEIGHTS, Finding
-from harness.search.fleet import Ended, Fleet, Job, Place, thin
+from harness.search.fleet import Fleet, JudgedRun, Place, ScheduleJob, thin
 from harness.search.grammar import Space, fresh, mutated, space_of
 from harness.search.rates import wilson
 from harness.search.schedule import FILE, Schedule, read
@@ -45,7 +45,7 @@ KEPT_OF_A_GROUP = 3
 BUDGET_S = 1800.0
 
 
-class Plan(stored.Where, frozen=True, kw_only=True):
+class SearchPlan(stored.Where, frozen=True, kw_only=True):
     """What is searched; stored, so that a search can be resumed."""
 
     seed: int
@@ -56,7 +56,7 @@ class Plan(stored.Where, frozen=True, kw_only=True):
     """What clients or brokers cannot do, such as `transactions`."""
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class TriedSchedule(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule that was carried out."""
 
     number: int
@@ -102,21 +102,21 @@ class Search:
     """A search in its folder."""
 
     path: Path
-    plan: Plan
-    records: list[Record] = field(default_factory=list)
+    plan: SearchPlan
+    records: list[TriedSchedule] = field(default_factory=list)
     corpus: dict[int, Schedule] = field(default_factory=dict)
     known: Counter[str] = field(default_factory=Counter)
     """What was reached, and by how many schedules."""
 
     @classmethod
-    def create(cls, runs: Path, plan: Plan, cluster: Path | None) -> Search:
+    def create(cls, runs: Path, plan: SearchPlan, cluster: Path | None) -> Search:
         """Make the folder. Raises UsageError where it cannot be made."""
         return cls(path=stored.create(runs, "search", plan, cluster).path, plan=plan)
 
     @classmethod
     def resume(cls, path: Path) -> Search:
         """A search that has ended or was interrupted. Raises BadDataError where the folder holds none."""
-        plan, records = stored.resume(path, Plan, RECORDS, Record, what="search", kind="search")
+        plan, records = stored.resume(path, SearchPlan, RECORDS, TriedSchedule, what="search", kind="search")
         search = cls(path=path, plan=plan, records=records)
         for record in records:
             search.known.update(record.reached)
@@ -136,7 +136,7 @@ class Search:
     def run(
         self,
         parallel: int,
-        ended: Callable[[Record], None],
+        ended: Callable[[TriedSchedule], None],
         may_start: Callable[[int], bool],
         extra: Sequence[Schedule] = (),
     ) -> bool:
@@ -146,34 +146,38 @@ class Search:
         the corpus of another search.
         """
 
-        def jobs() -> Iterator[Job]:
+        def jobs() -> Iterator[ScheduleJob]:
             space, first = self.space(), list(extra)
             number = max((record.number for record in self.records), default=0)
             for begun in itertools.count():
                 if not may_start(begun):
                     return
                 number += 1
-                yield Job(schedule=first.pop(0), number=number) if first else self._next(space, number)
+                yield (
+                    ScheduleJob(schedule=first.pop(0), number=number) if first else self._next(space, number)
+                )
 
         return self._carry_out(jobs(), parallel, ended)
 
-    def follow(self, leader: Search, parallel: int, ended: Callable[[Record], None]) -> bool:
+    def follow(self, leader: Search, parallel: int, ended: Callable[[TriedSchedule], None]) -> bool:
         """Carry out what another search has carried out and this one has not, under the same numbers.
 
         Returns whether Ctrl-C ended it early.
         """
         jobs = (
-            Job(schedule=read(Path(record.folder) / FILE), number=record.number, parent=record.parent)
+            ScheduleJob(schedule=read(Path(record.folder) / FILE), number=record.number, parent=record.parent)
             for record in self.behind(leader)
         )
         return self._carry_out(jobs, parallel, ended)
 
-    def behind(self, leader: Search) -> list[Record]:
+    def behind(self, leader: Search) -> list[TriedSchedule]:
         """What another search has carried out and this one has not."""
         done = {record.number for record in self.records}
         return [record for record in leader.records if record.number not in done]
 
-    def _carry_out(self, jobs: Iterator[Job], parallel: int, ended: Callable[[Record], None]) -> bool:
+    def _carry_out(
+        self, jobs: Iterator[ScheduleJob], parallel: int, ended: Callable[[TriedSchedule], None]
+    ) -> bool:
         """Carry out jobs, which are made just before they may begin. True: Ctrl-C ended it early."""
         try:
             with Fleet(self.place(), self.path / "runs", parallel) as fleet:
@@ -187,16 +191,16 @@ class Search:
         except KeyboardInterrupt:
             return True
 
-    def _next(self, space: Space, number: int) -> Job:
+    def _next(self, space: Space, number: int) -> ScheduleJob:
         """A fresh schedule, or a mutation of one that reached something new."""
         rng = Random(f"{self.plan.seed}/{number}/choice")
         if not self.corpus or rng.random() >= MUTATE:
-            return Job(schedule=fresh(space, self.plan.seed, number), number=number)
+            return ScheduleJob(schedule=fresh(space, self.plan.seed, number), number=number)
         parent = rng.choice(sorted(self.corpus))
         child = mutated(space, self.corpus[parent], self.plan.seed, number)
-        return Job(schedule=child, number=number, parent=parent)
+        return ScheduleJob(schedule=child, number=number, parent=parent)
 
-    def _add(self, ended: Ended) -> Record:
+    def _add(self, ended: JudgedRun) -> TriedSchedule:
         """Record a run that has ended, keep what it is worth, and thin it if it is clean."""
         from checkers.tables.source import open_source, read_small
         from harness.search.reached import exercised, reached
@@ -212,7 +216,7 @@ class Search:
                 skipped = sum(name.startswith("skipped-") for name in names)
         new = tuple(sorted(one for one in found if not self.known[one]))
         job = ended.job
-        record = Record(
+        record = TriedSchedule(
             number=job.number,
             digest=job.schedule.digest,
             folder=str(ended.folder),
@@ -238,7 +242,7 @@ class Search:
         stored.append(self.path / RECORDS, record)
         return record
 
-    def _worth_keeping(self, record: Record) -> bool:
+    def _worth_keeping(self, record: TriedSchedule) -> bool:
         """A finding that matters, or one of the first few of its group."""
         seen = Counter(one.signature for other in self.records for one in other.findings)
         return any(
@@ -249,7 +253,7 @@ class Search:
     def _corpus_file(self, number: int) -> Path:
         return self.path / "corpus" / f"{number:05}.json"
 
-    def is_new(self, finding: Finding, record: Record) -> bool:
+    def is_new(self, finding: Finding, record: TriedSchedule) -> bool:
         """Whether no record before this one has the finding."""
         return not any(
             one.signature == finding.signature
@@ -261,7 +265,7 @@ class Search:
     def groups(self) -> list[Group]:
         """Findings by signature: what matters most first, then the most frequent."""
         judged = [record for record in self.records if record.judged]
-        by_signature: dict[str, list[tuple[Record, Finding]]] = {}
+        by_signature: dict[str, list[tuple[TriedSchedule, Finding]]] = {}
         for record in judged:
             for one in record.findings:
                 by_signature.setdefault(one.signature, []).append((record, one))
@@ -319,7 +323,7 @@ def corpus_of(folder: Path) -> list[Schedule]:
     return [read(file) for file in files]
 
 
-def space_for(plan: Plan, topology: Topology) -> Space:
+def space_for(plan: SearchPlan, topology: Topology) -> Space:
     """What the schedules of a plan are made of. Raises UsageError."""
     return space_of(
         kafka=plan.version,
@@ -342,9 +346,9 @@ def plan_of(
     safe: bool = False,
     lab: str = "embedded",
     client: str = "",
-) -> Plan:
+) -> SearchPlan:
     """The plan for a cluster and a client library."""
-    return Plan(
+    return SearchPlan(
         seed=seed,
         version=target.version.label,
         mode=target.mode,

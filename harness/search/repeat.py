@@ -13,13 +13,13 @@ from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.errors import BadDataError, UsageError
 from harness.run.folder import RunFolder, read_json
 from harness.search.findings import Finding, findings_of, is_judged, select, weightiest
-from harness.search.fleet import Ended, Fleet, Job, thin
+from harness.search.fleet import Fleet, JudgedRun, ScheduleJob, thin
 from harness.search.rates import Decision, Sequential, wilson
 from harness.search.schedule import FILE, Schedule, read
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class RepeatedSchedule:
     """A schedule to repeat, and what it showed."""
 
     schedule: Schedule
@@ -29,28 +29,28 @@ class Source:
     """The run that it is from."""
 
 
-def source_of(path: Path, wanted: str = "") -> Source:
+def source_of(path: Path, wanted: str = "") -> RepeatedSchedule:
     """The schedule of a run folder or of a file, and the finding that is meant.
 
     That is the one whose signature contains ``wanted``, else the one that matters most. Raises BadDataError,
     and UsageError where the run did not find what is wanted.
     """
     if path.is_file() or path.suffix == ".json":
-        return Source(schedule=read(path), finding=None)
+        return RepeatedSchedule(schedule=read(path), finding=None)
     folder = RunFolder.open(path).path
     schedule = read(folder / FILE)
     if not is_judged(folder):
         raise BadDataError(f"{path} is not judged; judge it with `acked check {path}`.")
     if not (folder / "history").is_dir():
-        return Source(schedule=schedule, finding=None, folder=folder)
+        return RepeatedSchedule(schedule=schedule, finding=None, folder=folder)
     found = findings_of(folder, schedule)
     if not wanted:
-        return Source(schedule=schedule, finding=weightiest(found), folder=folder)
+        return RepeatedSchedule(schedule=schedule, finding=weightiest(found), folder=folder)
     chosen = next(select(found, wanted), None)
     if chosen is None:
         shown = "; ".join(one.signature for one in found) or "nothing"
         raise UsageError(f"--finding {wanted!r}: {path} found {shown}; name a part of one of these.")
-    return Source(schedule=schedule, finding=chosen, folder=folder)
+    return RepeatedSchedule(schedule=schedule, finding=chosen, folder=folder)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class Origin:
     client: str = ""
 
 
-def origin_of(source: Source) -> Origin:
+def origin_of(source: RepeatedSchedule) -> Origin:
     """Where the run was that a schedule is from; of a file, what the schedule was made for."""
     schedule = source.schedule
     if source.folder is None:
@@ -97,7 +97,7 @@ class Tally:
     shown: Path | None = None
     """A run that showed it."""
 
-    def add(self, ended: Ended, kind: str) -> bool:
+    def add(self, ended: JudgedRun, kind: str) -> bool:
         """Count a run; whether it showed the kind of finding, or that essence."""
         if not ended.judged:
             self.unjudged += 1
@@ -145,7 +145,7 @@ def repeat(
     enough: Callable[[Tally], bool],
     kind: str = "",
     number: int = 0,
-    ended: Callable[[Ended, bool, Tally], None] = lambda ended, hit, tally: None,
+    ended: Callable[[JudgedRun, bool, Tally], None] = lambda ended, hit, tally: None,
     keep: bool = True,
 ) -> Tally:
     """Carry out a schedule up to ``most`` times, until it is ``enough``.
@@ -157,7 +157,7 @@ def repeat(
     begun = 0
     while tally.runs + tally.unjudged < most and not enough(tally):
         while begun < most and begun - tally.runs - tally.unjudged < parallel:
-            fleet.submit(Job(schedule=schedule, number=number))
+            fleet.submit(ScheduleJob(schedule=schedule, number=number))
             begun += 1
         one = fleet.next()
         if one.job.number != number:

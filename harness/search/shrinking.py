@@ -16,7 +16,7 @@ import msgspec
 from harness.errors import InvalidRunError
 from harness.search import stored
 from harness.search.findings import Finding, findings_of
-from harness.search.fleet import Ended, Fleet, Place
+from harness.search.fleet import Fleet, JudgedRun, Place
 from harness.search.minimise import shrink, size
 from harness.search.rates import Sequential, misses_that_tell
 from harness.search.repeat import Tally, repeat
@@ -27,7 +27,7 @@ MEASURED = 8
 """Runs by which the rate of the original is measured, at most."""
 
 
-class Plan(stored.Where, frozen=True, kw_only=True):
+class ShrinkPlan(stored.Where, frozen=True, kw_only=True):
     """What is shrunk."""
 
     finding: Finding
@@ -51,12 +51,12 @@ class Shrinking:
     """A shrinking in its folder."""
 
     path: Path
-    plan: Plan
+    plan: ShrinkPlan
     original: Schedule
     tests: dict[str, Test] = field(default_factory=dict)
 
     @classmethod
-    def create(cls, runs: Path, plan: Plan, original: Schedule, cluster: Path | None) -> Shrinking:
+    def create(cls, runs: Path, plan: ShrinkPlan, original: Schedule, cluster: Path | None) -> Shrinking:
         """Make the folder. Raises UsageError where it cannot be made."""
         series = stored.create(runs, "shrink", plan, cluster)
         series.keep(ORIGINAL, original.encode().decode())
@@ -65,7 +65,7 @@ class Shrinking:
     @classmethod
     def resume(cls, path: Path) -> Shrinking:
         """A shrinking that was interrupted. Raises BadDataError where the folder holds none."""
-        plan, tests = stored.resume(path, Plan, TESTS, Test, what="shrinking", kind="shrink")
+        plan, tests = stored.resume(path, ShrinkPlan, TESTS, Test, what="shrinking", kind="shrink")
         return cls(path, plan, read(path / ORIGINAL), {test.digest: test for test in tests})
 
     def place(self) -> Place:
@@ -76,7 +76,7 @@ class Shrinking:
         self,
         parallel: int,
         tried: Callable[[Test, Schedule], None],
-        ended: Callable[[Ended, bool, Tally], None] = lambda ended, hit, tally: None,
+        ended: Callable[[JudgedRun, bool, Tally], None] = lambda ended, hit, tally: None,
         *,
         steps_only: bool = False,
     ) -> Schedule:

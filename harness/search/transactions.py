@@ -32,7 +32,7 @@ _PAUSE_S = 0.5
 """After an error."""
 
 
-class Transactions:
+class TransactionLoad:
     """A transactional producer at work in a thread of its own."""
 
     def __init__(

@@ -52,21 +52,21 @@ def side_by_side(topology: Topology) -> int:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Parallelism:
     """A number of clusters, and what the user should know about it."""
 
     clusters: int
     warning: str = ""
 
 
-def choose(asked: int, planned: int, machine: Machine) -> Choice:
+def choose(asked: int, planned: int, machine: Machine) -> Parallelism:
     """How many clusters to run for ``planned`` runs; ``asked`` 0 means three, or fewer on a small machine.
 
     More clusters than the processors carry are run, with a warning. Raises UnfitError for more than the
     memory holds.
     """
     if not asked:
-        return Choice(min(USUAL, machine.by_cores, machine.by_memory))
+        return Parallelism(min(USUAL, machine.by_cores, machine.by_memory))
     clusters = max(1, min(asked, planned))
     if clusters > machine.by_memory:
         raise UnfitError(
@@ -74,9 +74,9 @@ def choose(asked: int, planned: int, machine: Machine) -> Choice:
             f"memory, and {machine.available_gib:.1f} GiB are available; use {machine.by_memory} or fewer."
         )
     if clusters > machine.by_cores:
-        return Choice(
+        return Parallelism(
             clusters,
             f"{machine.cores} cores carry about {machine.by_cores} clusters; with {clusters} side by side "
             f"each run takes longer, and some may end as unknown or invalid",
         )
-    return Choice(clusters)
+    return Parallelism(clusters)

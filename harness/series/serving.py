@@ -2,8 +2,8 @@
 
 The arguments of such a process are VERSION MODE LAB FOLDER SETTINGS [CLUSTER_FILE]: it keeps the cluster in
 FOLDER, and SETTINGS are all that the user has set, as JSON. Each line of its input is an order as JSON, which
-names a run folder. When the run has ended, it writes an `Answer`, a line of JSON. At the end of its input it
-takes the cluster down. `harness.series.standing` is the other side.
+names a run folder. When the run has ended, it writes a `RunAnswer`, a line of JSON. At the end of its input
+it takes the cluster down. `harness.series.standing` is the other side.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from harness.scenario import Scenario
 from harness.series.cell import interrupt
 
 
-class Order(msgspec.Struct):
+class RunOrder(msgspec.Struct):
     """A run to carry out; `folder` is its run folder."""
 
     folder: str
 
 
-class Answer(msgspec.Struct):
+class RunAnswer(msgspec.Struct):
     """How a run ended."""
 
     refused: bool = False
@@ -56,7 +56,7 @@ class Site:
     """The folder of the cluster."""
 
 
-OrderT = TypeVar("OrderT", bound=Order)
+OrderT = TypeVar("OrderT", bound=RunOrder)
 Choose: TypeAlias = Callable[[Site, OrderT, int], tuple[Scenario, RunOptions]]
 """The scenario and the options for an order, the so-manieth on the cluster (from 1)."""
 
@@ -91,20 +91,20 @@ def _work(site: Site, kind: type[OrderT], choose: Choose[OrderT]) -> int:
     return EXIT_AS_DECLARED
 
 
-def _run(site: Site, standing: Standing, order: OrderT, number: int, choose: Choose[OrderT]) -> Answer:
+def _run(site: Site, standing: Standing, order: OrderT, number: int, choose: Choose[OrderT]) -> RunAnswer:
     folder = RunFolder.open(Path(order.folder))
     try:
         standing.restore()
     except (AckedError, OSError) as error:
         sys.stderr.write(f"the cluster cannot be used again: {error}\n")
-        return Answer(refused=True)
+        return RunAnswer(refused=True)
     try:
         scenario, options = choose(site, order, number)
         example = with_protocol(scenario, options.version)
         result = run_scenario(example, options, folder, Progress(), standing=standing)
     except AckedError as error:
         folder.update(status="crashed", problem=error.message)
-        return Answer()
+        return RunAnswer()
     if result.problem is not None:
         sys.stderr.write(f"{result.problem.message}\n{result.problem.detail}\n")
-    return Answer(usable=result.status == "complete")
+    return RunAnswer(usable=result.status == "complete")

@@ -23,7 +23,7 @@ CutAction = Literal["drop", "reject"]
 
 
 @dataclass(frozen=True)
-class Rule:
+class ChainRule:
     """One line of the chain; with ``link``, it must count the packets of a probe of that link."""
 
     text: str
@@ -36,7 +36,7 @@ class Ruleset:
 
     chain: str
     title: str
-    rules: Mapping[str, tuple[Rule, ...]]
+    rules: Mapping[str, tuple[ChainRule, ...]]
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ def cut_rules(topology: Topology, chain: str, links: Iterable[Link], action: Cut
     if action not in get_args(CutAction):
         known = " or ".join(get_args(CutAction))
         raise UsageError(f"A link cannot be cut by {action!r}; say {known}.")
-    rules: dict[str, list[Rule]] = {}
+    rules: dict[str, list[ChainRule]] = {}
     for link in links:
         source, destination = topology.host(link.source), topology.host(link.destination)
         match = _match(source.address, destination.address, link.port, "dport")
@@ -110,14 +110,16 @@ def loss_rules(topology: Topology, chain: str, links: Iterable[Link], probabilit
 
     The first rule of each pair only counts packets.
     """
-    rules: dict[str, list[Rule]] = {}
+    rules: dict[str, list[ChainRule]] = {}
     for link in links:
         source, destination = topology.host(link.source), topology.host(link.destination)
         match = _match(source.address, destination.address, link.port, "dport")
         rules.setdefault(link.destination, []).extend(
             (
-                Rule(match),
-                Rule(f"{match} -m statistic --mode random --probability {probability:.6f} -j DROP", link),
+                ChainRule(match),
+                ChainRule(
+                    f"{match} -m statistic --mode random --probability {probability:.6f} -j DROP", link
+                ),
             )
         )
     return Ruleset(chain, _title(chain), {host: tuple(lines) for host, lines in rules.items()})
@@ -125,14 +127,14 @@ def loss_rules(topology: Topology, chain: str, links: Iterable[Link], probabilit
 
 def connection_rules(topology: Topology, chain: str, connections: Iterable[Connection]) -> Ruleset:
     """Rules that drop the packets of single connections where they arrive, at each end one by connection."""
-    rules: dict[str, list[Rule]] = {}
+    rules: dict[str, list[ChainRule]] = {}
     for one in connections:
         client, server = topology.host(one.client), topology.host(one.server)
         to_server = f"--sport {one.client_port} --dport {one.server_port}"
         to_client = f"--sport {one.server_port} --dport {one.client_port}"
         for source, destination, ports in ((client, server, to_server), (server, client, to_client)):
             match = f"{_match(source.address, destination.address, None, '')} -p tcp -m tcp {ports}"
-            rules.setdefault(destination.name, []).append(Rule(f"{match} -j DROP"))
+            rules.setdefault(destination.name, []).append(ChainRule(f"{match} -j DROP"))
     return Ruleset(chain, _title(chain), {host: tuple(lines) for host, lines in rules.items()})
 
 
@@ -160,16 +162,16 @@ def _title(chain: str) -> str:
     return f"acked fault {chain}"
 
 
-def _stop(match: str, action: CutAction, link: Link | None = None) -> tuple[Rule, ...]:
+def _stop(match: str, action: CutAction, link: Link | None = None) -> tuple[ChainRule, ...]:
     """Rules that drop or reject what matches; the one that counts the packets of a probe has ``link``."""
     if action == "drop":
-        return (Rule(f"{match} -j DROP", link),)
+        return (ChainRule(f"{match} -j DROP", link),)
     tcp = match if " -p tcp " in match else f"{match} -p tcp -m tcp"
     return (
         # The reset with which the other end rejects a packet has to arrive.
-        Rule(f"{tcp} --tcp-flags RST RST -j RETURN"),
-        Rule(f"{tcp} -j REJECT --reject-with tcp-reset", link),
-        Rule(f"{match} -j DROP"),
+        ChainRule(f"{tcp} --tcp-flags RST RST -j RETURN"),
+        ChainRule(f"{tcp} -j REJECT --reject-with tcp-reset", link),
+        ChainRule(f"{match} -j DROP"),
     )
 
 

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nemesis.proof.half_open import HalfOpenProbes
-from nemesis.proof.sockets import Key, Watch, backlog, connected, sockets
+from nemesis.proof.sockets import Key, SocketWatch, backlog, connected, sockets
 
 _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
 _RESET = (errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN)
@@ -170,11 +170,11 @@ class _Watched:
     """The sockets of connections that a fault holds, by the fault's number."""
 
     def __init__(self) -> None:
-        self._watches: dict[int, tuple[list[Key], Watch]] = {}
+        self._watches: dict[int, tuple[list[Key], SocketWatch]] = {}
 
     def start(self, fault: int, keys: list[Key]) -> None:
         self.stop(fault)
-        self._watches[fault] = keys, Watch(keys)
+        self._watches[fault] = keys, SocketWatch(keys)
 
     def stop(self, fault: int) -> None:
         if fault in self._watches:

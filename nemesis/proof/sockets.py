@@ -59,7 +59,7 @@ def backlog(remotes: Iterable[str]) -> list[Row]:
     ]
 
 
-class Watch:
+class SocketWatch:
     """Remembers the last state of connections' sockets when the kernel destroys them."""
 
     def __init__(self, wanted: Iterable[Key]) -> None:

@@ -34,7 +34,7 @@ class Difference:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class RunComparison:
     """What two runs have in common, and what not."""
 
     one: str
@@ -65,7 +65,7 @@ class Comparison:
         return asdict(self)
 
 
-def compare(one: ReportModel, other: ReportModel) -> Comparison:
+def compare(one: ReportModel, other: ReportModel) -> RunComparison:
     """What differs between two runs."""
     facts = [
         ("scenario", one.run.scenario, other.run.scenario),
@@ -89,7 +89,7 @@ def compare(one: ReportModel, other: ReportModel) -> Comparison:
     steps, same_steps = _steps(one, other)
     failovers = tuple(_failovers(one, other))
     changed_settings = _differences(*settings)
-    return Comparison(
+    return RunComparison(
         one=one.run.folder,
         other=other.run.folder,
         facts=tuple(Difference(*fact) for fact in facts if fact[1] != fact[2]),

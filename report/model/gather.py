@@ -20,6 +20,7 @@ from report.model.faults import faults as faults_of
 from report.model.logs import Damage, log_figure
 from report.model.messages import COLUMNS, LOST, availability, fault_in_force, meta_of, send_bins
 from report.model.model import (
+    EffectiveSetting,
     File,
     Lane,
     Mark,
@@ -27,14 +28,13 @@ from report.model.model import (
     PartitionStory,
     ReportModel,
     Run,
-    Setting,
     Verdict,
 )
 from report.model.other_findings import explanations
 from report.model.removals import consequences, elections, turns
 from report.model.stories import chosen_messages, finding_groups, stories
 from report.model.tables import Row, RunTables
-from report.model.transactions import Transactions
+from report.model.transactions import RunTransactions
 
 PARTITIONS = 4
 """Topic partitions that are drawn."""
@@ -97,7 +97,7 @@ class _Gathering:
             marks=self.marks,
             log_events=self.small["log_events"],
         )
-        transactions = Transactions(self.tables)
+        transactions = RunTransactions(self.tables)
         told_of = transactions.stories(self.findings, self.seconds, faults=self.faults, marks=self.marks)
         named = (story.message for story in (*told, *told_of))
         groups = finding_groups(self.findings, self.seconds, named, self.life)
@@ -358,7 +358,7 @@ class _Gathering:
             return 10 + int(source.removeprefix("controller"))
         return _broker_id(source)
 
-    def _settings(self) -> tuple[Setting, ...]:
+    def _settings(self) -> tuple[EffectiveSetting, ...]:
         """Settings that were asked for; one that all brokers share is listed once."""
         shared: dict[tuple[str, str, str], list[str]] = {}
         brokers: set[str] = set()
@@ -372,10 +372,10 @@ class _Gathering:
                 shared.setdefault((row["key"], row["value"] or "", row["asked"]), []).append(row["name"])
             else:
                 name = f"topic {row['name']}"
-                found.append(Setting(name, row["key"], row["value"] or "", row["asked"]))
+                found.append(EffectiveSetting(name, row["key"], row["value"] or "", row["asked"]))
         for (key, value, asked), names in shared.items():
             scope = "all brokers" if set(names) == brokers else ", ".join(sorted(names))
-            found.append(Setting(scope, key, value, asked))
+            found.append(EffectiveSetting(scope, key, value, asked))
         return tuple(sorted(found, key=lambda one: (one.scope != "all brokers", one.scope, one.key)))
 
 

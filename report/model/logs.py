@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from report.model.beliefs import Seconds, believed_at
-from report.model.model import Column, Lane, LogFigure, Mark, Offsets, Panel, Record, ReplicaState
+from report.model.model import Lane, LogColumn, LogFigure, Mark, Offsets, Panel, ReplicaRecord, ReplicaState
 
 LOOK_S = 0.23
 """The observer reads each log that often: a panel shows what it had read so long after the mark."""
@@ -41,7 +41,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class _Seen:
-    record: Record
+    record: ReplicaRecord
     broker: int
     seen_s: float
     gone_s: float | None
@@ -117,7 +117,7 @@ def _records(table: pa.Table, meta: Known, seconds: Seconds, at_end: float | Non
         label, acknowledged, lost = (
             meta.get(key, ("", False, False)) if None not in key else ("", False, False)
         )
-        record = Record(
+        record = ReplicaRecord(
             offset=row["offset"],
             epoch=row["epoch"],
             message=f"{key[0]}/{key[1]}" if None not in key else "",
@@ -152,8 +152,8 @@ def _panel(
     for broker in brokers:
         soon = [at for at in killed.get(broker, ()) if mark.s < at <= look_s + _NOTICED_S]
         now = min([look_s, *soon])
-        there: dict[int, Record] = {}
-        gone: dict[int, Record] = {}
+        there: dict[int, ReplicaRecord] = {}
+        gone: dict[int, ReplicaRecord] = {}
         for one in seen:
             if one.broker != broker or (one.seen_s > now and not last):
                 continue
@@ -195,7 +195,7 @@ def _with_damage(panel: Panel, damaged: Mapping[tuple[int, int], Damage], until_
             then = damage.since_s if damage.since_s is not None else math.inf
             if broker != one.broker or one.silent or then > until_s:
                 continue
-            nameless = Record(
+            nameless = ReplicaRecord(
                 offset=offset, epoch=damage.epoch, message="", text="?", acknowledged=False, lost=False
             )
             if offset in records or until_s == math.inf:
@@ -298,7 +298,7 @@ def _first_difference(panels: Sequence[Panel]) -> int | None:
     return min(found, default=None)
 
 
-def _columns(panels: Sequence[Panel]) -> tuple[Column, ...]:
+def _columns(panels: Sequence[Panel]) -> tuple[LogColumn, ...]:
     """Offsets, with stretches that look alike in every panel folded to their two first and their last."""
     looks: dict[int, list[object]] = {}
     for number, panel in enumerate(panels):
@@ -347,9 +347,9 @@ def _columns(panels: Sequence[Panel]) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def _only(columns: Sequence[Column], kept: set[int]) -> list[Column]:
+def _only(columns: Sequence[LogColumn], kept: set[int]) -> list[LogColumn]:
     """The columns of these numbers, and one for each stretch between them."""
-    found: list[Column] = []
+    found: list[LogColumn] = []
     begin: int | None = None
     for number, column in enumerate(columns):
         if number in kept:
@@ -363,33 +363,33 @@ def _only(columns: Sequence[Column], kept: set[int]) -> list[Column]:
     return found
 
 
-def _stretch(first: int, last: int) -> Column:
+def _stretch(first: int, last: int) -> LogColumn:
     """One column for all offsets from the first to the last."""
-    return Column(first, last - first + 1)
+    return LogColumn(first, last - first + 1)
 
 
-def _folded(run: list[int], shown: int) -> list[Column]:
+def _folded(run: list[int], shown: int) -> list[LogColumn]:
     if len(run) <= shown:
-        return [Column(offset) for offset in run]
+        return [LogColumn(offset) for offset in run]
     if shown == 1:
-        return [Column(run[0], len(run))]
+        return [LogColumn(run[0], len(run))]
     head, tail = (2, 1) if shown > 3 else (1, 1) if shown > 2 else (1, 0)
     middle = run[head : len(run) - tail]
     return [
-        *(Column(offset) for offset in run[:head]),
-        Column(middle[0], len(middle)),
-        *(Column(offset) for offset in run[len(run) - tail :]),
+        *(LogColumn(offset) for offset in run[:head]),
+        LogColumn(middle[0], len(middle)),
+        *(LogColumn(offset) for offset in run[len(run) - tail :]),
     ]
 
 
-def _offset(column: Column) -> int:
+def _offset(column: LogColumn) -> int:
     return column.offset
 
 
-def _by_column(panel: Panel, columns: Sequence[Column]) -> Panel:
+def _by_column(panel: Panel, columns: Sequence[LogColumn]) -> Panel:
     """The panel with one record for each column, which says how many it stands for."""
 
-    def folded(records: Sequence[Record]) -> tuple[Record, ...]:
+    def folded(records: Sequence[ReplicaRecord]) -> tuple[ReplicaRecord, ...]:
         by_offset = {record.offset: record for record in records}
         found = []
         for column in columns:

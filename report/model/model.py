@@ -180,7 +180,7 @@ class SendBin:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class ReplicaRecord:
     """A record in a replica's log."""
 
     offset: int
@@ -202,8 +202,8 @@ class ReplicaState:
     """One replica's log at one moment, limited to the offsets of the figure."""
 
     broker: int
-    records: tuple[Record, ...]
-    gone: tuple[Record, ...]
+    records: tuple[ReplicaRecord, ...]
+    gone: tuple[ReplicaRecord, ...]
     """Records that were in this log before and have been truncated."""
     high_watermark: int | None
     leo: int | None
@@ -226,7 +226,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Column:
+class LogColumn:
     """A column of the logs figure: one offset, or a stretch of ``count`` offsets that look alike."""
 
     offset: int
@@ -237,7 +237,7 @@ class Column:
 class LogFigure:
     """The replicas' logs, mark by mark."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[LogColumn, ...]
     panels: tuple[Panel, ...]
     first_difference: int | None
     """The first offset at which replicas ever held different records."""
@@ -324,7 +324,7 @@ class Availability:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Event:
+class StoryEvent:
     """A step in a message's story. ``kind``: send, ack, refused, unknown, seen, gone, read, fault, healed,
     mark, elected, logged."""
 
@@ -360,7 +360,7 @@ class Story:
     cause: str
     ending: str
     columns: tuple[str, ...]
-    events: tuple[Event, ...]
+    events: tuple[StoryEvent, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -415,7 +415,7 @@ class FindingGroup:
 
 
 @dataclass(frozen=True)
-class Setting:
+class EffectiveSetting:
     """A setting that was asked for, and what took effect."""
 
     scope: str
@@ -459,7 +459,7 @@ class ReportModel:
     transactions: tuple[TransactionGroup, ...] = ()
     """Those with a finding first."""
     transaction_stories: tuple[Story, ...] = ()
-    settings: tuple[Setting, ...] = ()
+    settings: tuple[EffectiveSetting, ...] = ()
     files: tuple[File, ...] = ()
     schema: int = field(default=SCHEMA)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from report.model.beliefs import Seconds
-from report.model.model import Event, Fault, Finding, FindingGroup, Lane, Mark, Story
+from report.model.model import Fault, Finding, FindingGroup, Lane, Mark, Story, StoryEvent
 from report.model.tables import Row, RunTables
 
 SHOWN = 200
@@ -133,13 +133,13 @@ def stories(
     if not messages:
         return ()
     life = {(row["writer"], row["seq"]): row for row in _of(tables.table("life"), messages)}
-    own: dict[tuple[int, int], list[Event]] = {key: [] for key in messages}
+    own: dict[tuple[int, int], list[StoryEvent]] = {key: [] for key in messages}
     _add_sightings(tables, messages, seconds, own)
     for row in _of(tables.table("reads"), messages):
         broker = f"broker{row['broker']}" if row["broker"] is not None else ""
         text = f"read at offset {row['offset']}"
         own[row["writer"], row["seq"]].append(
-            Event(
+            StoryEvent(
                 s=seconds(row["ns"]), kind="read", source=broker, target=f"reader {row['reader']}", text=text
             )
         )
@@ -169,16 +169,16 @@ def _add_sightings(
     tables: RunTables,
     messages: Sequence[tuple[int, int]],
     seconds: Seconds,
-    own: Mapping[tuple[int, int], list[Event]],
+    own: Mapping[tuple[int, int], list[StoryEvent]],
 ) -> None:
     for row in _of(tables.table("sightings"), messages):
         events, broker = own[row["writer"], row["seq"]], f"broker{row['broker']}"
         epoch = "" if row["epoch"] is None else f", epoch {row['epoch']}"
         text = f"offset {row['offset']}{epoch}"
-        events.append(Event(s=seconds(row["seen_ns"]), kind="seen", source=broker, target="", text=text))
+        events.append(StoryEvent(s=seconds(row["seen_ns"]), kind="seen", source=broker, target="", text=text))
         if row["gone_ns"] is not None:
             events.append(
-                Event(
+                StoryEvent(
                     s=seconds(row["gone_ns"]),
                     kind="gone",
                     source=broker,
@@ -188,16 +188,16 @@ def _add_sightings(
             )
 
 
-def marks_and_faults(marks: Iterable[Mark], faults: Iterable[Fault]) -> list[Event]:
+def marks_and_faults(marks: Iterable[Mark], faults: Iterable[Fault]) -> list[StoryEvent]:
     """The marks of the scenario, and when faults were in force, as events of a story."""
-    events = [Event(s=mark.s, kind="mark", source="", target="", text=mark.text) for mark in marks]
+    events = [StoryEvent(s=mark.s, kind="mark", source="", target="", text=mark.text) for mark in marks]
     for fault in faults:
         events.append(
-            Event(s=fault.from_s, kind="fault", source="", target="", text=f"{fault.name}: in force")
+            StoryEvent(s=fault.from_s, kind="fault", source="", target="", text=f"{fault.name}: in force")
         )
         if fault.to_s is not None:
             events.append(
-                Event(s=fault.to_s, kind="healed", source="", target="", text=f"{fault.name}: healed")
+                StoryEvent(s=fault.to_s, kind="healed", source="", target="", text=f"{fault.name}: healed")
             )
     return events
 
@@ -209,7 +209,7 @@ def _around(
     marks: Sequence[Mark],
     log_events: Sequence[Row],
     seconds: Seconds,
-) -> list[Event]:
+) -> list[StoryEvent]:
     events = marks_and_faults(marks, faults)
     elected: set[int] = set()
     for lane in lanes:
@@ -222,24 +222,24 @@ def _around(
             )
             leader = f"broker{belief.leader}" if (belief.leader or 0) > 0 else ""
             text = f"leads in epoch {belief.epoch}" if leader else f"no leader in epoch {belief.epoch}"
-            events.append(Event(s=first, kind="elected", source=leader, target="", text=text))
+            events.append(StoryEvent(s=first, kind="elected", source=leader, target="", text=text))
     for row in log_events:
         if (row["topic"], row["partition"]) == place and row["kind"] in ("truncated", "unclean_election"):
             offset = f" to offset {row['offset']}" if row["offset"] is not None else ""
             text = f"{row['kind'].replace('_', ' ')}{offset}"
             events.append(
-                Event(s=seconds(row["ns"]), kind="logged", source=row["host"], target="", text=text)
+                StoryEvent(s=seconds(row["ns"]), kind="logged", source=row["host"], target="", text=text)
             )
     return events
 
 
-def _story(life: Row, own: list[Event], around: Sequence[Event], seconds: Seconds) -> Story:
+def _story(life: Row, own: list[StoryEvent], around: Sequence[StoryEvent], seconds: Seconds) -> Story:
     client = life["host"] or life["az"] or "client"
     sent = seconds(life["sent_ns"])
     broker = next((b for b in (life["acked_by"], life["broker"]) if b is not None), None)
     target = f"broker{broker}" if broker is not None else ""
     acks = {-1: "all", None: "?"}.get(life["acks"], life["acks"])
-    events = [Event(s=sent, kind="send", source=client, target=target, text=f"send, acks={acks}"), *own]
+    events = [StoryEvent(s=sent, kind="send", source=client, target=target, text=f"send, acks={acks}"), *own]
     if life["done_ns"] is not None:
         at = f" at offset {life['offset']}" if life["offset"] is not None else ""
         error = f" (error {life['error']})" if life["error"] else ""
@@ -247,7 +247,9 @@ def _story(life: Row, own: list[Event], around: Sequence[Event], seconds: Second
             "ok": ("ack", f"acknowledged{at}"),
             "fail": ("refused", f"refused{error}"),
         }.get(life["outcome"], ("unknown", f"outcome unknown{error}"))
-        events.append(Event(s=seconds(life["done_ns"]), kind=kind, source=target, target=client, text=text))
+        events.append(
+            StoryEvent(s=seconds(life["done_ns"]), kind=kind, source=target, target=client, text=text)
+        )
     last = max(event.s for event in events)
     settled = life["fate"] in ("kept", "failed") or any(event.kind == "gone" for event in events)
     until = last if settled else last + 1.0
@@ -275,17 +277,17 @@ def _story(life: Row, own: list[Event], around: Sequence[Event], seconds: Second
     )
 
 
-def _lasts(event: Event, around: Sequence[Event], at_s: float) -> bool:
+def _lasts(event: StoryEvent, around: Sequence[StoryEvent], at_s: float) -> bool:
     """Whether a fault that began before a moment was still in force then."""
     name = event.text.removesuffix(": in force")
     healed = [one.s for one in around if one.kind == "healed" and one.text == f"{name}: healed"]
     return event.s < at_s and (not healed or min(healed) > at_s)
 
 
-def thinned(events: Sequence[Event]) -> list[Event]:
+def thinned(events: Sequence[StoryEvent]) -> list[StoryEvent]:
     """At most 8 marks and 6 reads: a story is about its message. Events of one moment keep their order."""
     limits = {"mark": 8, "read": 6, "logged": 8}
-    kept: list[Event] = []
+    kept: list[StoryEvent] = []
     for event in sorted(dict.fromkeys(events), key=lambda event: event.s):
         left = limits.get(event.kind, 99)
         limits[event.kind] = left - 1

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from report.model.beliefs import Seconds
-from report.model.model import Event, Fault, Mark, Story, TransactionGroup
+from report.model.model import Fault, Mark, Story, StoryEvent, TransactionGroup
 from report.model.stories import marks_and_faults, thinned, transaction_name
 from report.model.tables import Row, RunTables
 
@@ -30,7 +30,7 @@ _COORDINATOR = "coordinator"
 _REPORTED = {"committed": "reported: committed", "aborted": "reported: aborted"}
 
 
-class Transactions:
+class RunTransactions:
     """The transactions of one run."""
 
     def __init__(self, tables: RunTables) -> None:
@@ -124,7 +124,7 @@ class _Telling:
 
     def __init__(self, client: str, seconds: Seconds) -> None:
         self._client, self._seconds = client, seconds
-        self._events: list[Event] = []
+        self._events: list[StoryEvent] = []
 
     def ends(self, rows: Iterable[Row]) -> None:
         """What the application asked of its coordinator, and the answers."""
@@ -132,15 +132,17 @@ class _Telling:
             s, event = self._seconds(row["ns"]), row["event"]
             error = f" (error {row['error']})" if row["error"] else ""
             if event == "begin":
-                self._events.append(Event(s=s, kind="begin", source=self._client, target="", text="begins"))
+                self._events.append(
+                    StoryEvent(s=s, kind="begin", source=self._client, target="", text="begins")
+                )
             elif event in ("committing", "aborting"):
                 asks = "asks to commit" if event == "committing" else "asks to abort"
                 self._events.append(
-                    Event(s=s, kind="send", source=self._client, target=_COORDINATOR, text=asks)
+                    StoryEvent(s=s, kind="send", source=self._client, target=_COORDINATOR, text=asks)
                 )
             elif event in _REPORTED:
                 self._events.append(
-                    Event(
+                    StoryEvent(
                         s=s,
                         kind="ack",
                         source=_COORDINATOR,
@@ -150,7 +152,7 @@ class _Telling:
                 )
             else:
                 self._events.append(
-                    Event(
+                    StoryEvent(
                         s=s,
                         kind="unknown",
                         source=_COORDINATOR,
@@ -166,7 +168,7 @@ class _Telling:
             broker = "" if row["broker"] is None else f"broker{row['broker']}"
             place = f"{row['topic']}/{row['partition']}"
             self._events.append(
-                Event(
+                StoryEvent(
                     s=self._seconds(row["sent_ns"]),
                     kind="send",
                     source=self._client,
@@ -182,7 +184,7 @@ class _Telling:
                     "fail": ("refused", f"{name} refused"),
                 }.get(row["outcome"], ("unknown", f"{name}: outcome unknown"))
                 self._events.append(
-                    Event(
+                    StoryEvent(
                         s=self._seconds(row["done_ns"]),
                         kind=kind,
                         source=broker,
@@ -194,7 +196,7 @@ class _Telling:
                 if (read["writer"], read["seq"]) == (row["writer"], row["seq"]):
                     source = "" if read["broker"] is None else f"broker{read['broker']}"
                     self._events.append(
-                        Event(
+                        StoryEvent(
                             s=self._seconds(read["ns"]),
                             kind="read",
                             source=source,
@@ -206,7 +208,7 @@ class _Telling:
     def markers(self, found: Iterable[tuple[int, str, str]]) -> None:
         """The markers that decided its messages."""
         self._events += [
-            Event(s=self._seconds(ns), kind="logged", source=broker, target="", text=text)
+            StoryEvent(s=self._seconds(ns), kind="logged", source=broker, target="", text=text)
             for ns, broker, text in found
         ]
 

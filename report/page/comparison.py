@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from report.model.compare import SECTIONS, Comparison
+from report.model.compare import SECTIONS, RunComparison
 from report.model.model import ReportModel
 from report.page.render import ICONS, asset, digest, environment
 from report.page.svg import PATTERNS
@@ -30,7 +30,7 @@ class Alignment:
         return zero - self.before_s, zero + self.after_s, zero
 
 
-def comparison_page(found: Comparison, one: ReportModel, other: ReportModel) -> str:
+def comparison_page(found: RunComparison, one: ReportModel, other: ReportModel) -> str:
     """The page as one self-contained HTML file."""
     style = asset("page.css")
     says = {claim.name: claim.says for model in (other, one) for claim in model.claims}

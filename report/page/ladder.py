@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from report.model.model import Event, Story
+from report.model.model import Story, StoryEvent
 from report.page.svg import fit, picture, tag, text
 
 _TIME, _WIDTH = 76.0, 900.0
@@ -40,7 +40,7 @@ def ladder(story: Story) -> Markup:
     return picture(_WIDTH, height, [*lines, *parts, *rungs], f"Story of {of} {story.message}", "ladder")
 
 
-def _rung(event: Event, columns: dict[str, float], y: float, room: float) -> list[Markup]:
+def _rung(event: StoryEvent, columns: dict[str, float], y: float, room: float) -> list[Markup]:
     if event.kind in _WIDE or not (event.source in columns or event.target in columns):
         width = _WIDTH - _TIME
         sign = {"fault": "⚡ ", "healed": "✓ ", "mark": "— "}.get(event.kind, "★ ")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from report.model.model import Column, LogFigure, Panel, Record, ReplicaState
+from report.model.model import LogColumn, LogFigure, Panel, ReplicaRecord, ReplicaState
 from report.page.svg import block, fit, joined, picture, tag, text, titled, wrapped
 
 _ROW, _GHOST = 30.0, 19.0
@@ -39,7 +39,7 @@ class _Room:
             left=max(96.0, 72 + 12.0 * marks),
         )
 
-    def width(self, column: Column) -> float:
+    def width(self, column: LogColumn) -> float:
         return self.fold if column.count > 1 else self.cell
 
 
@@ -79,7 +79,7 @@ def _heading(panel: Panel, caption: Sequence[str], x: float, y: float, width: fl
 
 def _panel(
     panel: Panel,
-    columns: Sequence[Column],
+    columns: Sequence[LogColumn],
     leaders: Mapping[int, int],
     room: _Room,
     x: float,
@@ -108,7 +108,7 @@ def _panel(
 
 def _replica(
     replica: ReplicaState,
-    columns: Sequence[Column],
+    columns: Sequence[LogColumn],
     leaders: Mapping[int, int],
     room: _Room,
     x: float,
@@ -162,8 +162,8 @@ def _replica(
 
 
 def _cell(
-    record: Record,
-    column: Column,
+    record: ReplicaRecord,
+    column: LogColumn,
     leaders: Mapping[int, int],
     x: float,
     y: float,
@@ -190,7 +190,7 @@ def _cell(
     return titled(joined(parts), _words(record, column, name, "uncommitted" if above else ""))
 
 
-def _ghost(record: Record, column: Column, x: float, y: float, wide: float, name: str) -> Markup:
+def _ghost(record: ReplicaRecord, column: LogColumn, x: float, y: float, wide: float, name: str) -> Markup:
     words = record.text if column.count == 1 else f"×{record.count}"
     shown = fit(words, wide - 12, 10) or words[:3]
     parts = [
@@ -207,7 +207,7 @@ def _ghost(record: Record, column: Column, x: float, y: float, wide: float, name
     return titled(joined(parts), _words(record, column, name, "no longer in this log"))
 
 
-def _words(record: Record, column: Column, name: str, state: str) -> str:
+def _words(record: ReplicaRecord, column: LogColumn, name: str, state: str) -> str:
     last = column.offset + column.count - 1
     offsets = f"offset {column.offset}" if column.count == 1 else f"offsets {column.offset} to {last}"
     facts = [

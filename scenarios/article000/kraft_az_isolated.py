@@ -31,7 +31,7 @@ FOLLOWED_1, FOLLOWED_2 = "led-outside-min1", "led-outside-min2"
 
 
 @dataclass(frozen=True)
-class Case:
+class IsolatedAz:
     """Which AZ is cut off: ``inside`` is its number; ``outside`` leads the other partitions."""
 
     inside: int
@@ -58,11 +58,11 @@ class Case:
         )
 
 
-LEADER_AZ = Case(inside=1, outside=3, third=2)
-CONTROLLER_AZ = Case(inside=2, outside=1, third=3)
+LEADER_AZ = IsolatedAz(inside=1, outside=3, third=2)
+CONTROLLER_AZ = IsolatedAz(inside=2, outside=1, third=3)
 
 
-def _body(case: Case) -> Callable[[Stage], None]:
+def _body(case: IsolatedAz) -> Callable[[Stage], None]:
     def body(stage: Stage) -> None:
         """Write on both sides of the cut, acks 1 and all; heal; let the old leader rejoin."""
         az, old, other = case.az, f"broker{case.inside}", f"broker{case.outside}"
@@ -125,7 +125,7 @@ LED, FOLLOWED = [partition(LED_1), partition(LED_2)], [partition(FOLLOWED_1), pa
 INSIDE_ACKS1, INSIDE_ALL = messages("inside-acks1-%", after="cut"), messages("inside-acks-all")
 
 
-def _claims(case: Case) -> tuple[Claim, ...]:
+def _claims(case: IsolatedAz) -> tuple[Claim, ...]:
     old, others = broker(case.inside), (case.outside, case.third)
     return (
         _controller(case),
@@ -216,7 +216,7 @@ def _claims(case: Case) -> tuple[Claim, ...]:
     )
 
 
-def _controller(case: Case) -> Claim:
+def _controller(case: IsolatedAz) -> Claim:
     if case is LEADER_AZ:
         return Claim(
             name="quorum-stays",
@@ -234,7 +234,7 @@ def _controller(case: Case) -> Claim:
     )
 
 
-def _return(case: Case) -> Claim:
+def _return(case: IsolatedAz) -> Claim:
     follower = case is LEADER_AZ
     role = "The returning controller, a follower all the time," if follower else "The returning controller"
     why = (
@@ -261,7 +261,7 @@ def _return(case: Case) -> Claim:
     )
 
 
-def _scenario(name: str, title: str, section: str, case: Case, outcome: str) -> Scenario:
+def _scenario(name: str, title: str, section: str, case: IsolatedAz, outcome: str) -> Scenario:
     return Scenario(
         name=name,
         title=title,

@@ -22,7 +22,7 @@ PRODUCERS = ("acks0", "acks1", "all", "idempotent")
 
 
 @dataclass(frozen=True)
-class Kind:
+class MatrixTopic:
     """One topic of the matrix."""
 
     situation: str
@@ -36,14 +36,14 @@ class Kind:
 
 
 KINDS = tuple(
-    Kind(situation, min_insync, unclean)
+    MatrixTopic(situation, min_insync, unclean)
     for situation in SITUATIONS
     for min_insync in (1, 2)
     for unclean in (False, True)
 )
 
 
-def fate_of(kind: Kind, producer: str) -> str:
+def fate_of(kind: MatrixTopic, producer: str) -> str:
     """What becomes of a write: `kept`, `lost` though acknowledged, or `refused`."""
     waits_for_all = producer in ("all", "idempotent")
     if kind.situation == "full":
@@ -90,7 +90,7 @@ def body(stage: Stage) -> None:
     settle(stage)
 
 
-def _writers(stage: Stage, kind: Kind) -> dict[str, Producer]:
+def _writers(stage: Stage, kind: MatrixTopic) -> dict[str, Producer]:
     name = f"{kind.topic}"
     idempotent = stage.producer(
         "az1",
@@ -123,7 +123,7 @@ _PRODUCER_SAYS = {
 }
 
 
-def _claim(kind: Kind, producer: str) -> Claim:
+def _claim(kind: MatrixTopic, producer: str) -> Claim:
     fate = fate_of(kind, producer)
     writes = messages(f"{kind.topic} {producer}", after="isolated")
     said = "is lost, and nobody says so" if (producer, fate) == ("acks0", "lost") else _SAYS[fate]

@@ -34,7 +34,7 @@ from checkers.evidence import gather
 from checkers.fast.cut import PIECE_MESSAGES
 from checkers.fast.plan import judge_all
 from checkers.fast.run import PIECE_VARIABLE, run_here
-from checkers.fast.tasks import Job
+from checkers.fast.tasks import JudgingContext
 from checkers.health import check_health
 from checkers.tables.output import TALLY
 from checkers.tables.source import open_source
@@ -143,7 +143,7 @@ def judge_fast_here(folder: Path) -> None:
     evidence = gather(source)
     life.mkdir()
     findings.mkdir()
-    job = Job(source=source, evidence=evidence, life=str(life), findings=str(findings))
+    job = JudgingContext(source=source, evidence=evidence, life=str(life), findings=str(findings))
     pieces = int(os.environ.get(PIECE_VARIABLE, PIECE_MESSAGES))
     check_health(evidence, findings, judge_all(run_here, job, piece_messages=pieces))
 

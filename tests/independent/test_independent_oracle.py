@@ -60,7 +60,7 @@ MUTANTS = {
         ("independent",),
     ),
     "retention explains any loss": Mutant(
-        logs.Partition.retired_at, "offsets < self.log_start", "offsets < self.log_start + 99",
+        logs.PartitionReplicas.retired_at, "offsets < self.log_start", "offsets < self.log_start + 99",
         ("independent",),
     ),
     "replicas may differ in epoch": Mutant(

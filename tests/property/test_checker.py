@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from checkers.evidence import gather
 from checkers.fast.plan import judge_all
 from checkers.fast.run import run_here
-from checkers.fast.tasks import Job
+from checkers.fast.tasks import JudgingContext
 from checkers.tables.output import FINDING
 from checkers.tables.source import open_source
 from tests.histories import History
@@ -276,7 +276,7 @@ def fast_findings(
     for place in (out, folder / "life"):
         place.mkdir()
     source = open_source(folder)
-    job = Job(source=source, evidence=gather(source), life=str(folder / "life"), findings=str(out))
+    job = JudgingContext(source=source, evidence=gather(source), life=str(folder / "life"), findings=str(out))
     counts = judge_all(run_here, job, piece_messages=piece_messages, split_rows=split_rows)
     parts = [pq.read_table(path) for path in sorted(out.glob("*.parquet"))]
     found = pa.concat_tables([FINDING.empty_table(), *parts])

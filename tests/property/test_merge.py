@@ -25,18 +25,18 @@ from checkers.fast.tasks import (
     KeyResult,
     OffsetResult,
     PassedResult,
-    ReadResult,
+    ReadOrderResult,
     decode,
     encode,
 )
 from checkers.partition.fate import FATES as ALL_FATES
 from checkers.partition.fates import Fates, out_of_order
-from checkers.partition.logs import Partition
+from checkers.partition.logs import PartitionReplicas
 from checkers.partition.messages import Sends
 from checkers.partition.replicas import BEGIN, LENGTH
 from harness.history.schema import TABLES
 
-PARTITION = Partition(topic="t", number=0, conclusive=False)
+PARTITION = PartitionReplicas(topic="t", number=0, conclusive=False)
 NOTHING = evidence_of({name: TABLES[name].arrow().empty_table() for name in SMALL})
 NUMBERS = st.integers(0, 6)
 
@@ -119,7 +119,7 @@ def test_cut_anywhere_and_in_any_order(
     order: random.Random,
     data: Any,
 ) -> None:
-    count = len(jumps([ReadResult(steps=steps)]))
+    count = len(jumps([ReadOrderResult(steps=steps)]))
     numbers = st.integers(0, max(0, count - 1))
     passed = data.draw(
         rows_of(PASSED, jump=numbers, count=st.integers(1, 9), offset=NUMBERS, writer=NUMBERS, seq=NUMBERS)
@@ -129,13 +129,13 @@ def test_cut_anywhere_and_in_any_order(
         NOTHING,
         keys=[KeyResult(fates=fates, findings=classes)],
         offsets=[],
-        windows=[ReadResult(steps=steps, unsent=unsent)],
+        windows=[ReadOrderResult(steps=steps, unsent=unsent)],
         passed=[PassedResult(passed=passed)],
     )
     keys = [KeyResult(fates=table) for table in pieces(fates, at)]
     offsets = [OffsetResult(findings=table) for table in pieces(classes, at)]
-    windows = [ReadResult(steps=table) for table in pieces(steps, at)]
-    windows += [ReadResult(unsent=table) for table in pieces(unsent, at)]
+    windows = [ReadOrderResult(steps=table) for table in pieces(steps, at)]
+    windows += [ReadOrderResult(unsent=table) for table in pieces(unsent, at)]
     answers = [PassedResult(passed=table) for table in pieces(passed, at)]
     for results in (keys, offsets, windows, answers):
         order.shuffle(results)  # type: ignore[arg-type]
@@ -231,6 +231,10 @@ def test_an_unreadable_record_belongs_to_the_newest_message_of_all_ranges() -> N
 @settings(deadline=None, derandomize=True)
 @given(fates=fate_rows, classes=class_rows)
 def test_results_travel_as_they_are(fates: pa.Table, classes: pa.Table) -> None:
-    sent = {0: KeyResult(fates=fates, findings=classes), 7: ReadResult(), 3: OffsetResult(findings=classes)}
+    sent = {
+        0: KeyResult(fates=fates, findings=classes),
+        7: ReadOrderResult(),
+        3: OffsetResult(findings=classes),
+    }
     read = decode(pa.Table.from_batches([encode(task, result) for task, result in sent.items()]))
     assert read == sent

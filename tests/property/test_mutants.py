@@ -110,7 +110,7 @@ MUTANTS = {
         fates.out_of_order, "np.minimum.accumulate", "np.maximum.accumulate", ("written", "damaged")
     ),
     "retention explains any loss": Mutant(
-        logs.Partition.retired_at, "offsets < self.log_start", "offsets < self.log_start + 99",
+        logs.PartitionReplicas.retired_at, "offsets < self.log_start", "offsets < self.log_start + 99",
         ("written", "damaged"),
     ),
     "readers may skip": Mutant(

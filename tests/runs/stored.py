@@ -23,12 +23,12 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.claims.evaluate import Answer, ClaimResult, queries_of, result, texts_of
+from checkers.claims.evaluate import ClaimResult, QueryResult, queries_of, result, texts_of
 from checkers.claims.moments import read_moments, resolve
 from checkers.evidence import gather
 from checkers.fast.plan import judge_all
 from checkers.fast.run import run_here
-from checkers.fast.tasks import Job
+from checkers.fast.tasks import JudgingContext
 from checkers.fast.transactions import FATES_FILE, conclude
 from checkers.health import check_health
 from checkers.tables.output import FINDING, LIFE, TRANSACTION_RECORD
@@ -130,7 +130,7 @@ def derive(history: Path, *, transactions: bool = False) -> Derived:
             folder.mkdir(parents=True)
         evidence = gather(source)
         where = str(ends) if transactions else None
-        job = Job(
+        job = JudgingContext(
             source=source, evidence=evidence, life=str(life), findings=str(findings), transactions=where
         )
         tallies = judge_all(run_here, job, slots=1)
@@ -162,7 +162,7 @@ class Judging:
         self._views = [name for name in VIEWS if name in self._words]
         self._words |= _words(VIEWS[name] for name in self._views)
         self._current: dict[str, pa.Table] = {}
-        self._answers: dict[str, tuple[str, Answer]] = {}
+        self._answers: dict[str, tuple[str, QueryResult]] = {}
         self._derived: dict[tuple[int, ...], tuple[Any, Derived]] = {}
         self._db = duckdb.connect()
         self._db.execute("SET threads TO 1")
@@ -180,18 +180,18 @@ class Judging:
         answers = {}
         for name, query in self._queries.items():
             resolved = resolve(query, moments)
-            asked, answer = self._answers.get(name, ("", Answer(None, "")))
+            asked, answer = self._answers.get(name, ("", QueryResult(None, "")))
             if resolved.missing:
-                asked, answer = "", Answer(None, "; ".join(resolved.missing))
+                asked, answer = "", QueryResult(None, "; ".join(resolved.missing))
             elif asked != resolved.sql or changed & _words([resolved.sql]):
                 asked, answer = resolved.sql, self._ask(resolved.sql)
             self._answers[name] = asked, answer
             answers[name] = answer
         return [result(claim, answers) for claim in self._declared["claims"]]
 
-    def _ask(self, sql: str) -> Answer:
+    def _ask(self, sql: str) -> QueryResult:
         found = self._db.execute(translate(sql)).fetchall()
-        return Answer(*found[0][:2]) if found else Answer(None, "the query returned no row")
+        return QueryResult(*found[0][:2]) if found else QueryResult(None, "the query returned no row")
 
     def _show(self, tables: Tables, history: Path) -> set[str]:
         """Make the database hold these tables; returns the names of those that changed."""

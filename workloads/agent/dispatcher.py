@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from harness.errors import InvalidRunError, UsageError
 from harness.history.journal import Journal
-from harness.kafka.model import Identity, TopicPartition
+from harness.kafka.model import ProducerIdentity, TopicPartition
 from workloads.agent.producers.recorder import Recorder
 from workloads.protocol.commands import (
     AddPartition,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from workloads.agent.producers.stream import StreamProducer
     from workloads.agent.producers.transactional import TransactionalProducer
     from workloads.agent.programs.consumers import ProgramConsumer
-    from workloads.agent.programs.process import Program
+    from workloads.agent.programs.process import RunningProgram
     from workloads.agent.programs.producers import ProgramProducer, ProgramStream
 
 Reply = Callable[[object], None]
@@ -74,11 +74,11 @@ class Dispatcher:
         self._scripted: dict[int, ScriptedProducer] = {}
         self._transactional: dict[int, TransactionalProducer] = {}
         self._raw_transactional: dict[int, RawTransactionalProducer] = {}
-        self._identities: dict[int, Identity] = {}
+        self._identities: dict[int, ProducerIdentity] = {}
         self._streams: dict[int, StreamProducer | ProgramStream] = {}
         self._pinned: dict[int, PinnedWriter] = {}
         self._consumers: dict[int, AssignedConsumer | GroupMember | ProgramConsumer] = {}
-        self._programs: dict[str, Program] = {}
+        self._programs: dict[str, RunningProgram] = {}
         self._in_programs: dict[int, ProgramProducer] = {}
 
     def dispatch(self, command: Command[object], reply: Reply) -> Work | None:
@@ -335,13 +335,13 @@ class Dispatcher:
         )
 
     def _use(self, program: ClientProgram) -> None:
-        from workloads.agent.programs.process import Program
+        from workloads.agent.programs.process import RunningProgram
 
         if program.via not in self._programs:
             errors = self._errors.with_suffix(f".{program.via}.err")
-            self._programs[program.via] = Program(program, self._host, errors)
+            self._programs[program.via] = RunningProgram(program, self._host, errors)
 
-    def _program(self, via: str) -> Program:
+    def _program(self, via: str) -> RunningProgram:
         try:
             return self._programs[via]
         except KeyError:

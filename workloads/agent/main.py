@@ -21,7 +21,7 @@ from harness.history.journal import Journal
 from workloads.agent.dispatcher import Dispatcher, Work
 from workloads.agent.producers.recorder import Recorder
 from workloads.protocol.codec import to_json
-from workloads.protocol.commands import Answer, Ends, Quit, Request
+from workloads.protocol.commands import AgentAnswer, Ends, Quit, Request
 
 
 class Agent:
@@ -38,7 +38,7 @@ class Agent:
                 request = Request.parse(line)
                 if request.name == Quit.__name__:
                     self._dispatcher.close()
-                    self._answer(Answer(request.number))
+                    self._answer(AgentAnswer(request.number))
                     return
                 self._start(request)
                 _preload()
@@ -47,7 +47,7 @@ class Agent:
 
     def _start(self, request: Request) -> None:
         def reply(result: object) -> None:
-            self._answer(Answer(request.number, to_json(result)))
+            self._answer(AgentAnswer(request.number, to_json(result)))
 
         try:
             work = self._dispatcher.dispatch(request.command(), reply)
@@ -63,7 +63,7 @@ class Agent:
         except Exception as error:  # noqa: BLE001 - reported to the caller, who decides
             self._fail(request, error)
             return
-        self._answer(Answer(request.number, to_json(result)))
+        self._answer(AgentAnswer(request.number, to_json(result)))
 
     def _fail(self, request: Request, error: Exception) -> None:
         if not isinstance(error, (AckedError, OSError)):
@@ -74,9 +74,9 @@ class Agent:
             ends = "invalid"
         elif isinstance(error, UnfitError):
             ends = "unfit"
-        self._answer(Answer(request.number, error=text, ends=ends))
+        self._answer(AgentAnswer(request.number, error=text, ends=ends))
 
-    def _answer(self, answer: Answer) -> None:
+    def _answer(self, answer: AgentAnswer) -> None:
         with self._output:
             sys.stdout.write(answer.line())
             sys.stdout.flush()

@@ -20,7 +20,7 @@ from harness.errors import (
 )
 from harness.lab.model import Pipe
 from harness.waiting import waiting_for
-from workloads.protocol.commands import Answer, Command, Quit, Request
+from workloads.protocol.commands import AgentAnswer, Command, Quit, Request
 
 ANSWER_S = 10.0
 """Time for an answer beyond the time that the command itself may take."""
@@ -40,7 +40,7 @@ class AgentProcess:
         self._errors = errors
         self._lock = threading.Lock()
         self._last_number = 0
-        self._waiting: dict[int, Callable[[Answer | AckedError], None]] = {}
+        self._waiting: dict[int, Callable[[AgentAnswer | AckedError], None]] = {}
         self._ended = False
         self._reader = threading.Thread(target=self._read_answers, name=f"agent-{host}", daemon=True)
         self._reader.start()
@@ -58,7 +58,7 @@ class AgentProcess:
         """
         future: Future[R] = Future()
 
-        def settle(answer: Answer | AckedError) -> None:
+        def settle(answer: AgentAnswer | AckedError) -> None:
             if isinstance(answer, AckedError):
                 future.set_exception(answer)
             elif answer.error is not None and answer.ends:
@@ -129,7 +129,7 @@ class AgentProcess:
     def _read_answers(self) -> None:
         try:
             for line in self._pipe.stdout:
-                self._settle(Answer.parse(line))
+                self._settle(AgentAnswer.parse(line))
         except (OSError, ValueError):
             pass  # a line that was cut short, or a closed pipe: the agent has ended
         with contextlib.suppress(WaitTimeoutError, OSError):
@@ -140,7 +140,7 @@ class AgentProcess:
         for settle in orphans.values():
             settle(self._death())
 
-    def _settle(self, answer: Answer) -> None:
+    def _settle(self, answer: AgentAnswer) -> None:
         with self._lock:
             settle = self._waiting.pop(answer.number, None)
         if settle is not None:

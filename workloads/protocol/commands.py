@@ -370,7 +370,7 @@ Ends = Literal["", "invalid", "unfit"]
 
 
 @dataclass(frozen=True)
-class Answer:
+class AgentAnswer:
     """One line of an agent: the result of a request, or why it failed."""
 
     number: int
@@ -380,7 +380,7 @@ class Answer:
     """With an error that ends the run: a client program broke the protocol, or lacks a feature."""
 
     @classmethod
-    def parse(cls, line: str) -> Answer:
+    def parse(cls, line: str) -> AgentAnswer:
         """Read a line of the pipe. Raises ValueError for a line that was cut short."""
         data = json.loads(line)
         return cls(data["id"], data.get("result"), data.get("error"), data.get("ends", ""))

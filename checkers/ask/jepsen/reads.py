@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from checkers.ask.jepsen.columns import UNKNOWN, Flags, Keys, array, keys_of, load, numbers, read, values_of
 from checkers.ask.jepsen.form import ASSIGN, OK, POLL, Form, Longs, Operations, operations
-from checkers.ask.jepsen.sends import Sends
+from checkers.ask.jepsen.sends import SentMessages
 from checkers.tables.source import Source
 
 POLL_RECORDS = 1000
@@ -20,7 +20,7 @@ _FINAL_OWNER = -1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Records:
+class ReadRecords:
     """Records that somebody read, column by column."""
 
     key: Longs
@@ -28,9 +28,9 @@ class Records:
     """-1: it names no message."""
     offset: Longs
 
-    def take(self, rows: Longs) -> Records:
+    def take(self, rows: Longs) -> ReadRecords:
         """Some of them, in the order of ``rows``."""
-        return Records(key=self.key[rows], value=self.value[rows], offset=self.offset[rows])
+        return ReadRecords(key=self.key[rows], value=self.value[rows], offset=self.offset[rows])
 
 
 def assign_ops(groups: pa.Table, reads: pa.Table, keys: Keys, form: Form) -> list[Operations]:
@@ -79,13 +79,13 @@ def assign_ops(groups: pa.Table, reads: pa.Table, keys: Keys, form: Form) -> lis
 class Audit:
     """Tells records of messages apart from others, which are left out, and counts these."""
 
-    def __init__(self, sends: Sends) -> None:
+    def __init__(self, sends: SentMessages) -> None:
         self.foreign = self.misrouted = self.aborted = 0
         self._values = np.unique(sends.value)
         self._sent = np.unique(self._codes(sends.key, sends.value))
         self._aborted = np.unique(self._codes(sends.key[sends.aborted], sends.value[sends.aborted]))
 
-    def kept(self, records: Records, uncommitted: Flags) -> Longs:
+    def kept(self, records: ReadRecords, uncommitted: Flags) -> Longs:
         """Rows of records that are exported; ``uncommitted`` ones may belong to an aborted transaction."""
         foreign = ~np.isin(records.value, self._values) | (records.value < 0)
         codes = self._codes(records.key, np.where(foreign, 0, records.value))
@@ -113,7 +113,7 @@ def poll_ops(reads: pa.Table, keys: Keys, audit: Audit, form: Form) -> Operation
     poll_of_row = np.empty(count, np.int64)
     poll_of_row[order] = np.repeat(np.arange(len(first)), np.diff(np.append(first, count)))
     time = np.maximum.reduceat(ns[order], first) if count else ns
-    records = Records(key=keys_of(reads, keys), value=values_of(reads), offset=numbers(reads, "offset"))
+    records = ReadRecords(key=keys_of(reads, keys), value=values_of(reads), offset=numbers(reads, "offset"))
     committed = pc.fill_null(pc.equal(reads["isolation"], "read_committed"), False)
     kept = audit.kept(records, ~array(committed).astype(np.bool_))
     kept = kept[np.lexsort((ns[kept], records.key[kept], poll_of_row[kept]))]
@@ -135,7 +135,7 @@ def poll_ops(reads: pa.Table, keys: Keys, audit: Audit, form: Form) -> Operation
 def final_ops(source: Source, keys: Keys, audit: Audit, end_ns: int, form: Form) -> list[Operations]:
     """A process that is assigned every partition from its beginning, and polls the leaders' final logs."""
     log = _final_log(source, keys)
-    records = Records(key=keys_of(log, keys), value=values_of(log), offset=numbers(log, "offset"))
+    records = ReadRecords(key=keys_of(log, keys), value=values_of(log), offset=numbers(log, "offset"))
     records = records.take(np.lexsort((records.offset, records.key, records.offset // POLL_RECORDS)))
     records = records.take(audit.kept(records, np.ones(len(records.key), np.bool_)))
     chunk = records.offset // POLL_RECORDS
@@ -198,7 +198,7 @@ def _poll_invocations(count: int, form: Form) -> pa.Array:
     return pa.repeat(pa.scalar(f"[[{form.quoted('poll')}]]", pa.large_string()), count)
 
 
-def _poll_texts(records: Records, poll: Longs, polls: int, form: Form) -> pa.Array:
+def _poll_texts(records: ReadRecords, poll: Longs, polls: int, form: Form) -> pa.Array:
     """What each of so many polls returned; records are sorted by poll and key, and keep their order."""
     pairs = form.vector(pa.array(records.offset), pa.array(records.value))
     new = (np.diff(poll) != 0) | (np.diff(records.key) != 0)

@@ -27,7 +27,7 @@ from harness.errors import BadDataError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sends:
+class SentMessages:
     """The messages, column by column."""
 
     key: Longs
@@ -62,7 +62,7 @@ Transactions = Mapping[tuple[int, int], Transaction]
 """By writer and number."""
 
 
-def read_sends(source: Source, keys: Keys, transactions: Transactions) -> Sends:
+def read_sends(source: Source, keys: Keys, transactions: Transactions) -> SentMessages:
     """The table `sends`. Raises BadDataError for a message that has no value."""
     rows = load(source, "sends")
     value = values_of(rows)
@@ -78,7 +78,7 @@ def read_sends(source: Source, keys: Keys, transactions: Transactions) -> Sends:
     for row in np.flatnonzero(txn >= 0).tolist():
         found = transactions.get((int(writer[row]), int(txn[row])))
         aborted[row] = found is not None and found.kind == FAIL
-    return Sends(
+    return SentMessages(
         key=keys_of(rows, keys),
         value=value,
         writer=writer,
@@ -106,7 +106,7 @@ def read_transactions(source: Source) -> dict[tuple[int, int], Transaction]:
     return found
 
 
-def send_ops(sends: Sends, transactions: Transactions, end_ns: int, form: Form) -> list[Operations]:
+def send_ops(sends: SentMessages, transactions: Transactions, end_ns: int, form: Form) -> list[Operations]:
     """One operation for each message, and one for the messages of a transaction.
 
     A message that failed is no part of its transaction, and one whose outcome is unknown no part of one that
@@ -144,7 +144,7 @@ def send_ops(sends: Sends, transactions: Transactions, end_ns: int, form: Form) 
 
 
 def _transaction_ops(
-    sends: Sends,
+    sends: SentMessages,
     transactions: Transactions,
     members: Mapping[tuple[int, int], Sequence[int]],
     end_ns: int,
@@ -158,7 +158,7 @@ def _transaction_ops(
     starts, every = np.concatenate([[0], np.cumsum(sizes)]), np.concatenate(rows)
     begun = np.array([one.begin_ns for one in ended], np.int64)
     over = np.array([end_ns if one.kind == INFO else one.end_ns for one in ended], np.int64)
-    whole = Sends(**{name: column[every] for name, column in vars(sends).items()})
+    whole = SentMessages(**{name: column[every] for name, column in vars(sends).items()})
     invocation, completion = _send_texts(whole, np.repeat(kind, sizes), form)
     return operations(
         function=SEND,
@@ -172,7 +172,7 @@ def _transaction_ops(
     )
 
 
-def _send_texts(sends: Sends, kind: Longs, form: Form) -> tuple[pa.Array, pa.Array]:
+def _send_texts(sends: SentMessages, kind: Longs, form: Form) -> tuple[pa.Array, pa.Array]:
     """Each message as it is invoked, and as it is completed: with its offset, unless it failed."""
     send, key, value = form.quoted("send"), pa.array(sends.key), pa.array(sends.value)
     offset = pa.array(sends.offset).cast(pa.large_string())

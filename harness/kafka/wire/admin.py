@@ -24,7 +24,7 @@ from harness.kafka.wire.dialect import MODERN, Dialect
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RequestResult:
     """Result of an operator request: Kafka's error code (0 is success) and its message."""
 
     error: int
@@ -38,7 +38,7 @@ def create_topics(
     wait_ms: int = 10_000,
     dialect: Dialect = MODERN,
     timeout_s: float | None = None,
-) -> dict[str, Outcome]:
+) -> dict[str, RequestResult]:
     """Create topics with their explicit assignments. ``target`` must be the controller or a KRaft broker.
 
     A broker that is not the controller answers 41 (NOT_CONTROLLER).
@@ -62,7 +62,7 @@ def create_topics(
     request = CreateTopicsRequest(topics=asked, timeout_ms=wait_ms, validate_only=False)
     waiting_s = timeout_s or wait_ms / 1000 + 2
     answer = exchange(target, request, CreateTopicsResponse, dialect.create_topics, waiting_s)
-    return {topic.name: Outcome(topic.error_code, topic.error_message or "") for topic in answer.topics}
+    return {topic.name: RequestResult(topic.error_code, topic.error_message or "") for topic in answer.topics}
 
 
 def elect_leaders(
@@ -73,7 +73,7 @@ def elect_leaders(
     wait_ms: int = 1000,
     dialect: Dialect = MODERN,
     timeout_s: float | None = None,
-) -> dict[TopicPartition, Outcome]:
+) -> dict[TopicPartition, RequestResult]:
     """Elect the preferred leader, or any live replica. ``target`` must be the controller or a KRaft broker.
 
     Kafka 2.7.1 sometimes answers only after ``wait_ms`` although it elects at once: keep it short, and
@@ -93,12 +93,12 @@ def elect_leaders(
     waiting_s = timeout_s or wait_ms / 1000 + 2
     answer = exchange(target, request, ElectLeadersResponse, dialect.elect_leaders, waiting_s)
     outcomes = {
-        TopicPartition(result.topic, p.partition_id): Outcome(p.error_code, p.error_message or "")
+        TopicPartition(result.topic, p.partition_id): RequestResult(p.error_code, p.error_message or "")
         for result in answer.replica_election_results
         for p in result.partition_result
     }
     if answer.error_code:
-        return {key: Outcome(answer.error_code) for key in partitions}
+        return {key: RequestResult(answer.error_code) for key in partitions}
     return outcomes
 
 
@@ -109,7 +109,7 @@ def alter_partition_reassignments(
     wait_ms: int = 5000,
     dialect: Dialect = MODERN,
     timeout_s: float | None = None,
-) -> dict[TopicPartition, Outcome]:
+) -> dict[TopicPartition, RequestResult]:
     """Give partitions new replica lists, or the same in another order; None cancels a move under way.
 
     ``target`` must be the controller or a KRaft broker. Raises UnfitError before Kafka 2.4.
@@ -134,9 +134,9 @@ def alter_partition_reassignments(
     waiting_s = timeout_s or wait_ms / 1000 + 2
     answer = exchange(target, request, AlterPartitionReassignmentsResponse, version, waiting_s)
     if answer.error_code:
-        return {key: Outcome(answer.error_code, answer.error_message or "") for key in assignment}
+        return {key: RequestResult(answer.error_code, answer.error_message or "") for key in assignment}
     return {
-        TopicPartition(topic.name, p.partition_index): Outcome(p.error_code, p.error_message or "")
+        TopicPartition(topic.name, p.partition_index): RequestResult(p.error_code, p.error_message or "")
         for topic in answer.responses
         for p in topic.partitions
     }

@@ -10,7 +10,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
-from harness.kafka.model import Address, Identity
+from harness.kafka.model import Address, ProducerIdentity
 from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError
 from harness.kafka.wire.dialect import MODERN, Dialect
 
@@ -38,13 +38,13 @@ class Produced:
 class Sequenced:
     """What makes a batch one of an idempotent producer: whose it is, and its place in that one's order."""
 
-    identity: Identity
+    identity: ProducerIdentity
     sequence: int
     transactional: bool = False
     """Whether it belongs to the producer's open transaction."""
 
 
-_OF_NOBODY = Sequenced(Identity(-1, -1), -1)
+_OF_NOBODY = Sequenced(ProducerIdentity(-1, -1), -1)
 
 
 def one_record_batch(

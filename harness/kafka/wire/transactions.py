@@ -43,7 +43,7 @@ from kafka.protocol.producer.transaction import (
     WriteTxnMarkersResponse,
 )
 
-from harness.kafka.model import Generation, Identity, TopicPartition
+from harness.kafka.model import Generation, ProducerIdentity, TopicPartition
 from harness.kafka.wire.connection import Target, exchange
 from harness.kafka.wire.produce import Sequenced, one_record_batch
 
@@ -90,7 +90,7 @@ class Identified:
     """The answer to InitProducerId or EndTxn: an error code, and the identity to use from now on."""
 
     error: int
-    identity: Identity | None = None
+    identity: ProducerIdentity | None = None
 
 
 def find_coordinator(
@@ -123,13 +123,13 @@ def init_producer_id(
     answer = exchange(target, request, InitProducerIdResponse, VERSIONS[generation].init, timeout_s)
     if answer.error_code:
         return Identified(answer.error_code)
-    return Identified(0, Identity(answer.producer_id, answer.producer_epoch))
+    return Identified(0, ProducerIdentity(answer.producer_id, answer.producer_epoch))
 
 
 def add_partition(
     target: Target,
     transactional_id: str,
-    identity: Identity,
+    identity: ProducerIdentity,
     partition: TopicPartition,
     timeout_s: float | None = None,
 ) -> int:
@@ -154,7 +154,11 @@ def add_partition(
 
 
 def add_offsets(
-    target: Target, transactional_id: str, identity: Identity, group: str, timeout_s: float | None = None
+    target: Target,
+    transactional_id: str,
+    identity: ProducerIdentity,
+    group: str,
+    timeout_s: float | None = None,
 ) -> int:
     """Add the offsets of a group to the transaction (v1), at its coordinator; returns the error code."""
     request = AddOffsetsToTxnRequest(
@@ -170,7 +174,7 @@ def add_offsets(
 def commit_offsets(
     target: Target,
     transactional_id: str,
-    identity: Identity,
+    identity: ProducerIdentity,
     group: str,
     partition: TopicPartition,
     offset: int,
@@ -215,7 +219,7 @@ class Asked:
 
 
 def end_request(
-    transactional_id: str, identity: Identity, *, commit: bool, generation: Generation = "v1"
+    transactional_id: str, identity: ProducerIdentity, *, commit: bool, generation: Generation = "v1"
 ) -> Asked:
     """An EndTxn request. `ended` reads its answer."""
     request = EndTxnRequest(
@@ -231,12 +235,12 @@ def ended(answer: Any, generation: Generation) -> Identified:
     """What the answer to EndTxn says; from v2 on it names the epoch of the next transaction."""
     if answer.error_code or VERSIONS[generation].end < 5:
         return Identified(answer.error_code)
-    return Identified(0, Identity(answer.producer_id, answer.producer_epoch))
+    return Identified(0, ProducerIdentity(answer.producer_id, answer.producer_epoch))
 
 
 def produce_request(
     transactional_id: str,
-    identity: Identity,
+    identity: ProducerIdentity,
     partition: TopicPartition,
     value: bytes,
     *,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.artifacts import builds, stored_build
-from harness.artifacts.manifest import Manifest
+from harness.artifacts.manifest import Checksums
 from harness.cli.running import for_git_bisect
 from harness.errors import UsageError
 from harness.kafka.versions import kafka_version, version_key
@@ -132,7 +132,7 @@ def test_a_build_that_is_gone(home: Path) -> None:
     with pytest.raises(UsageError, match="not in the cache"):
         stored_build.manifest_of(kafka_version(label))
     assert builds.take_in(home=home) == label
-    assert stored_build.manifest_of(kafka_version(label)) == Manifest.read(root)
+    assert stored_build.manifest_of(kafka_version(label)) == Checksums.read(root)
     assert json.loads((root / stored_build.SOURCES).read_text())["home"] == str(home)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.artifacts import ivy, resolve, resolve_all
-from harness.artifacts.manifest import Manifest
+from harness.artifacts.manifest import Checksums
 from harness.errors import UnfitError, UsageError
 from harness.waiting import wait_until
 
@@ -60,7 +60,7 @@ def test_without_its_stamp_every_jar_is_hashed(cache_folder: Path, fake_java) ->
     jar = root / "lib" / "another-1.0.jar"
     jar.write_bytes(b"x" * jar.stat().st_size)
     (root / "stamp.json").unlink()
-    manifest = Manifest.read(root)
+    manifest = Checksums.read(root)
     assert manifest is not None
     assert manifest.damaged(root) == ("another-1.0.jar",)
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.assess.battery import Case, battery
 from harness.assess.series import line_as_json
-from harness.assess.table import Ended, Line, consequences, lines
+from harness.assess.table import CaseEnd, Line, consequences, lines
 from harness.lab.layout import THREE_AZS
 from report.assessment import markdown
 
@@ -69,11 +69,11 @@ def both(one: Rows, other: Rows) -> Rows:
     return {name: one[name] + other[name] for name in one}
 
 
-def ended(run: str = "a/1", status: str = "measured", reason: str = "", case: Case = ISOLATED) -> Ended:
-    return Ended(case=case.name, run=run, status=status, reason=reason)
+def ended(run: str = "a/1", status: str = "measured", reason: str = "", case: Case = ISOLATED) -> CaseEnd:
+    return CaseEnd(case=case.name, run=run, status=status, reason=reason)
 
 
-def table(found: Rows, *runs: Ended) -> list[Line]:
+def table(found: Rows, *runs: CaseEnd) -> list[Line]:
     return lines([ISOLATED], runs or [ended()], found)
 
 

@@ -16,7 +16,7 @@ from harness.lab.layout import THREE_AZS
 from harness.run.folder import RunFolder
 from harness.series.plan import Cell
 from harness.series.pool import CellRun
-from harness.series.serving import Answer
+from harness.series.serving import RunAnswer
 from harness.series.summary import RunSummary
 
 CASES = {case.name: case for case in battery(THREE_AZS.topology("zookeeper"), "zookeeper")}
@@ -30,7 +30,7 @@ class Script:
 
     def __init__(self) -> None:
         self.began: list[list[str]] = []
-        self.answers: dict[str, list[Answer]] = {}
+        self.answers: dict[str, list[RunAnswer]] = {}
         self.findings: dict[str, dict[str, int]] = {}
         self.promises: dict[str, str] = {}
 
@@ -48,9 +48,9 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Script]:
             self.mine: list[str] = []
             made.began.append(self.mine)
 
-        def run(self, cell: Cell, folder: RunFolder) -> Answer:
+        def run(self, cell: Cell, folder: RunFolder) -> RunAnswer:
             answers = made.answers.get(cell.scenario, [])
-            answer = answers.pop(0) if answers else Answer(usable=True)
+            answer = answers.pop(0) if answers else RunAnswer(usable=True)
             if not answer.refused:
                 self.mine.append(cell.scenario)
             return answer
@@ -157,7 +157,7 @@ def test_a_cluster_that_broke_a_promise_is_not_used_again(script: Script, tmp_pa
 
 def test_a_cluster_that_is_not_usable_any_more(script: Script, tmp_path: Path) -> None:
     """After a run that was not complete, and where the roles cannot be placed for the next case."""
-    script.answers = {HERE[0]: [Answer(usable=False)], HERE[2]: [Answer(refused=True)]}
+    script.answers = {HERE[0]: [RunAnswer(usable=False)], HERE[2]: [RunAnswer(refused=True)]}
     assert run(tmp_path, HERE) == sorted(HERE)
     assert script.began == [HERE[:1], HERE[1:2], HERE[2:]]
 
@@ -184,10 +184,10 @@ def test_a_process_that_ends_leaves_a_crashed_run(
     cluster = clusters._Cluster
 
     class Ended(cluster):  # type: ignore[valid-type, misc]
-        def run(self, cell: Cell, folder: RunFolder) -> Answer:
+        def run(self, cell: Cell, folder: RunFolder) -> RunAnswer:
             if cell.scenario == HERE[0]:
                 raise clusters.LostClusterError("ended with the process of its cluster")
-            answer: Answer = super().run(cell, folder)
+            answer: RunAnswer = super().run(cell, folder)
             return answer
 
     monkeypatch.setattr(clusters, "_Cluster", Ended)

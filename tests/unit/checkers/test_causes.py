@@ -13,7 +13,7 @@ from checkers.causes import NO_EVIDENCE
 from checkers.evidence import gather, mechanism_of, named_in
 from checkers.fast.plan import judge_all
 from checkers.fast.run import run_here
-from checkers.fast.tasks import Job
+from checkers.fast.tasks import JudgingContext
 from checkers.tables.source import open_source
 from tests.histories import History
 
@@ -204,7 +204,10 @@ def lives(history: History, folder: Path) -> list[dict[str, Any]]:
     life, findings = folder / "life", folder / "findings"
     life.mkdir()
     findings.mkdir()
-    judge_all(run_here, Job(source=source, evidence=gather(source), life=str(life), findings=str(findings)))
+    judge_all(
+        run_here,
+        JudgingContext(source=source, evidence=gather(source), life=str(life), findings=str(findings)),
+    )
     return [row for path in life.glob("*.parquet") for row in pq.read_table(path).to_pylist()]
 
 

@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
-from checkers.claims.evaluate import Answer, result
+from checkers.claims.evaluate import QueryResult, result
 from harness.scenario import Claim, Either, Erratum
 
-YES, NO, OPEN = Answer(True, "yes"), Answer(False, "no"), Answer(None, "open")
+YES, NO, OPEN = QueryResult(True, "yes"), QueryResult(False, "no"), QueryResult(None, "open")
 _OTHER = {"says": "It does not.", "because": "a reason", "holds": "SELECT"}
 
 
-def _judge(main: Answer, *, given: Answer | None = None, other: Answer | None = None, **entry: Any) -> Any:
+def _judge(
+    main: QueryResult, *, given: QueryResult | None = None, other: QueryResult | None = None, **entry: Any
+) -> Any:
     claim = {"name": "c", "says": "It does.", "section": "1", "holds": "SELECT", **entry}
     answers = {"c": main} | ({"c (given)": given} if given else {})
     if other is not None:
@@ -33,7 +35,7 @@ def _judge(main: Answer, *, given: Answer | None = None, other: Answer | None = 
         (YES, OPEN, "unknown", False),
     ],
 )
-def test_a_claim_alone(main: Answer, given: Answer | None, status: str, as_declared: bool) -> None:
+def test_a_claim_alone(main: QueryResult, given: QueryResult | None, status: str, as_declared: bool) -> None:
     found = _judge(main, given=given)
     assert (found.status, found.as_declared) == (status, as_declared)
 
@@ -51,7 +53,7 @@ def test_a_claim_alone(main: Answer, given: Answer | None, status: str, as_decla
     ],
 )
 def test_an_erratum_is_a_statement(
-    main: Answer, other: Answer, status: str, as_declared: bool, occurred: str
+    main: QueryResult, other: QueryResult, status: str, as_declared: bool, occurred: str
 ) -> None:
     """The article's sentence must be refuted and the erratum must hold."""
     found = _judge(main, other=other, erratum=_OTHER)
@@ -70,7 +72,7 @@ def test_an_erratum_is_a_statement(
         (NO, OPEN, "unknown", ""),
     ],
 )
-def test_either_of_two_outcomes(main: Answer, other: Answer, status: str, occurred: str) -> None:
+def test_either_of_two_outcomes(main: QueryResult, other: QueryResult, status: str, occurred: str) -> None:
     """One of them must have occurred, and the result says which."""
     found = _judge(main, other=other, either=_OTHER)
     assert (found.status, found.as_declared, found.occurred) == (status, status == "confirmed", occurred)

@@ -14,7 +14,7 @@ import pytest
 from checkers.evidence import gather
 from checkers.fast.plan import judge_all
 from checkers.fast.run import run_here
-from checkers.fast.tasks import Job
+from checkers.fast.tasks import JudgingContext
 from checkers.tables.source import open_source
 from harness.history.schema import TABLES
 from tests.histories import History
@@ -30,7 +30,7 @@ def by_the_fast_plan(history: History, folder: Path, piece_messages: int) -> Sai
     life.mkdir()
     findings.mkdir()
     source = open_source(folder)
-    job = Job(source=source, evidence=gather(source), life=str(life), findings=str(findings))
+    job = JudgingContext(source=source, evidence=gather(source), life=str(life), findings=str(findings))
     judge_all(run_here, job, piece_messages=piece_messages)
     return (
         [row["fate"] for row in sorted(_rows(life), key=lambda row: row["seq"])],

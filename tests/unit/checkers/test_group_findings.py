@@ -11,7 +11,14 @@ import pyarrow as pa
 import pytest
 
 from checkers.evidence import SMALL, Evidence, evidence_of
-from checkers.groups import Answer, Commit, Step, group_findings, group_histories, offsets_partition
+from checkers.groups import (
+    Commit,
+    FetchedOffset,
+    StreamStep,
+    group_findings,
+    group_histories,
+    offsets_partition,
+)
 from harness.history.schema import TABLES
 
 PLACE: dict[str, Any] = {"group": "g", "topic": "t", "partition": 0}
@@ -165,7 +172,7 @@ def test_ownership(rows: list[tuple[int, str, int]], found: list[str]) -> None:
 
 
 def cause(*rows: Row, views: tuple[Row, ...] = (), before: int = 1, back: bool = True) -> str:
-    step = Step(group="g", reader=2, ns=1000, before_reader=before, before_ns=350, back=back)
+    step = StreamStep(group="g", reader=2, ns=1000, before_reader=before, before_ns=350, back=back)
     return group_histories(evidence(*rows, views=views))["g", "t", 0].cause_of_step(step)[0]
 
 
@@ -200,7 +207,7 @@ def test_the_partition_of_the_offsets_topic_is_that_of_kafka() -> None:
 # ---- brute force
 
 
-def explained(commits: list[Commit], answer: Answer) -> bool:
+def explained(commits: list[Commit], answer: FetchedOffset) -> bool:
     """Whether the operations have an order, true to their times, in which the answer is right.
 
     Commits that were not acknowledged may take effect at any time after they were asked for, or never.

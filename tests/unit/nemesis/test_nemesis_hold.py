@@ -13,7 +13,7 @@ from harness.waiting import wait_until
 from nemesis.network import hold
 from nemesis.network.hold import End, Way, held_by
 from nemesis.network.links import Connection
-from nemesis.proof.sockets import Key, Row, Watch, connected, sockets
+from nemesis.proof.sockets import Key, Row, SocketWatch, connected, sockets
 
 
 def sender(acked: int, send_q: int, state: str = "ESTAB") -> End:
@@ -176,7 +176,7 @@ def test_the_last_state_of_a_destroyed_socket_is_remembered(
 ) -> None:
     client, server = pair
     ours, theirs = keys(client)
-    watch = Watch([ours, theirs])
+    watch = SocketWatch([ours, theirs])
     try:
         client.send(b"12345")
         wait_until(

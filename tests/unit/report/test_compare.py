@@ -19,9 +19,9 @@ from rich.console import Console
 
 from harness.cli.main import app
 from report.comparison import show_comparison
-from report.model.compare import SECTIONS, Comparison, Difference, compare, failover_s
+from report.model.compare import SECTIONS, Difference, RunComparison, compare, failover_s
 from report.model.gather import report_model
-from report.model.model import Setting
+from report.model.model import EffectiveSetting
 from report.page.comparison import alignment, comparison_page
 from tests.runs.judged import judged_run
 
@@ -36,7 +36,7 @@ def twins(judged: Judged, tmp_path: Path) -> tuple[Path, Path]:
     return one, other
 
 
-def compared(folders: tuple[Path, Path]) -> Comparison:
+def compared(folders: tuple[Path, Path]) -> RunComparison:
     return compare(*(report_model(folder) for folder in folders))
 
 
@@ -147,7 +147,7 @@ def test_page_of_runs_without_a_common_mark_or_partition(judged: Judged) -> None
 def test_folders_of_runs_are_no_difference_of_settings(twins: tuple[Path, Path]) -> None:
     models = [report_model(folder) for folder in twins]
     settings = [
-        Setting("broker1", "log.dirs", f"{place}/nodes/broker1/data,{place}/nodes/broker1/data2", "")
+        EffectiveSetting("broker1", "log.dirs", f"{place}/nodes/broker1/data,{place}/nodes/broker1/data2", "")
         for place in (models[0].run.folder, "/where/the/other/run/was")
     ]
     one, other = (

@@ -16,19 +16,19 @@ from report.model.logs import Damage, log_figure
 from report.model.model import (
     Belief,
     Claim,
-    Column,
-    Event,
     Fault,
     Lane,
+    LogColumn,
     LogFigure,
     Mark,
     Offsets,
     Panel,
     PartitionStory,
-    Record,
+    ReplicaRecord,
     ReplicaState,
     Split,
     Story,
+    StoryEvent,
 )
 from report.page.ladder import ladder
 from report.page.logs import logs_picture
@@ -42,7 +42,7 @@ _PLATE = re.compile(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="1
 
 def _story(columns: tuple[str, ...]) -> Story:
     events = [
-        Event(s=float(number), kind=kind, source=columns[-1], target="", text=text)
+        StoryEvent(s=float(number), kind=kind, source=columns[-1], target="", text=text)
         for number, (kind, text) in enumerate(
             [
                 ("seen", "offset 46, epoch 0"),
@@ -159,9 +159,9 @@ def test_times_of_several_faults_are_shaded_once() -> None:
     "name", ["converged, and at the end", "arrived-late-abort, and at the end", "x" * 90]
 )
 def test_a_name_of_a_panel_and_its_time_stand_apart(name: str) -> None:
-    record = Record(offset=0, epoch=0, message="1/0", text="a", acknowledged=True, lost=False)
+    record = ReplicaRecord(offset=0, epoch=0, message="1/0", text="a", acknowledged=True, lost=False)
     replica = ReplicaState(broker=1, records=(record,), gone=(), high_watermark=1, leo=1)
-    figure = LogFigure((Column(0),), (Panel(3.0, name, "", (replica,)),), None)
+    figure = LogFigure((LogColumn(0),), (Panel(3.0, name, "", (replica,)),), None)
     drawn = str(logs_picture(figure, {0: 1}, "t/0"))
     ((end, shown),) = re.findall(r'<text x="([\d.]+)"[^>]*class="panelmark"[^>]*>([^<]*)<', drawn)
     assert shown == name or (shown.endswith("…") and len(name) > 40)
@@ -242,7 +242,7 @@ def test_a_log_that_must_hold_more_than_was_read_says_so() -> None:
         offsets = {one: [Offsets(1.9, marks[one], {1: 1, 2: 2}[one])] for one in (1, 2)}
         panel = _figure({}, rows, offsets).panels[0]
         assert [one.broker for one in panel.replicas if one.older] == [broker]
-        assert "older read" in str(logs_picture(LogFigure((Column(0),), (panel,), None), {0: 1}, "t/0"))
+        assert "older read" in str(logs_picture(LogFigure((LogColumn(0),), (panel,), None), {0: 1}, "t/0"))
     follower = [_row(1, 0, 1.0), _row(1, 1, 1.5), _row(2, 0, 1.0)]
     behind = {1: [Offsets(1.9, 1, 2)], 2: [Offsets(1.9, 1, 1)]}
     assert not any(one.older for one in _figure({}, follower, behind).panels[0].replicas)
@@ -251,9 +251,11 @@ def test_a_log_that_must_hold_more_than_was_read_says_so() -> None:
 
 
 def test_a_high_watermark_inside_a_fold_is_drawn_inside() -> None:
-    record = Record(offset=2, epoch=0, message="1/2", text="c", acknowledged=True, lost=False, count=10)
+    record = ReplicaRecord(
+        offset=2, epoch=0, message="1/2", text="c", acknowledged=True, lost=False, count=10
+    )
     replica = ReplicaState(broker=1, records=(record,), gone=(), high_watermark=7, leo=12)
-    columns = (Column(2, 10), Column(12))
+    columns = (LogColumn(2, 10), LogColumn(12))
     drawn = str(logs_picture(LogFigure(columns, (Panel(3.0, "cut", "", (replica,)),), None), {0: 1}, "t/0"))
     (cell_x, wide) = map(float, re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', drawn)[0])
     (line_x,) = (float(one) for one in re.findall(r'<path d="M([\d.]+),[^"]*" class="hwline"', drawn))

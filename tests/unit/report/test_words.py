@@ -17,7 +17,7 @@ from report.model.facts import fault_in_words, meaning, names_in, observed_in_wo
 from report.model.faults import faults
 from report.model.gather import report_model
 from report.model.messages import LOST
-from report.model.model import Event, Fault, Finding, FindingGroup
+from report.model.model import Fault, Finding, FindingGroup, StoryEvent
 from report.model.other_findings import SAID, explanations, in_words
 from report.model.stories import thinned
 from report.page.render import page
@@ -371,7 +371,7 @@ def test_how_processes_ended_is_in_words() -> None:
 def test_events_of_one_moment_keep_their_order() -> None:
     """A message may be sent and acknowledged in the same microsecond, and reads as sent first."""
     events = [
-        Event(s=0.0, kind=kind, source="client1", target="broker1", text=kind)
+        StoryEvent(s=0.0, kind=kind, source="client1", target="broker1", text=kind)
         for kind in ("send", "stored", "ack", "read", "gone")
     ]
     assert thinned([*events, *events]) == events

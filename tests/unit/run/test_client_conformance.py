@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.run.conformance import SENTENCES, Check, objections
+from harness.run.conformance import SENTENCES, ProgramCheck, objections
 
 NAMES = {1: "plain", 2: "refused", 3: "unanswered", 4: "transactions"}
 
@@ -49,8 +49,8 @@ def history() -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def check() -> Check:
-    return Check(done=list(SENTENCES), readers={1000: "assigned"})
+def check() -> ProgramCheck:
+    return ProgramCheck(done=list(SENTENCES), readers={1000: "assigned"})
 
 
 def test_nothing_is_wrong() -> None:
@@ -90,14 +90,14 @@ def test_a_lie_is_caught(
 
 
 def test_an_operation_that_could_not_be_carried_out() -> None:
-    failed = Check(problems={"group": "the consumer read nothing"}, done=list(SENTENCES))
+    failed = ProgramCheck(problems={"group": "the consumer read nothing"}, done=list(SENTENCES))
     (one,) = objections(history(), failed)
     assert (one.operation, one.sentence) == ("group", "the consumer read nothing")
 
 
 def test_a_program_without_transactions_is_not_asked_for_any() -> None:
-    assert Check(features=("idempotence",)).skipped == ("group", "transactions", "offsets", "member")
+    assert ProgramCheck(features=("idempotence",)).skipped == ("group", "transactions", "offsets", "member")
 
 
 def test_a_program_that_cannot_assign_partitions_is_not_asked_to() -> None:
-    assert Check(lacks=("assign",)).skipped == ("assigned",)
+    assert ProgramCheck(lacks=("assign",)).skipped == ("assigned",)

@@ -13,13 +13,13 @@ from harness.run import session
 from harness.run.catalogue import find
 from harness.run.folder import RunFolder
 from harness.run.runner import RunOptions, RunResult
-from harness.run.session import Outcome, choose_mode, run_and_judge
+from harness.run.session import RunOutcome, choose_mode, run_and_judge
 
 MAIN = find("leader-az-isolated")
 ZOOKEEPER_ONLY = find("no-fault")
 
 
-def _outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: object) -> Outcome:
+def _outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: object) -> RunOutcome:
     monkeypatch.setattr(session, "run_scenario", run)
     options = RunOptions(version=kafka_version("2.7.1"), mode="zookeeper")
     folder = RunFolder.create(tmp_path, "no-fault")

@@ -11,7 +11,7 @@ import pytest
 
 from harness.search import hunt, shrinking
 from harness.search.findings import Finding
-from harness.search.fleet import Ended, Job, Place
+from harness.search.fleet import JudgedRun, Place, ScheduleJob
 from harness.search.schedule import FILE, Schedule
 
 
@@ -20,7 +20,7 @@ class World:
 
     def __init__(self, tmp_path: Path) -> None:
         self.path = tmp_path
-        self.ran: list[Job] = []
+        self.ran: list[ScheduleJob] = []
         self.finds: Callable[[Schedule, int], tuple[Finding, ...]] = lambda schedule, turn: ()
         self.reaches: Callable[[Schedule], set[str]] = lambda schedule: {
             step.fault for step in schedule.steps
@@ -37,7 +37,7 @@ class World:
 class SimulatedFleet:
     def __init__(self, world: World, version: str, runs: Path) -> None:
         self.world, self.version, self.runs = world, version, runs
-        self.waiting: deque[Job] = deque()
+        self.waiting: deque[ScheduleJob] = deque()
 
     def __enter__(self) -> SimulatedFleet:
         return self
@@ -45,7 +45,7 @@ class SimulatedFleet:
     def __exit__(self, *_: object) -> None:
         return None
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: ScheduleJob) -> None:
         self.waiting.append(job)
 
     @property
@@ -57,7 +57,7 @@ class SimulatedFleet:
         self.waiting.clear()
         return count
 
-    def next(self) -> Ended:
+    def next(self) -> JudgedRun:
         job = self.waiting.popleft()
         if len(self.world.ran) >= self.world.stops_after:
             raise KeyboardInterrupt
@@ -68,7 +68,7 @@ class SimulatedFleet:
         for name in (FILE, "run.json", "judgement.json", "life.parquet"):
             (folder / name).write_bytes(job.schedule.encode())
         crashed = job.number in self.world.crashes
-        return Ended(
+        return JudgedRun(
             job=job,
             folder=folder,
             seconds=1.0,

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from harness.cluster.settings import NO_SETTINGS
 from harness.errors import BadDataError, UsageError
 from harness.run.client_choice import LIBRDKAFKA, parse_client
-from harness.search.comparison import Comparison, Side
+from harness.search.comparison import SearchComparison, Side
 from harness.search.findings import Finding
 from harness.search.fleet import MOST_RUNS
-from harness.search.hunt import Plan, Record
+from harness.search.hunt import SearchPlan, TriedSchedule
 from harness.search.schedule import Schedule
 from report import search as report
 from tests.unit.search.conftest import World
@@ -23,23 +23,23 @@ ZOMBIE = Finding(name="lost", weight="known", promise="broken", known_bug="KAFKA
 EXPECTED = Finding(name="lost", weight="not promised", promise="not promised", row="acks-1-leader")
 
 
-def made(world: World) -> Comparison:
-    plan = Plan(seed=7, version="3.6.2", mode="kraft", settings=dict(NO_SETTINGS.as_json()))
+def made(world: World) -> SearchComparison:
+    plan = SearchPlan(seed=7, version="3.6.2", mode="kraft", settings=dict(NO_SETTINGS.as_json()))
     plans = [("3.6.2", plan), ("4.3.1", replace(plan, version="4.3.1"))]
-    return Comparison.create(world.path, plans, None)
+    return SearchComparison.create(world.path, plans, None)
 
 
-def ran(comparison: Comparison, count: int) -> list[tuple[str, int]]:
+def ran(comparison: SearchComparison, count: int) -> list[tuple[str, int]]:
     order: list[tuple[str, int]] = []
 
-    def ended(side: Side, record: Record) -> None:
+    def ended(side: Side, record: TriedSchedule) -> None:
         order.append((side.name, record.number))
 
     assert comparison.run(1, ended, lambda begun, runs: begun < count) is False
     return order
 
 
-def digests(comparison: Comparison) -> list[dict[int, str]]:
+def digests(comparison: SearchComparison) -> list[dict[int, str]]:
     return [{one.number: one.digest for one in side.search.records} for side in comparison.sides]
 
 
@@ -108,7 +108,7 @@ def test_a_comparison_is_resumed_where_it_was_interrupted(world: World) -> None:
     assert [len(one) for one in digests(comparison)] == [10, 3]
     assert comparison.document(1.0)["schedules"] == 3
     world.stops_after = 10**9
-    resumed = Comparison.resume(comparison.path)
+    resumed = SearchComparison.resume(comparison.path)
     order = ran(resumed, 5)
     assert order[:7] == [("4.3.1", number) for number in range(4, 11)]
     assert digests(resumed) == digests(straight)
@@ -128,7 +128,7 @@ def test_a_budget_counts_the_runs_of_all_sides(world: World) -> None:
 
 def test_what_is_no_comparison_cannot_be_resumed(tmp_path: Path) -> None:
     with pytest.raises(BadDataError, match="holds no comparison to resume"):
-        Comparison.resume(tmp_path)
+        SearchComparison.resume(tmp_path)
 
 
 def test_the_sides_of_a_comparison() -> None:

@@ -20,12 +20,12 @@ from harness.run.runner import RunOptions
 from harness.search import fleet as fleets
 from harness.search.cell import ScheduleOrder, choose
 from harness.search.findings import Finding
-from harness.search.fleet import MOST_RUNS, Ended, Fleet, Job, Place, thin
+from harness.search.fleet import MOST_RUNS, Fleet, JudgedRun, Place, ScheduleJob, thin
 from harness.search.grammar import fresh, space_of
-from harness.search.repeat import Source, origin_of
+from harness.search.repeat import RepeatedSchedule, origin_of
 from harness.search.schedule import FILE, read
 from harness.series.pool import CellRun
-from harness.series.serving import Answer, Site
+from harness.series.serving import RunAnswer, Site
 from harness.series.standing import LostClusterError, passed
 from harness.series.summary import RunSummary
 
@@ -39,7 +39,7 @@ class Script:
 
     def __init__(self) -> None:
         self.began: list[list[str]] = []
-        self.answers: dict[str, list[Answer | LostClusterError]] = {}
+        self.answers: dict[str, list[RunAnswer | LostClusterError]] = {}
         self.findings: dict[str, Finding] = {}
         self.removed: list[int] = []
         self.clients: list[str] = []
@@ -62,7 +62,7 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Script:
             made.clients.append(asked.client)
             digest = read(Path(asked.folder) / FILE).digest
             answers = made.answers.get(digest, [])
-            answer = answers.pop(0) if answers else Answer(usable=True)
+            answer = answers.pop(0) if answers else RunAnswer(usable=True)
             if isinstance(answer, LostClusterError):
                 raise answer
             if not answer.refused:
@@ -110,11 +110,11 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Script:
     return made
 
 
-JOBS = [Job(schedule=fresh(SPACE, 1, number), number=number) for number in range(13)]
+JOBS = [ScheduleJob(schedule=fresh(SPACE, 1, number), number=number) for number in range(13)]
 
 
-def run(tmp_path: Path, jobs: list[Job], parallel: int = 1) -> list[Ended]:
-    ended: list[Ended] = []
+def run(tmp_path: Path, jobs: list[ScheduleJob], parallel: int = 1) -> list[JudgedRun]:
+    ended: list[JudgedRun] = []
     with Fleet(PLACE, tmp_path / "runs", parallel) as fleet:
         for job in jobs:
             fleet.submit(job)
@@ -123,7 +123,7 @@ def run(tmp_path: Path, jobs: list[Job], parallel: int = 1) -> list[Ended]:
     return ended
 
 
-def digests(jobs: list[Job]) -> list[str]:
+def digests(jobs: list[ScheduleJob]) -> list[str]:
     return [job.schedule.digest for job in jobs]
 
 
@@ -150,13 +150,13 @@ def test_what_is_not_promised_does_not_speak_against_a_cluster(script: Script, t
 
 
 def test_a_run_that_was_not_complete_ends_its_cluster(script: Script, tmp_path: Path) -> None:
-    script.answers[JOBS[0].schedule.digest] = [Answer(usable=False)]
+    script.answers[JOBS[0].schedule.digest] = [RunAnswer(usable=False)]
     run(tmp_path, JOBS[:3])
     assert script.began == [digests(JOBS[:1]), digests(JOBS[1:3])]
 
 
 def test_a_cluster_that_is_not_healthy_is_left(script: Script, tmp_path: Path) -> None:
-    script.answers[JOBS[1].schedule.digest] = [Answer(refused=True)]
+    script.answers[JOBS[1].schedule.digest] = [RunAnswer(refused=True)]
     ended = run(tmp_path, JOBS[:3])
     assert script.began == [digests(JOBS[:1]), digests(JOBS[1:3])]
     assert len(ended) == 3
@@ -195,7 +195,7 @@ def test_a_client_library_goes_with_its_runs(script: Script, tmp_path: Path) -> 
         ended = fleet.next()
     assert script.clients == ["java@3.9.1"]
     assert script.judged == ["java@3.9.1"]
-    source = Source(schedule=JOBS[0].schedule, finding=None, folder=ended.folder)
+    source = RepeatedSchedule(schedule=JOBS[0].schedule, finding=None, folder=ended.folder)
     assert origin_of(source).client == "java@3.9.1"
     options = RunOptions(version=kafka_version("3.6.2"), mode="kraft")
     for client, library in (("", "librdkafka"), ("java@3.9.1", "java")):

@@ -15,9 +15,9 @@ from harness.errors import BadDataError, InvalidRunError
 from harness.lab.layout import THREE_AZS
 from harness.search import shrinking
 from harness.search.findings import Finding
-from harness.search.fleet import Job
+from harness.search.fleet import ScheduleJob
 from harness.search.grammar import fresh, space_of
-from harness.search.hunt import Plan, Record, Search, corpus_of
+from harness.search.hunt import Search, SearchPlan, TriedSchedule, corpus_of
 from harness.search.repeat import repeat, until_decided
 from harness.search.schedule import FILE, Moment, Producer, Schedule, Step, TopicPlan
 from harness.search.shrinking import Shrinking
@@ -30,12 +30,12 @@ EXPECTED = Finding(name="lost", weight="not promised", promise="not promised", r
 
 
 def planned(world: World, **changes: Any) -> Search:
-    plan = Plan(seed=7, version="3.6.2", mode="kraft", settings=dict(NO_SETTINGS.as_json()))
+    plan = SearchPlan(seed=7, version="3.6.2", mode="kraft", settings=dict(NO_SETTINGS.as_json()))
     return Search.create(world.path, replace(plan, **changes), None)
 
 
-def searched(search: Search, count: int) -> list[Record]:
-    said: list[Record] = []
+def searched(search: Search, count: int) -> list[TriedSchedule]:
+    said: list[TriedSchedule] = []
     assert search.run(1, said.append, lambda begun: begun < count) is False
     return said
 
@@ -141,7 +141,7 @@ def test_runs_of_another_schedule_do_not_count(world: World) -> None:
     """Those of a candidate that was decided while they were under way."""
     world.finds = lambda schedule, turn: (LOST,)
     fleet = SimulatedFleet(world, "3.6.2", world.path / "runs")
-    fleet.submit(Job(schedule=LARGE, number=1))
+    fleet.submit(ScheduleJob(schedule=LARGE, number=1))
     tally = repeat(
         fleet,  # type: ignore[arg-type]
         SCHEDULE,
@@ -202,7 +202,9 @@ def shows(schedule: Schedule, turn: int) -> tuple[Finding, ...]:
 
 def to_shrink(world: World) -> Shrinking:
     world.finds = shows
-    plan = shrinking.Plan(finding=LOST, version="3.6.2", mode="kraft", settings=dict(NO_SETTINGS.as_json()))
+    plan = shrinking.ShrinkPlan(
+        finding=LOST, version="3.6.2", mode="kraft", settings=dict(NO_SETTINGS.as_json())
+    )
     return Shrinking.create(world.path, plan, LARGE, None)
 
 

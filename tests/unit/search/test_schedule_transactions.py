@@ -13,7 +13,7 @@ import pytest
 from harness.errors import LabError
 from harness.kafka.model import TopicPartition
 from harness.search import transactions
-from harness.search.transactions import Transactions
+from harness.search.transactions import TransactionLoad
 from harness.waiting import wait_until
 from workloads.protocol.results import SendResult, TransactionEnd
 
@@ -99,9 +99,9 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
     yield Broker()
 
 
-def worked(broker: Broker, library: str = "librdkafka") -> Transactions:
+def worked(broker: Broker, library: str = "librdkafka") -> TransactionLoad:
     stage: Any = SimpleNamespace(library=library, transactional=broker.transactional)
-    found = Transactions(stage, "az1", "producer-2", PARTITIONS, 5)
+    found = TransactionLoad(stage, "az1", "producer-2", PARTITIONS, 5)
     wait_until(broker.enough.is_set, within_s=20.0, awaiting="the transactions to end", poll_s=0.005)
     found.stop(5.0)
     return found

@@ -11,18 +11,18 @@ from harness.cli.searching import Limits, compare, search
 from harness.cluster.settings import NO_SETTINGS
 from harness.console import Progress
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, StoppedError
-from harness.search.comparison import Comparison
+from harness.search.comparison import SearchComparison
 from harness.search.findings import Finding
-from harness.search.hunt import Plan, Record, Search
+from harness.search.hunt import Search, SearchPlan, TriedSchedule
 from tests.unit.search.conftest import World
 
-PLAN = Plan(seed=7, version="4.3.1", mode="kraft", settings=dict(NO_SETTINGS.as_json()))
+PLAN = SearchPlan(seed=7, version="4.3.1", mode="kraft", settings=dict(NO_SETTINGS.as_json()))
 LATE = Finding(name="torn_transaction", weight="known", promise="broken", known_bug="KAFKA-17754")
 QUIET = Progress(quiet=True)
 
 
-def both(world: World) -> Comparison:
-    return Comparison.create(world.path, [("librdkafka", PLAN), ("java", PLAN)], None)
+def both(world: World) -> SearchComparison:
+    return SearchComparison.create(world.path, [("librdkafka", PLAN), ("java", PLAN)], None)
 
 
 def limits(most: int) -> Limits:
@@ -66,7 +66,7 @@ def test_an_interrupted_comparison_says_how_to_continue(
 
 
 def test_no_schedule_begins_that_would_end_too_late() -> None:
-    took = Record(number=1, digest="", folder="", verdict="as declared", seconds=10.0)
+    took = TriedSchedule(number=1, digest="", folder="", verdict="as declared", seconds=10.0)
     found = Limits(parallel=2, budget_s=130.0, most=None, began=time.monotonic() - 100.0)
     assert not found.may_start(0), "before a run was measured, one is taken to need 40 s"
     found.ran(took)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.kafka.model import TopicPartition
-from workloads.agent.consumers.progress import Progress
+from workloads.agent.consumers.progress import ReadProgress
 from workloads.protocol.spec import ConsumerSpec
 
 PARTITION = TopicPartition("t", 0)
@@ -24,4 +24,4 @@ def test_only_members_have_a_group(group: str, self_assigned: bool, recorded: st
         group=group,
         self_assigned=self_assigned,
     )
-    assert Progress(spec).row(PARTITION, offset=3, epoch=0, value=b"")["group"] == recorded
+    assert ReadProgress(spec).row(PARTITION, offset=3, epoch=0, value=b"")["group"] == recorded

@@ -11,7 +11,7 @@ from harness.kafka.model import TopicPartition
 from workloads.protocol.codec import from_json, to_json
 from workloads.protocol.commands import (
     COMMANDS,
-    Answer,
+    AgentAnswer,
     Command,
     Read,
     Request,
@@ -52,7 +52,7 @@ def test_results_survive_the_pipe() -> None:
         partition=TopicPartition("t", 0), start=0, end=None, position=3, count=3, complete=False
     )
     result = ReadResult((part,), 3, ((-1, "broken"),))
-    answer = Answer.parse(Answer(1, to_json(result)).line())
+    answer = AgentAnswer.parse(AgentAnswer(1, to_json(result)).line())
     assert Read.result_from_json(answer.result) == result
     assert isinstance(Read.result_from_json(answer.result).partitions[0].partition, TopicPartition)
 

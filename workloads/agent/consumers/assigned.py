@@ -20,7 +20,7 @@ from kafka.errors import KafkaError
 from harness.clock import now_ns
 from harness.history.journal import Journal
 from harness.kafka.model import TopicPartition
-from workloads.agent.consumers.progress import Progress
+from workloads.agent.consumers.progress import ReadProgress
 from workloads.protocol.results import ReadResult
 from workloads.protocol.spec import ConsumerSpec
 
@@ -42,7 +42,7 @@ class AssignedConsumer:
         """Connects to nothing yet."""
         self._journal = journal
         self._spec = spec
-        self._progress = Progress(spec)
+        self._progress = ReadProgress(spec)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from harness.clock import now_ns
 from harness.history.journal import Journal
 from harness.kafka.model import TopicPartition
-from workloads.agent.consumers.progress import Progress
+from workloads.agent.consumers.progress import ReadProgress
 from workloads.protocol.results import ReadResult
 from workloads.protocol.spec import ConsumerSpec
 
@@ -28,7 +28,7 @@ class GroupMember:
         """Connect in the background, without joining the group yet."""
         self._journal = journal
         self._spec = spec
-        self._progress = Progress(spec)
+        self._progress = ReadProgress(spec)
         self._stop = threading.Event()
         self._questions: SimpleQueue[Future[object]] = SimpleQueue()
         self._asked: defaultdict[tuple[str, int, int], deque[int]] = defaultdict(deque)

@@ -11,7 +11,7 @@ from harness.history.journal import Journal
 from harness.kafka.model import TopicPartition
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.logs import committed_records, fetch_as_consumer
-from workloads.agent.consumers.progress import Progress
+from workloads.agent.consumers.progress import ReadProgress
 from workloads.protocol.results import ReadResult
 from workloads.protocol.spec import ConsumerSpec
 
@@ -21,7 +21,7 @@ def read_pinned(journal: Journal, spec: ConsumerSpec, within_s: float) -> ReadRe
 
     The end is the high watermark, or with `read_committed` the last stable offset.
     """
-    progress = Progress(spec)
+    progress = ReadProgress(spec)
     committed = spec.isolation_level == "read_committed"
     host, _, port = spec.brokers[0].partition(":")
     with Connection((host, int(port)), timeout_s=within_s) as connection:
@@ -36,7 +36,7 @@ def read_pinned(journal: Journal, spec: ConsumerSpec, within_s: float) -> ReadRe
 def _read(
     connection: Connection,
     partition: TopicPartition,
-    progress: Progress,
+    progress: ReadProgress,
     journal: Journal,
     *,
     committed: bool,

@@ -26,7 +26,7 @@ class PartitionProgress:
         return self.end is not None and self.position is not None and self.position >= self.end
 
 
-class Progress:
+class ReadProgress:
     """All partitions of one consumer, its errors, and the number of its polls."""
 
     def __init__(self, spec: ConsumerSpec) -> None:

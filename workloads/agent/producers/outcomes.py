@@ -38,7 +38,7 @@ def connection_error(error: NotSentError | NoAnswerError) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class ErrorRule:
     """One error code. ``when`` restricts a `fail`: in any other case the outcome is `info`."""
 
     code: int
@@ -51,9 +51,9 @@ class Rule:
 
 def _rules(
     source: str, outcome: Outcome, errors: Mapping[int, tuple[str, str]], when: When = "always"
-) -> tuple[Rule, ...]:
+) -> tuple[ErrorRule, ...]:
     return tuple(
-        Rule(code=code, name=name, outcome=outcome, reason=reason, source=source, when=when)
+        ErrorRule(code=code, name=name, outcome=outcome, reason=reason, source=source, when=when)
         for code, (name, reason) in errors.items()
     )
 
@@ -188,7 +188,7 @@ _RULES = (
     ),
 )
 
-RULES: Mapping[int, Rule] = MappingProxyType({rule.code: rule for rule in _RULES})
+RULES: Mapping[int, ErrorRule] = MappingProxyType({rule.code: rule for rule in _RULES})
 
 
 def refuses(code: int, acks: int) -> bool:

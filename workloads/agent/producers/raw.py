@@ -14,7 +14,7 @@ from dataclasses import replace
 from harness.clock import now_ns
 from harness.errors import LabError
 from harness.history.identity import encode
-from harness.kafka.model import Identity, address_of
+from harness.kafka.model import ProducerIdentity, address_of
 from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError
 from harness.kafka.wire.dialect import MODERN
 from harness.kafka.wire.produce import Produced, Sequenced, produce_once
@@ -32,7 +32,7 @@ _ANSWER_S = 5.0
 """Time for a broker to give out a producer id; it may have to ask the controller for more of them."""
 
 
-def producer_identity(producer: ProducerSpec, within_s: float) -> Identity:
+def producer_identity(producer: ProducerSpec, within_s: float) -> ProducerIdentity:
     """Get a new producer id from the producer's one broker. Raises LabError if it gives none."""
 
     def asked() -> Identified:

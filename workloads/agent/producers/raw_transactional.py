@@ -16,7 +16,7 @@ from typing import Any
 from harness.clock import now_ns
 from harness.errors import UsageError
 from harness.history.identity import encode
-from harness.kafka.model import Identity, TopicPartition, address_of
+from harness.kafka.model import ProducerIdentity, TopicPartition, address_of
 from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError
 from harness.kafka.wire.transactions import (
     CONCURRENT_TRANSACTIONS,
@@ -91,7 +91,7 @@ class RawTransactionalProducer:
         self._spec = spec
         self._generation = spec.transaction_protocol
         self._lock = threading.Lock()
-        self._identity: Identity | None = None
+        self._identity: ProducerIdentity | None = None
         self._sequences = _Sequences()
         self._added: set[TopicPartition | str] = set()
         """Partitions and groups that are part of the open transaction."""
@@ -276,7 +276,7 @@ class RawTransactionalProducer:
     def _answer_s(self) -> float:
         return self._spec.request_timeout_s + GRACE_S
 
-    def _adopt(self, identity: Identity) -> None:
+    def _adopt(self, identity: ProducerIdentity) -> None:
         with self._lock:
             if identity != self._identity:
                 self._sequences = _Sequences()
@@ -387,7 +387,7 @@ class RawTransactionalProducer:
         connection.open()
         return connection
 
-    def _required_identity(self) -> Identity:
+    def _required_identity(self) -> ProducerIdentity:
         if self._identity is None:
             raise UsageError(f"{self._spec.name} has no producer id; initialise it before its transactions.")
         return self._identity

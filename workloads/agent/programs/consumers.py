@@ -5,9 +5,9 @@ from __future__ import annotations
 from harness.errors import InvalidRunError
 from harness.history.journal import Journal
 from harness.kafka.model import TopicPartition
-from workloads.agent.consumers.progress import Progress
+from workloads.agent.consumers.progress import ReadProgress
 from workloads.agent.programs.exceptions import error_code
-from workloads.agent.programs.process import Program
+from workloads.agent.programs.process import RunningProgram
 from workloads.agent.programs.producers import described
 from workloads.protocol.codec import Json
 from workloads.protocol.java_names import consumer_properties
@@ -19,13 +19,13 @@ from workloads.protocol.spec import ConsumerSpec
 class ProgramConsumer:
     """A member of a consumer group, or a consumer that reads assigned partitions from their start."""
 
-    def __init__(self, journal: Journal, spec: ConsumerSpec, program: Program) -> None:
+    def __init__(self, journal: Journal, spec: ConsumerSpec, program: RunningProgram) -> None:
         """Connects to nothing yet. Raises UnfitError if the program has no such consumers."""
         program.require("assign" if spec.self_assigned else "groups", f"the consumer {spec.name}")
         self._journal = journal
         self._spec = spec
         self._program = program
-        self._progress = Progress(spec)
+        self._progress = ReadProgress(spec)
         self._problem: InvalidRunError | None = None
         program.handle("consumer", spec.reader, self._event)
         program.at_end(self._broken)

@@ -41,7 +41,7 @@ ANSWER_S = 10.0
 """Time for an answer beyond the time that the request itself may take."""
 
 
-class Program:
+class RunningProgram:
     """One client program. Thread-safe. Create it on the thread that lives longest: it dies with that thread.
 
     A program that ends by itself, or breaks the protocol, is killed; from then on every call raises

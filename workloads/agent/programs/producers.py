@@ -14,7 +14,7 @@ from workloads.agent.producers.recorder import Recorder, SentMessage
 from workloads.agent.producers.sent_offsets import SentOffsets
 from workloads.agent.producers.stream import feed
 from workloads.agent.programs.exceptions import error_code, java_outcome
-from workloads.agent.programs.process import ANSWER_S, Answered, Program
+from workloads.agent.programs.process import ANSWER_S, Answered, RunningProgram
 from workloads.protocol.codec import Json
 from workloads.protocol.commands import SendOffsets
 from workloads.protocol.java_names import producer_properties
@@ -28,7 +28,7 @@ _CLOSE_S = 2.0
 class ProgramProducer:
     """One producer in a program. `send` does not wait; the future is the message's outcome."""
 
-    def __init__(self, recorder: Recorder, spec: ProducerSpec, program: Program) -> None:
+    def __init__(self, recorder: Recorder, spec: ProducerSpec, program: RunningProgram) -> None:
         """Record the producer, and have the program create it."""
         for needed, feature in ((spec.idempotent, "idempotence"), (spec.transactional_id, "transactions")):
             if needed:
