@@ -11,26 +11,20 @@ connections at once. It may keep silent while it starts, but that belongs to the
 
 from __future__ import annotations
 
-import importlib.util
 import socket
 import struct
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "clients" / "python_client.py"
+from example_client import honest
+
 SILENT_S = 1.5
 """A broker that has not answered within this time keeps silent. The shortest halt that counts lasts 2 s."""
 WELL_S = 1.0
 """An outage is over when all brokers have answered for this long."""
 PAUSE_S = 0.2
-spec = importlib.util.spec_from_file_location("python_client", EXAMPLE)
-assert spec is not None
-assert spec.loader is not None
-honest: Any = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(honest)
 
 
 def asked(address: str) -> str:

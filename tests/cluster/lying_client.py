@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-from pathlib import Path
 from typing import Any
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "clients" / "python_client.py"
-spec = importlib.util.spec_from_file_location("python_client", EXAMPLE)
-assert spec is not None
-assert spec.loader is not None
-honest: Any = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(honest)
+from example_client import honest
 
 
 class Liar(honest.Producer):  # type: ignore[misc]  # the example is loaded from its file

@@ -50,6 +50,22 @@ def _kill_during(lab: str, case: str, folder: Path, after_s: float) -> int:
     return run.pid
 
 
+def _wait_until_clean(tmp_path: Path, what: str) -> None:
+    """Wait until the killed runs have left no process, mount or loop device."""
+    wait_until(
+        lambda: processes_of(tmp_path),
+        accept=lambda left: not left,
+        within_s=10,
+        awaiting=f"every process of the killed runs to end {what}",
+    )
+    wait_until(
+        lambda: left_on_machine(tmp_path),
+        accept=lambda left: not left,
+        within_s=10,
+        awaiting=f"the machine's mounts and loop devices to be as they were {what}",
+    )
+
+
 def _embedded(tmp_path: Path, count: int) -> None:
     seed = random.randrange(1 << 30)
     chance = random.Random(seed)
@@ -62,18 +78,7 @@ def _embedded(tmp_path: Path, count: int) -> None:
                 range(count),
             )
         )
-    wait_until(
-        lambda: processes_of(tmp_path),
-        accept=lambda left: not left,
-        within_s=10,
-        awaiting=f"every process of the killed runs to end (seed {seed}: {chosen})",
-    )
-    wait_until(
-        lambda: left_on_machine(tmp_path),
-        accept=lambda left: not left,
-        within_s=10,
-        awaiting=f"the machine to be as it was (seed {seed}: {chosen})",
-    )
+    _wait_until_clean(tmp_path, f"(seed {seed}: {chosen})")
 
 
 @pytest.mark.cluster
@@ -102,18 +107,7 @@ def _compose(tmp_path: Path, count: int) -> None:
         finally:
             client.close()
         assert not left, f"seed {seed}, {case}: {left}"
-    wait_until(
-        lambda: processes_of(tmp_path),
-        accept=lambda found: not found,
-        within_s=10,
-        awaiting=f"every process of the killed runs to end (seed {seed}: {chosen})",
-    )
-    wait_until(
-        lambda: left_on_machine(tmp_path),
-        accept=lambda left: not left,
-        within_s=10,
-        awaiting=f"the machine's mounts and loop devices to be as they were (seed {seed}: {chosen})",
-    )
+    _wait_until_clean(tmp_path, f"(seed {seed}: {chosen})")
 
 
 @pytest.mark.compose
