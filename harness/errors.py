@@ -15,6 +15,7 @@ EXIT_BAD_DATA = 4
 EXIT_INTERRUPTED = 130
 EXIT_USAGE = 254
 EXIT_CRASHED = 255
+INTERRUPTED = "interrupted; everything that was started has been ended."
 
 
 class AckedError(Exception):

@@ -38,6 +38,7 @@ from harness.errors import (
     EXIT_INTERRUPTED,
     EXIT_UNFIT,
     EXIT_USAGE,
+    INTERRUPTED,
     AckedError,
     StoppedError,
     UnfitError,
@@ -145,7 +146,7 @@ def main() -> None:
             raise
         status = EXIT_INTERRUPTED  # py4j puts an error of its own in the place of the interruption
     if status == EXIT_INTERRUPTED:  # which is all that Typer, or a process in namespaces, reports
-        show_error(StoppedError("interrupted; everything that was started has been ended."))
+        show_error(StoppedError(INTERRUPTED))
     sys.exit(status if isinstance(status, int) else 0)
 
 

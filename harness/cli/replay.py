@@ -23,6 +23,7 @@ from harness.errors import (
     EXIT_AS_DECLARED,
     EXIT_UNKNOWN,
     EXIT_VIOLATED,
+    INTERRUPTED,
     BadDataError,
     StoppedError,
     UsageError,
@@ -155,7 +156,7 @@ def replay(
                 ended=ended,
             )
     except KeyboardInterrupt:
-        raise StoppedError("interrupted; everything that was started has been ended.") from None
+        raise StoppedError(INTERRUPTED) from None
     document = tally.document(kind)
     (folder / "replay.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     if as_json:

@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checkers.partition.fate import LOSSES
 from report.model.logs import Known, Meta
 from report.model.model import Availability, Fault, SendBin
 
-LOST = ("lost", "lost_after_read", "overwritten", "diverged")
+LOST = LOSSES
 COLUMNS = (
     *("topic", "partition", "writer", "seq", "label", "az", "role", "sent_ns", "done_ns", "outcome"),
     *("fate", "acked_by", "copies"),

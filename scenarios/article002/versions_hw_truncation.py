@@ -16,6 +16,7 @@ from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
+from scenarios.article002.hw_truncation import BECAUSE, GONE
 from scenarios.steps import (
     log_end_offset,
     require,
@@ -99,7 +100,6 @@ M3, LATE_WRITES = (
     messages_where(f"label IN ({labels}) AND outcome = 'ok'") for labels in ("'m3'", "'m3', 'm4'")
 )
 """The write of m3 is tried until the new leader takes it: only that one counts."""
-_GONE = ("lost", "lost_after_read", "overwritten", "diverged")
 _OPEN = both(noted("window-open"), T.is_led_by(3, at="late-leads"))
 _EPOCHS = "since 0.11.0 followers ask for the end of their leader epoch instead (KIP-101)"
 
@@ -133,7 +133,7 @@ CLAIMS = (
         quote="offset=1的消息就从两个副本的log中被删除,也就是说这条已经被生产者认为发送成功的数据丢失",
         says="m2, acknowledged with acks=all under min.insync.replicas=2 and on three replicas, is lost.",
         given=_OPEN,
-        holds=both(M2.seen_on(1, 2, 3, until="cut"), M2.became(*_GONE)),
+        holds=both(M2.seen_on(1, 2, 3, until="cut"), M2.became(*GONE)),
         erratum=Erratum(
             says="m2 is kept.",
             because=_EPOCHS,
@@ -188,7 +188,6 @@ _CLOSED = (
         holds=both(M2.kept(), M2.held_by(1, 2, 3), T.is_led_by(3, at="late-leads")),
     ),
 )
-_OLD = "truncation to the high watermark, before leader epochs"
 
 
 def _where_open(claims: tuple[Claim, ...]) -> tuple[Claim, ...]:
@@ -211,9 +210,9 @@ SCENARIO = Scenario(
     ),
     claims=(*_where_open(CLAIMS), *_CLOSED),
     expected=(
-        Expected("lost", f"topic = '{TOPIC}'", _OLD, before="0.11.0"),
-        Expected("overwritten", f"topic = '{TOPIC}'", _OLD, before="0.11.0"),
-        Expected("diverged", f"topic = '{TOPIC}'", _OLD, before="0.11.0"),
+        Expected("lost", f"topic = '{TOPIC}'", BECAUSE, before="0.11.0"),
+        Expected("overwritten", f"topic = '{TOPIC}'", BECAUSE, before="0.11.0"),
+        Expected("diverged", f"topic = '{TOPIC}'", BECAUSE, before="0.11.0"),
     ),
     faults=(f"cut {LATE} -> {SECOND}:kafka", f"kill {FIRST}", f"kill {SECOND}"),
     kafka="0.10.2.2",

@@ -20,7 +20,7 @@ from harness.kafka.model import Generation, Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Expected, Scenario
 from scenarios.steps import pins, require, stand
-from scenarios.transactions.steps import abort_by_operator, wait_complete, wait_markers
+from scenarios.transactions.steps import SECTION, abort_by_operator, wait_complete, wait_markers
 
 NOTHING, OPERATOR, COMMITS, ABORTS = "nothing-done", "operator-aborts", "next-commits", "next-aborts"
 """What is done about it; producers, and topics of the same names."""
@@ -87,7 +87,6 @@ def _paid(name: str | tuple[str, ...]) -> Messages:
     return messages(name, label="paid")
 
 
-SECTION = "beyond the articles: transactions"
 CLAIMS = (
     Claim(
         name="committed-and-read",

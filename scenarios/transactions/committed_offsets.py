@@ -10,6 +10,7 @@ from harness.kafka.model import OFFSETS_LOG, Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Expected, Scenario
 from scenarios.steps import pins, require
+from scenarios.transactions.steps import GROUPS_SECTION as SECTION
 
 TOPIC, GROUP = "t", "g"
 ZOMBIE, NUMBER = "broker1", 1
@@ -87,7 +88,6 @@ def _begin(stage: Stage) -> None:
     stage.mark("committed", "the group has committed offset 10")
 
 
-SECTION = "beyond the articles: consumer groups"
 _G = group_offsets(GROUP)
 
 

@@ -21,6 +21,7 @@ from harness.run.transactional import TransactionalProducer
 from harness.scenario import Claim, Scenario
 from harness.waiting import wait_until
 from scenarios.steps import pins, require, stand
+from scenarios.transactions.steps import SECTION
 from workloads.protocol.results import TransactionEnd
 
 NEAR, FAR = "p", "q"
@@ -78,7 +79,6 @@ def _commit_all(producers: Sequence[TransactionalProducer], answers: list[Future
         pause.wait(SPACING_S)
 
 
-SECTION = "beyond the articles: transactions"
 ORDERS = transactions("order-%")
 CLAIMS = (
     Claim(

@@ -19,7 +19,7 @@ from harness.kafka.model import Generation, Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario
 from scenarios.steps import pins, require, stand
-from scenarios.transactions.steps import wait_complete, wait_logged, wait_markers
+from scenarios.transactions.steps import SECTION, wait_complete, wait_logged, wait_markers
 
 NEAR, FAR = "near", "far"
 """Topics whose leaders the coordinator reaches, and does not reach."""
@@ -72,7 +72,6 @@ def body(protocol: Generation) -> Callable[[Stage], None]:
     return run
 
 
-SECTION = "beyond the articles: transactions"
 CLAIMS = (
     Claim(
         name="half-is-read",

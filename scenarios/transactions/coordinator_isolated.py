@@ -18,7 +18,7 @@ from harness.kafka.model import TRANSACTION_LOG, Generation, Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario
 from scenarios.steps import pins, require
-from scenarios.transactions.steps import wait_logged, wait_markers
+from scenarios.transactions.steps import SECTION, wait_logged, wait_markers
 
 NEAR, FAR = "p", "q"
 INSIDE, OUTSIDE = "inside", "outside"
@@ -72,7 +72,6 @@ def body(protocol: Generation) -> Callable[[Stage], None]:
     return run
 
 
-SECTION = "beyond the articles: transactions"
 CLAIMS = (
     Claim(
         name="coordinator-moves",

@@ -27,7 +27,7 @@ from harness.run.stage import Stage
 from harness.run.transactional import DelayedRequest, TransactionalProducer
 from harness.scenario import Claim, Expected, Scenario
 from scenarios.steps import stand
-from scenarios.transactions.steps import wait_complete, wait_markers
+from scenarios.transactions.steps import SECTION, wait_complete, wait_markers
 
 ABORT, COMMIT, SAME, ALONE = "late-abort", "late-commit", "same-partition", "nothing-follows"
 """The producers, each with a topic of the same name."""
@@ -117,7 +117,6 @@ def _y2(name: str) -> Messages:
     return messages(name, label="y2")
 
 
-SECTION = "beyond the articles: transactions"
 X3 = messages(SAME, label="x3")
 V1 = (
     Claim(

@@ -27,7 +27,7 @@ from harness.run.stage import Stage
 from harness.run.transactional import TransactionalProducer
 from harness.scenario import Claim, Expected, Scenario
 from scenarios.steps import pins, require, stand
-from scenarios.transactions.steps import wait_markers
+from scenarios.transactions.steps import SECTION, wait_markers
 from workloads.protocol.spec import Via
 
 COMMIT, ABORT = "late-commit", "late-abort"
@@ -123,7 +123,6 @@ def _rest(
     stage.mark(f"ended-{topic}", f"{topic}: the second transaction is reported as {end}")
 
 
-SECTION = "beyond the articles: transactions"
 DELIVERED = Claim(
     name="delivered",
     section=SECTION,

@@ -18,6 +18,7 @@ from harness.kafka.model import Generation, Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario
 from scenarios.steps import pins, require
+from scenarios.transactions.steps import SECTION
 
 TOPIC, ID = "t", "orders"
 OLD, NEW = "old", "new"
@@ -63,7 +64,6 @@ def body(protocol: Generation) -> Callable[[Stage], None]:
     return run
 
 
-SECTION = "beyond the articles: transactions"
 _OLD = messages(OLD)
 
 

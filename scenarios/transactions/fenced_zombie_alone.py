@@ -17,6 +17,7 @@ from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario
 from scenarios.steps import pins, require, wait_answered
+from scenarios.transactions.steps import SECTION
 
 TOPIC, ID = "t", "orders"
 OLD, NEW = "old", "new"
@@ -64,7 +65,6 @@ def body(stage: Stage) -> None:
     stage.mark("read", "a consumer with read_committed has read the topic")
 
 
-SECTION = "beyond the articles: transactions"
 _KEPT = messages(OLD, label=("w1", "w2", "w3", "w4"))
 CLAIMS = (
     Claim(

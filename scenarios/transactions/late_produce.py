@@ -26,7 +26,7 @@ from harness.run.stage import Stage
 from harness.run.transactional import DelayedRequest, TransactionalProducer
 from harness.scenario import Claim, Expected, Scenario
 from scenarios.steps import stand
-from scenarios.transactions.steps import wait_complete
+from scenarios.transactions.steps import SECTION, wait_complete
 
 LEFT, NEXT, SAME, IDLE = "left-alone", "before-next", "within-next", "idle"
 LEADER, COORDINATOR = "broker1", "broker2"
@@ -99,7 +99,6 @@ def _aborted(stage: Stage, producer: TransactionalProducer, topic: str) -> Delay
     return late
 
 
-SECTION = "beyond the articles: transactions"
 BEHIND = messages("az1-plain", label="behind")
 
 

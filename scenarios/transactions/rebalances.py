@@ -11,6 +11,7 @@ from harness.run.stage import Stage
 from harness.scenario import Claim, Expected, Scenario
 from harness.waiting import wait_until
 from scenarios.steps import pins, stand
+from scenarios.transactions.steps import GROUPS_SECTION as SECTION
 from scenarios.transactions.steps import HANDED_S, feed, wait_handed
 from workloads.client.client import BackgroundConsumer
 from workloads.protocol.spec import ConfigValue
@@ -116,7 +117,6 @@ def replace_static(stage: Stage) -> None:
     _stop(stage, {**readers, "replacement": replacement})
 
 
-SECTION = "beyond the articles: consumer groups"
 _INSIDE, _OTHERS = members(GROUP, INSIDE), members(GROUP, *OUTSIDE)
 _NOTHING_LOST = Claim(
     name="input-kept",

@@ -10,6 +10,8 @@ from nemesis.fault import Action, Evidence
 from workloads.client.client import BackgroundConsumer
 from workloads.protocol.spec import StreamLoad
 
+SECTION = "beyond the articles: transactions"
+GROUPS_SECTION = "beyond the articles: consumer groups"
 HANDED_S = 60.0
 """Time for a group to hand a member messages: a rebalance, and coordinators that move."""
 

@@ -167,7 +167,9 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "scenarios/document.py": ("scenarios", "harness", "checkers"),
     "scenarios/repeats.py": ("scenarios", "harness", "report"),
     "report": ("report", "checkers.verdict.NOT_JUDGED", "checkers.verdict.VERDICTS", "harness.errors"),
-    "report/model": ("report.model", "harness.history.schema", "harness.errors"),
+    "report/model": (
+        *("report.model", "checkers.partition.fate.LOSSES", "harness.history.schema", "harness.errors"),
+    ),
     "report/page": (
         *("report.page", "report.model", "checkers.verdict.NOT_JUDGED", "checkers.verdict.VERDICTS"),
         "harness.errors",
