@@ -1,7 +1,7 @@
 """Why a message was lost, duplicated or left on one replica only, as far as the evidence goes.
 
 Causes compare whole values: mechanisms of faults, exact names of hosts and partitions, events of one
-partition. Where the evidence does not suffice, the cause is *not known*.
+partition. If the evidence does not suffice, the cause is *not known*.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PartitionEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class Causes:
-    """A cause for each message (null: none to give), and the rows of the history that it rests on.
+    """A cause for each message (null: it has none), and the rows of the history that the cause rests on.
 
     Each row is a JSON object with ``table``, ``ns`` and ``what``.
     """
@@ -55,7 +55,7 @@ class Causes:
 
 @dataclass(frozen=True, kw_only=True)
 class _Loss:
-    """One lost message: when and by whom it was acknowledged, where, and who had it last until when."""
+    """One lost message: its acknowledgement, its offset, and which broker had it last."""
 
     acked_ns: int
     acked_by: int
@@ -191,7 +191,7 @@ def _explain(
     elections: list[PartitionEvent],
     loss: _Loss,
 ) -> _Cause:
-    """The mechanism that took one message away, in words."""
+    """How one message was lost, in words."""
     storage = _storage(partition, faults, loss)
     if storage is not None:
         return storage
@@ -252,7 +252,7 @@ def _explain(
 
 
 def _took(cut: PartitionEvent, loss: _Loss) -> bool:
-    """Whether a truncation can have taken the message: later, at or below its offset, where it was."""
+    """Whether a later truncation, at or below its offset and on a broker that had it, can have removed it."""
     return (
         cut.ns >= loss.acked_ns
         and 0 <= cut.offset <= max(loss.offset, 0)
@@ -261,7 +261,7 @@ def _took(cut: PartitionEvent, loss: _Loss) -> bool:
 
 
 def _cut_alike(cut: PartitionEvent, cuts: list[PartitionEvent], loss: _Loss) -> tuple[PartitionEvent, ...]:
-    """The truncation that took the message, and those by which other brokers cut the same offset."""
+    """The truncation that removed the message, and those of other brokers to the same offset."""
     alike = {cut.broker: cut}
     for one in cuts:
         if one.ns >= loss.acked_ns and (one.kind, one.offset) == (cut.kind, cut.offset):
@@ -279,7 +279,7 @@ _STORAGE = {
 
 
 def _storage(partition: PartitionReplicas, faults: tuple[FaultSpan, ...], loss: _Loss) -> _Cause | None:
-    """A fault of storage that hit the very replica that acknowledged the message, while it was there."""
+    """A storage fault that hit the replica that acknowledged the message, while the message was there."""
     host = f"broker{loss.acked_by}"
     for fault in faults:
         if (

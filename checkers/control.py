@@ -1,9 +1,9 @@
-"""Two controls of a scenario's claims: judge a stored run without what its claims should rest on.
+"""Two controls of a scenario's claims: judge a stored run without the observations that they should need.
 
 `silence` empties every table except `marks`, `configs` and `writers`: nothing was sent and nothing observed.
 `deaf` removes what was sent or observed after the first fault began, and the records of those sends. A claim
-that is still confirmed, or whose erratum still holds, does not depend on what it is about. Nothing is written
-into the run folder: a reduced copy of the history is judged in a temporary folder.
+that is still confirmed, or whose erratum still holds, does not depend on the events that it describes.
+Nothing is written into the run folder: a reduced copy of the history is judged in a temporary folder.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Filter = Callable[[pa.Table], pa.Table]
 
 @dataclass(frozen=True, kw_only=True)
 class HeldClaim:
-    """A claim that holds although the control removed what it is about."""
+    """A claim that holds although the control removed the events that it describes."""
 
     name: str
     says: str
@@ -64,7 +64,7 @@ class ControlResult:
     scenario: str | None
     control: str
     claims: int = 0
-    """Claims that were asked; declared preconditions are not counted."""
+    """Number of claims that were asked, without declared preconditions."""
     held: tuple[HeldClaim, ...] = ()
     skipped: str = ""
     """Why the control cannot be applied to this run; empty when it was applied."""
@@ -150,8 +150,8 @@ def write_silence(source: Source, target: Path) -> None:
 def write_deaf(source: Source, since_ns: int, target: Path) -> None:
     """Write the history to ``target`` as it was known at ``since_ns``; absent tables stay absent.
 
-    `copies` has no times: it loses the records of the sends that are removed. `replicas` describes the end of
-    the run, so it is empty. A send that was acknowledged later has no outcome.
+    `copies` has no times: the records of the removed sends are removed from it. `replicas` describes the end
+    of the run, so it is empty. A send that was acknowledged later has no outcome.
     """
     removed = _sends_after(source, since_ns)
     for name in TABLES:
@@ -220,7 +220,7 @@ def _without(rows: pa.Table, removed: pa.Table) -> pa.Table:
 
 
 def _copy(source: Source, name: str, target: Path, keep: Filter) -> None:
-    """Write one table's files to the folder ``target``, each with the rows that ``keep`` leaves."""
+    """Write one table's files to the folder ``target``; ``keep`` selects the rows of each."""
     paths = source.paths(name)
     if not paths:
         return

@@ -1,4 +1,4 @@
-"""What the run recorded beside the messages: faults, leaders, writers, sightings; found for each message."""
+"""What a run recorded besides messages: faults, leaders, writers, sightings; looked up for each message."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from checkers.tables.source import Source, numbers, read_small
 from checkers.transactions.answers import ReportedTransactions, transactions_of
 
 Row = dict[str, Any]
-"""A row of a table, by column; what a value is, the schema says."""
+"""A row of a table, by column; the schema says which type each value has."""
 
 SMALL = (
     "writers",
@@ -31,7 +31,7 @@ SMALL = (
     "producer_states",
     "transaction_states",
 )
-"""Tables that stay small however long the run; every task gets them whole."""
+"""Tables that stay small however long the run is; every task gets them complete."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +50,12 @@ class FaultSpan:
     from_ns: int
     until_ns: int
     moment: str
-    """The row of `faults` that ``from_ns`` is of."""
+    """The row of `faults` from which ``from_ns`` comes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """The small tables of a history, and what is derived from them once."""
+    """The small tables of a history, and what is computed from them once."""
 
     tables: Mapping[str, pa.Table]
     faults: tuple[FaultSpan, ...] = ()
@@ -71,7 +71,7 @@ class Evidence:
         return found
 
     def for_tasks(self) -> Evidence:
-        """The same without what tasks do not read: `transactions` may have as many rows as `sends`."""
+        """The same without the tables that tasks do not read; `transactions` may be as large as `sends`."""
         empty = {
             name: self.tables[name].schema.empty_table()
             for name in ("transactions", "producer_states", "transaction_states")
@@ -86,7 +86,7 @@ def gather(source: Source) -> Evidence:
 
 
 def evidence_of(tables: Mapping[str, pa.Table]) -> Evidence:
-    """What follows from the small tables."""
+    """Derive the evidence from the small tables."""
     moments = [t["ns"][0].as_py() for t in tables.values() if "ns" in t.column_names and t.num_rows]
     return Evidence(
         tables=tables,
@@ -167,8 +167,8 @@ def mechanism_of(kind: str, name: str) -> str:
 def named_in(targets: str) -> tuple[frozenset[str], frozenset[str]]:
     """Hosts and partitions (`topic/partition`) that the targets of a fault name.
 
-    Beside an object with `hosts` and `partitions`, the forms of faults that were recorded without a
-    mechanism: `["broker1:t-0"]`, `["broker1"]`, `{"broker1": "ext4"}`, `{"hosts": […], "partition": "t-0"}`.
+    Targets are an object with `hosts` and `partitions`. Faults recorded without a mechanism have other forms:
+    `["broker1:t-0"]`, `["broker1"]`, `{"broker1": "ext4"}`, `{"hosts": […], "partition": "t-0"}`.
     """
     try:
         found = json.loads(targets) if targets else []
@@ -238,14 +238,14 @@ def _pick(values: Sequence[object], positions: Ints, kind: pa.DataType) -> pa.Ar
 
 
 def broker_events(evidence: Evidence) -> Iterator[tuple[int, str, str]]:
-    """Time, host and event of what became of the brokers' processes."""
+    """Time, host and event of the starts and ends of brokers' processes."""
     for row in evidence.rows("processes"):
         if str(row["host"]).startswith("broker") and row["event"] in ("killed", "exited", "ready", "paused"):
             yield row["ns"], row["host"], row["event"]
 
 
 def _leader_at(rows: Sequence[Row], at_ns: Ints) -> Ints:
-    """Who led by the newest of these views, given by time, at each time; -1 where no view tells."""
+    """The leader at each time by the newest of these views (sorted by time); -1 where no view tells."""
     stated = [(row["ns"], row["leader"]) for row in rows if row["leader"] is not None]
     times = np.array([ns for ns, _ in stated], dtype=np.int64)
     leaders = np.array([-1, *(leader for _, leader in stated)], dtype=np.int32)
@@ -264,10 +264,10 @@ def acknowledged_by(
 ) -> Ints:
     """The broker that acknowledged each message; -1 where that is not known.
 
-    The answer states it (``stated``), or it is the broker on which the record was seen first, if that one
-    had led by then: a follower may be seen first. Otherwise it is the leader at the time of the answer,
-    unless another broker may have acknowledged it as well: one that led, or took itself for the leader,
-    between the sending and the answer.
+    If the answer states it (``stated``), it is that broker. Otherwise it is the broker on which the record
+    was first seen, if that broker had led by then, since a record may be seen on a follower first. Otherwise
+    it is the leader at the time of the answer, unless another broker led, or took itself for the leader,
+    between the send and the answer: that one may have acknowledged it as well.
     """
     rows = sorted(
         (
@@ -297,7 +297,7 @@ def acknowledged_by(
 
 
 def _own_leaderships(rows: Sequence[Row]) -> list[tuple[int, int, int]]:
-    """When each broker took itself for the leader: broker, from, until. ``rows`` are views by time."""
+    """When each broker took itself for the leader: broker, from, until. ``rows`` are views sorted by time."""
     found: list[tuple[int, int, int]] = []
     since: dict[str, tuple[int, int]] = {}
     for row in rows:
@@ -312,7 +312,7 @@ def _own_leaderships(rows: Sequence[Row]) -> list[tuple[int, int, int]]:
 
 
 def own_epoch_at(evidence: Evidence, topic: str, partition: int, broker: Ints, at_ns: Ints) -> Ints:
-    """The leader epoch that each broker itself named last before a time; -1 where it never spoke."""
+    """The leader epoch that each broker itself last named before a time; -1 if it never named one."""
     found = np.full(len(at_ns), -1, dtype=np.int64)
     for number in np.unique(broker[broker >= 0]).tolist():
         rows = sorted(

@@ -1,6 +1,6 @@
-"""Free SQL over one or many stored runs: every table, with the run it came from, and views.
+"""Free SQL over one or more stored runs: all tables, each row with its run, and views.
 
-Only queries are run; a statement that changes or writes something is refused before it runs.
+Only queries run; a statement that would change or write something is refused.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def query(
     """Column names and rows of one query over the runs; ``limit`` rows at most.
 
     A query over one run may name its moments as claims do, for example `{mark:cut}`. Raises UsageError when
-    ``text`` is no query or cannot be run, BadDataError for a damaged run.
+    ``text`` is not a query or cannot be run, BadDataError for a damaged run.
     """
     text = with_moments(text, folders)
     require_query(session, text)
@@ -157,7 +157,7 @@ def run_folders(paths: Sequence[Path]) -> list[Path]:
 
 
 def history_of(run: Path) -> Path:
-    """Where a run's tables lie: in `history/`, or in the folder itself for an imported one."""
+    """Where a run's tables are: in `history/`, or for an imported run in the folder itself."""
     return run / "history" if (run / "history").is_dir() else run
 
 
@@ -167,7 +167,7 @@ def _without_semicolon(text: str) -> str:
 
 
 def _refuse_programs(frame: DataFrame) -> None:
-    ahead = [frame._jdf.queryExecution().analyzed()]  # noqa: SLF001 - plans have no public form
+    ahead = [frame._jdf.queryExecution().analyzed()]  # noqa: SLF001 - Spark has no public API for plans
     while ahead:
         node = ahead.pop()
         if node.getClass().getSimpleName() in _PROGRAMS:

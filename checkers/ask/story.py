@@ -1,8 +1,8 @@
 """The story of one message: sent, acknowledged, where it appeared and vanished, and why.
 
-A run holds hundreds of events; the story keeps those that can explain the message. Of what came before the
-send it keeps the state at that time: each node's latest view, the faults in force, the latest mark. It ends
-with the last event of the message itself if that settles its fate.
+A run holds hundreds of events; the story keeps those that can explain the message. For the time before the
+send, it keeps only the state at the send: each node's latest view, the faults in force, and the latest mark.
+It ends with the last event of the message itself if that settles its fate.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def story(session: SparkSession, run_dir: Path | str, message: str) -> list[str]
 
 
 def _settled_ns(own: Sequence[Event], life: Mapping[str, Any]) -> int | None:
-    """When its fate was settled: the last event of its own; None if the run shows none that settles it."""
+    """When its fate was settled: the time of the message's last own event; None if no event settles it."""
     if life["fate"] in BENIGN or any(text.startswith("gone from") for _, text in own):
         return max(ns for ns, _ in own)
     return None
@@ -72,8 +72,8 @@ def _relevant(
 ) -> tuple[list[Event], int]:
     """The events from ``since`` to ``until`` with the state at ``since``, and how many come later.
 
-    The third field of an event names what it is a state of; the newest event with that name replaces the
-    earlier ones. It is empty for an event that only happens.
+    The third field of an event names the thing whose state the event reports; a newer event with the same
+    name replaces an earlier one. It is empty for an event that reports no state.
     """
     state: dict[str, Event] = {}
     shown: list[Event] = []
@@ -120,7 +120,7 @@ def _is_called(message: str) -> Column:
 
 
 def _exceeds(digits: str, limit: int) -> bool:
-    """Whether a number is larger than a column's type; Python refuses to convert very long ones."""
+    """Whether a number exceeds a column's type. Python refuses to convert very long numbers."""
     return len(digits.lstrip("0")) > len(str(limit)) or int(digits) > limit
 
 
@@ -155,9 +155,8 @@ def _of_message(frame: DataFrame, life: Mapping[str, Any]) -> DataFrame:
 
 
 def _other_events(evidence: Evidence, life: Mapping[str, Any]) -> Iterator[tuple[int, str, str]]:
-    """Events that may explain its fate: of its partition, of every broker, and every fault.
-
-    With what each is a state of (see `_relevant`).
+    """Events that may explain its fate: those of its partition, of every broker, and every fault. The third
+    field names the thing whose state the event reports (see `_relevant`).
     """
     place = (life["topic"], life["partition"])
     for row in evidence.rows("faults"):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PREFIX = "txn:"
 """Begins the name of a transaction: `txn:WRITER/NUMBER`."""
 _SHOWN = 20
-"""So many messages of a transaction are shown one by one."""
+"""At most this many messages of a transaction are shown one by one."""
 
 Event = tuple[int, str]
 """Time in ns, and what happened."""
@@ -134,7 +134,7 @@ def offset_events(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[Event
 
 
 def _around(evidence: Evidence) -> Iterator[Event]:
-    """Faults, and what became of brokers."""
+    """Faults, and the starts and ends of brokers."""
     for row in evidence.rows("faults"):
         if row["moment"] in ("injected", "healed"):
             yield row["ns"], f"fault `{row['name']}` {row['moment']}"

@@ -1,7 +1,7 @@
 """Where in a history a claim's answer comes from: time range, sources, partitions, offsets, writers, tables.
 
-Read from the claim's own SQL, in the forms that `checkers.claims.builders` writes, so that no further query
-runs. SQL of another form cites less, never something else.
+It is read from the claim's own SQL, in the forms that `checkers.claims.builders` writes, so that no further
+query runs. From SQL of another form less can be read, but nothing wrong.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from harness.history.schema import TABLES
 _GUARD = re.compile(
     r"\{(?:heard|tailed|log|final):[^{}]+\}\s*(?:>=|IS NOT NULL)(?:\s*\{mark\??:[^{}]+\}(?: - \d+)?)?"
 )
-"""What asks whether somebody looked at a moment: the end of a window, not its beginning."""
+"""Conditions that ask whether somebody looked at a moment. They stand for the end of a window."""
 _BOUND = re.compile(r"(>=?|<=?)\s*\{mark\??:([^{}]+)\}(?: \+ (\d+))?")
 _SOURCE = re.compile(r"\b(?:source|host) = '([^']+)'|\{(?:heard|tailed|log):((?!store\})[^{}]+)\}")
 _BROKER = re.compile(r"\bbroker = (\d+)")

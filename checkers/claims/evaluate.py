@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
 _AT_ONCE = 16
-"""Queries in one text. A data frame for each would be planned for each; of very many, planning takes longer
-than all of them in parts."""
+"""Queries that are joined into one text.
+
+Spark would plan a data frame for each query separately. But one very long text takes longer to plan than
+several shorter ones.
+"""
 
 
 StoredClaim = Mapping[str, Any]
@@ -47,7 +50,7 @@ class ClaimResult:
     occurred: str = ""
     """The sentence that turned out true: the claim's, its erratum's or the other outcome's, or none."""
     precondition: bool = False
-    """It only establishes the situation that other claims speak of, and is no claim itself."""
+    """A precondition: it only establishes the situation that other claims speak of."""
     quote: str = ""
     evidence: Citation | None = None
     """Where in the history the answer comes from."""
@@ -97,7 +100,7 @@ def ask(session: SparkSession, queries: Mapping[str, str], moments: Moments) -> 
 
 
 def _rows(session: SparkSession, queries: Mapping[str, str]) -> list[Row]:
-    """The rows of some queries, asked as one; each alone where that fails, so that the error names it."""
+    """The rows of some queries, run as one; if that fails, each runs alone, so that the error names it."""
     from pyspark.errors import AnalysisException
 
     rows = _collect(session, " UNION ALL ".join(_select(name, query) for name, query in queries.items()))
@@ -123,7 +126,7 @@ def _select(name: str, query: str) -> str:
 
 
 def _collect(session: SparkSession, query: str) -> list[Row] | Exception:
-    """The rows of one query, or the error of Spark that it ended with."""
+    """The rows of one query, or Spark's error."""
     try:
         return session.sql(query).collect()
     except spark_errors() as error:
@@ -140,10 +143,10 @@ def judge_claims(session: SparkSession, claims: Sequence[StoredClaim], moments: 
 
 
 def result(claim: StoredClaim, answers: Mapping[str, QueryResult]) -> ClaimResult:
-    """What the answers to a claim's queries make of it.
+    """The result of a claim from the answers to its queries.
 
-    With an erratum it is as declared only if its own sentence is refuted and the erratum holds; with another
-    outcome, if one of the two occurred; otherwise if it is confirmed.
+    A claim with an erratum is as declared only if its own sentence is refuted and the erratum holds; a claim
+    with a second outcome, if one of the two occurred; any other claim, if it is confirmed.
     """
     name, main = claim["name"], answers[claim["name"]]
     given = answers.get(f"{name} (given)")

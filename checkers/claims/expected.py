@@ -1,4 +1,4 @@
-"""Which findings a scenario expects, and a bounded sample of them for people."""
+"""Marks the findings that a scenario expects, and takes a bounded sample of findings for people."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def marked_frame(
 ) -> DataFrame:
     """Findings with their column `expected` filled, given life; as DataFrames.
 
-    A condition may name the columns of the finding and, of the message that it is about, those of `life`.
+    A condition may name the columns of the finding, and the columns of `life` for its message.
     """
     from pyspark.sql import functions as f
 
@@ -140,7 +140,7 @@ def sample_findings(findings: Path, limit: int, start_ns: int) -> list[dict[str,
 
 
 def described(row: Mapping[str, Any], start_ns: int) -> dict[str, Any]:
-    """A finding as people are shown it."""
+    """A finding in the form that people are shown."""
     acked_s = None if row["acked_ns"] is None else round((row["acked_ns"] - start_ns) / 1e9, 3)
     return {**row, "message": _message(row), "acked_s": acked_s, "fault": row["acked_during"]}
 

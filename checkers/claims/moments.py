@@ -1,4 +1,4 @@
-"""Moments that a claim's SQL names in braces, and the one function that replaces the names by times.
+"""Moments that a claim's SQL names in braces, and the function that replaces the names with times.
 
 | name | moment |
 |---|---|
@@ -10,11 +10,12 @@
 | `{log:broker1}` | until when the log of that host was followed; a host without any log event has none |
 | `{final:t}` | when the last log of topic `t` that was read to its end was read; `*`: of any topic |
 
-The history records changes only, so a statement stands until the next one, provided that somebody was still
-watching. The names other than marks say until when somebody was.
+The history records only changes, so a statement holds until the next one, provided that somebody was still
+watching. All names except marks tell until when somebody was.
 
-Times are put in as numbers. Asked for by sub-queries they would stand inside other sub-queries. Spark runs
-those in a pool of 16 threads, and one that waits for another keeps its thread: enough of them wait for ever.
+Times are inserted as numbers, not as sub-queries. Sub-queries would be nested in other sub-queries, which
+Spark runs in a pool of 16 threads. A sub-query that waits for another keeps its thread, so enough of them
+wait for ever.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Moments:
     final: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, kind: str, name: str) -> int | None:
-        """The time of one name; None where the history does not tell it."""
+        """The time of one name; None if the history does not have it."""
         tables = {
             "mark": self.marks,
             "heard": self.heard,
@@ -65,7 +66,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class Resolved:
-    """SQL that Spark understands, and what it lacks: where anything is missing, its answer is unknown."""
+    """SQL that Spark understands, and the moments that are missing. If any is, the answer is unknown."""
 
     sql: str
     missing: tuple[str, ...]
@@ -73,7 +74,7 @@ class Resolved:
 
 
 def resolve(text: str, moments: Moments) -> Resolved:
-    """Replace every name in braces by its time in ns, or by a null where the history does not tell it."""
+    """Replace every name in braces by its time in ns, or by a null if the history does not have it."""
     missing: dict[str, None] = {}
 
     def time(match: re.Match[str]) -> str:
@@ -100,7 +101,7 @@ def marks_named(text: str) -> tuple[str, ...]:
 
 
 def _name_marks_of_old_runs(text: str) -> str:
-    """Claims stored before marks had names asked for each by a sub-query; a missing one was a null there."""
+    """Replace the sub-queries by which old claims asked for marks; a missing mark was a null there."""
     return _OLD_MARK.sub(r"{mark?:\1}", text)
 
 
@@ -122,8 +123,8 @@ def read_moments(source: Source, texts: Iterable[str]) -> Moments:
         heard[host] = max(ns, heard.get(host, ns))
     replicas = read_small(source, "replicas")
     logs = _newest(read_small(source, "log_events"), "host", "ns")
-    # Logs are read whole when the run is over: a host that was seen later, for instance when its replicas
-    # were read at the end, had logged nothing else by then.
+    # Logs are read completely after the run. A host that was seen after its last log event, for instance when
+    # its replicas were read at the end, had logged nothing else by then.
     read = {f"broker{broker}": ns for broker, ns in _newest(replicas, "broker", "ns").items()}
     logs = {host: max(ns, heard.get(host, ns), read.get(host, ns)) for host, ns in logs.items()}
     if heard:

@@ -41,7 +41,7 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
 
 
 def load(source: Source, table: str, keep: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> pa.Table:
-    """The columns of a table that are exported, file after file, with the rows that ``keep`` leaves."""
+    """The exported columns of a table, file by file; ``keep`` selects the rows."""
     parts = [keep(read(path, table, _COLUMNS[table])) for path in source.paths(table)]
     schema = pa.schema([TABLES[table].arrow().field(name).with_nullable(True) for name in _COLUMNS[table]])
     return pa.concat_tables(parts) if parts else schema.empty_table()
@@ -69,7 +69,7 @@ def array(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
 
 
 def numbers(rows: pa.Table, column: str, null: int = -1) -> Longs:
-    """A column of integers, or of flags as 0 and 1, with ``null`` where there is none."""
+    """A column of integers, or of flags as 0 and 1; ``null`` stands for nulls."""
     return array(pc.fill_null(rows[column].cast(pa.int64()), null)).astype(np.int64, copy=False)
 
 
@@ -86,7 +86,7 @@ def keys_of(rows: pa.Table, keys: Keys) -> Longs:
 
 
 def values_of(rows: pa.Table) -> Longs:
-    """The value of each row's message; -1 where the row names none, or one that has no value."""
+    """The value of each row's message; -1 where it names no message, or one without a value."""
     writer, seq = numbers(rows, "writer"), numbers(rows, "seq")
     fits = (writer >= 0) & (writer <= MAX_WRITER) & (seq >= 0) & (seq < WRITER_STEP)
     return np.where(fits, np.where(fits, writer, 0) * WRITER_STEP + seq, UNKNOWN)

@@ -19,7 +19,7 @@ _FORMS: Mapping[str, Form] = {".edn": EDN, ".json": JSON}
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """What was written, and which records were left out because the form has no words for them."""
+    """What was written, and which records were left out because the form cannot express them."""
 
     operations: int
     """Events: each operation is invoked and completed."""

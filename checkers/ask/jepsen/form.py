@@ -1,4 +1,4 @@
-"""Operations of a Jepsen history as EDN or JSON: their text, built column by column, and writing them.
+"""Writes the operations of a Jepsen history as EDN or JSON; the text is built column by column.
 
 EDN has one operation on each line; JSON is an array of them, one on each line.
 """
@@ -28,14 +28,14 @@ SEND, POLL, ASSIGN = range(len(FUNCTIONS))
 
 @dataclass(frozen=True, kw_only=True)
 class Operations:
-    """Operations as columns of equal length; their order decides between events of one moment and rank."""
+    """Operations as columns of equal length; events of the same moment and rank keep their order."""
 
     owner: Longs
     """Who invokes it. An owner has one process, and further ones where its operations overlap."""
     function: Longs
-    """Place in `FUNCTIONS`."""
+    """Index in `FUNCTIONS`."""
     kind: Longs
-    """Of the completion; place in `KINDS`. After `info` the process is over."""
+    """The kind of the completion, as an index in `KINDS`. After `info` the process ends."""
     invoked_ns: Longs
     completed_ns: Longs
     invoked_rank: Longs
@@ -83,7 +83,7 @@ class Form:
     first: str
     between: str
     last: str
-    """In front of the first operation, between two, and behind the last; with their brackets."""
+    """Text before the first operation, between two operations, and after the last; includes the brackets."""
     empty: str
     """A history without operations."""
 
@@ -101,7 +101,7 @@ class Form:
         return text("[", *spaced, "]")
 
     def vectors(self, elements: pa.Array, starts: Longs) -> pa.Array:
-        """Vectors of consecutive elements; ``starts`` are the first of each, and the end of the last."""
+        """Vectors of consecutive elements; ``starts`` are their first indexes, and the end of the last."""
         return text("[", self._joined(elements, starts, self.comma), "]")
 
     def maps(self, keys: pa.Array, values: pa.Array, starts: Longs) -> pa.Array:

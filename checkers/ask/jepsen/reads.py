@@ -14,7 +14,7 @@ from checkers.ask.jepsen.sends import SentMessages
 from checkers.tables.source import Source
 
 POLL_RECORDS = 1000
-"""A poll of the final log returns the records of so many offsets."""
+"""Offsets whose records one poll of the final log returns."""
 
 _FINAL_OWNER = -1
 
@@ -34,10 +34,10 @@ class ReadRecords:
 
 
 def assign_ops(groups: pa.Table, reads: pa.Table, keys: Keys, form: Form) -> list[Operations]:
-    """What a reader is assigned, whenever that changes.
+    """The assignment of a reader, each time it changes.
 
-    A seek is written as a partition taken away and given back: only then may its next poll begin anywhere. A
-    reader that was assigned by hand is taken to have all that it reads.
+    A seek is written as an assignment without the partition and then one with it, because only then may the
+    next poll begin at any offset. A reader without a group is assigned all partitions that it reads.
     """
     known = [row for row in groups.to_pylist() if (row["topic"], row["partition"]) in keys]
     known.sort(key=lambda row: int(row["ns"]))
@@ -77,7 +77,7 @@ def assign_ops(groups: pa.Table, reads: pa.Table, keys: Keys, form: Form) -> lis
 
 
 class Audit:
-    """Tells records of messages apart from others, which are left out, and counts these."""
+    """Selects the records of messages. All others are left out and counted."""
 
     def __init__(self, sends: SentMessages) -> None:
         self.foreign = self.misrouted = self.aborted = 0
@@ -102,7 +102,7 @@ class Audit:
 
 
 def poll_ops(reads: pa.Table, keys: Keys, audit: Audit, form: Form) -> Operations:
-    """One operation for each poll of a reader; a record that names no poll was one of its own."""
+    """One operation for each poll of a reader; a record that names no poll counts as a poll of its own."""
     count = reads.num_rows
     reader, ns, poll = numbers(reads, "reader"), numbers(reads, "ns"), numbers(reads, "poll")
     row = np.arange(count)
@@ -118,7 +118,7 @@ def poll_ops(reads: pa.Table, keys: Keys, audit: Audit, form: Form) -> Operation
     kept = audit.kept(records, ~array(committed).astype(np.bool_))
     kept = kept[np.lexsort((ns[kept], records.key[kept], poll_of_row[kept]))]
     returned = _poll_texts(records.take(kept), poll_of_row[kept], len(first), form)
-    # Their order decides between events of one moment: keep that in which a reader made its polls.
+    # Events of the same moment keep their order, so this must be the order in which the reader polled.
     by_time = np.lexsort((np.arange(len(first)), time))
     return operations(
         function=POLL,
@@ -166,7 +166,7 @@ def final_ops(source: Source, keys: Keys, audit: Audit, end_ns: int, form: Form)
 
 
 def _final_log(source: Source, keys: Keys) -> pa.Table:
-    """Messages in the log of each partition's leader; without one, of the replica with most records."""
+    """Messages in the log of each partition's leader; without one, of the replica with the most records."""
     leaders = {
         (row["topic"], row["partition"], row["broker"])
         for row in load(source, "replicas").to_pylist()
@@ -199,7 +199,7 @@ def _poll_invocations(count: int, form: Form) -> pa.Array:
 
 
 def _poll_texts(records: ReadRecords, poll: Longs, polls: int, form: Form) -> pa.Array:
-    """What each of so many polls returned; records are sorted by poll and key, and keep their order."""
+    """The records that each of ``polls`` polls returned, sorted by poll and key in a stable order."""
     pairs = form.vector(pa.array(records.offset), pa.array(records.value))
     new = (np.diff(poll) != 0) | (np.diff(records.key) != 0)
     first = np.flatnonzero(np.concatenate([[True], new])) if len(poll) else poll

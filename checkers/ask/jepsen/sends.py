@@ -38,7 +38,7 @@ class SentMessages:
     done_ns: Longs
     """Not before `sent_ns`; -1 if it is not known."""
     kind: Longs
-    """Place in `KINDS`; `info` without an outcome."""
+    """Index in `KINDS`; `info` without an outcome."""
     offset: Longs
     """-1 if it is not known."""
     error: Longs
@@ -50,12 +50,12 @@ class SentMessages:
 
 @dataclass(frozen=True, kw_only=True)
 class Transaction:
-    """How one transaction went."""
+    """The times and the outcome of one transaction."""
 
     begin_ns: int
     end_ns: int
     kind: int
-    """Place in `KINDS`."""
+    """Index in `KINDS`."""
 
 
 Transactions = Mapping[tuple[int, int], Transaction]
@@ -109,8 +109,8 @@ def read_transactions(source: Source) -> dict[tuple[int, int], Transaction]:
 def send_ops(sends: SentMessages, transactions: Transactions, end_ns: int, form: Form) -> list[Operations]:
     """One operation for each message, and one for the messages of a transaction.
 
-    A message that failed is no part of its transaction, and one whose outcome is unknown no part of one that
-    committed: the transaction's outcome is not theirs.
+    Two kinds of messages are left out of their transaction, because its outcome is not theirs: messages that
+    failed, and messages with an unknown outcome whose transaction committed.
     """
     members: dict[tuple[int, int], list[int]] = {}
     alone = np.ones(len(sends.key), np.bool_)

@@ -1,4 +1,4 @@
-"""Sentences about a run, as SQL: what the claims of a scenario are written with.
+"""Sentences about a run, as SQL. The claims of a scenario are written with them.
 
 A sentence has a subject and a verb, and reads like the article's own::
 
@@ -15,14 +15,14 @@ A sentence has a subject and a verb, and reads like the article's own::
     OLD.acknowledged_then_lost(at_least=3)
     messages(acks=-1).none_lost(at_risk_after="cut", at_least=5)
 
-Moments are names of marks that the scenario's body sets. Each sentence is one query that returns one row:
+A moment is the name of a mark that the scenario's body sets. Each sentence is one query that returns one row:
 
 * ``holds``: true, false, or null where the history does not decide it, and
 * ``observed``: what was seen instead, for people.
 
-**A sentence is true only if somebody looked.** The history records changes, so that "nothing changed" and
-"nobody watched" look alike in it. Each builder therefore asks for an observation that is no older than
-`FRESH_S` before the moment in question; without one the answer is null, which makes the claim *unknown*:
+**A sentence is true only if somebody looked.** The history records only changes, so "nothing changed" and
+"nobody watched" look the same in it. Each builder therefore requires an observation that is at most `FRESH_S`
+older than the moment. Without one the answer is null, which makes the claim *unknown*:
 
 * `is_led_by`, `stays`, `controller_is`, ...: the observer still followed the cluster at that moment;
 * `believes`, `names_controller`: that broker itself still answered at that moment;
@@ -38,12 +38,14 @@ Moments are names of marks that the scenario's body sets. Each sentence is one q
 * `none_lost`: at least ``at_least`` acknowledged messages were sent after the mark that put them at risk.
 
 A window in which something does not happen must be longer than what would make it happen (a session of 4 s,
-a lag of 6 s, a request time-out of 3 s). Show the same thing happening where it should in a claim beside it.
+a lag of 6 s, a request time-out of 3 s). A second claim beside it should show that the same thing does happen
+elsewhere.
 
-Sentences combine: `both(a, b, ...)` (all of them; unknown if one is) and `opposite(a)` (for errata). What no
-builder says is SQL over the tables of `docs/history.md`, `life` and `findings` (`docs/findings.md`), with
-`mark("cut")` for the time of a mark: `condition(holds, observed)` for scalar expressions, or a whole SELECT.
-Guard it with `observed_at("cut")` or `heard_at(1, "cut")`, SQL conditions that are null or false unseen.
+Sentences combine: `both(a, b, ...)` (all of them; unknown if one is) and `opposite(a)` (for errata). For
+anything else, write SQL over the tables of `docs/history.md`, `life` and `findings` (`docs/findings.md`),
+with `mark("cut")` for the time of a mark: `condition(holds, observed)` for scalar expressions, or a whole
+SELECT. Guard it with `observed_at("cut")` or `heard_at(1, "cut")`, SQL conditions that are null or false if
+nobody looked.
 
 For `Expected.where` and SQL of your own, ``messages(...).where`` is the condition on `life`.
 The modules here import nothing else, so that scenarios load fast.

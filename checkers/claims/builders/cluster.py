@@ -1,4 +1,4 @@
-"""Sentences about partitions, brokers, and the controller; what the harness itself recorded."""
+"""Sentences about partitions, brokers and the controller, and about what the harness itself recorded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from checkers.claims.builders.sql import (
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition, as the metadata store knows it."""
+    """A partition as the metadata store shows it."""
 
     topic: str
     """The topic."""
@@ -94,7 +94,7 @@ class Partition:
         )
 
     def epoch_rises(self, *, by: int | None = None, since: str, until: str) -> str:
-        """Between two marks the leader epoch rises, by so much if that is given."""
+        """Between two marks the leader epoch rises; if ``by`` is given, by exactly that number."""
         wanted = "later > earlier" if by is None else f"later - earlier = {by}"
         return answer(
             f"CASE WHEN {observed_at(until)} THEN {wanted} END",
@@ -112,7 +112,7 @@ class Partition:
         within_s: float | None = None,
         not_within_s: float = 0.0,
     ) -> str:
-        """Within so many seconds after a mark, and not sooner than others, it gets this leader or ISR."""
+        """It gets this leader or ISR within ``within_s`` after a mark, and not within ``not_within_s``."""
         wanted = [f"leader = {leader}"] if leader is not None else []
         wanted += [f"sort_array(isr) = {array_of(isr)}"] if isr is not None else []
         return in_time(
@@ -133,7 +133,7 @@ class Partition:
         )
 
     def consumers_read(self, count: int, *, until: str, since: str = "") -> str:
-        """Up to a mark consumers were handed exactly so many of its records (more than none)."""
+        """Up to a mark consumers received exactly ``count`` of its records (at least one)."""
         return answer(
             f"count(*) = {count}",
             "concat(count(*), ' records read')",
@@ -141,7 +141,7 @@ class Partition:
         )
 
     def consumers_see_nothing_from(self, offset: int, *, until: str, since: str = "") -> str:
-        """Up to a mark consumers read what is below this offset, and nothing above, though it was written."""
+        """Up to a mark consumers read records below this offset and none from it on, although some exist."""
         return answer(
             "CASE WHEN beyond > 0 THEN false WHEN below > 0 AND written > 0 THEN true END",
             f"concat(below, ' records read below offset {offset}, ', beyond, ' from there on; ', written, "
@@ -161,9 +161,9 @@ class Partition:
         return _different(self, at_offset, "> 1")
 
     def epoch_cache_is(self, *entries: tuple[int, int], replicas: int) -> str:
-        """In the end the epoch caches of so many replicas have exactly these entries (epoch, start offset).
+        """At the end ``replicas`` epoch caches have exactly these entries (epoch, start offset).
 
-        In each of their logs, the first record of every epoch stands at that offset.
+        In each of their logs, the first record of every epoch is at that offset.
         """
         wanted = " ".join(f"{epoch}:{offset}" for epoch, offset in entries)
         pairs = "transform(epochs, e -> concat(e.epoch, ':', e.start_offset))"
@@ -182,7 +182,7 @@ class Partition:
         )
 
     def logs_agree(self, *, replicas: int, at_least: int) -> str:
-        """So many final logs, read to their end, hold the same messages at the same offsets, and enough."""
+        """``replicas`` final logs, read to their ends, hold the same messages, at least ``at_least``."""
         log = "array_join(sort_array(collect_list(concat(offset, ':', writer, '/', seq))), ' ')"
         return answer(
             f"CASE WHEN {WHOLE} AND count(*) = {replicas} AND max(messages) >= {at_least} "
@@ -230,7 +230,7 @@ def _different(place: Partition, offset: int, wanted: str) -> str:
 
 @dataclass(frozen=True)
 class Broker:
-    """A broker: what its own Metadata says, and what it logs. Its number is that of acked, counted from 1."""
+    """A broker: what its own Metadata says, and what it logs. acked counts brokers from 1."""
 
     number: int
     """Node id."""
@@ -300,7 +300,7 @@ class Broker:
         where: str = "true",
         at_least: int = 1,
     ) -> str:
-        """Its log has so many such events (`log_events.kind`); ``where`` is SQL about their columns."""
+        """Its log has ``at_least`` such events (`log_events.kind`); ``where`` is SQL about their columns."""
         return self._log(f"count(*) >= {at_least}", kind, of, after, before, where)
 
     def never_logged(
@@ -312,7 +312,7 @@ class Broker:
         return self._log(holds, kind, of, after, before, where)
 
     def truncated(self, place: Partition, *, to: int, after: str) -> str:
-        """After a mark it cut its log to this offset, and no further."""
+        """After a mark it truncated its log to this offset, and not below it."""
         return answer(
             f"coalesce(min(offset) = {to}, false)",
             f"if(min(offset) IS NULL, '{self.host} did not truncate {place.topic}', "
@@ -321,7 +321,7 @@ class Broker:
         )
 
     def truncated_to_end_of(self, place: Partition, epoch: int, *, after: str) -> str:
-        """After a mark it cut its log to where a leader epoch ends in the final log, and no further."""
+        """After a mark it truncated its log to where a leader epoch ends in the final log, not below it."""
         return answer(
             f"CASE WHEN {{final:{place.topic}}} IS NOT NULL THEN coalesce(cut = epoch_end, false) END",
             f"concat('{self.host} truncated {place.topic} to offset ', {text_of('cut')}, "
@@ -336,7 +336,7 @@ class Broker:
     ) -> str:
         """After a mark it takes a role (`leader`, `follower`) of an epoch, with this log and high watermark.
 
-        Kafka logs so from 2.6 on. What it logs is the state before the replica truncates anything.
+        Kafka 2.6 and later log this. The state is that before the replica truncates anything.
         """
         logged = "regexp_extract(text, 'high watermark ([0-9]+)', 1)"
         wanted = f"epoch = {epoch} AND offset = {log_end_offset} AND {logged} = '{high_watermark}'"
@@ -376,7 +376,7 @@ class Broker:
 
 
 def broker(number: int) -> Broker:
-    """A broker by acked's number (the articles' broker-0 is 1)."""
+    """A broker by acked's number: the articles' broker-0 is broker 1."""
     return Broker(number)
 
 
@@ -423,7 +423,7 @@ def controller_epoch_rises(*, since: str, until: str, at_least: int = 1) -> str:
 
 
 def quorum_leaders_are(count: int, *, at: str) -> str:
-    """At a mark so many controllers of a KRaft quorum name themselves as its leader."""
+    """At a mark ``count`` controllers of a KRaft quorum name themselves as its leader."""
     return answer(
         f"CASE WHEN count(*) > 0 AND {observed_at(at)} THEN count_if(leads) = {count} END",
         "concat('controllers that name themselves as leader: ', "
@@ -455,7 +455,7 @@ def _controller(at: str) -> str:
 
 
 def noted(name: str, like: str = "%") -> str:
-    """The scenario set this mark, with such a text (SQL LIKE). The harness's own word: for preconditions."""
+    """The scenario set this mark with a text like ``like`` (SQL LIKE)."""
     return answer(
         f"count_if(text LIKE '{like}') > 0",
         f"coalesce(max(text), 'no mark {name}')",

@@ -22,7 +22,7 @@ _GIVEN_UP = "event IN ('revoked', 'lost')"
 
 
 def _not_within(seconds: float, after: str) -> str:
-    """Condition: the first row is no sooner than so many seconds after a mark; nothing for 0."""
+    """Condition: the first row comes no sooner than ``not_within_s`` after a mark; empty for 0."""
     return f" AND min(ns) >= {effective(after)} + {int(seconds * 1e9)}" if seconds else ""
 
 
@@ -50,8 +50,8 @@ class GroupOffsets:
     ) -> str:
         """Every commit to these brokers between two marks was answered with one of these errors (0: none).
 
-        ``offsets`` restricts it to commits of these offsets. With ``not_within_s`` the first answer came no
-        sooner than so many seconds after the first mark.
+        ``offsets`` restricts it to commits of these offsets. The first answer came no sooner than
+        ``not_within_s`` after the first mark.
         """
         chosen = f" AND {is_in('offset', offsets)}" if offsets else ""
         first = f", {_first(after)}" if not_within_s else ""
@@ -89,17 +89,17 @@ class GroupOffsets:
     def acknowledged_then_lost(
         self, *, by: int | tuple[int, ...], after: str, before: str, at_least: int = 1
     ) -> str:
-        """So many commits that were acknowledged between two marks are higher than the answer at the second.
+        """``at_least`` commits acknowledged between two marks are higher than the answer at the second.
 
-        That is what these brokers last named between the marks. Use it only for groups that never commit a
-        lower offset on purpose.
+        The answer is the offset that these brokers last named between the marks. Use it only for groups that
+        never commit a lower offset on purpose.
         """
         return self._compared(f"count_if(offset > said) >= {at_least}", by, after, before)
 
     def none_lost(self, *, by: int | tuple[int, ...], after: str, before: str, at_least: int = 1) -> str:
-        """No commit that was ever acknowledged until the second mark is higher than the answer at that mark.
+        """No commit acknowledged before the second mark is higher than the answer at that mark.
 
-        That is what these brokers last named between the marks.
+        The answer is the offset that these brokers last named between the marks.
         """
         return self._compared(
             f"CASE WHEN count(offset) >= {at_least} THEN count_if(offset > said) = 0 END",
@@ -157,9 +157,9 @@ class Members:
     def take_over(
         self, topic: str, partitions: int, *, after: str, before: str, not_within_s: float = 0.0
     ) -> str:
-        """Each of so many partitions is assigned to one of these members between two marks.
+        """Each of ``partitions`` partitions is assigned to one of these members between two marks.
 
-        With ``not_within_s`` none is sooner than so many seconds after the first mark.
+        No assignment comes sooner than ``not_within_s`` after the first mark.
         """
         return answer(
             f"CASE WHEN max(known) > 0 THEN count(DISTINCT partition) = {partitions}"
@@ -171,7 +171,7 @@ class Members:
         )
 
     def lose(self, topic: str, *, after: str, before: str, at_least: int = 1) -> str:
-        """These members learn between two marks that they no longer own partitions, at least so many."""
+        """Between two marks these members learn that they have lost at least ``at_least`` partitions."""
         return answer(
             f"CASE WHEN max(known) > 0 THEN count(DISTINCT partition) >= {at_least} END",
             f"concat(count(DISTINCT partition), ' partitions lost', if(count(ns) = 0, '', concat(' after ', "
@@ -180,7 +180,7 @@ class Members:
         )
 
     def keep(self, topic: str, *, since: str, until: str, at_least: int = 1) -> str:
-        """These members own so many partitions at the first mark, and give none up until the second."""
+        """These members own ``at_least`` partitions at the first mark, and give none up before the second."""
         return answer(
             f"CASE WHEN count_if(newest = 'assigned') >= {at_least} AND (max(given_up) > 0 OR max(heard) > "
             f"{mark(until)}) THEN max(given_up) = 0 END",
@@ -191,9 +191,10 @@ class Members:
         )
 
     def share(self, topic: str, others: Members, *, since: str, until: str, at_least: int = 1) -> str:
-        """These members still own so many of their partitions when others are assigned them before a mark.
+        """Others are assigned at least ``at_least`` partitions that these members still own.
 
-        They owned them at the first mark; what they give up later does not count.
+        These members own them at the first mark, and ``others`` are assigned them before the second. What
+        these members give up afterwards does not count.
         """
         theirs = f"groups WHERE {others._own(topic)}"
         return answer(
@@ -222,7 +223,7 @@ class Members:
         )
 
     def continue_at_commits(self, topic: str, *, after: str, before: str, at_least: int) -> str:
-        """The group received so many messages between two marks, and has no `skip` and no `replay` at all."""
+        """Between two marks the group received ``at_least`` messages. It has no `skip` or `replay` at all."""
         received = f"reads.group = '{self.group}' AND topic = '{topic}'{window(after, before)}"
         found = f"reader = 'group {self.group}' AND topic = '{topic}' AND class IN ('replay', 'skip')"
         return answer(
@@ -233,7 +234,7 @@ class Members:
         )
 
     def _newest(self, topic: str, at: str) -> str:
-        """By partition, whether these members were last assigned it or gave it up, at a mark."""
+        """By partition: whether, at a mark, these members were last assigned it or last gave it up."""
         return (
             f"(SELECT partition, max_by(event, ns) AS newest FROM groups WHERE {self._own(topic)} "
             f"AND (event = 'assigned' OR {_GIVEN_UP}) AND ns <= {mark(at)} GROUP BY partition)"
@@ -243,7 +244,7 @@ class Members:
         return f"groups.group = '{self.group}' AND topic = '{topic}' AND member IN ({quoted(self.names)})"
 
     def _with_any(self, topic: str, wanted: str, after: str, before: str) -> str:
-        """Rows that are wanted, beside the number of the members' rows in the whole run."""
+        """The wanted rows, beside the number of the members' rows in the whole run."""
         own = self._own(topic)
         return (
             f"(SELECT count(*) AS known FROM groups WHERE {own}) LEFT JOIN "
@@ -269,7 +270,8 @@ class Output:
     def is_one_to_one(self, *, after: str, before: str, at_least: int = 1) -> str:
         """Readers of committed records received one output message for each acknowledged input message.
 
-        Between two marks, of every partition; none for anything else, and at least so many.
+        This holds between two marks for every partition and at least ``at_least`` inputs, and there is no
+        other output.
         """
         return self._counted(
             f"CASE WHEN {FINAL} AND count_if(wanted) >= {at_least} AND sum(found) > 0 "
@@ -290,7 +292,7 @@ class Output:
         )
 
     def is_repeated(self, *, isolation: str, after: str, before: str, at_least: int = 1) -> str:
-        """Readers with this isolation level received more than one output message for so many inputs."""
+        """Readers with this isolation level received several output messages for ``at_least`` inputs."""
         return self._counted(
             f"CASE WHEN {FINAL} AND sum(found) > 0 THEN count_if(found > 1) >= {at_least} END",
             isolation,

@@ -56,11 +56,11 @@ class Messages:
         return self._all("coalesce(outcome, 'info') = 'info' AND error < 0", "not answered", at_least)
 
     def kept(self, *, at_least: int = 1) -> str:
-        """Every one was acknowledged, and is in the final log where that said."""
+        """Every one was acknowledged, and is in the final log at the acknowledged offset."""
         return self.became("kept", at_least=at_least)
 
     def acknowledged_then_lost(self, *, at_least: int = 1) -> str:
-        """Some were acknowledged, and every one of those is gone from the final log."""
+        """Some were acknowledged, and none of those is in the final log."""
         return messages_where(f"({self.where}) AND outcome = 'ok'").became(*LOST, at_least=at_least)
 
     def became(self, *fates: str, at_least: int = 1) -> str:
@@ -81,11 +81,11 @@ class Messages:
         )
 
     def in_final_log(self, *, copies: int, at_least: int = 1) -> str:
-        """Every one stands at exactly so many offsets of the final log."""
+        """Every one is at exactly ``copies`` offsets of the final log."""
         return self._found(f"count(DISTINCT r.offset) = {copies}", "copies", "", FINAL, at_least)
 
     def held_by(self, *brokers: int, at_least: int = 1) -> str:
-        """In the final logs every one is on these brokers, and on no other; none named: on no broker."""
+        """In the final logs every one is on exactly these brokers; if none is named, on no broker."""
         wanted = array_of(brokers) if brokers else "cast(array() AS array<int>)"
         return answer(
             f"CASE WHEN {WHOLE} AND count(*) >= {at_least} THEN count_if(held = {wanted}) = count(*) END",
@@ -96,7 +96,7 @@ class Messages:
         )
 
     def seen_on(self, *brokers: int, copies: int = 1, until: str, at_least: int = 1) -> str:
-        """Up to a mark every one was seen at exactly so many offsets of the log of each of these brokers."""
+        """Up to a mark every one was seen at exactly ``copies`` offsets of each of these brokers' logs."""
         wanted = " AND ".join(
             f"count(DISTINCT CASE WHEN r.broker = {number} THEN r.offset END) = {copies}"
             for number in brokers
@@ -111,7 +111,7 @@ class Messages:
         return self._found(wanted, "sightings", there, followed, at_least, on=brokers)
 
     def not_seen_on(self, number: int, *, until: str, at_least: int = 1) -> str:
-        """Up to a mark none was seen on this broker, whose replicas were followed until then and after."""
+        """Up to a mark none was seen on this broker, whose replicas were followed until after the mark."""
         return self._found(
             "count(r.offset) = 0",
             "sightings",
@@ -191,7 +191,7 @@ def messages(
     after: str = "",
     before: str = "",
 ) -> Messages:
-    """Messages by who sent them and when: writer's names, topics and labels (each may hold a `%`), marks."""
+    """Messages by writer's name, topic and label (each may hold a `%`), sent between two marks."""
     conditions = [
         *like_any("writer_name", by),
         *like_any("topic", topic),

@@ -1,4 +1,4 @@
-"""Sentences about what ZooKeeper alone holds, while a cluster's metadata moves from there to KRaft."""
+"""Sentences about what only ZooKeeper holds while a cluster's metadata moves to KRaft."""
 
 from __future__ import annotations
 

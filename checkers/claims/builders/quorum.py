@@ -32,7 +32,7 @@ class Controller:
         )
 
     def epoch_rises(self, *, at_least: int = 1, since: str, until: str) -> str:
-        """Between two marks its own epoch rises by so much at least, with a leader or without one."""
+        """Between two marks its own epoch rises by at least ``at_least``, with a leader or without one."""
         return self._epochs(since, until, f"later >= earlier + {at_least}", "true", "false")
 
     def epoch_stays(self, *, since: str, until: str) -> str:
@@ -48,7 +48,7 @@ class Controller:
         )
 
     def never_resigned(self, *, after: str, before: str) -> str:
-        """Between two marks it logged nothing of the kind, and its log was followed to the second."""
+        """Between two marks it did not log that it resigned, and its log was followed to the second."""
         return answer(
             f"CASE WHEN count(*) > 0 THEN false WHEN {{log:{self.host}}} >= {mark(before)} - {FRESH_NS} "
             f"THEN true END",
@@ -78,7 +78,7 @@ def quorum_controller(number: int) -> Controller:
 
 
 def quorum_elects(*, after: str, within_s: float, not_within_s: float = 0.0) -> str:
-    """After a mark a leader of a higher epoch is named: within so many seconds, and not before others."""
+    """A leader of a higher epoch is named within ``within_s`` after a mark, not within ``not_within_s``."""
     return in_time(
         f"SELECT min(c.ns) AS moment FROM controllers c CROSS JOIN "
         f"(SELECT max(epoch) AS known FROM controllers WHERE ns <= {mark(after)}) b "

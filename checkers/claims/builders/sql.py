@@ -5,14 +5,14 @@ from __future__ import annotations
 from harness.processors import BUSY_PERCENT
 
 FRESH_S = 1.0
-"""How much older than the moment of a sentence an observation may be."""
+"""How much older than a sentence's moment an observation may be."""
 FRESH_NS = int(FRESH_S * 1e9)
 TOO_BUSY = "too busy to tell"
-"""The end of what such a claim observed."""
+"""The last words of ``observed`` in such a claim."""
 FINAL = "{final:*} IS NOT NULL"
 REPLICAS = "(SELECT count_if(NOT complete) AS unread FROM replicas)"
 WHOLE = f"{FINAL} AND max(unread) = 0"
-"""Condition: every replica's final log was read to its end, of rows joined with `REPLICAS`."""
+"""Condition on rows joined with `REPLICAS`: every replica's final log was read to its end."""
 
 
 def mark(name: str) -> str:
@@ -26,12 +26,12 @@ def optional_mark(name: str) -> str:
 
 
 def effective(after: str) -> str:
-    """The time of a fault that a mark follows: when the fault took effect, before it was proven.
+    """When the fault before a mark took effect, which is earlier than its proof and the mark.
 
-    A mark that follows no fault stands for itself. What cannot come sooner than some seconds after a fault is
-    counted from here: the proof takes seconds on a busy machine.
+    Without such a fault, the time of the mark itself. Lower limits of time count from here, because on a busy
+    machine the proof of a fault takes seconds.
     """
-    # The mark stands on the left: these limits are not the window that the claim looks at (`citations`).
+    # The mark is on the left, so that `citations` does not take these limits for the claim's window.
     earlier = f"SELECT coalesce(max(ns), 0) FROM marks WHERE {mark(after)} > ns"
     fault = (
         f"SELECT max(ns) FROM faults WHERE moment = 'injected' AND {mark(after)} >= ns AND ns > ({earlier})"
@@ -55,7 +55,7 @@ def condition(holds: str, observed: str) -> str:
 
 
 def both(*sentences: str) -> str:
-    """All of these sentences; one that is false makes it false, else one that is unknown makes it unknown."""
+    """All of these sentences hold. False if any is false, otherwise unknown if any is unknown."""
     tables = " CROSS JOIN ".join(f"({sentence}) s{number}" for number, sentence in enumerate(sentences))
     numbers = range(len(sentences))
     return answer(
@@ -77,11 +77,11 @@ def answer(holds: str, observed: str, source: str) -> str:
 def in_time(
     event: str, *, after: str, within_s: float | None, not_within_s: float, happened: str = "", never: str
 ) -> str:
-    """The first event comes within so many seconds after a mark, and not sooner than others.
+    """The first event comes within ``within_s`` after a mark, and not within ``not_within_s``.
 
-    ``event`` is a query with one row and the column `moment` (ns, null: it never came). An event that comes
-    too late while the processors were busy (`machine`) leaves the claim unknown: Kafka bounds the time by
-    its settings, and the processes need processors to keep to it. Raises ValueError without a limit.
+    ``event`` is a query with one row and the column `moment` (ns, null: it never came). If an event comes too
+    late while the processors were busy (`machine`), the claim is unknown: Kafka's settings bound the time
+    only if its processes get processors. Raises ValueError without a limit.
     """
     if within_s is None and not not_within_s:
         raise ValueError("name a limit: within_s, not_within_s or both")

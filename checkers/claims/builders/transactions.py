@@ -1,4 +1,4 @@
-"""Sentences about transactions: the answers to their producer, how the logs decided them, who has to wait."""
+"""Sentences about transactions: the answers to their producer, what the logs decided, who has to wait."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from checkers.partition.fate import TRANSACTION_ENDS
 
 @dataclass(frozen=True)
 class Transactions:
-    """Transactions of some producers, by what was answered when they were to end."""
+    """Transactions of some producers, by the answers to the requests that end them."""
 
     where: str
     """SQL condition on the columns of `transactions` and `writer_name`."""
@@ -34,7 +34,7 @@ class Transactions:
         return self._reported(self.where, outcome, errors, at_least)
 
     def never_reported(self, outcome: str, *, after: str, before: str) -> str:
-        """None of them is reported so between two marks; one began before, and one is reported later."""
+        """None is reported as this between two marks, but one began before and one is reported later."""
         inside = f"event = '{outcome}'{window(after, before)}"
         begun = f"count_if(event = 'begin' AND ns <= {mark(before)})"
         return answer(
@@ -53,7 +53,7 @@ class Transactions:
         before: str,
         at_least: int = 1,
     ) -> str:
-        """The same of the last answer between two marks; later ones may say something else."""
+        """As `reported`, for the last answer between two marks; later answers may differ."""
         return self._reported(f"{self.where}{window(after, before)}", outcome, errors, at_least)
 
     def _reported(self, where: str, outcome: str, errors: tuple[int, ...], at_least: int) -> str:
@@ -94,7 +94,8 @@ def transactions(
 def decided(found: Messages, how: str, *, at_least: int = 1) -> str:
     """In the leader's final log the next marker of each message's producer is a `commit`, or an `abort`.
 
-    `open`: there is none, so that its transaction has not ended. What the log does not hold does not fit.
+    `open`: there is none, so its transaction has not ended. A message that the log does not hold matches none
+    of these.
     """
     return answer(
         f"CASE WHEN {FINAL} AND count(*) >= {at_least} THEN count_if(how = '{how}') = count(*) END",
@@ -120,7 +121,8 @@ _DECIDED = (
 def decided_whole(found: Transactions, *, committed: int, unanswered: int) -> str:
     """Every transaction was decided as a whole, and committed if that was reported.
 
-    At least so many were reported as committed, and so many had no answer to the last request.
+    At least ``committed`` of them were reported as committed, and at least ``unanswered`` had no answer to
+    the last request.
     """
     return answer(
         f"CASE WHEN {FINAL} AND count_if(reported = 'committed') >= {committed} "
@@ -154,8 +156,8 @@ def markers_are(place: Partition, *kinds: str) -> str:
 def readers_wait(place: Partition, broker: int, *, since: str, until: str) -> str:
     """From a second after one mark to another the leader's last stable offset stays below its high watermark.
 
-    It does not move at all; the observer may take a part of that second to see where it stands.
-    ``broker`` leads the partition. Readers of committed records get nothing from there on.
+    It does not move at all. The second allows the observer to see where it is. ``broker`` leads the
+    partition. Readers of committed records receive nothing from that offset on.
     """
     return _stable(
         place,
@@ -184,9 +186,8 @@ def _stable(place: Partition, broker: int, until: str, wanted: str, since: str) 
 
 
 def hangs(place: Partition, broker: int, *, at: str) -> str:
-    """At a mark the leader knows an open transaction in the partition, and its coordinator knows it is over.
-
-    Every one that is open there. Kafka 3.0 and later: earlier brokers do not say what they know.
+    """At a mark every transaction that is open at the leader of the partition is over for its coordinator.
+    Needs Kafka 3.0 or later: earlier brokers cannot be asked.
     """
     mine = f"CASE WHEN concat(',', partitions, ',') LIKE '%,{place.topic}/{place.number},%' THEN 1 ELSE 0 END"
     return answer(
@@ -205,7 +206,7 @@ def hangs(place: Partition, broker: int, *, at: str) -> str:
 
 
 def late_answer(what: str, *errors: int, at_least: int = 1) -> str:
-    """Every request that was held back and whose name is like this was delivered, and answered so."""
+    """Every held request whose name is like ``what`` was delivered, and answered with one of ``errors``."""
     wanted = " OR ".join('evidence LIKE \'{"error": ' + f"{error},%'" for error in errors)
     return answer(
         f"CASE WHEN count(*) >= {at_least} THEN count_if({wanted}) = count(*) END",
@@ -215,7 +216,7 @@ def late_answer(what: str, *errors: int, at_least: int = 1) -> str:
 
 
 def was_held_and_delivered(*, at_least: int = 1) -> str:
-    """Every fault that held connections delivered a request when it was healed, as the kernels say."""
+    """Every fault that held connections delivered a request when it was healed, as the kernels report."""
     wanted = """evidence RLIKE '"request": [{]"bytes": [0-9]+, "fate": "delivered"'"""
     return answer(
         f"CASE WHEN count(*) >= {at_least} THEN count_if({wanted}) = count(*) END",
