@@ -1,8 +1,7 @@
-"""What became of a consumer group's commits and partitions: findings, and causes of replays and skips.
+"""Findings about the commits and partitions of consumer groups, and the causes of replays and skips.
 
-A committed offset is a register: an answer may name any commit that was not certainly replaced before the
-answer was asked for. Only `groups` and the views of the offsets topic are looked at, so every plan shares
-this code.
+A committed offset is a register: an answer may name any commit, unless a later one had certainly replaced it
+before the request. This code reads only `groups` and the views of the offsets topic, so every plan shares it.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ class Commit:
     broker: int
     reader: int
     transactional: bool
-    """A transaction committed it: it is known once the coordinator has written its marker."""
+    """A transaction committed it: the coordinator knows it once the marker is written."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FetchedOffset:
-    """The committed offset as it was named to a client; ``offset`` is -1 if none is committed."""
+    """The committed offset that a coordinator named to a client; ``offset`` is -1 if none is committed."""
 
     asked_ns: int
     ns: int
@@ -47,24 +46,24 @@ class FetchedOffset:
     broker: int
     reader: int
     stable: bool
-    """It waited for transactions that were about to end, as members do that are assigned a partition."""
+    """It waited for transactions that were about to end, like members that are assigned a partition."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OffsetFinding:
-    """What an answer shows that names an older offset than one that was acknowledged before."""
+    """The finding about an answer with an older offset than one that had been acknowledged."""
 
     name: str
     """`commit_lost` or `stale_offset`."""
     lost: Sequence[Commit]
-    """The acknowledged commits that it does not know, the newest last."""
+    """The acknowledged commits that the answer does not know, the newest last."""
     cause: str
     rows: Sequence[str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ownership:
-    """A partition was a member's from its assignment until it gave the partition up or learnt of its loss."""
+    """A member owned a partition from its assignment until it gave the partition up or learnt of its loss."""
 
     reader: int
     from_ns: int
@@ -103,7 +102,7 @@ class GroupHistory:
 
     @cached_property
     def answers(self) -> Sequence[FetchedOffset]:
-        """Answers without an error of which the history says when they were asked for."""
+        """Answers without an error whose time of request is recorded."""
         return [
             FetchedOffset(
                 asked_ns=row["asked_ns"],
@@ -189,7 +188,7 @@ class GroupHistory:
 
     @cached_property
     def ownerships(self) -> Sequence[Ownership]:
-        """When the partition was whose, by the time of the assignment."""
+        """Which member owned the partition when, sorted by assignment."""
         found = []
         for number, row in enumerate(self.rows):
             if row["event"] != "assigned":
@@ -216,7 +215,7 @@ class GroupHistory:
                     yield one, other
 
     def cause_of_step(self, step: StreamStep) -> tuple[str, list[str]]:
-        """Why a member received a record that does not follow what the group had received before."""
+        """Why a member received a record that does not follow the group's previous one."""
         reader = step.reader
         if step.committed is not None:
             what = f"offset {step.committed} acknowledged"
@@ -314,7 +313,7 @@ def group_findings(evidence: Evidence) -> list[dict[str, Any]]:
 
 
 def _about_commits(known: GroupHistory) -> Iterator[dict[str, Any]]:
-    """One finding for each class and cause: the newest commit that answers do not know, the lowest answer."""
+    """One finding per class and cause: the newest commit that answers do not know, and the lowest answer."""
     alike: dict[tuple[str, str], list[tuple[FetchedOffset, OffsetFinding]]] = {}
     for answer in known.answers:
         verdict = known.judge(answer)
@@ -367,7 +366,7 @@ def _about_ownership(known: GroupHistory) -> Iterator[dict[str, Any]]:
 
 
 def offsets_partition(group: str, count: int) -> int:
-    """The partition of the offsets topic that holds a group's commits, of so many."""
+    """The partition of the offsets topic that holds a group's commits."""
     code = 0
     units = group.encode("utf-16-be")
     for high, low in zip(units[::2], units[1::2], strict=True):
@@ -376,7 +375,7 @@ def offsets_partition(group: str, count: int) -> int:
 
 
 def _leadership(elections: Sequence[PartitionEvent], broker: int, at_ns: int) -> PartitionEvent | None:
-    """The newest election of a broker until some time."""
+    """The newest election of a broker up to a time."""
     mine = [event for event in elections if event.broker == broker and event.ns <= at_ns]
     return mine[-1] if mine and broker >= 0 else None
 

@@ -1,6 +1,6 @@
-"""Checks of every run, whatever it is about: processes, logs, replicas, configuration, transactions, groups.
+"""Checks that apply to every run: processes, logs, replicas, configuration, transactions, groups.
 
-They read small tables only. What they find are findings like any other.
+They read only small tables. Their results are findings like any other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CLASSES = (
     "hung_transaction",
     *OF_GROUPS,
 )
-"""Findings about the run as such, not about messages."""
+"""Findings about the run itself, not about messages."""
 SERIOUS = ("error", "fatal")
 _UNANSWERED = "ISR change never answered"
 
@@ -132,7 +132,7 @@ def _unanswered(evidence: Evidence, topic: str, partition: int, leader: int | No
 
 
 def _config_mismatches(evidence: Evidence) -> Iterator[dict[str, Any]]:
-    """Configuration keys with another value than was asked for; the harness itself refuses such a run."""
+    """Configuration keys that took effect with another value; the harness itself refuses such a run."""
     for row in evidence.rows("configs"):
         asked, value = row["asked"], row["value"]
         if asked is not None and value is not None and asked != value:

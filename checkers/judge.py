@@ -1,7 +1,7 @@
 """From a stored history to a verdict: fates, findings, claims, and what follows from them.
 
 `judge` takes a run folder, `judge_import` the tables of another program, `judge_history` tables alone. A plan
-(`checkers.fast`, `checkers.general`) finds fates and findings; all that follows is the same for both.
+(`checkers.fast`, `checkers.general`) finds fates and findings; all later steps are the same for both.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 PLANS = ("auto", "fast", "general")
 SAMPLE = 200
-"""A judgement lists at most so many findings."""
+"""At most this many findings are listed in a judgement."""
 
 
 class Results(Protocol):
@@ -83,8 +83,8 @@ def judge(
 ) -> Judgement:
     """Judge a stored run folder; ``write`` puts life, findings and judgement into it.
 
-    ``run_dir`` is a path, or a URI of any Hadoop file system. ``by`` takes the place of what the folder says
-    that the run should show. Raises BadDataError when the folder is damaged or half-written.
+    ``run_dir`` is a path, or a URI of any Hadoop file system. ``by`` replaces the claims and expected
+    findings that the folder declares. Raises BadDataError when the folder is damaged or half-written.
     """
     folder = str(run_dir)
     manifest = read_manifest(folder)
@@ -136,8 +136,8 @@ def judge_history(
 ) -> Judgement:
     """Judge the tables of one folder; life and findings go to ``out`` (None: they are discarded).
 
-    ``plan`` is `fast`, `general`, or `auto`: the fast one wherever it serves (docs/analysis.md). ``manifest``
-    says which Kafka it was, which some promises depend on.
+    ``plan`` is `fast`, `general`, or `auto`: the fast one wherever it works (docs/analysis.md). ``manifest``
+    names Kafka's version, on which some promises depend.
     """
     clock = _Clock()
     source = open_source(history)
@@ -202,7 +202,7 @@ def _judge_promises(
     tallies: pa.Table,
     manifest: Manifest | None,
 ) -> tuple[Mapping[str, Any], ...]:
-    """Judge the findings by the promise table; returns what came out of it, by row of the table."""
+    """Judge the findings by the promise table; returns the counts by row of the table."""
     classes = {row["name"] for row in tallies.to_pylist() if row["kind"] == "finding" and row["count"]}
     if not classes:
         return ()
@@ -294,7 +294,7 @@ class _Clock:
 
 
 def _needs_general(source: Source, wanted: str) -> bool:
-    """Whether the general plan is to be used: where it is asked for, or workers cannot open the files."""
+    """Whether to use the general plan: it was asked for, or workers cannot open the files."""
     if wanted not in PLANS:
         raise UsageError(f"There is no plan {wanted!r}; it is one of {', '.join(PLANS)}.")
     remote = is_uri(source.folder)

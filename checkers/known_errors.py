@@ -1,6 +1,6 @@
 """Lines that Kafka and ZooKeeper log as ERROR although they behave as designed under a fault.
 
-Recorded on the versions of the catalogue. A line that is not listed is a finding. A listed one is a finding
+They were seen on the versions of the catalogue. An unlisted line is a finding. A listed line is a finding
 only before the first fault, unless it may come at ``any_time``.
 """
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Known(NamedTuple):
-    """Part of a log line, and why the line is no finding."""
+    """Part of a log line, and why the line is not a finding."""
 
     part: str
     because: str
@@ -92,7 +92,7 @@ KNOWN = (
     ),
     Known(
         "Unexpected error handling request RequestHeader(apiKey=API_VERSIONS",
-        "a controller that starts is asked before its quorum's client exists (seen with 3.9.1)",
+        "a starting controller gets a request before its quorum's client exists (seen with 3.9.1)",
     ),
     Known(
         "Unexpected error handling request RequestHeader(apiKey=ASSIGN_REPLICAS_TO_DIRS",

@@ -1,6 +1,6 @@
 """The JSON files of a run folder; the shape of `run.json` and `claims.json` is checked.
 
-They may be damaged or come from another version: a value of another type is refused with its place.
+They may be damaged or come from another version, so a value of a wrong type is refused with its place.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def read_manifest(folder: str) -> Manifest:
 
 
 def read_declared(folder: str) -> Declared:
-    """`claims.json` of a run folder; nothing is declared without the file.
+    """`claims.json` of a run folder. Without the file, nothing is declared.
 
     Raises BadDataError naming the claim, or the expected finding, that is damaged.
     """

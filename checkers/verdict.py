@@ -1,4 +1,4 @@
-"""What a run came to: its judgement, and the rule that turns counts and claims into a verdict.
+"""The judgement of a run, and the rule that turns counts and claims into a verdict.
 
 Pure Python, importable without Spark or Arrow.
 """
@@ -58,7 +58,7 @@ TRANSACTIONS_AND_GROUPS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What a run came to; every value can be written as JSON."""
+    """The judgement of a run; every value can be written as JSON."""
 
     verdict: str
     exit_code: int

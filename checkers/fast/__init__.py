@@ -2,7 +2,7 @@
 
 The driver (`plan`) cuts a history (`cut`) into `tasks`, which Spark's Python workers carry out (`judging`);
 they read (`loading`) and write Parquet files themselves. The driver puts their results together (`merge`).
-`run` is the part that knows Spark. The plan serves every history whose files each worker can open as paths.
-Imports the kernel, the tables, the evidence, the promises, and the fates of transactions; never the general
-plan.
+`run` is the part that knows Spark. The plan works for every history whose files each worker can open as
+paths. Imports the kernel, the tables, the evidence, the promises, and the fates of transactions; never the
+general plan.
 """

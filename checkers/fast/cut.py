@@ -1,7 +1,7 @@
-"""Cutting a history into what single tasks can judge.
+"""Cuts a history into pieces that single tasks can judge.
 
-Files that mix topic partitions are sorted apart first, if they are large: a task would have to read every row
-of all partitions. Then large partitions are cut into ranges of sequence numbers, of offsets and of time.
+Large files that mix topic partitions are first split by partition: otherwise each task would have to read the
+rows of all partitions. Then large partitions are cut into ranges of sequence numbers, of offsets and of time.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from harness.errors import BadDataError
 from harness.history.schema import BY_PARTITION, TABLES
 from harness.kafka.model import TopicPartition
 
-# ---- mixed files, sorted apart
+# ---- mixed files, split by partition
 
 SPLIT_ROWS = 2_000_000
-"""Histories whose mixed files hold more rows than this are laid out anew."""
+"""If the mixed files of a history hold more rows than this, they are split by partition."""
 
 _CHUNK_ROWS = 2_000_000
 _PENDING_ROWS = 500_000
-"""So many rows wait in memory, over all partitions, before the largest part of them is written."""
+"""Rows that may wait in memory, over all partitions; then the partition with the most rows is written."""
 
 
 def chunks(source: Source, folder: str, limit: int = SPLIT_ROWS) -> list[MixedRows]:
-    """What is to be sorted apart into ``folder``; nothing while mixed files hold at most ``limit`` rows."""
+    """The row groups to split into ``folder``; none if mixed files hold at most ``limit`` rows."""
     mixed = [
         (name, file)
         for name in BY_PARTITION
@@ -177,13 +177,13 @@ def laid_out(source: Source, written: pa.Table) -> Source:
 # ---- large partitions, cut into ranges
 
 PIECE_MESSAGES = 1_000_000
-"""A partition with more sends is judged in pieces of about so many."""
+"""A partition with more sends is judged in pieces of about this size."""
 
 _ROWS_A_SEND = 8
-"""Copies, reads and sightings besides: up to so many rows of a partition go with one message."""
+"""Rows of copies, reads and sightings that a partition may have for each message."""
 
 Piece = WholePartition | KeyRange | OffsetRange | ReadWindow
-"""What a partition is cut into."""
+"""The kinds of pieces of a partition."""
 
 
 def cut(
@@ -195,10 +195,10 @@ def cut(
     rows: int,
     size: int = PIECE_MESSAGES,
 ) -> list[Piece]:
-    """The pieces of one topic partition; a single whole one when it is small.
+    """The pieces of one topic partition; a single whole one if it is small.
 
-    ``rows`` counts those of every table of messages, where they may be out of proportion to ``sends``.
-    ``name`` begins the names of its parts of life and findings.
+    ``rows`` counts the rows of every table of messages, which may be many more than ``sends``. The names of
+    its parts of life and findings begin with ``name``.
     """
     if sends <= size and rows <= _ROWS_A_SEND * size:
         return [WholePartition(where=where, part=name)]
@@ -222,7 +222,7 @@ def cut(
 
 
 def _files(source: Source, where: TopicPartition, table: str) -> Iterator[tuple[pq.ParquetFile, bool]]:
-    """The files that may hold rows of a partition, and whether they hold rows of others, too."""
+    """The files that may hold rows of a partition, and whether they also hold rows of others."""
     for file in source.files.get(table, ()):
         if file.topic_partition in (None, where):
             system, inner = file_system(file.path)
@@ -251,7 +251,7 @@ def _groups(source: Source, where: TopicPartition, table: str, column: str) -> l
 
 
 def in_transactions(source: Source, where: TopicPartition) -> bool:
-    """Whether messages of a partition may be of transactions, as far as statistics tell."""
+    """Whether messages of a partition may belong to transactions, as far as statistics tell."""
     for parquet, _ in _files(source, where, "sends"):
         place = parquet.schema_arrow.get_field_index("txn")
         for number in range(parquet.metadata.num_row_groups if place >= 0 else 0):
@@ -288,7 +288,7 @@ def _group_ends(
     names = parquet.schema_arrow.names
     stats = {c: group.column(names.index(c)).statistics for c in columns}
     known = all(s is not None and s.has_min_max for s in stats.values())
-    # One epoch only: else the highest epoch of a damaged log need not be that of its last record.
+    # Only with a single epoch: in a damaged log the last record need not have the highest epoch.
     if not mixed and known and all(stats[c].min == stats[c].max for c in columns if c != "offset"):
         epoch = int(stats["epoch"].max) if "epoch" in stats and not stats["epoch"].null_count else -1
         if "epoch" not in stats or not stats["epoch"].null_count:
@@ -305,7 +305,7 @@ def _group_ends(
 
 
 def _ranges(groups: Sequence[tuple[int, int, int]], limit: int) -> list[Range]:
-    """Ranges that hold about ``limit`` rows each; together they hold every value there is."""
+    """Ranges that hold about ``limit`` rows each; together they cover every value."""
     if not groups:
         return [Range()]
     end = max(high for _, high, _ in groups) + 1

@@ -1,4 +1,4 @@
-"""One task of the fast plan, in a worker: from files to life and findings, and to what others must know."""
+"""One task of the fast plan, in a worker: from files to life, findings, and facts that other tasks need."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ Arrays = TypeVar("Arrays", Sends, Fates, Sightings)
 
 
 def answer(job: JudgingContext, place: int, task: Task) -> pa.RecordBatch:
-    """Carry out a task; returns its result, or the error in the history that it met, as rows of `WIRE`."""
+    """Carry out a task; returns its result, or the error that it found in the history, as rows of `WIRE`."""
     try:
         return encode(place, judge_task(job, task))
     except BadDataError as error:
@@ -116,7 +116,7 @@ def answer(job: JudgingContext, place: int, task: Task) -> pa.RecordBatch:
 
 
 def judge_task(job: JudgingContext, task: Task) -> Result:
-    """Do what a task asks for; its parts of life and findings are written. Raises BadDataError."""
+    """Carry out a task and write its parts of life and findings. Raises BadDataError."""
     if isinstance(task, WholePartition):
         return _whole(job, task)
     if isinstance(task, KeyRange):
@@ -210,7 +210,7 @@ def _write_messages(
 
 
 def _write_transactions(job: JudgingContext, part: str, messages: PartitionMessages, fates: Fates) -> None:
-    """Write what became of messages of transactions, one by one and counted by transaction."""
+    """Write the fates of messages in transactions, one by one and counted by transaction."""
     if job.transactions is None:
         return
     records, counts = TRANSACTION_RECORD.empty_table(), PARTS.empty_table()
@@ -225,7 +225,7 @@ def _write_transactions(job: JudgingContext, part: str, messages: PartitionMessa
 
 
 def _chosen(count: int, mine: Ints, late: Ints, *, everything: bool) -> tuple[Ints, Ints]:
-    """Messages that become rows of life, and at which row each of them is."""
+    """Messages that become rows of life, and the row of each."""
     if everything:
         rows = np.arange(count)
         return rows, rows
@@ -283,7 +283,7 @@ def _key_range(job: JudgingContext, task: KeyRange) -> KeyResult:
 
 
 def _ends(found: ReplicaRecords) -> tuple[ReplicaRecords, pa.Table]:
-    """Differences that are findings as they are, and those that stand for the end of a log."""
+    """Differences that are findings by themselves, and those that stand for the end of a log."""
     ends = np.isin(found.kind, ENDS)
     return found.take(~ends), table_of(found.take(ends), RECORDS)
 

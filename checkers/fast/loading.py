@@ -1,7 +1,7 @@
 """What a task reads: the messages, records and reads of a topic partition, or of a range of one.
 
-What a task does not find among its own sends is looked up among all of them: somebody sent it elsewhere, or
-nobody did.
+A message that is not among a task's own sends is looked up among all sends: it was sent to another partition,
+or nobody sent it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ READ_COLUMNS = ("reader", "ns", "offset", "writer", "seq", "poll", "group", "iso
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionMessages:
-    """Messages (all of a partition, or those of a range), what the logs hold of them, and their fates."""
+    """Messages (of a partition, or of a range of one), their records in the logs, and their fates."""
 
     where: TopicPartition
     seqs: Range | None
@@ -89,11 +89,11 @@ class PartitionMessages:
     claims: Claims
     away: Flags | None
     decisions: Decisions | None
-    """How messages of transactions were decided; None: there are none."""
+    """How messages in transactions were decided; None: there are none."""
     log_read_ns: int
 
     def unresolved(self) -> pa.Table:
-        """Messages that must be looked up among all sends before anything can be said."""
+        """Messages that must be looked up among all sends before their fates can be decided."""
         parts = []
         for log in self.logs:
             if not len(log) or int(log.origin.max()) != NOT_LOOKED_UP:
@@ -195,7 +195,7 @@ def _decisions(
     seqs: Range | None,
     markers: str | None,
 ) -> tuple[Decisions, int]:
-    """How the messages of transactions were decided, and when the log that says so was read."""
+    """How the messages in transactions were decided, and when the log that decides was read."""
     rows = transaction_rows(table)
     _, offset, _, _ = places(len(sends), sends, reference)
     offset = offset[rows]
@@ -237,7 +237,7 @@ def rows_of(
         return read_rows(files, table, columns, where)
     found = read_rows(files, table, columns, where, (seqs.window("seq"),))
     inside = seqs.of(numbers(found, "seq"))
-    if table != "sends":  # what names no message belongs to no range
+    if table != "sends":  # a record that names no message belongs to no range
         inside &= (numbers(found, "seq") >= 0) & (numbers(found, "writer") >= 0)
     return found if inside.all() else found.filter(pa.array(inside))
 
@@ -245,7 +245,7 @@ def rows_of(
 def _offsets_of_interest(
     partition: PartitionReplicas, sends: Sends, logs: Sequence[Log], reads: Reads
 ) -> Ints:
-    """Offsets at which it matters what messages of other ranges, or none at all, stand there."""
+    """Offsets at which it matters whether a record is of another range, or of no message."""
     reference = reference_of(partition, logs)
     stands = np.zeros(len(sends), dtype=bool)
     stands[reference.row[reference.row >= 0]] = True
@@ -294,7 +294,7 @@ def reference_between(job: JudgingContext, where: TopicPartition, partition: Par
 # ---- messages among all sends
 
 _ROWS = 2_000_000
-"""One task looks through about so many rows of `sends`."""
+"""Rows of `sends` that one task searches, approximately."""
 
 
 def lookups(source: Source, wanted: Ints) -> list[IdentityLookup]:
@@ -333,7 +333,7 @@ def look_up(task: IdentityLookup) -> pa.Table:
 
 
 def homes_of(found: pa.Table) -> Homes:
-    """What was looked up, as an index. Raises BadDataError for a message that was sent twice."""
+    """Messages that were looked up, as an index. Raises BadDataError for a message that was sent twice."""
     _refuse_twice(found)
     return Homes(
         writer=numbers(found, "writer").astype(np.int64),

@@ -1,8 +1,8 @@
-"""What the pieces of a partition report, put together: pure functions over typed results.
+"""Merges the results of a partition's pieces: pure functions over typed results.
 
-`merge` is the result of the partition: cutting it anywhere else must not change it. Findings about messages
-and about records are written by the ranges themselves, each in one range only. What no range can see alone
-is put together here: where logs end, the order of reads, and how much an incomplete read leaves open.
+`merge` gives the result of the partition, which must not depend on where the partition was cut. Each finding
+about a message or a record is written by exactly one range. This module adds what no range can see alone:
+where logs end, the order of reads, and how much an incomplete read leaves open.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def merge(
 ) -> PartitionResult:
     """The result of a partition from those of its pieces, in any order.
 
-    ``passed`` answers the steps ahead among ``windows``, in the order of `jumps`.
+    ``passed`` tells what the steps ahead in ``windows`` passed over, in the order of `jumps`.
     """
     fates = _summed(_all([result.fates for result in keys], FATES), FATES)
     open_ends = fates.filter(pc.equal(fates["fate"], "undetermined"))["count"]
@@ -99,7 +99,7 @@ def _steps(windows: Sequence[ReadOrderResult]) -> Steps:
 
 
 def jumps(windows: Sequence[ReadOrderResult]) -> Steps:
-    """The steps ahead of all windows, in a fixed order: messages that they passed over are to be found."""
+    """The steps ahead of all windows, in a fixed order; the messages that they passed over must be found."""
     steps = _steps(windows)
     ahead = steps.take(np.flatnonzero(~steps.back))
     return ahead.take(np.lexsort((ahead.offset, ahead.low, ahead.reader, ahead.ns)))

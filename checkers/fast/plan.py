@@ -1,10 +1,10 @@
-"""The driver's side of the fast plan: which tasks there are, and what each has to know of the others.
+"""The driver's side of the fast plan: which tasks there are, and what each must know of the others.
 
-There is one task per topic partition. Each reads its own files and writes its own part of life and findings;
-the driver gets counts, and what other tasks have to know. A task that runs again replaces its earlier parts.
+There is one task per topic partition. Each reads its own files and writes its own part of life and findings.
+The driver gets counts, and what other tasks must know. A task that runs again replaces its earlier parts.
 
-A large partition is several tasks, which know nothing of each other at first. Where merging shows that a task
-lacked something, it is judged again with it; in a history without damage that never happens.
+A large partition is several tasks, which at first know nothing of each other. If merging shows that a task
+lacked something, that task is repeated with it. In an undamaged history this never happens.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ PACK_ROWS = 400_000
 """Partitions smaller than this share a task: starting one costs more than judging them."""
 
 _ROUNDS = 8
-"""More often no task can have learnt something new."""
+"""Rounds after which no task can have learnt anything new."""
 
 Runner = Callable[[JudgingContext, Sequence[Sequence[Task]]], Mapping[int, Result]]
-"""Runs tasks, grouped as they are to share a worker's task; results by position in the flattened list."""
+"""Runs groups of tasks, one Spark task for each group; results are by position in the flattened list."""
 
 
 def judge_all(
@@ -81,7 +81,7 @@ def judge_all(
 ) -> pa.Table:
     """Judge every topic partition; returns counts (`TALLY`). Raises BadDataError that a task reported.
 
-    ``follow_up_runner`` runs the tasks for which the judged partitions ask; by default ``runner`` does.
+    ``follow_up_runner`` runs the tasks that judged partitions ask for (default: ``runner``).
     """
     follow_up_runner = follow_up_runner or runner
     beside = f"{job.findings}-split"
@@ -123,7 +123,7 @@ def pack(pieces: Sequence[tuple[Task, int]], slots: int) -> list[list[Task]]:
 
 @dataclass
 class _Judged:
-    """One topic partition: the pieces it is judged in, as they were last judged, and what they reported."""
+    """One topic partition: its pieces as they were last judged, and their results."""
 
     where: TopicPartition
     pieces: list[Piece]
@@ -141,7 +141,7 @@ class _Judged:
 
     @property
     def partition(self) -> PartitionReplicas | None:
-        """What all pieces know; None where the partition is judged whole."""
+        """What all pieces know; None if the partition is judged whole."""
         first = self.pieces[0]
         return None if isinstance(first, WholePartition) else first.partition
 
@@ -156,7 +156,7 @@ class _Plan:
     ) -> None:
         self._runner, self._follow_up_runner, self._job, self._slots = runner, follow_up_runner, job, slots
         counts = partitions(job.source)
-        for row in job.evidence.rows("replicas"):  # what nobody sent anything to may not have been read
+        for row in job.evidence.rows("replicas"):  # a partition without sends may not have been read
             counts.setdefault(TopicPartition(row["topic"], row["partition"]), (0, 0))
         self._partitions = []
         for number, (where, (sends, rows)) in enumerate(counts.items()):
@@ -190,7 +190,7 @@ class _Plan:
         return self._put_together()
 
     def _write_markers(self) -> None:
-        """Let the markers of large partitions with transactions be gathered, for all their pieces."""
+        """Gather the markers of large partitions with transactions, for all their pieces."""
         tasks: list[PartitionMarkers] = []
         for number, one in enumerate(self._partitions):
             if one.partition is None or not in_transactions(self._job.source, one.where):
@@ -212,7 +212,7 @@ class _Plan:
             one, piece = todo[order[position]]
             one.results[piece] = result
 
-    # ---- what tasks have to know of all sends
+    # ---- what tasks must know of all sends
 
     def _check_identities(self) -> None:
         seqs = {
@@ -262,7 +262,7 @@ class _Plan:
         )
         return np.stack([numbers(found, "writer").astype(np.int64), numbers(found, "seq")], axis=1)
 
-    # ---- what pieces of a partition have to know of each other
+    # ---- what pieces of a partition must know of each other
 
     def _learn(self, one: _Judged) -> list[int]:
         """Give pieces what they lacked; returns the numbers of those that did."""

@@ -1,4 +1,4 @@
-"""The fast plan on Spark: its tasks run in the workers, and leave life and findings in a temporary folder."""
+"""The fast plan on Spark: its tasks run in the workers, and write life and findings to a temporary folder."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def run(
 ) -> pa.Table:
     """Judge every topic partition in Spark's workers; see `judge_all`.
 
-    With ``small``, this process does the look-ups for which the first results ask: over few rows that takes
-    less time than a job of Spark.
+    With ``small``, this process does the look-ups that the first results ask for: for few rows, a Spark job
+    takes longer.
     """
     size = piece_messages or int(os.environ.get(PIECE_VARIABLE, PIECE_MESSAGES))
     in_workers = partial(run_tasks, session)
@@ -200,7 +200,7 @@ def _parts(folder: Path) -> list[str]:
 
 
 def _keep(place: Path, target: Path, schema: pa.Schema | None) -> None:
-    """Put a table into ``target``; an empty one is only written if it has a schema here."""
+    """Put a table into ``target``; an empty table is written only if it has a schema here."""
     if target.is_dir():
         shutil.rmtree(target)
     elif target.exists():

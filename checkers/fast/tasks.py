@@ -1,9 +1,9 @@
-"""Tasks and their results: what travels between the driver and the workers, all of it typed.
+"""Tasks and their results: the typed data that travels between the driver and the workers.
 
 A partition that fits is one `WholePartition`. A large one is cut three ways: by sequence number (`KeyRange`:
 the fates of its messages), by offset (`OffsetRange`: replicas against each other) and by time (`ReadWindow`:
-the order of reads). A task carries what it needs to know of the other ranges: when merging shows that it
-lacked something, it is judged again with it (`checkers.fast.plan`).
+the order of reads). A task carries what it needs to know of the other ranges. If merging shows that it lacked
+something, it is repeated with it (`checkers.fast.plan`).
 
 A result holds Arrow tables of fixed schemas. All results return to the driver as rows of one Arrow table
 (`encode`, `decode`).
@@ -39,7 +39,7 @@ class JudgingContext:
     """Folder for the parts of `life`; None: not wanted."""
     findings: str
     transactions: str | None = None
-    """Folder for what is written about transactions; None: not wanted."""
+    """Folder for the tables about transactions; None: not wanted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class Range:
     high: int | None = None
 
     def of(self, values: Ints) -> Flags:
-        """Which values lie inside."""
+        """Which values are inside."""
         inside = np.ones(len(values), dtype=bool)
         if self.low is not None:
             inside &= values >= self.low
@@ -59,7 +59,7 @@ class Range:
         return inside
 
     def window(self, column: str) -> Window:
-        """Which row groups can hold it."""
+        """Which row groups can hold values of it."""
         return Window(
             column,
             -FOREVER if self.low is None else self.low,
@@ -69,10 +69,10 @@ class Range:
 
 @dataclass(frozen=True, kw_only=True)
 class Identities:
-    """What messages of one partition are to know of all sends."""
+    """What one partition must know of all sends."""
 
     homes: Homes | None = None
-    """Where messages were sent that the log names and that are not at hand; None: not looked up yet."""
+    """Where messages were sent that the log names but that are not loaded; None: not looked up yet."""
     away: Ints = field(default_factory=lambda: np.empty((0, 2), np.int64))
     """Messages (writer, sequence number) of this partition that were found in another one."""
     taken: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -114,9 +114,9 @@ class OffsetRange:
     strays: Mapping[int, Ints] = field(default_factory=dict)
     """Offsets, by broker, of records that name a message which was not sent to this partition."""
     claimed: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    """Offsets at which a finding of a message speaks for the record."""
+    """Offsets whose record a finding about a message already covers."""
     explained: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    """Offsets at which a finding of a message explains that replicas differ."""
+    """Offsets at which a finding about a message explains that replicas differ."""
     homes: Homes | None = None
     ends: ReplicaRecords = field(default_factory=lambda: all_records([]))
     """Where replicas' logs begin late or end early, reported by the range that holds the offset."""
@@ -173,7 +173,7 @@ class PassedMessages:
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionMarkers:
-    """What decides the transactions of a large partition, to be put into a file."""
+    """Gathers what decides the transactions of a large partition into a file."""
 
     where: TopicPartition
     partition: PartitionReplicas
@@ -182,7 +182,7 @@ class PartitionMarkers:
 
 @dataclass(frozen=True, kw_only=True)
 class MixedRows:
-    """Row groups of a file that mixes topic partitions, to be sorted apart (`cut.sort_apart`)."""
+    """Row groups of a file that mixes topic partitions, to be split (`cut.sort_apart`)."""
 
     table: str
     path: str
@@ -216,7 +216,7 @@ CLASSES = pa.schema([("class", _TEXT), ("count", _LONG)])
 SEQS = pa.schema([("writer", _INT), ("low", _LONG), ("high", _LONG)])
 """Lowest and highest sequence number that each writer sent."""
 UNRESOLVED = pa.schema([("writer", _INT), ("seq", _LONG), ("intact", _FLAG)])
-"""Messages that records name and that are not at hand."""
+"""Messages that records name and that are not loaded."""
 STRAYS = pa.schema([("broker", _INT), ("offset", _LONG)])
 """Intact records that name a message which was not sent to their partition."""
 OFFSETS = pa.schema([("offset", _LONG)])
@@ -300,7 +300,7 @@ class OffsetResult:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOrderResult:
-    """In which order records were handed over, in a window of time or from window to window."""
+    """In which order readers received records, in a window of time or from window to window."""
 
     SCHEMAS: ClassVar[Mapping[str, pa.Schema]] = MappingProxyType(
         {"steps": STEPS, "edges": EDGES, "unsent": UNSENT}

@@ -1,4 +1,4 @@
-"""The end of the fast plan for transactions: counts of all partitions put together, fates, and findings."""
+"""The last step of the fast plan for transactions: sums of all partitions, fates, and findings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FATES_FILE, ANOMALIES_FILE = "fates.parquet", "anomalies.parquet"
 def conclude(source: Source, evidence: Evidence, folder: Path, findings: Path, tallies: pa.Table) -> pa.Table:
     """Write the fates of transactions into ``folder`` and their findings into ``findings``.
 
-    ``folder`` is that of `Job.transactions`. Returns the tallies with the findings. Without
+    ``folder`` is `Job.transactions`. Returns the tallies with the findings. Without
     transactions it writes nothing.
     """
     parts = [pq.read_table(path, schema=PARTS) for path in sorted((folder / PARTS_FOLDER).glob("*.parquet"))]

@@ -1,7 +1,7 @@
-"""The general plan's life and findings, as whole rows: causes are attributed by the code of the fast path.
+"""The general plan's life and findings, as complete rows; the fast plan's code attributes the causes.
 
-The SQL steps that `checkers.general.steps` leaves out, and the last step, which is no SQL: batches of
-any partitions go through `checkers.tables.rows.attributed`, wherever they lie.
+It holds the SQL steps that `checkers.general.steps` leaves out, and the last step, which is not SQL:
+`checkers.tables.rows.attributed` processes batches of rows of any partitions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BASE: Mapping[str, tuple[str, str]] = {
         "gone_ns",
     ),
 }
-"""Working tables besides those of the plan."""
+"""Working tables in addition to those of the plan."""
 
 STEPS: Mapping[str, str] = {
     "own_epoch": """
@@ -78,10 +78,10 @@ STEPS: Mapping[str, str] = {
         left join first_seen f on f.t = c.t and f.p = c.p and f.w = c.w and f.q = c.q
         left join last_seen g on g.t = c.t and g.p = c.p and g.w = c.w and g.q = c.q""",
 }
-"""What `life` holds besides fates; each step may use those of the plan and those before it."""
+"""The columns of `life` besides fates; each step may use the steps of the plan and those before it."""
 
 WIDE = pa.schema([*LIFE, ("further", pa.int64()), ("evidence", pa.list_(pa.string()))])
-"""Rows of life with the first further offset of a duplicated message, and what the cause rests on."""
+"""Rows of life with the first further offset of a duplicated message, and the columns that causes rest on."""
 
 
 def attribute(evidence: Evidence, table: pa.Table) -> pa.Table:
@@ -156,9 +156,8 @@ _CARRIED = ("acked_by", "acked_during", "acked_fault", "last_broker", "cause", "
 
 
 def findings(session: SparkSession, evidence: Evidence, life_view: str) -> DataFrame:
-    """Findings as a DataFrame (inside the plan); messages bring what ``life_view`` says of them.
-
-    What replicas or readers disagree about is identified by class, place and message alone.
+    """Findings as a DataFrame (inside the plan); those about messages take their columns from ``life_view``.
+    Findings about replicas and readers have only a class, a place and a message.
     """
     disagreements = {
         "class": "m.class",
@@ -204,7 +203,7 @@ def findings(session: SparkSession, evidence: Evidence, life_view: str) -> DataF
 
 
 def step_findings(evidence: Evidence, table: pa.Table) -> pa.Table:
-    """Rows of `found_moves` as findings, with the causes of what groups skipped or received again."""
+    """Rows of `found_moves` as findings, with the causes of skips and replays of groups."""
     parts = []
     for mine in _partitions(table.rename_columns(["class", "topic", "partition", *table.column_names[3:]])):
         rows = mine.to_pylist()

@@ -1,7 +1,7 @@
-"""Judging by the general plan: life and findings from DataFrame operations alone, wherever the files lie.
+"""Judges by the general plan: life and findings from DataFrame operations alone, wherever the files are.
 
-It shuffles, so it is slower than the fast path, but asks nothing of the layout; all that it reads and writes
-goes through Spark, so a history may lie behind any URI that Hadoop knows.
+It shuffles, so it is slower than the fast plan, but it works with any layout of files. It reads and writes
+only through Spark, so a history may be at any URI that Hadoop knows.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class GeneralResults:
 
 
 def _put(source: str, target: str) -> None:
-    """Put a folder where another file or folder may lie."""
+    """Put a folder at a place where a file or folder may exist already."""
     _discard(target)
     system, inner = file_system(target)
     system.move(file_system(source)[1], inner)
@@ -258,7 +258,7 @@ def _steps_as_views(session: SparkSession, source: Source) -> Iterator[None]:
 
 
 def _split(columns: str) -> list[str]:
-    """A list of expressions, split at the commas that stand in no brackets."""
+    """A list of expressions, split at the commas outside brackets."""
     parts, depth, current = [], 0, ""
     for letter in columns:
         depth += (letter == "(") - (letter == ")")
@@ -270,7 +270,7 @@ def _split(columns: str) -> list[str]:
     return [*parts, current.strip()]
 
 
-# ---- findings about the run, counts, what is refused
+# ---- findings about the run, counts, values that are refused
 
 
 def _health(session: SparkSession, evidence: Evidence) -> DataFrame:
@@ -312,7 +312,7 @@ _ONCE = {
 
 
 def refuse_impossible(session: SparkSession, source: Source) -> None:
-    """Raise BadDataError for values that cannot be, as the fast path does."""
+    """Raise BadDataError for impossible values, as the fast plan does."""
     for name, conditions in _IMPOSSIBLE.items():
         frame = table_frame(session, source, name)
         needed = [column.name for column in TABLES[name].columns if column.required]

@@ -1,7 +1,7 @@
-"""The general plan: the same fates and findings as the fast path, by relational operations alone.
+"""The general plan: the same fates and findings as the fast plan, by relational operations alone.
 
 It assumes nothing about how the files are laid out, and shuffles instead. It is also the oracle of the fast
-path: both must find the same on every history (`tests/property`). The steps are SQL that other engines
+plan: both must find the same in every history (`tests/property`). The steps are SQL that other engines
 understand too; columns have one-letter names where SQL reserves the long ones.
 """
 
@@ -56,12 +56,12 @@ BASE: Mapping[str, tuple[str, str]] = {
 }
 """Working tables: name, table of the history, and columns.
 
-{offset} and {group} stand for the quoted names, {row} for the number of the row in its file. Besides there is
-`listed`, one row: is the table `replicas` `there`?
+{offset} and {group} stand for the quoted names, {row} for the number of the row in its file. Another table,
+`listed`, has one row: is the table `replicas` `there`?
 """
 
 STEPS: Mapping[str, str] = {
-    # Transactions, and the messages with what became of theirs.
+    # Transactions, and messages with the ends of their transactions.
     "ended": """
         select w, txn, bool_or(event = 'aborted') as aborted, bool_or(event = 'committed') as committed
         from tx group by w, txn""",
@@ -69,7 +69,7 @@ STEPS: Mapping[str, str] = {
         select s.*, coalesce(z.aborted, false) as aborted,
                (s.txn is null or coalesce(z.committed, false)) and not coalesce(z.aborted, false) as visible
         from s left join ended z on z.w = s.w and z.txn = s.txn""",
-    # Partitions, and the log that counts.
+    # Partitions, and the reference log.
     "tp": "select t, p from s union select t, p from c union select t, p from r union select t, p from n",
     "spans": "select t, p, b, min(o) as begin_o, max(o) as end_o from c group by t, p, b",
     "ends": """
@@ -111,7 +111,8 @@ STEPS: Mapping[str, str] = {
                coalesce(n.complete, true) as complete, coalesce(n.in_sync or n.leader, true) as in_sync
         from chosen h left join n on n.t = h.t and n.p = h.p and n.b = h.rb
         left join spans z on z.t = h.t and z.p = h.p and z.b = h.rb""",
-    # Records: whose they are. `known`: a message of this partition, damaged or not; `elsewhere`: of another.
+    # Records and their messages. `known`: a message of this partition, damaged or not; `elsewhere`: of
+    # another.
     "records": """
         select c.*,
                coalesce(h.t = c.t and h.p = c.p, false) and not c.control
@@ -121,8 +122,8 @@ STEPS: Mapping[str, str] = {
         from c left join s h on h.w = c.w and h.q = c.q
         left join n on n.t = c.t and n.p = c.p and n.b = c.b""",
     "readers": "select t, p, w, q, count(*) as reads, max(o) as o from r group by t, p, w, q",
-    # Records damaged beyond recognition: another replica's record, or else the newest message acknowledged
-    # there of which no intact copy is left, says whose they are.
+    # Records damaged beyond recognition. Another replica's record at the offset tells which message it is;
+    # otherwise it is the newest message acknowledged there of which no intact copy is left.
     "unreadable": "select distinct t, p, o from records where not intact and not control and not known",
     "beside": """
         select t, p, o, w, q from (
@@ -227,7 +228,7 @@ STEPS: Mapping[str, str] = {
                 partition by t, p, w order by q rows between 1 following and unbounded following) as later
             from life_core where outcome = 'ok' and fate = 'kept' and copies = 1) z where later < found""",
     **TRANSACTIONS,
-    # Records that are a finding, one per offset, where no finding of a message speaks for them.
+    # Records that are findings, one per offset, unless a finding about a message covers them.
     "claimed": """
         select t, p, o from life_core where fate = 'overwritten'
         union
@@ -253,7 +254,7 @@ STEPS: Mapping[str, str] = {
         select x.class, x.t, x.p, x.o, case when x.w >= 0 then x.w end as w,
                case when x.q >= 0 then x.q end as q
         from odd x left join claimed z on z.t = x.t and z.p = x.p and z.o = x.o where z.o is null""",
-    # Replicas against the reference, but for offsets that have a finding already.
+    # Replicas against the reference, except at offsets that have a finding already.
     "followers": """
         select ref.t, ref.p, coalesce(z.b, n.b) as b, coalesce(z.begin_o, -1) as begin_o,
                coalesce(z.end_o, -1) as end_o, coalesce(n.complete, true) as complete,
@@ -310,7 +311,7 @@ STEPS: Mapping[str, str] = {
               left join reported on reported.t = differ.t and reported.p = differ.p and reported.o = differ.o
               where reported.o is null) d
         where d.rn = 1""",
-    # What was handed over.
+    # What readers received.
     "read_of": """
         select r.*, lc.fate, lc.q is not null as known, lc.found, lc.o as acked_o, lc.in_sync, lc.copies,
                coalesce(lc.aborted, false) as aborted,
@@ -342,7 +343,7 @@ STEPS: Mapping[str, str] = {
         where known and fate in ('kept', 'unknown_kept', 'duplicated', 'moved', 'phantom') and copies > 0
           and not (committed and aborted) and not same and o <> found and coalesce(o <> acked_o, true)
           and not retired""",
-    # The order in which it was handed over.
+    # The order in which they received it.
     "sequence": """
         select r.*, row_number() over (partition by t, p, stream order by ns, nth) as n from r""",
     "steps": """
@@ -414,7 +415,7 @@ STEPS: Mapping[str, str] = {
                      and (z.since_ns is null or x.ns >= z.since_ns)
                      and (z.until_ns is null or x.ns <= z.until_ns)
         where x.o is null group by z.t, z.p, z.stream, z.n""",
-    # A member committed past what it had received, and the next one went on from there.
+    # A member committed an offset past what it had received, and the next member continued there.
     "past": """
         select z.t, z.p, z.stream, z.n, z.po, z.start_o, z.start_ns, z.g, z.prd, z.pns, z.pu from moves z
         join ge on ge.rd = z.prd and ge.ns <= z.start_ns
@@ -479,4 +480,4 @@ SHARED = (
     "moves",
     "found_all",
 )
-"""Steps that several others use: computed once, and cut off from what they were computed from."""
+"""Steps that several others use: they are stored, so that Spark computes them only once."""

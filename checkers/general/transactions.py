@@ -1,4 +1,4 @@
-"""The general plan's steps about transactions: how markers decided each message, and what follows.
+"""The general plan's steps about transactions: how markers decided each message, and the findings.
 
 `tr` has one row per message of a transaction, `tf` one per transaction; both by one-letter names.
 """
@@ -12,7 +12,7 @@ from checkers.partition.messages import FOREVER
 from checkers.transactions.answers import CLEANUP_MS, TIMEOUT_MS
 
 STEPS: Mapping[str, str] = {
-    # What applications asked for and what was reported to them.
+    # What applications asked for, and what was reported to them.
     "answered": f"""
         select w, txn, case when bool_or(event = 'aborted') then 'aborted'
                             when bool_or(event = 'committed') then 'committed'

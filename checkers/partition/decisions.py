@@ -1,7 +1,7 @@
 """What a partition's log says about transactions: which marker decided each record, and what is readable.
 
-The next marker of its producer id behind it decides a record of a transaction. A reader of committed records
-receives what a `commit` decided, up to the last stable offset (LSO).
+The next marker of its producer id decides a transactional record. A reader of committed records receives the
+records that a `commit` decided, up to the last stable offset (LSO).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ABORT, COMMIT = 0, 1
 GONE = tuple(
     CODE[name] for name in ("lost", "lost_after_read", "overwritten", "diverged", "corrupt", "misrouted")
 )
-"""Fates of messages that are not in the reference log although nothing explains it."""
+"""Fates of messages that are missing from the reference log without an explanation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ def all_producer_records(parts: Sequence[ProducerRecords]) -> ProducerRecords:
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionLog:
-    """What decides the records of a partition: markers of its reference log, and how far it is readable."""
+    """What decides a partition's records: markers of its reference log, and where readers stop."""
 
     producer: Ints
     """Producer id of each marker; markers are ordered by producer id and offset."""
@@ -82,7 +82,7 @@ class TransactionLog:
     limit: int
     """Where the readable part ends: the LSO, or `FOREVER`."""
     conclusive: bool
-    """The log was read to its end, so that a missing marker is missing."""
+    """The log was read to its end, so that an absent marker does not exist."""
     read_ns: int
     """When the log was read; -1 if not known."""
 
@@ -99,7 +99,7 @@ def transaction_log(
 ) -> TransactionLog:
     """Order the markers; -1 stands for an offset that is not known.
 
-    ``epochs`` are the first records of each producer id and epoch; others do no harm.
+    ``epochs`` are the first records of each producer id and epoch; further records do no harm.
     """
     order = np.lexsort((markers.offset, markers.producer))
     limits = [high_watermark, last_stable_offset, first_undecided if conclusive else -1]
@@ -182,7 +182,7 @@ class Decisions:
     state: Ints
     """Position in `STATES`."""
     offset: Ints
-    """Where it stands in the reference log."""
+    """Its offset in the reference log."""
     producer: Ints
     epoch: Ints
     marker: Ints
@@ -200,8 +200,8 @@ class Decisions:
 def decisions_of(log: TransactionLog, records: ProducerRecords, row: Ints, offset: Ints) -> Decisions:
     """How each message was decided, as far as the log tells.
 
-    ``row`` are messages of transactions, ``offset`` where each stands in the reference log (-1: nowhere), and
-    ``records`` hold the records there, by rising offset. The states of what stands nowhere are `ABSENT`.
+    ``row`` are messages of transactions, ``offset`` their offsets in the reference log (-1: none), and
+    ``records`` the records there, by rising offset. Messages without an offset are `ABSENT`.
     """
     place = np.searchsorted(records.offset, offset)
     place = np.minimum(place, max(0, len(records.offset) - 1))
@@ -252,7 +252,7 @@ def _nobody() -> ProducerRecords:
 
 
 def _next_marker(log: TransactionLog, producer: Ints, offset: Ints, wanted: Flags) -> Ints:
-    """Position of the first marker of each producer id behind an offset, -1 for none."""
+    """Position of the first marker of each producer id after an offset, -1 for none."""
     found = np.full(len(offset), -1, dtype=np.int64)
     rows = np.flatnonzero(wanted)
     if not len(rows) or not len(log.offset):
@@ -277,7 +277,7 @@ def _epoch_raised(log: TransactionLog, producer: Ints, epoch: Ints) -> Ints:
 
 
 def _search(major: Ints, minor: Ints, wanted_major: Ints, wanted_minor: Ints) -> Ints:
-    """In pairs that rise, the position of the first one behind each wanted pair."""
+    """In rising pairs, the position of the first one after each wanted pair."""
     known = np.unique(major)
     rank = np.searchsorted(known, wanted_major, side="left")
     low, high = int(minor.min()), int(minor.max())
@@ -292,6 +292,6 @@ def _search(major: Ints, minor: Ints, wanted_major: Ints, wanted_minor: Ints) ->
 
 
 def with_losses(decisions: Decisions, fate: Ints) -> Decisions:
-    """The same with `LOST` for what the reference log lacks although nothing explains it."""
+    """The same with `LOST` for messages that the reference log lacks without an explanation."""
     lost = (decisions.state == ABSENT) & np.isin(fate[decisions.row], GONE)
     return Decisions(**{**vars(decisions), "state": np.where(lost, LOST, decisions.state).astype(np.int8)})

@@ -1,6 +1,6 @@
-"""What readers were handed, against the final log: aborted reads, conflicts, skips, steps back, replays.
+"""Compares what readers received with the final log: aborted reads, conflicts, skips, steps back, replays.
 
-A *stream* is what one reader was handed that was assigned by hand, or all members of one consumer group.
+A *stream* is what one reader without a group received, or what all members of one consumer group received.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from checkers.partition.logs import Log, PartitionReplicas, reference_of
 from checkers.partition.messages import FOREVER, Flags, Ints, Reads, Sends, Texts
 
 _POSITIONED = ("assigned", "sought", "revoked", "lost")
-"""Events after which a member's position is not the one behind its last read."""
+"""Events after which a member's position is no longer that after its last read."""
 _SETTLED = [CODE[name] for name in ("kept", "unknown_kept", "duplicated", "moved", "phantom")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupRow:
-    """A row of `groups` that concerns a partition."""
+    """A row of `groups` about a partition."""
 
     ns: int
     group: str
@@ -31,15 +31,15 @@ class GroupRow:
     offset: int
 
 
-# ---- what was handed over
+# ---- what readers received
 
 
 def aborted_reads(
     partition: PartitionReplicas, sends: Sends, fates: Fates, logs: Sequence[Log], reads: Reads
 ) -> Ints:
-    """Reads (the first of each message) of what was aborted or is not in the final log.
+    """Reads (the first of each message) of messages that were aborted or are not in the final log.
 
-    Of a message that nobody sent to this partition, the first read at each offset at which no replica holds
+    Of messages that nobody sent to this partition: the first read at each offset at which no replica holds
     such a record.
     """
     known = reads.row >= 0
@@ -58,9 +58,9 @@ def aborted_reads(
 
 
 def unsent(logs: Sequence[Log], reads: Reads) -> Ints:
-    """Reads of records that are no message of this partition and that no replica holds where they stood.
+    """Reads of records that are no message of this partition and that no replica holds at their offset.
 
-    A damaged record may be any.
+    A damaged record may be any record.
     """
     rows = np.flatnonzero(reads.row < 0)
     if not len(rows):
@@ -77,7 +77,7 @@ def unsent(logs: Sequence[Log], reads: Reads) -> Ints:
 def conflicts(
     partition: PartitionReplicas, sends: Sends, fates: Fates, logs: Sequence[Log], reads: Reads
 ) -> Ints:
-    """Reads (the first of each message and offset) of messages that stand elsewhere in the final log."""
+    """Reads (the first of each message and offset) of messages that have another offset in the final log."""
     if not len(sends):
         return np.empty(0, dtype=np.int64)
     known = reads.row >= 0
@@ -106,23 +106,24 @@ def _first(rows: Ints, reads: Reads, *, with_offset: bool) -> Ints:
     return np.sort(ordered[first])
 
 
-# ---- the order in which it was handed over
+# ---- the order in which they received it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Steps:
-    """Steps of streams from one read to the next that are suspicious, one entry per step.
+    """Suspicious steps of streams from one read to the next, one entry per step.
 
-    A step back is an anomaly by itself. A step ahead is one if messages between ``low`` and ``offset``, both
-    excluded, should have been handed over. A step ``past`` what was handed over is a member's commit.
+    A step back is an anomaly by itself. A step ahead is one if the reader should have received messages
+    between ``low`` and ``offset``, both excluded. A step ``past`` what a member received is that member's
+    commit.
     """
 
     back: Flags
     past: Flags
     reader: Ints
-    """Who was handed ``offset``, or committed it."""
+    """The reader that received ``offset``, or committed it."""
     before_reader: Ints
-    """Who was handed the record before it, and when."""
+    """The reader that received the record before it, and when."""
     before_ns: Ints
     group: Texts
     low: Ints
@@ -131,11 +132,11 @@ class Steps:
     seq: Ints
     ns: Ints
     uncommitted: Flags
-    """The reader asked for records of transactions that are open or aborted, too."""
+    """The reader also asked for records of open and aborted transactions."""
     since_ns: Ints
-    """What the stream was handed from here on …"""
+    """What the stream received from this time on …"""
     until_ns: Ints
-    """… up to here was not skipped: in between nobody sought."""
+    """… up to this time was not skipped: nobody sought in between."""
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -178,7 +179,7 @@ def suspicious_steps(
 ) -> Steps:
     """Steps that no event of a group explains, as far as the reference log alone can tell.
 
-    ``windows`` says which piece each read is of; then only steps from one piece into another count.
+    ``windows`` gives the piece of each read; then only steps from one piece to another count.
     """
     pairs, skipping, commits = _repositioned(reads, events, _pairs(reads, windows))
     before, after = reads.offset[pairs.before], reads.offset[pairs.after]
@@ -193,14 +194,14 @@ def suspicious_steps(
         stood &= log.seq[place] == reads.seq[pairs.before]
         messages = log.offset[log.intact & log.at_home & ~log.control]
         passed = np.searchsorted(messages, after, "left") - np.searchsorted(messages, pairs.low, "right")
-        # Where the record that it had read no longer stands, the reader had to go back.
+        # If the record that it had read is no longer at its offset, the reader had to go back.
         suspicious |= np.where(pairs.back, stood, passed > 0)
         passed = np.searchsorted(messages, commits.offset, "left")
         past |= passed > np.searchsorted(messages, skipping.low, "right")
     pairs, skipping = pairs.take(suspicious), skipping.take(past)
     since, until = _runs(reads, events, pairs)
     steps, count = pairs.after, len(skipping.before)
-    # A commit has no message of its own, and concerns the reader of the record before it.
+    # A commit has no message. It concerns the reader of the record before it.
     no_message = np.full(count, -1, dtype=np.int64)
     rows = np.concatenate([steps, skipping.before])
     before_rows = np.concatenate([pairs.before, skipping.before])
@@ -235,10 +236,10 @@ def _pairs(reads: Reads, windows: Ints | None) -> _Pairs:
 
 
 def _repositioned(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs) -> tuple[_Pairs, _Pairs, _Commits]:
-    """Without the steps that a seek, an assignment or a commit explains; and commits past the first read.
+    """Steps that no seek, assignment or commit explains, and commits past the first read.
 
-    A new position within a group is the group's committed offset: below it is a replay, beyond it what lies
-    between was skipped. A group that never committed starts wherever its configuration says.
+    A new position within a group is the group's committed offset. A lower position is a replay, and a higher
+    one skips the records in between. A group that never committed starts wherever its configuration says.
     """
     grouped = reads.group[pairs.after] >= 0
     moved = _newest(reads, events, pairs, "sought") > -FOREVER
@@ -249,7 +250,7 @@ def _repositioned(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs) -> tu
     read_ns = reads.ns[pairs.after]
     at_least_once = grouped & pairs.back
     at_least_once &= reads.offset[pairs.after] >= _committed(reads, events, pairs.after, read_ns).offset
-    # What a member commits itself is not what it began with.
+    # A member does not begin at an offset that it commits itself.
     told = _committed(reads, events, pairs.after, assigned_ns)
     other = _committed(reads, events, pairs.after, read_ns, by_others=True)
     start, start_ns, committer = (
@@ -291,7 +292,7 @@ def _newest(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs, kind: str) 
 def _committed(
     reads: Reads, events: Sequence[GroupRow], rows: Ints, at_ns: Ints, *, by_others: bool = False
 ) -> _Commits:
-    """The newest commit of each read's group up to some time; or that of its other members."""
+    """The newest commit of each read's group up to a time; or the newest of its other members."""
     found = np.full((3, len(rows)), -1, dtype=np.int64)
     for position, name in enumerate(reads.groups):
         commits = [e for e in events if e.event == "committed" and e.group == name and e.offset >= 0]
@@ -308,7 +309,7 @@ def _committed(
 
 
 def _runs(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs) -> tuple[Ints, Ints]:
-    """Between which times nobody of the stream sought, around each step."""
+    """The time around each step in which no reader of the stream sought."""
     since = np.full(len(pairs.after), -FOREVER, dtype=np.int64)
     until = np.full(len(pairs.after), FOREVER, dtype=np.int64)
     before, after = reads.ns[pairs.before], reads.ns[pairs.after]
@@ -325,7 +326,7 @@ def _runs(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs) -> tuple[Ints
 
 @dataclass(frozen=True, kw_only=True)
 class Missed:
-    """Per step ahead: how many messages should have been handed over, and the first of them (else -1)."""
+    """Per step ahead: how many messages the reader should have received, and the first of them (else -1)."""
 
     count: Ints
     offset: Ints
@@ -334,10 +335,10 @@ class Missed:
 
 
 def missed(jumps: Steps, reference: Log, sends: Sends, reads: Reads) -> Missed:
-    """What each step ahead passed over.
+    """The messages that each step ahead passed over.
 
-    Not counted: what was sent only after the read, what a reader of committed records is not to see, and
-    what the stream was handed before or after, without having sought in between.
+    Not counted are messages that were sent after the read, messages that a reader of committed records must
+    not see, and messages that the stream received before or after without a seek in between.
     """
     count = np.zeros(len(jumps), dtype=np.int64)
     first = np.full(len(jumps), -1, dtype=np.int64)
@@ -376,7 +377,7 @@ def missed(jumps: Steps, reference: Log, sends: Sends, reads: Reads) -> Missed:
     return Missed(count=count, **columns)
 
 
-# ---- what one window of time has to know of another
+# ---- what one window of time must know of another
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -393,7 +394,7 @@ class EdgeReads:
 
 
 def edge_reads(reads: Reads) -> EdgeReads:
-    """All that other windows have to know of this one, in the order of delivery."""
+    """All that other windows must know of this one, in the order of delivery."""
     streams = reads.streams()
     order = np.lexsort((reads.ns, streams))
     ends = np.flatnonzero(np.diff(streams[order]) != 0)
@@ -412,7 +413,7 @@ def edge_reads(reads: Reads) -> EdgeReads:
 
 
 def reads_at_edges(windows: Sequence[EdgeReads]) -> tuple[Reads, Ints]:
-    """The edges of windows as reads again, and the number of the window of each."""
+    """The edges of windows as reads, and the number of each one's window."""
     names = np.concatenate([window.group for window in windows]).tolist()
     groups = tuple(sorted({name for name in names if name is not None}))
     columns = {

@@ -1,6 +1,6 @@
-"""The fate of each message of one topic partition, and whether it stands in the order in which it was sent.
+"""The fate of each message of one topic partition, and whether the log has it in the order of sending.
 
-A message is lost only if no replica holds it. Absence proves nothing unless the final read was whole.
+A message is lost only if no replica holds it. Absence proves nothing unless the final read was complete.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from checkers.partition.logs import NOBODY, OWN, Log, PartitionReplicas, referen
 from checkers.partition.messages import FAIL, INFO, OK, Flags, Ints, Reads, Sends
 
 _BITS = 62
-"""So many replicas fit into the bits of one machine word."""
+"""Number of replicas that fit into the bits of one machine word."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +32,9 @@ class Fates:
     holders: Ints
     """Bit n: the n-th log holds an intact copy."""
     overwriter: Ints
-    """Position in the reference log of what stands at an absent message's offset."""
+    """Position in the reference log of the record at an absent message's offset."""
     reads: Ints
-    """How often it was handed to a reader."""
+    """How often readers received it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,18 +46,18 @@ class Claims:
 
 
 def read_counts(reads: Reads, messages: int) -> Ints:
-    """How often each message was handed to a reader."""
+    """How often readers received each message."""
     return np.bincount(reads.row[reads.row >= 0], minlength=messages)
 
 
 def recognise(
     partition: PartitionReplicas, sends: Sends, logs: Sequence[Log], reads: Reads, taken: Ints
 ) -> tuple[list[Log], Claims]:
-    """Logs in which records damaged beyond recognition have an owner, where one can be named.
+    """The logs, with records damaged beyond recognition assigned to messages where possible.
 
-    At the same offset, another replica's record says what stood there. Else it is the newest message that
-    was acknowledged there and of which no good copy is left, unless the offset is in ``taken`` (it belongs
-    to a message that is not among ``sends``). Those are returned as claims.
+    Another replica's record at the same offset tells which message it is. Otherwise it is the newest message
+    that was acknowledged there and of which no good copy is left, unless the offset is in ``taken`` (it
+    belongs to a message that is not among ``sends``). The latter are returned as claims.
     """
     nothing = Claims(offset=np.empty(0, np.int64), row=np.empty(0, np.int64))
     offsets = _unreadable_offsets(logs)
@@ -102,7 +102,7 @@ def _with_owners(log: Log, offsets: Ints, owner: Ints) -> Log:
 
 
 def _read_offset(reads: Reads, messages: int) -> Ints:
-    """The highest offset at which each message was handed to a reader; -1 for none."""
+    """The highest offset at which a reader received each message; -1 for none."""
     found = np.full(messages, -1, dtype=np.int64)
     mine = np.flatnonzero(reads.row >= 0)
     np.maximum.at(found, reads.row[mine], reads.offset[mine])
@@ -199,7 +199,7 @@ def _held_anywhere(count: int, logs: Sequence[Log]) -> Flags:
 
 
 def _likely_place(sends: Sends, logs: Sequence[Log], reads: Reads, rows: Ints) -> Ints:
-    """Where an absent message stood: as reported, else on a follower, else where it was read; -1 unknown."""
+    """The offset of an absent message: as reported, else on a follower, else as it was read; -1 unknown."""
     place = sends.offset[rows]
     if (place >= 0).all():
         return place
@@ -250,7 +250,7 @@ def places(count: int, sends: Sends, log: Log) -> tuple[Ints, Ints, Ints, Ints]:
 def _place_on_followers(
     logs: Sequence[Log], fate: Ints, copies: Ints, found_offset: Ints, found_epoch: Ints
 ) -> None:
-    """What is a finding although only followers hold it is placed where the first of them does."""
+    """Give messages that are findings and that only followers hold the place that the first follower has."""
     wanted = np.isin(fate, (CODE["phantom"], CODE["diverged"])) & (copies == 0)
     for log in reversed(logs) if wanted.any() else ():
         mine = np.flatnonzero(log.row >= 0)[::-1]
@@ -259,7 +259,7 @@ def _place_on_followers(
 
 
 def claimed_offsets(sends: Sends, logs: Sequence[Log], fates: Fates) -> Ints:
-    """Offsets at which a message's own finding speaks for the record that stands there."""
+    """Offsets whose record a message's own finding already covers."""
     parts = [sends.offset[fates.fate == CODE["overwritten"]]]
     corrupt = fates.fate == CODE["corrupt"]
     for log in logs if corrupt.any() else ():
@@ -269,7 +269,7 @@ def claimed_offsets(sends: Sends, logs: Sequence[Log], fates: Fates) -> Ints:
 
 
 def explained_offsets(logs: Sequence[Log], fates: Fates) -> Ints:
-    """Offsets of phantoms: that not all replicas have what should not be there is no finding besides."""
+    """Offsets of phantoms. It is not a further finding that some replicas lack what should not exist."""
     phantom = fates.fate == CODE["phantom"]
     parts = [np.empty(0, dtype=np.int64)]
     for log in logs if phantom.any() else ():
@@ -279,9 +279,9 @@ def explained_offsets(logs: Sequence[Log], fates: Fates) -> Ints:
 
 
 def flagged(partition: PartitionReplicas, fates: Fates, logs: Sequence[Log]) -> Ints:
-    """Messages that are a finding of their own.
+    """Messages that are findings of their own.
 
-    What an in-sync follower holds and the reference log does not is a finding about replicas.
+    A message that an in-sync follower holds and the reference log lacks is a finding about replicas instead.
     """
     loud = _LOUD[fates.fate]
     if not loud.any():
@@ -313,7 +313,7 @@ def ordered(sends: Sends, fates: Fates) -> Ints:
 
 
 def out_of_order(sends: Sends, fates: Fates, later_low: Mapping[int, int]) -> tuple[Ints, list[OffsetSpan]]:
-    """Messages that stand behind a later one of their writer, and the span of each writer's offsets.
+    """Messages with a higher offset than a later one of their writer, and the span of each writer's offsets.
 
     ``later_low`` gives, per writer, the lowest offset among its ordered messages of higher sequence numbers
     that are not among ``sends``.

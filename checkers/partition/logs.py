@@ -1,6 +1,7 @@
-"""One topic partition's final logs: what each replica holds, which of them is the reference, what is gone.
+"""One topic partition's final logs: what each replica holds, and which of them is the reference.
 
-The *reference* is the log that counts: the leader's where it is known, else the most advanced replica's.
+The *reference* is the log by which fates are decided: the leader's if it is known, else that of the most
+advanced replica.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Copies:
     seq: Ints
     intact: Flags
     at_home: Flags
-    """The message names this partition as its home, or none."""
+    """The message names this partition as its home, or names no home."""
     control: Flags
 
     def take(self, rows: Ints | slice) -> Copies:
@@ -33,7 +34,7 @@ class Copies:
         return Copies(**{name: values[rows] for name, values in vars(self).items()})
 
     def and_also(self, more: Copies) -> Copies:
-        """These and more."""
+        """These copies and others."""
         parts = vars(more)
         return Copies(**{name: np.concatenate([values, parts[name]]) for name, values in vars(self).items()})
 
@@ -84,13 +85,13 @@ class PartitionReplicas:
         return self.spans[self.reference][1] + 1 if self.reference in self.spans else 0
 
     def in_sync(self, broker: int) -> bool:
-        """Whether the replica counts as in sync; one of which nothing is known does."""
+        """Whether the replica counts as in sync. A replica of which nothing is known does."""
         known = self.replicas.get(broker)
         return known is None or known.in_sync is not False
 
     @property
     def comparable(self) -> bool:
-        """Whether replicas in sync should equal the reference: it is in sync itself."""
+        """Whether in-sync replicas should equal the reference, because it is in sync itself."""
         known = self.replicas.get(self.reference)
         return self.reference >= 0 and (self.in_sync(self.reference) or (known is not None and known.leader))
 
@@ -113,7 +114,7 @@ class PartitionReplicas:
 
 
 OWN, NOBODY, ELSEWHERE, UNRESOLVED = 0, 1, 2, 3
-"""Whose record it is: a message of this partition, nobody's, another partition's; not looked up yet.
+"""A record is a message of this partition, of nobody, of another partition, or not looked up yet.
 
 Markers count as the partition's own.
 """
@@ -132,7 +133,7 @@ class Log:
     at_home: Flags
     control: Flags
     row: Ints
-    """The message in `sends`, damaged or not; -1 where it is none of those at hand."""
+    """The message in `sends`, damaged or not; -1 if it is not among those that are loaded."""
     origin: Ints
 
     def __len__(self) -> int:
@@ -169,7 +170,7 @@ def choose_reference(
     """The reference broker (-1: none) and whether absence from the logs proves a loss.
 
     ``ends`` gives last epoch and last offset of each replica that holds records; ``listed`` says that the
-    history has a `replicas` table, so that a partition without rows there was never read.
+    history has a `replicas` table; a partition without rows in it was never read.
     """
     if listed and not replicas:
         return _most_advanced(ends), False
@@ -207,7 +208,7 @@ def split_logs(
 ) -> list[Log]:
     """Copies of each replica as its log, by broker. Raises BadDataError for two records at one offset.
 
-    ``homes`` tells where messages that are not in ``index`` were sent to; without it that stays open.
+    ``homes`` tells where messages that are not in ``index`` were sent; without it this is left open.
     """
     logs = []
     for number, part in sorted(copies.items()):
@@ -222,7 +223,8 @@ def split_logs(
                 f"a replica has one record per offset."
             )
         row = index.find(part.writer, part.seq)
-        # What names another home is no message of this partition, unless damage may have changed the name.
+        # A record that names another home is no message of this partition, unless damage may have changed the
+        # name.
         own = ~part.control & (part.at_home | ~part.intact)
         if not own.all():
             row = np.where(own, row, np.int32(-1))
@@ -250,7 +252,7 @@ def split_logs(
 
 
 def origins(partition: PartitionReplicas, homes: Homes | None, writer: Ints, seq: Ints) -> Ints:
-    """Whose records they are that name no message at hand."""
+    """The origin of records that name no loaded message."""
     named = (writer >= 0) & (seq >= 0)
     if homes is None:
         return np.where(named, UNRESOLVED, NOBODY)

@@ -40,7 +40,7 @@ class Sends:
     aborted: Flags
     """The message's transaction was aborted."""
     visible: Flags
-    """Readers of committed records are to see it: it is of no transaction, or it was committed."""
+    """Readers of committed records should see it: it has no transaction, or its transaction was committed."""
     withheld: Flags
     """Readers of committed records must not see it: its transaction was aborted."""
 
@@ -58,14 +58,14 @@ class Reads:
     writer: Ints
     seq: Ints
     row: Ints
-    """The message in `sends`, -1 if it is none of those at hand."""
+    """The message in `sends`, -1 if it is not among those that are loaded."""
     group: Ints
-    """Position in ``groups``, -1 for a reader assigned by hand."""
+    """Position in ``groups``, -1 for a reader without a group."""
     groups: tuple[str, ...]
     committed: Flags
     """The reader asked for committed records only."""
     uncommitted: Flags
-    """The reader asked for all records; neither: it is not known what it asked for."""
+    """The reader asked for all records. If neither is set, it is not known what it asked for."""
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -87,7 +87,7 @@ class Reads:
 # ---- finding messages by identity
 
 _DENSE = 4
-"""A dense table is used while it is at most this many times larger than the number of messages."""
+"""A dense table is used if it has at most this many entries for each message."""
 
 
 class KeyIndex:
@@ -180,7 +180,7 @@ def _lookup_table(writers: Ints) -> Ints | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Homes:
-    """Topic partitions to which messages were sent that were looked up; the others nobody sent."""
+    """Topic partitions of the messages that were looked up; nobody sent messages that are not in it."""
 
     writer: Ints
     seq: Ints
@@ -204,4 +204,4 @@ class Homes:
 NO_HOMES = Homes(
     writer=np.empty(0, np.int64), seq=np.empty(0, np.int64), topic=(), partition=np.empty(0, np.int64)
 )
-"""Nothing that is not at hand was sent anywhere."""
+"""No message beyond those that are loaded was sent anywhere."""

@@ -1,4 +1,4 @@
-"""Records that are no message of their partition or are damaged, and replicas against each other."""
+"""Finds records that are damaged or are no message of their partition, and compares replicas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from checkers.partition.messages import Flags, Ints
 FOREIGN, CORRUPT = 0, 1
 CONTENT, EPOCH, MISSING, EXTRA, LENGTH, BEGIN, REFERENCE = 0, 1, 2, 3, 4, 5, 6
 ENDS = (LENGTH, BEGIN, REFERENCE)
-"""Differences of which one record stands for all that a log lacks at that end."""
+"""Differences in which one record stands for all records that a log lacks at that end."""
 KINDS = (
     "another record stands there",
     "the same record, written in another leader epoch",
@@ -70,10 +70,10 @@ def _pick(kind: int, log: Log, rows: Ints, count: int = 1, broker: int | None = 
 def odd_records(
     partition: PartitionReplicas, logs: Sequence[Log], strays: Sequence[tuple[int, Ints]]
 ) -> ReplicaRecords:
-    """Damaged records and such that are no message of this partition, those of the reference first.
+    """Damaged records, and records that are no message of this partition; those of the reference come first.
 
-    ``strays`` gives, by broker, offsets of records that name a message which was not sent to this
-    partition; that a record names none is seen here.
+    ``strays`` gives, by broker, offsets of records that name a message which was not sent to this partition.
+    Records that name no message are found here.
     """
     parts = []
     for log in sorted(logs, key=lambda log: log.broker != partition.reference):
@@ -94,10 +94,10 @@ def odd_records(
 
 
 def differences(partition: PartitionReplicas, logs: Sequence[Log], reported: Ints) -> ReplicaRecords:
-    """Where the in-sync replicas differ from the reference, but for the offsets ``reported``.
+    """Where the in-sync replicas differ from the reference, except at the offsets ``reported``.
 
-    ``logs`` may hold a range of offsets only. Of a log that ends early or begins late, one record stands for
-    all that it lacks at that end.
+    ``logs`` may hold a range of offsets only. If a log ends early or begins late, one record stands for all
+    that it lacks at that end.
     """
     if not partition.comparable:
         return all_records([])
@@ -172,7 +172,7 @@ def _lacking(
 
 
 def _surplus(partition: PartitionReplicas, log: Log, rows: Ints, reported: Ints) -> list[ReplicaRecords]:
-    """A follower's records that the reference lacks, but for those that retention or compaction explain."""
+    """A follower's records that the reference lacks, except those that retention or compaction explain."""
     if len(reported):
         rows = rows[~np.isin(log.offset[rows], reported)]
     rows = rows[~partition.retired_at(log.offset[rows], np.zeros(len(rows), dtype=bool))]

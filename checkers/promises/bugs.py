@@ -1,7 +1,7 @@
 """Known bugs of Kafka and its clients that explain a finding, as data.
 
-A bug tells a known finding from a new one; it does not change the judgement. What no scenario has to declare
-is in `harness.kafka.bugs`.
+A bug distinguishes a known finding from a new one; it does not change the judgement. Bugs whose findings no
+scenario has to declare are in `harness.kafka.bugs`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class KnownBug:
     before: str | None = None
     """First version in which it is fixed."""
     contributes: bool = False
-    """It is named also where the finding breaks no promise, because it brought the finding about."""
+    """It is named even if the finding breaks no promise, because it caused the finding."""
     kraft: bool = False
     """It exists in KRaft only."""
 
     def may_be_in(self, version: tuple[int, ...] | None, mode: str | None) -> bool:
-        """Whether a version and mode have it; an unknown version has no bug that is bound to versions."""
+        """Whether a version and mode have it. An unknown version has no bug that is limited to versions."""
         if self.kraft and not (mode or "").startswith("kraft"):
             return False
         if self.since is None and self.before is None:

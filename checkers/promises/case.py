@@ -23,7 +23,7 @@ class Gone(NamedTuple):
     damaged: tuple[str, ...]
     """Faults that took data from one of them, from the acknowledgement on."""
     flushed: bool
-    """A power loss hit them that did not count, because they flush every message."""
+    """A power loss hit them but took nothing, because they flush every message."""
     flush_unknown: bool
 
 
@@ -51,7 +51,7 @@ class FindingContext:
 
     @cached_property
     def since(self) -> int:
-        """From when on the message was to be kept: its acknowledgement, or the beginning of the run."""
+        """From when on Kafka had to keep the message: its acknowledgement, or the beginning of the run."""
         acked = self.finding["acked_ns"]
         return 0 if acked is None else int(acked)
 
@@ -72,7 +72,7 @@ class FindingContext:
 
     @cached_property
     def message(self) -> Message | None:
-        """The message, where it was looked up."""
+        """The message, if it was looked up."""
         writer, seq = self.finding["writer"], self.finding["seq"]
         return None if writer is None or seq is None else self.facts.messages.get((int(writer), int(seq)))
 
@@ -133,7 +133,7 @@ class FindingContext:
         return worst
 
     def _isr_at(self, ns: int) -> tuple[int, ...]:
-        """The ISR at a time; where it is empty (eligible leader replicas), its last members count."""
+        """The ISR at a time. If it is empty (eligible leader replicas), its last members count."""
         isr: tuple[int, ...] = ()
         for state in self.facts.states.get(self.where, ()):
             if state.ns > ns and isr:

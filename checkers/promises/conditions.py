@@ -1,6 +1,7 @@
 """The conditions that rows of the promise table name, each decided from the facts: yes, no, or not known.
 
-A condition that the facts do not decide says which fact is missing. `CONDITIONS` maps names to conditions.
+If the facts do not decide a condition, the answer says which fact is missing. `CONDITIONS` maps names to
+conditions.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from harness.kafka.model import OFFSETS_LOG
 from harness.kafka.versions import INTER_BROKER_PROTOCOL
 
 ISR_TIME_NS = 30 * 10**9
-"""A replica that is back for longer than this, and out of the ISR, did not rejoin it."""
+"""A replica that has been back for longer than this and is still out of the ISR did not rejoin it."""
 _LINK_KINDS = ("link", "degrade")
 _UNCLEAN = "unclean election"
 _AT_THE_END = ("the record is missing there", "a record that the reference log does not have")
@@ -38,7 +39,7 @@ NO = Answer(False)
 
 
 def unknown(missing: str) -> Answer:
-    """The facts do not decide it; ``missing`` says which one is not there."""
+    """The facts do not decide it; ``missing`` says which fact is missing."""
     return Answer(None, missing)
 
 
@@ -78,7 +79,7 @@ def _one_attempt(case: FindingContext) -> Answer:
     if retries is None:
         return unknown("the retries of the producer are not recorded")
     if retries == 0 and case.writer["client"] == "librdkafka":
-        # It sends again after NOT_LEADER_OR_FOLLOWER, whatever the limit.
+        # librdkafka sends again after NOT_LEADER_OR_FOLLOWER, whatever the limit is.
         return Answer(False, "librdkafka retries NOT_LEADER_OR_FOLLOWER even with retries=0")
     return Answer(retries == 0, f"retries={retries}")
 
@@ -87,8 +88,8 @@ def _one_in_flight(case: FindingContext) -> Answer:
     if case.writer is None:
         return unknown("the configuration of the producer is not recorded")
     if case.writer["client"] == "librdkafka":
-        # Its limit counts for each broker: after a change of leader, a request that the old leader has not
-        # answered is still in flight when the next one goes to the new leader.
+        # librdkafka's limit counts for each broker: after a change of leader, a request that the old leader
+        # has not answered is still in flight when the next one goes to the new leader.
         return Answer(False, "librdkafka has requests in flight to the old and to the new leader at once")
     for key in ("max.in.flight.requests.per.connection", "max.in.flight"):
         if key in case.config:
@@ -258,7 +259,7 @@ def _elr(case: FindingContext) -> Answer:
 
 
 def _elr_enabled(case: FindingContext) -> bool | None:
-    """Whether the feature was on: as recorded, or as the views prove it, for only then an ISR is empty."""
+    """Whether the feature was on: as recorded, or because a view shows an empty ISR, which proves it."""
     levels = {key: value for (scope, _, key), value in case.facts.configs.items() if scope == "cluster"}
     if levels:  # a feature at level 0 may be left out
         return levels.get("eligible.leader.replicas.version", "0") != "0"

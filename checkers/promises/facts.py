@@ -54,9 +54,9 @@ class Message:
     aborted: bool = False
     """It belongs to a transaction that was aborted."""
     overlapped: bool | None = None
-    """A later message that stands before it was sent before this one was answered."""
+    """A later message that has a lower offset was sent before this one was answered."""
     sessions: int | None = None
-    """Producer ids under which it stands in the logs; None: the records name none."""
+    """Number of producer ids of its records in the logs; None: the records name none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class Facts:
     down: Mapping[int, tuple[Span, ...]] = field(default_factory=dict)
     """When each broker's process was down, by time."""
     ended_uncleanly: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    """When each broker's process was killed or ended by itself."""
+    """When each broker's process was killed or exited by itself."""
     states: Mapping[tuple[str, int], tuple[State, ...]] = field(default_factory=dict)
     """Leaders and ISRs of each partition by time, as the metadata store reports them."""
     replicas: Mapping[tuple[str, int], tuple[ReplicaFacts, ...]] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class Facts:
         return any(span.from_ns <= ns < span.until_ns for span in self.down.get(broker, ()))
 
     def state_at(self, topic: str, partition: int, ns: int) -> State | None:
-        """The newest state of a partition at a time; the first one if none is older."""
+        """The newest state of a partition at a time; its first state if all are later."""
         states = self.states.get((topic, partition), ())
         place = bisect_right(states, ns, key=lambda state: state.ns)
         return states[max(0, place - 1)] if states else None
@@ -239,8 +239,7 @@ def _unclean_ends(processes: Iterable[Row]) -> Mapping[int, tuple[int, ...]]:
 
 
 def _states(views: Iterable[Row]) -> Mapping[tuple[str, int], tuple[State, ...]]:
-    """States by time: what ZooKeeper alone reports if there are no KRaft controllers, else what any node
-    reports of the newest epoch."""
+    """States by time: as ZooKeeper reports them; with KRaft controllers, any node's of the newest epoch."""
     views = list(views)
     rows = [
         row

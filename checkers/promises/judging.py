@@ -23,9 +23,9 @@ _KEY = ("class", "topic", "partition", "writer", "acked_by", "cause", "detail")
 """Columns whose values, with the time of the acknowledgement, decide most findings."""
 _LARGEST = 2**62
 _BY_REPLICAS = ("diverged", "corrupt", "not_converged", *STRAY)
-"""Classes for which the brokers of the finding matter, and whether its offset is committed."""
+"""Classes that are judged by the finding's brokers, and by whether its offset is committed."""
 _BY_MESSAGE = ("aborted_read", "out_of_order", "duplicated")
-"""Classes for which the message matters, where it was looked up."""
+"""Classes that are judged by the message, if it was looked up."""
 
 
 class Judged(NamedTuple):
@@ -33,7 +33,7 @@ class Judged(NamedTuple):
 
     promise: Promise
     row: str | None
-    """The row that decides; if it is unknown, the first row that might."""
+    """The row that decides; if that is unknown, the first row that might."""
     reason: str
     known_bug: str | None
 
@@ -91,7 +91,7 @@ def _known_bug(case: FindingContext, *, broken: bool) -> str | None:
 
 
 def with_promises(findings: pa.Table, facts: Facts) -> pa.Table:
-    """Findings with the columns of `COLUMNS` filled; findings that the same facts decide are judged once."""
+    """Findings with `COLUMNS` filled. Findings that the same facts decide are judged together."""
     if not findings.num_rows:
         return findings
     groups = _groups(findings, facts)
@@ -123,7 +123,7 @@ def _groups(findings: pa.Table, facts: Facts) -> Ints:
 
 
 def _particulars(findings: pa.Table, facts: Facts) -> Ints:
-    """A number for what matters to some classes only; 0 for the others."""
+    """A number for the facts that matter only to some classes; 0 for the others."""
     found = np.zeros(findings.num_rows, dtype=np.int64)
     wanted = pa.compute.is_in(findings["class"], pa.array((*_BY_REPLICAS, *_BY_MESSAGE)))
     places = np.flatnonzero(wanted.to_numpy(zero_copy_only=False))

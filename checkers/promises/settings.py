@@ -54,7 +54,7 @@ class Disaster:
     isolated: bool = False
     """The leader's AZ is cut off from the others."""
     shrunk: bool = False
-    """The ISR had shrunk to the leader before."""
+    """Before that, the ISR had shrunk to the leader."""
 
 
 DISASTERS: tuple[Disaster, ...] = (
@@ -137,7 +137,7 @@ def _states(setting: PromiseSettings, disaster: Disaster) -> list[State]:
     full = State(0, 1, 0, (1, 2, 3))
     found = [full]
     if disaster.shrunk:
-        # With a minimum of one the leader alone acknowledged it; else all did, before the shrink.
+        # With a minimum of one, the leader alone acknowledged it. Otherwise all did, before the ISR shrank.
         shrunk_ns = _ACKED_NS - 1 if setting.min_insync == 1 else _ACKED_NS + 1
         found.append(State(shrunk_ns, 1, 0, (1,)))
         if setting.unclean:

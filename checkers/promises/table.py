@@ -656,7 +656,7 @@ ROWS: tuple[Row, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """A statement that no finding is judged by, and that readers of the table look for."""
+    """A statement that decides no finding, but that readers of the table look for."""
 
     name: str
     says: str

@@ -47,7 +47,7 @@ def make(cache: Path) -> Path | None:
 
 
 def prune(cache: Path) -> None:
-    """Remove archives, of some 180 MB each, whose installation of PySpark or whose maker is gone."""
+    """Remove archives (some 180 MB each) whose PySpark installation or maker no longer exists."""
     for unfinished in cache.glob("classes-*.new"):
         if not Path("/proc", unfinished.suffixes[-2][1:]).exists():
             unfinished.unlink(missing_ok=True)
@@ -77,7 +77,7 @@ def main() -> int:
         sys.stderr.write(f"{error.message}\n")
         return error.exit_code
     if made is None:
-        sys.stderr.write("Spark's class-data archive could not be made; Spark starts more slowly without.\n")
+        sys.stderr.write("Spark's class-data archive could not be made, so Spark starts more slowly.\n")
     return 0
 
 

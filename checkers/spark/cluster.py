@@ -1,4 +1,4 @@
-"""Judging on a Spark cluster: the project is shipped to it, and scratch files lie where its workers can read.
+"""Judges on a Spark cluster: ships the project to it, and puts scratch files where its workers can read them.
 
 The workers need Python with the project's dependencies (pyarrow, numpy), and the run folder under the same
 path or URI as the driver. They read nothing else of this machine.
@@ -30,7 +30,7 @@ SHIPPED = (
     "harness/kafka/__init__.py",
     "harness/kafka/model.py",
 )
-"""The modules outside `checkers` that it imports."""
+"""The modules outside `checkers` that `checkers` imports."""
 
 _HOST_AND_PORT = r"[^\s/:,]+:\d+"
 _MASTER = re.compile(

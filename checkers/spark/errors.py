@@ -1,4 +1,4 @@
-"""What goes wrong inside Spark, in one sentence, without Java's stack frames."""
+"""Errors inside Spark, in one sentence, without Java's stack frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a history holds about single messages, looked up for the findings whose promise depends on it."""
+"""Looks up single messages in a history, for the findings whose promise depends on them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LIMIT = 10_000
-"""So many messages are looked up; a promise that depends on any other one is unknown."""
+"""At most this many messages are looked up; a promise that depends on a further message is unknown."""
 _NAMED = "named_in_findings"
 
 _LATER = f"""
@@ -40,7 +40,7 @@ def messages_of(
 ) -> dict[tuple[int, int], Message]:
     """Messages by writer and seq; ``classes`` are those of the findings.
 
-    The views `life` and `transaction_records` must be there.
+    The views `life` and `transaction_records` must exist.
     """
     wanted = [name for name in ("aborted_read", "duplicated", "out_of_order") if name in classes]
     rows = findings_of(wanted).select(["class", "writer", "seq"]).to_pylist() if wanted else []

@@ -124,7 +124,7 @@ def start_session(
     settings: Mapping[str, str] | None = None,
     driver_memory: str = "2g",
 ) -> SparkSession:
-    """Start the Spark session, or join the one that runs. May be called in a background thread.
+    """Start the Spark session, or join the running one. May be called in a background thread.
 
     A cold start takes some seconds, and so does the first judgement (see `checkers.spark.warm`).
 

@@ -1,4 +1,4 @@
-"""Every table of a history, and life and findings, as temporary views of a Spark session."""
+"""Registers every table of a history, life and findings as temporary views of a Spark session."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ DERIVED = {"life": LIFE, "findings": FINDING, **TRANSACTION_TABLES}
 
 
 def blocked_readers(by: str = "") -> str:
-    """The view `blocked_readers`: when the last stable offset of a replica stood below its high watermark.
+    """The view `blocked_readers`: when the last stable offset of a replica was below its high watermark.
 
-    One row per replica and last stable offset, with the transaction whose record stands there. ``by`` is a
-    column that tells runs apart.
+    It has one row per replica and last stable offset, with the transaction whose record is there. ``by`` is a
+    column that distinguishes runs.
     """
     run = f"{by}, " if by else ""
     same = f"r.{by} = w.{by} AND " if by else ""
@@ -45,7 +45,7 @@ def blocked_readers(by: str = "") -> str:
 
 
 SMALL_ROWS = 100_000
-"""A history of up to so many rows is handed to Spark as rows: opening its files takes longer than a query."""
+"""Spark gets tables of up to this many rows as rows: opening their files takes longer than a query."""
 
 
 def table_frame(session: SparkSession, source: Source, name: str) -> DataFrame:
@@ -91,13 +91,14 @@ def register(
             frame = (_small_table if is_small else table_frame)(session, source, name)
             frame.createOrReplaceTempView(name)
     for name in wanted:
-        # As rows: sub-queries of the view inside those of a claim could starve Spark's sub-query threads.
+        # As rows, because sub-queries of the view inside those of a claim could block Spark's sub-query
+        # threads.
         rows = session.sql(VIEWS[name]).toArrow()
         as_rows(session, rows).createOrReplaceTempView(name)
 
 
 def as_rows(session: SparkSession, table: pa.Table) -> DataFrame:
-    """A small table as a DataFrame, in one chunk: Spark reads several only up to the first empty one."""
+    """A small table as a DataFrame, in one chunk: of several chunks Spark stops at the first empty one."""
     return session.createDataFrame(table.combine_chunks())
 
 

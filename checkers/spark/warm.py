@@ -1,4 +1,4 @@
-"""Warm a session up: judge a tiny history once, so that the real judgement finds its classes loaded."""
+"""Warms up a session: judges a tiny history once, so that classes are loaded before the real judgement."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ _EXPECTED = [{"finding": "lost", "where": "acks = 1 and acked_during = 'none'", 
 
 
 def warm_up(session: SparkSession, declared: Declared | None = None) -> None:
-    """Run every code path of a judgement on next to no data.
+    """Run every code path of a judgement on a tiny history.
 
-    ``declared`` holds a scenario's `claims` and `expected`, whose own queries are then run: Spark compiles a
-    plan when it first meets it, and finds it compiled when the run is judged.
+    ``declared`` holds a scenario's `claims` and `expected`, whose queries also run, so that Spark has
+    compiled their plans when it judges the run.
     """
     chosen: Declared = declared if declared else {"claims": _CLAIMS, "expected": _EXPECTED}
     with tempfile.TemporaryDirectory(prefix="acked-warm-") as scratch:

@@ -1,4 +1,4 @@
-"""From Arrow tables to arrays: columns checked, nulls replaced, replicas put together."""
+"""Turns Arrow tables into arrays: checks columns, replaces nulls, and puts replicas together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.kafka.model import TopicPartition
 
 
 def copy_arrays(table: pa.Table, name: str) -> Copies:
-    """Columns of `copies` as arrays; refuses values that cannot be."""
+    """Columns of `copies` as arrays; refuses impossible values."""
     copies = Copies(
         broker=numbers(table, "broker"),
         offset=numbers(table, "offset"),
@@ -37,7 +37,7 @@ def copy_arrays(table: pa.Table, name: str) -> Copies:
 
 
 def at_home(column: pa.ChunkedArray, name: str) -> Flags:
-    """Whether each message names this partition as its home, or none."""
+    """Whether each message names this partition as its home, or names no home."""
     if column.null_count == len(column):
         return np.ones(len(column), dtype=bool)
     parts = []
@@ -102,7 +102,7 @@ def make_partition(
 
 
 def group_events(evidence: Evidence, where: TopicPartition) -> list[GroupRow]:
-    """What consumer groups did that concerns a partition; an event without a partition concerns all."""
+    """Events of consumer groups that concern a partition; an event without a partition concerns all."""
     return [
         GroupRow(
             ns=int(row["ns"]),
@@ -141,7 +141,7 @@ def _is(column: pa.ChunkedArray, text: str) -> Flags:
 
 
 def send_arrays(table: pa.Table, evidence: Evidence, name: str) -> Sends:
-    """Columns of `sends` that decide a fate; refuses values that cannot be."""
+    """Columns of `sends` that decide a fate; refuses impossible values."""
     writer = numbers(table, "writer")
     aborted, visible = _transactions(table, evidence, writer)
     sends = Sends(
@@ -178,7 +178,7 @@ def _transactions(table: pa.Table, evidence: Evidence, writer: Ints) -> tuple[Fl
 
 
 def transaction_rows(table: pa.Table) -> Ints:
-    """Rows of `sends` that are messages of a transaction."""
+    """Rows of `sends` whose messages belong to a transaction."""
     return np.flatnonzero(pc.is_valid(table["txn"]).to_numpy())
 
 

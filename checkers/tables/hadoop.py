@@ -1,7 +1,7 @@
 """Files behind a URI, through the Hadoop file systems that Spark's driver has: `hdfs://`, `s3a://`, `file:///`.
 
-Only the driver uses this, for what is small: manifests, footers of Parquet files, tables of evidence. What
-grows with the number of messages is read and written by Spark itself.
+Only the driver uses this, and only for small data: manifests, footers of Parquet files, tables of evidence.
+Spark itself reads and writes all data that grows with the number of messages.
 """
 
 from __future__ import annotations

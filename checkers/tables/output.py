@@ -208,9 +208,9 @@ PARTS = pa.schema(
         ("undecided_ns", pa.int64()),
     ]
 )
-"""Messages of one partition (or of a range of one) by transaction; an inner table of the fast plan.
+"""Messages of one partition (or of a range of one) by transaction; an internal table of the fast plan.
 
-`undecided_ns` is when the log of undecided messages was read, -1 if there are none or it is not known.
+`undecided_ns` is when the log of undecided messages was read, -1 if there are none or the time is not known.
 """
 
 TALLY = pa.schema(
@@ -259,7 +259,7 @@ def build(schema: pa.Schema, columns: Mapping[str, object], rows: int) -> pa.Tab
 
 
 def write(folder: str, part: str, table: pa.Table) -> None:
-    """Write one part of an output table; what an earlier attempt of the task wrote is replaced."""
+    """Write one part of an output table; it replaces the part of an earlier attempt of the task."""
     system, inner = file_system(f"{folder}/{part}.parquet")
     if not table.num_rows:
         if system.get_file_info(inner).type != pafs.FileType.NotFound:

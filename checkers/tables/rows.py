@@ -41,7 +41,7 @@ def nullable(values: Ints, kind: pa.DataType) -> pa.Array:
 
 @dataclass(frozen=True, kw_only=True)
 class Life:
-    """Rows of `life`, and beside each row what its cause rests on."""
+    """Rows of `life`, each with the facts that its cause rests on."""
 
     table: pa.Table
     evidence: pa.Array
@@ -85,7 +85,7 @@ def attributed(
     holders: pa.Array,
     overwriters: pa.Array,
 ) -> Life:
-    """The same, where it is known already who holds each message, and what stands at its offset."""
+    """The same, if it is already known who holds each message and which record is at its offset."""
     count = len(sends)
     sent, done = numbers(table, "sent_ns"), numbers(table, "done_ns")
     ok = sends.outcome == OK
@@ -184,9 +184,9 @@ INCOMPLETE = "the final read did not reach the end of every log that could hold 
 
 
 def of_messages(life: Life, places: Ints, fates: Fates, name: str | None = None) -> pa.Table:
-    """Findings about messages: ``places`` are rows of ``life``, to which ``fates`` belongs row by row.
+    """Findings about messages: ``places`` are rows of ``life``, and ``fates`` has the same rows.
 
-    ``name`` is the class; without it, the fate.
+    ``name`` is the class; without it, the class is the fate.
     """
     if not len(places):
         return FINDING.empty_table()
@@ -221,9 +221,9 @@ def of_messages(life: Life, places: Ints, fates: Fates, name: str | None = None)
 def of_records(
     partition: PartitionReplicas, records: ReplicaRecords, homes: Homes | None, reported: Ints
 ) -> pa.Table:
-    """Findings about records of no message of this partition or damaged ones, one per offset.
+    """Findings about damaged records, and records of no message of this partition, one per offset.
 
-    Of several records at an offset the first counts. ``reported``: offsets with a finding of a message.
+    If an offset has several records, the first counts. ``reported``: offsets with a finding of a message.
     """
     if not len(records):
         return FINDING.empty_table()
@@ -254,14 +254,14 @@ def of_records(
 
 
 def _home(homes: Homes, records: ReplicaRecords) -> pa.Array:
-    """`topic/partition` to which each record's message was sent; null where it was sent nowhere."""
+    """`topic/partition` to which each record's message was sent; null if nobody sent it."""
     names = [f"{topic}/{number}" for topic, number in zip(homes.topic, homes.partition.tolist(), strict=True)]
     place = homes.place(records.writer, records.seq)
     return pa.array(names, pa.string()).take(nullable(place, pa.int64()))
 
 
 def of_differences(partition: PartitionReplicas, records: ReplicaRecords) -> pa.Table:
-    """Findings about replicas that disagree, one per offset; of several at an offset the first counts."""
+    """Findings about replicas that disagree, one per offset; the first one at an offset counts."""
     if not len(records):
         return FINDING.empty_table()
     distinct, first = np.unique(records.offset, return_index=True)
@@ -285,7 +285,7 @@ def of_differences(partition: PartitionReplicas, records: ReplicaRecords) -> pa.
 
 
 def _brokers_at(records: ReplicaRecords, offsets: Ints) -> pa.Array:
-    """The brokers of which each of the rising ``offsets`` is reported."""
+    """The brokers of the differences at each of ``offsets``, which rise."""
     mine = np.flatnonzero(np.isin(records.offset, offsets))
     order = mine[np.lexsort((records.broker[mine], records.offset[mine]))]
     where = np.searchsorted(offsets, records.offset[order])
@@ -366,7 +366,7 @@ def of_skips(partition: PartitionReplicas, evidence: Evidence, steps: Steps, pas
 def _causes_of_steps(
     partition: PartitionReplicas, evidence: Evidence, steps: Steps
 ) -> tuple[pa.Array, pa.Array]:
-    """The cause of each step of a group (null for readers that were assigned by hand), and its evidence."""
+    """The cause of each step of a group (null for readers without a group), and its evidence."""
     return causes_of_steps(
         evidence,
         partition.topic,
@@ -397,7 +397,7 @@ def reader_name(group: str | None, reader: int) -> str:
 
 
 def undetermined(partition: PartitionReplicas, messages: int) -> pa.Table:
-    """One finding for a partition whose final read proves no absence, however much it leaves open."""
+    """One finding for a partition whose final read proves no absence, however many messages that affects."""
     if partition.conclusive:
         return FINDING.empty_table()
     return build(

@@ -1,4 +1,4 @@
-"""What the checker reads: files behind paths and URIs, the tables of a history, and their rows within bounds.
+"""What the checker reads: files at paths and URIs, the tables of a history, and rows of a range.
 
 Every reader here runs in a Spark worker as well as in the driver. Only the driver can open URIs (`hadoop`).
 """
@@ -21,7 +21,7 @@ from harness.history.schema import BY_PARTITION, NEEDED, TABLES
 from harness.kafka.model import TopicPartition
 
 CODED = ("home", "outcome")
-"""Columns of few texts, which are read as codes: it takes a fraction of the time."""
+"""Text columns with few different values; they are read as codes, which takes a fraction of the time."""
 
 _CODED_TEXT = pa.dictionary(pa.int32(), pa.string())
 
@@ -34,7 +34,7 @@ class TableFile:
     rows: int
     topic_partition: TopicPartition | None
     exact: bool = True
-    """Its columns have exactly the schema's types (else they are cast when read)."""
+    """Its columns have exactly the schema's types (otherwise they are cast when read)."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Source:
 
 
 def line_of(error: Exception) -> str:
-    """What Arrow says over several lines, as part of one sentence."""
+    """Arrow's message of several lines as part of one sentence."""
     return " ".join(str(error).split())
 
 
@@ -93,13 +93,13 @@ def is_folder(place: str) -> bool:
 
 
 def make_folder(folder: str) -> None:
-    """Make a folder of scratch files, unless it is there."""
+    """Make a folder of scratch files, unless it exists."""
     system, inner = file_system(folder)
     system.create_dir(inner, recursive=True)
 
 
 def remove(folder: str) -> None:
-    """Remove a folder of scratch files, if it is there."""
+    """Remove a folder of scratch files, if it exists."""
     system, inner = file_system(folder)
     if system.get_file_info(inner).type == pafs.FileType.Directory:
         system.delete_dir(inner)
@@ -109,7 +109,7 @@ def remove(folder: str) -> None:
 
 
 def open_source(folder: Path | str) -> Source:
-    """Find the tables of a history folder and hold their files against the schema.
+    """Find the tables of a history folder and check their files against the schema.
 
     Raises BadDataError when `sends` or `copies` is missing, a file is damaged, or a column has a wrong type.
     """
@@ -302,7 +302,7 @@ def read_rows(
 
 
 def _together(parts: Sequence[pa.Table]) -> pa.Table:
-    """Tables as one; a column is dictionary-encoded in all of them, or in none."""
+    """Several tables as one; each column is made dictionary-encoded in all of them or in none."""
     plain = {
         name for part in parts for name in part.column_names if not pa.types.is_dictionary(part[name].type)
     }
@@ -341,7 +341,7 @@ def read_file(
     group: int | None = None,
     windows: Sequence[Window] = (),
 ) -> pa.Table:
-    """Rows of a file, or of one row group, whichever topic partitions they are of."""
+    """Rows of a file, or of one row group, of any topic partition."""
     return _read_file(
         TableFile(path=path, rows=0, topic_partition=None), table, columns, None, windows, group
     )
@@ -404,7 +404,7 @@ def only(table: pa.Table, where: TopicPartition) -> pa.Table:
 
 
 def meets(row_group: pq.RowGroupMetaData, windows: Sequence[Window]) -> bool:
-    """Whether a row group can hold rows of all windows, as far as its statistics tell."""
+    """Whether a row group can meet all windows, as far as its statistics tell."""
     for index in range(row_group.num_columns) if windows else ():
         column = row_group.column(index)
         for window in windows:

@@ -1,4 +1,4 @@
-"""Columns of `copies` that decide transactions, as arrays, and rows that the checker writes about them."""
+"""Columns of `copies` that decide transactions, as arrays, and the output rows about transactions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ RECORDS_FOLDER, PARTS_FOLDER = "records", "parts"
 
 
 def producer_records(table: pa.Table, broker: int) -> ProducerRecords:
-    """One replica's records among rows of `copies`."""
+    """The records of one replica in rows of `copies`."""
     mine = numbers(table, "broker") == broker
     if not mine.all():
         table = table.filter(pa.array(mine))
@@ -115,7 +115,7 @@ def _bounded(
 
 
 def write_markers(source: Source, where: TopicPartition, broker: int, path: str) -> None:
-    """Put what decides a large partition's transactions into a file, without holding its log in memory."""
+    """Write what decides a large partition's transactions to a file, without holding its log in memory."""
     window = (Window("broker", broker, broker),)
     files = source.files["copies"]
     markers, epochs = [], []
@@ -206,7 +206,7 @@ def record_rows(
             "marker": kinds,
             "marker_offset": nullable(decisions.marker_offset, pa.int64()),
             "marker_epoch": nullable(decisions.marker_epoch, pa.int32()),
-            # An operator's marker has the coordinator epoch -1, which is no null.
+            # An operator's marker has the coordinator epoch -1, which is not a null.
             "coordinator_epoch": pa.array(decisions.coordinator_epoch, mask=decisions.marker_offset < 0).cast(
                 pa.int32()
             ),
@@ -216,7 +216,7 @@ def record_rows(
 
 
 def fenced_writes(evidence: Evidence, sends: Sends, txn: Ints, decisions: Decisions) -> Flags:
-    """Which messages a fenced producer wrote, and a marker committed nevertheless."""
+    """Messages that a fenced producer wrote and a marker committed nevertheless."""
     rows = decisions.row
     known = evidence.transactions
     fence = known.fences(sends.writer[rows])
@@ -229,7 +229,7 @@ def fenced_writes(evidence: Evidence, sends: Sends, txn: Ints, decisions: Decisi
 
 
 def parts_of(sends: Sends, txn: Ints, decisions: Decisions, fenced: Flags, read_ns: int) -> pa.Table:
-    """Messages by transaction, counted by what became of them (`PARTS`)."""
+    """Messages by transaction, counted by state (`PARTS`)."""
     rows = decisions.row
     writer, number = sends.writer[rows].astype(np.int64), txn[rows]
     order = np.lexsort((number, writer))

@@ -1,4 +1,4 @@
-"""What applications asked for, and the answers that they got: one row per transaction."""
+"""What applications asked for, and the answers that they received: one row per transaction."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ASKED_COMMIT, ASKED_ABORT = 1, 2
 TIMEOUT_MS = 60_000
 """Default of `transaction.timeout.ms`."""
 CLEANUP_MS = 10_000
-"""How much longer a time-out may take: `transaction.abort.timed.out.transaction.cleanup.interval.ms`."""
+"""By how much a time-out may be late: `transaction.abort.timed.out.transaction.cleanup.interval.ms`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class ReportedTransactions:
         return np.where(place >= 0, place + first, -1)
 
     def reported_of(self, rows: Ints) -> Ints:
-        """What was reported about transactions (rows of `find`); of one without a row, nothing is known."""
+        """What was reported about transactions (rows of `find`); nothing is known of one without a row."""
         return np.where(rows >= 0, self.reported[rows], UNKNOWN) if len(self) else np.full(len(rows), UNKNOWN)
 
     def asked_of(self, rows: Ints) -> Ints:
@@ -88,7 +88,7 @@ def _by_writer(writer: Ints, known: Mapping[int, int], default: int) -> Ints:
 
 
 def may_commit(reported: Ints, asked: Ints) -> Flags:
-    """Whether a commit can have come of it: not if it was aborted, or if nobody asked for a commit."""
+    """Whether it can have been committed: not if it was aborted, or if nobody asked for a commit."""
     possible: Flags = (reported == COMMITTED) | ((reported == UNKNOWN) & (asked != ASKED_ABORT))
     return possible
 
@@ -156,7 +156,7 @@ def _timeout_ns(writer: Mapping[str, Any]) -> int | None:
 
 
 def _fences(transactions: ReportedTransactions, writers: Iterable[Mapping[str, Any]]) -> dict[int, int]:
-    """When each writer was fenced: another one with the same transactional id began after it."""
+    """When each writer was fenced, because another with the same transactional id began after it."""
     ids = {row["writer"]: row.get("transactional_id") for row in writers if row.get("transactional_id")}
     began = transactions.begin_ns >= 0
     firsts: dict[int, int] = {}

@@ -24,7 +24,7 @@ CLASSES = (
 
 
 def fates_of(parts: pa.Table, evidence: Evidence) -> pa.Table:
-    """One row of `TRANSACTION` per transaction: of every one that has a message or an event."""
+    """One row of `TRANSACTION` for each transaction that has a message or an event."""
     sums = _summed(parts)
     writer, txn = sums["writer"], sums["txn"]
     known = evidence.transactions

@@ -20,7 +20,7 @@ NOT_KNOWN = "not known: neither the markers nor what was reported to application
 
 @dataclass(frozen=True, kw_only=True)
 class _Case:
-    """A transaction with a finding, its records, and what else its markers decided."""
+    """A transaction with a finding, its records, and the other records that its markers decided."""
 
     fate: Row
     records: Sequence[Row]
@@ -52,7 +52,7 @@ def findings_of(suspects: pa.Table, records: pa.Table, evidence: Evidence) -> pa
     """The findings about transactions (rows of `transaction_fates` that have one).
 
     ``records`` are rows of `transaction_records`: those of these transactions, and those that the same
-    markers decided; others do no harm.
+    markers decided; further rows do no harm.
     """
     mine: dict[tuple[int, int], list[Row]] = {}
     decided: dict[tuple[str, int, int], list[Row]] = {}
@@ -110,7 +110,7 @@ def _detail(fate: Row) -> str:
 
 
 def _cause(case: _Case, record: Row) -> tuple[str, list[str]]:
-    """Why the record was decided as it was, or not at all, and the rows of the history that show it."""
+    """Why the record was decided this way, or not at all, and the rows of the history that show it."""
     fate = case.fate
     if fate["finding"] == "fenced_write_read":
         return _fenced(case, record)
@@ -190,7 +190,7 @@ def _late_marker(case: _Case, record: Row) -> tuple[str, list[str]]:
 def _earlier_with_same_end(case: _Case, record: Row) -> int | None:
     """The newest earlier transaction of the producer whose application asked for the marker's end.
 
-    Only where the marker has the record's own producer epoch: other requests raise it.
+    Only if the marker has the record's own producer epoch, because other requests raise the epoch.
     """
     if record["marker"] is None or record["marker_epoch"] != record["producer_epoch"]:
         return None

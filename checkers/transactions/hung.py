@@ -1,8 +1,8 @@
 """Transactions that hung during the run: open at the leader of a partition, over for their coordinator.
 
-It rests on `producer_states` and `transaction_states`, and on nothing else. While nothing changes, rows of
-both tables come again every few seconds. So a state lasts from its first row to its last one, and the silence
-of a broker that does not answer does not count.
+This rests on `producer_states` and `transaction_states` alone. Rows of both tables are repeated every few
+seconds even if nothing changes. So a state lasts from its first row to its last, and the time in which a
+broker does not answer does not count.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from checkers.causes import PartitionEvent, partition_events
 from checkers.evidence import Evidence, Row
 
 HUNG_S = 3.0
-"""A coordinator knows a transaction to be over only when its markers are written. So this is long."""
+"""The shortest time that counts.
+
+It is long because a coordinator regards a transaction as over only when its markers are written.
+"""
 _UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
@@ -32,7 +35,7 @@ class _Span:
 def hung_transactions(evidence: Evidence) -> Iterator[dict[str, Any]]:
     """One finding per transaction and partition, at the first record of the transaction.
 
-    A transaction that is still open when it is last heard of is none: the final logs tell of it.
+    A transaction that is open in its last row is not among them, because the final logs show it.
     """
     known: dict[int, list[Row]] = {}
     for row in evidence.rows("transaction_states"):
@@ -58,10 +61,10 @@ def _where(row: Row) -> tuple[str, int, int, int]:
 
 
 def _open(history: list[Row], elections: Callable[[str, int], list[PartitionEvent]]) -> Iterator[_Span]:
-    """Stretches in which one transaction was open at the leader, except one that lasts to the end.
+    """Spans in which one transaction was open at the leader, except a span that lasts to the end.
 
-    Followers answer as well, and may not have the marker yet. A leader that was cut off believes in itself,
-    and says nothing that counts once another one is elected.
+    Followers answer too, but may not have the marker yet. A leader that was cut off still answers as the
+    leader; after the next election its answers do not count.
     """
     first = history[0]
     stretches = [list(rows) for _, rows in groupby(history, key=lambda row: row["transaction_start"])]
@@ -76,7 +79,7 @@ def _open(history: list[Row], elections: Callable[[str, int], list[PartitionEven
 
 
 def _led(broker: int, elections: list[PartitionEvent]) -> Iterator[tuple[float, float]]:
-    """When a broker led, from and until; always, where no election is known. The first leader led before."""
+    """When a broker led, from and until; always, if no election is known. The first leader led before."""
     if not elections:
         yield -math.inf, math.inf
     for place, event in enumerate(elections):
@@ -87,7 +90,7 @@ def _led(broker: int, elections: list[PartitionEvent]) -> Iterator[tuple[float, 
 
 
 def _over(state: Row, known: list[Row]) -> Iterator[_Span]:
-    """Stretches in which no coordinator knew the partition as one of an open transaction of the producer."""
+    """Spans in which no coordinator had an open transaction of the producer in the partition."""
     place = f"{state['topic']}/{state['partition']}"
 
     def over(row: Row) -> bool:
@@ -100,7 +103,7 @@ def _over(state: Row, known: list[Row]) -> Iterator[_Span]:
 
 
 def _overlap(span: _Span, others: Iterator[_Span]) -> _Span | None:
-    """The longest common stretch, if it is long enough; its row is that of the coordinator."""
+    """The longest common span, if it is long enough; its row is the coordinator's."""
     common = [
         _Span(max(span.from_ns, other.from_ns), min(span.until_ns, other.until_ns), other.row)
         for other in others

@@ -32,7 +32,7 @@ FINDINGS = {"precommitted_read": "precommitted_read", "G1c": "circular_read"}
 
 
 def reads_in_transactions(source: Source) -> pa.Table:
-    """The rows of `reads` that are of a transaction."""
+    """The rows of `reads` that belong to a transaction."""
     parts = []
     for file in source.files.get("reads", ()):
         table = read_file(file.path, "reads", READ_COLUMNS)
@@ -43,7 +43,7 @@ def reads_in_transactions(source: Source) -> pa.Table:
 
 @dataclass(frozen=True, kw_only=True)
 class _Read:
-    """A record that a transaction read, and what became of it."""
+    """A record that a transaction read, and its fate."""
 
     by: Transaction
     of: Transaction
@@ -101,7 +101,7 @@ def _dirty(read: Row) -> bool:
 
 
 def _write_order(records: Iterable[Row]) -> dict[Transaction, dict[Transaction, Row]]:
-    """From each transaction to those whose records come next in a partition."""
+    """Edges from each transaction to those whose records come next in a partition."""
     edges: dict[Transaction, dict[Transaction, Row]] = {}
     written = [row for row in records if row["state"] in COMMITTED]
     written.sort(key=lambda row: (row["topic"], row["partition"], row["offset"]))
@@ -115,7 +115,7 @@ def _write_order(records: Iterable[Row]) -> dict[Transaction, dict[Transaction, 
 
 
 def _read_order(reads: Sequence[_Read]) -> dict[Transaction, dict[Transaction, Row]]:
-    """From each transaction to those that read its records."""
+    """Edges from each transaction to those that read its records."""
     edges: dict[Transaction, dict[Transaction, Row]] = {}
     for read in reads:
         edges.setdefault(read.of, {}).setdefault(read.by, read.row)
@@ -145,7 +145,7 @@ def _intermediate(reads: Sequence[_Read], records: Iterable[Row]) -> list[dict[s
 
 
 def _cycles(graph: Graph, through: Graph | None = None) -> list[list[Transaction]]:
-    """A shortest cycle of each strongly connected component; with ``through``, one that has such an edge."""
+    """A shortest cycle of each strongly connected component; with ``through``, a cycle with such an edge."""
     found = []
     for component in _components(graph):
         members = set(component)
