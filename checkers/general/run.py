@@ -321,12 +321,10 @@ def refuse_impossible(session: SparkSession, source: Source) -> None:
             if frame.filter(condition).limit(1).count():
                 raise BadDataError(
                     f"{source.folder}/{name}.parquet holds rows with {condition.replace('`', '')}, "
-                    f"which cannot be."
+                    f"which is impossible."
                 )
         keys = _ONCE[name]
         twice = frame.groupBy(*keys).count().filter("count > 1").limit(1).collect()
         if twice:
             place = ", ".join(f"{key} {twice[0][key]}" for key in keys)
-            raise BadDataError(
-                f"{source.folder}/{name}.parquet holds {place} twice; it may be there only once."
-            )
+            raise BadDataError(f"{source.folder}/{name}.parquet holds {place} twice; it may occur only once.")

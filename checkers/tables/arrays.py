@@ -53,7 +53,7 @@ def refuse(bad: Flags, values: Ints, column: str, where: str) -> None:
     """Raise BadDataError naming the first impossible value."""
     if np.any(bad):
         row = int(np.argmax(bad))
-        raise BadDataError(f"{where} hold {column} {int(values[row])} in row {row}, which cannot be.")
+        raise BadDataError(f"{where} hold {column} {int(values[row])} in row {row}, which is impossible.")
 
 
 def partition_of(

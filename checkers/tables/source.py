@@ -173,7 +173,7 @@ def _check_schema(path: str, schema: pa.Schema, table: str) -> bool:
     wanted = TABLES[table]
     version = (schema.metadata or {}).get(b"acked.schema_version")
     if version is not None and version != b"1":
-        raise BadDataError(f"{path} is of schema version {version.decode()}; this checker reads version 1.")
+        raise BadDataError(f"{path} has schema version {version.decode()}; this checker reads version 1.")
     for field in wanted.arrow():
         if field.name not in schema.names:
             if not field.nullable:

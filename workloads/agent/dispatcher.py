@@ -82,10 +82,11 @@ class Dispatcher:
         self._in_programs: dict[int, ProgramProducer] = {}
 
     def dispatch(self, command: Command[object], reply: Reply) -> Work | None:
-        """Begin a command, on the agent's main thread and in the order of the commands.
+        """Begin a command. This runs on the agent's main thread, in the order of the commands.
 
-        Either calls ``reply`` with the result, now or later, or returns work that may block and whose value
-        is the result. Messages are thus numbered and recorded in the order in which the commands came.
+        It either calls ``reply`` with the result, now or later, or returns work that may block and whose
+        value is the result. Messages are thus numbered and recorded in the order in which the commands
+        arrive.
         """
         match command:
             case Ping():
@@ -195,8 +196,8 @@ class Dispatcher:
         sequence = command.sequence
         if (sequence is not None) != spec.names_sequences:
             raise UsageError(
-                f"{spec.name} sends a message with the sequence number {sequence}; name one with each "
-                f"message of a raw idempotent producer, and none with others."
+                f"{spec.name} sends a message with the sequence number {sequence}; give one "
+                "with each message of a raw idempotent producer, and none with others."
             )
         if spec.via in PROGRAMS:
             inside = self._inside(spec)
@@ -327,7 +328,7 @@ class Dispatcher:
         member = _find(self._consumers, command.reader, "consumer")
         if not isinstance(member, GroupMember):
             raise UsageError(
-                f"Consumer {command.reader} is no member of a group, so that it has no offsets to commit."
+                f"Consumer {command.reader} is not a member of a group, so it has no offsets to commit."
             )
         part = confluent_kafka.TopicPartition(command.topic, command.partition, command.offset)
         return lambda: producer.send_offsets(

@@ -1,7 +1,7 @@
 """The agent's process: reads commands from its input and writes their answers, one JSON line each.
 
-Commands run concurrently, and answers come as they are ready. The agent ends at the end of its input.
-Whatever becomes of the agent, its journal holds what happened.
+Commands run concurrently, and each answer is written when it is ready. The agent ends at the end of its
+input. However it ends, its journal holds what happened before.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Agent:
 
         try:
             work = self._dispatcher.dispatch(request.command(), reply)
-        except Exception as error:  # noqa: BLE001 - one bad command must not end the clients of a run
+        except Exception as error:  # noqa: BLE001 - a bad command must not end the run's clients
             self._fail(request, error)
             return
         if work is not None:

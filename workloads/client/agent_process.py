@@ -26,7 +26,7 @@ ANSWER_S = 10.0
 """Time for an answer beyond the time that the command itself may take."""
 _TAIL_CHARS = 2000
 _EXIT_S = 10.0
-"""An agent has nothing left to do after its last answer but to end."""
+"""Time for an agent to end: after its last answer it has nothing else to do."""
 R = TypeVar("R")
 
 
@@ -53,8 +53,8 @@ class AgentProcess:
     def submit(self, command: Command[R]) -> Future[R]:
         """Send a command. The future fails with LabError, or with ProcessDiedError if the agent has ended.
 
-        It fails with InvalidRunError where a client program in the agent broke the protocol, and with
-        UnfitError where the program lacks a feature that the command needs.
+        It fails with InvalidRunError if a client program in the agent violated the protocol, and with
+        UnfitError if the program lacks a feature that the command needs.
         """
         future: Future[R] = Future()
 
@@ -80,7 +80,7 @@ class AgentProcess:
             try:
                 self._pipe.stdin.write(Request.of(number, command).line())
                 self._pipe.stdin.flush()
-            except (OSError, ValueError):  # a broken pipe, or one that is closed already
+            except (OSError, ValueError):  # a broken pipe, or a closed one
                 del self._waiting[number]
                 settle(self._death())
         return future
@@ -122,7 +122,7 @@ class AgentProcess:
         self._reader.join(_EXIT_S)
 
     def _close_input(self) -> None:
-        # Flushes what is buffered, which fails if the agent ended before it read its last command.
+        # This flushes the buffer, which fails if the agent ended before it read its last command.
         with contextlib.suppress(OSError):
             self._pipe.stdin.close()
 
@@ -133,7 +133,7 @@ class AgentProcess:
         except (OSError, ValueError):
             pass  # a line that was cut short, or a closed pipe: the agent has ended
         with contextlib.suppress(WaitTimeoutError, OSError):
-            self._pipe.wait(_EXIT_S)  # its exit status is known shortly after its last output
+            self._pipe.wait(_EXIT_S)  # its exit status is available shortly after its last output
         with self._lock:
             self._ended = True
             orphans, self._waiting = self._waiting, {}

@@ -1,4 +1,4 @@
-"""What runs in a client until it is stopped, as the harness sees it: streams, pinned writes, consumers."""
+"""Handles of what runs in a client until it is stopped: streams, pinned writes, consumers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PinnedWrites:
         return self.wait_end(0.0)
 
     def wait_end(self, within_s: float) -> PinnedWritesResult:
-        """The writes when the series has ended by itself, or after ``within_s``."""
+        """The writes so far, when the series has ended by itself or ``within_s`` has passed."""
         return self._agent.call(WaitPinnedWrites(self.producer.writer, within_s), within_s + ANSWER_S)
 
     def stop(self) -> PinnedWritesResult:
@@ -53,7 +53,7 @@ class PinnedWrites:
 
 
 class BackgroundConsumer:
-    """A consumer in a client that reads on until it is stopped."""
+    """A consumer in a client that reads until it is stopped."""
 
     def __init__(self, agent: AgentProcess, consumer: ConsumerSpec) -> None:
         self.consumer = consumer

@@ -93,11 +93,11 @@ class Client:
         return self._agent.alive
 
     def use(self, program: ClientProgram) -> None:
-        """Start a client program, in which the producers and consumers with its ``via`` will run."""
+        """Start a client program. Producers and consumers with its ``via`` run in it."""
         self._agent.call(UseProgram(program), ANSWER_S)
 
     def describe_program(self, via: Via, within_s: float = HELLO_S) -> ProgramDescription:
-        """Wait until a client program is ready. Raises InvalidRunError if it does not get there."""
+        """Wait until a client program is ready. Raises InvalidRunError if it does not become ready."""
         return self._agent.call(DescribeProgram(via), within_s + ANSWER_S)
 
     def prepare(self, producer: ProducerSpec, topic: str, within_s: float = 10.0) -> None:
@@ -118,10 +118,11 @@ class Client:
         partition: int = 0,
         sequence: int | None = None,
     ) -> Future[SendResult]:
-        """Send one message without waiting for its outcome. Messages are numbered in the order of the calls.
+        """Send one message without waiting for its outcome.
 
-        Those of one librdkafka producer leave in that order, raw ones concurrently. ``sequence`` is the
-        sequence number of a message of a raw idempotent producer.
+        Messages are numbered in the order of the calls. A librdkafka producer sends its messages in that
+        order; raw messages are sent concurrently. ``sequence`` is the sequence number of a message of a raw
+        idempotent producer.
         """
         return self._agent.submit(
             Send(
@@ -166,7 +167,7 @@ class Client:
     ) -> SendResult:
         """Send messages with a raw producer until its broker accepts one, and so knows that it leads.
 
-        Each attempt is recorded as a message of its own. Raises WaitTimeoutError.
+        Each attempt is recorded as a separate message. Raises WaitTimeoutError.
         """
         return wait_until(
             lambda: self.send(topic, label, producer, partition=partition),
@@ -208,18 +209,18 @@ class Client:
         return PinnedWrites(self._agent, producer)
 
     def read(self, consumer: ConsumerSpec, within_s: float = 20.0) -> ReadResult:
-        """Read partitions from their start to their present end; ``complete`` shows whether it got there."""
+        """Read partitions from their start to their present end; ``complete`` tells whether it got there."""
         return self._agent.call(Read(self._resolved(consumer), within_s), within_s + ANSWER_S)
 
     def start_consumer(self, consumer: ConsumerSpec) -> BackgroundConsumer:
-        """Start a consumer that reads on until it is stopped, as a group member if it names a group."""
+        """Start a consumer that reads until it is stopped; it is a group member if it names a group."""
         self._agent.call(StartConsumer(self._resolved(consumer)), ANSWER_S)
         return BackgroundConsumer(self._agent, consumer)
 
     def start_processor(
         self, consumer: ConsumerSpec, producer: ProducerSpec, *, output: str, every_s: float
     ) -> BackgroundConsumer:
-        """Start an application that writes a message to ``output`` for each that its group hands to it."""
+        """Start an application that writes a message to ``output`` for each message that it receives."""
         command = StartProcessor(
             consumer=self._resolved(consumer),
             producer=self._resolved(producer),
@@ -245,8 +246,8 @@ class Client:
     ) -> int:
         """Let a producer's transaction commit an offset of a group; returns the error code.
 
-        With ``member`` it does so as the group member ``reader``, which is of the same library; a librdkafka
-        producer needs one. A raw producer asks the two coordinators that are named.
+        With ``member`` it does so as the group member ``reader``, which must use the same library. A
+        librdkafka producer needs one. A raw producer asks the two coordinators that are named.
         """
         command = SendOffsets(
             writer=producer.writer,
@@ -318,7 +319,7 @@ class Client:
     def init_transactions(self, producer: ProducerSpec, within_s: float, coordinator: str = "") -> int:
         """Get a producer id, which fences older producers of its transactional id; returns the error code.
 
-        A raw producer asks the broker ``coordinator``; it repeats what may succeed later.
+        A raw producer asks the broker ``coordinator``, and repeats requests that may succeed later.
         """
         command = InitTransactions(
             producer=self._resolved(producer), within_s=within_s, coordinator=self._at(coordinator)
@@ -411,7 +412,7 @@ class Client:
         coordinator: str,
         partition: int,
     ) -> Pinned:
-        """A command about one message; brokers are given by host."""
+        """A command about one message; hosts name the brokers."""
         return kind(
             writer=producer.writer,
             topic=topic,
@@ -428,7 +429,7 @@ class Client:
         return self._agent.call(command, ANSWER_S)
 
     def deliver(self, producer: ProducerSpec, number: int, within_s: float = 5.0) -> Delivered:
-        """Send a request that was held back, over the connection that was opened then."""
+        """Send a held request over the connection that was opened for it."""
         command = Deliver(writer=producer.writer, number=number, within_s=within_s)
         return self._agent.call(command, within_s + ANSWER_S)
 
@@ -470,5 +471,5 @@ class Client:
 
 
 def _creation_s(producer: ProducerSpec) -> float:
-    """The time that the producer's creation may take before anything else begins."""
+    """Time that the producer's creation may take in addition."""
     return HELLO_S if producer.via in PROGRAMS else 0.0

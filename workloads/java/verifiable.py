@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
 """Kafka's own VerifiableProducer and VerifiableConsumer as a program of the client protocol.
 
-`verifiable.py VERSION JAVA... -cp CLASS_PATH` starts one JVM for each producer and each consumer: the command
-line that it is given, the class of the tool, and the tool's options. The class path holds kafka-tools, what
-that needs, and `Feeder`, a plug-in of the producer that turns the tool's own messages into those of the
-harness. This file imports nothing of acked, and the standard library alone.
-
-What the tools cannot do is refused: transactions, assigned partitions, a consumer that does not commit. What
-they do not print is left out: the broker that answered, the attempts, the leader epoch of a record, and times
-in ns.
+`verifiable.py VERSION JAVA... -cp CLASS_PATH` starts one JVM for each producer and each consumer, with the
+given command line, the class of the tool, and the tool's options. The class path holds kafka-tools, its
+dependencies, and `Feeder`, a plug-in of the producer that turns the tool's own messages into those of the
+harness. This file imports only the standard library. It refuses what the tools cannot do: transactions,
+assigned partitions, a consumer that does not commit. It leaves out what they do not print: the broker that
+answered, the attempts, the leader epoch of a record, and times in ns.
 """
 
 from __future__ import annotations
@@ -30,9 +28,9 @@ PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
 CONSUMER = "org.apache.kafka.tools.VerifiableConsumer"
 FEEDER = {"interceptor.classes": "Feeder", "partitioner.class": "Feeder$Leaders"}
 _PAUSE_S = 0.1
-"""Between two looks for leaders."""
+"""Time between two requests for the leaders."""
 _TAKEN = frozenset({"bootstrap.servers", "group.id", "session.timeout.ms", "enable.auto.commit"})
-"""Properties of a consumer that the tool has options for, or sets itself."""
+"""Properties of a consumer for which the tool has options, or which it sets itself."""
 _output = threading.Lock()
 
 
@@ -58,7 +56,7 @@ def simple_name(shown: str) -> str:
 
 
 class Tool:
-    """One of the two tools in a JVM of its own. Create it on the main thread: it dies with that thread."""
+    """One of the two tools, in a JVM of its own. Create it on the main thread: it dies with that thread."""
 
     def __init__(
         self,
@@ -131,7 +129,7 @@ class Tool:
                 self._take(event)
         self.started.set()
         if self.ready and not self.ending:
-            # A crash of the client proves nothing about Kafka: the harness is to see the program end.
+            # A crash of the client proves nothing about Kafka, so let the harness see the program end.
             self._readers[1].join()
             sys.stderr.write(f"{self.problem()['text']}\n")
             sys.stderr.flush()
@@ -160,7 +158,7 @@ class _Look:
 
 
 class Producer:
-    """One VerifiableProducer. The tool reports each message by its number among all that it was given."""
+    """One VerifiableProducer. The tool reports each message by its number among all messages that it got."""
 
     def __init__(self, java: Sequence[str], request: dict[str, Any]) -> None:
         properties = request["properties"]
@@ -169,7 +167,7 @@ class Producer:
         self.number = request["producer"]
         self._given = 0
         self._owed: dict[int, int | _Look] = {}
-        """Number of a line → seq of its message, or what asked for leaders."""
+        """Number of a line → seq of its message, or the request for leaders."""
         self._changed = threading.Condition()
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         options = ["--topic", "unused", "--bootstrap-server", properties["bootstrap.servers"]]
@@ -205,7 +203,7 @@ class Producer:
             )
 
     def close(self, within_s: float) -> None:
-        """End the tool, which waits for outcomes; those that it still owes are not known."""
+        """End the tool, which first waits for outcomes; outcomes that are still missing are unknown."""
         self.tool.ending = True
         self._lines.put(None)
         self.tool.end(within_s)
@@ -245,7 +243,7 @@ class Producer:
             known = {"offset": event["offset"]} if event["offset"] >= 0 else {}
             self._report(what, {"outcome": "ok", **known})
         elif what is not None:
-            # Without an outcome of its own, which leaves the decision to the harness's table of exceptions.
+            # Without an outcome: the harness decides by its table of exceptions.
             failure = {"exception": simple_name(event["exception"]), "text": event["message"] or ""}
             self._report(what, {"error": failure})
 

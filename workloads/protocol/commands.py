@@ -31,7 +31,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Command(Generic[R_co]):
-    """What an agent can be asked to do; ``R_co`` is the type of the result."""
+    """A command to an agent; ``R_co`` is the type of the result."""
 
     @classmethod
     def result_from_json(cls, data: Json) -> R_co:
@@ -92,7 +92,7 @@ class Send(Command[SendResult]):
     partition: int
     label: str
     sequence: int | None = None
-    """Sequence number of the message; of a raw idempotent producer alone."""
+    """Sequence number of the message; only for a raw idempotent producer."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class StopPinnedWrites(Command[PinnedWritesResult]):
 
 @dataclass(frozen=True)
 class Read(Command[ReadResult]):
-    """Read partitions from their start to their end offsets of this moment."""
+    """Read partitions from their start to their present end offsets."""
 
     consumer: ConsumerSpec
     within_s: float
@@ -157,14 +157,14 @@ class Read(Command[ReadResult]):
 
 @dataclass(frozen=True)
 class StartConsumer(Command[None]):
-    """Start a consumer, or a group member, that reads on until it is stopped."""
+    """Start a consumer, or a group member, that reads until it is stopped."""
 
     consumer: ConsumerSpec
 
 
 @dataclass(frozen=True, kw_only=True)
 class StartProcessor(Command[None]):
-    """Start an application that writes a message for each that its group hands to it.
+    """Start an application that writes a message for each that it receives from its group.
 
     `ConsumerProgress` and `StopConsumer` name it by its consumer.
     """
@@ -173,7 +173,7 @@ class StartProcessor(Command[None]):
     producer: ProducerSpec
     """With a transactional id, its transactions commit the offsets too."""
     output: str
-    """The topic that it writes to, with the partition numbers of the input."""
+    """The topic that it writes to; the partition numbers are those of the input."""
     every_s: float
     """Length of a unit, after which offsets are committed."""
 
@@ -235,7 +235,7 @@ class SendPinned(Command[SendResult], PinnedMessage):
 
 @dataclass(frozen=True, kw_only=True)
 class HoldSend(Command[Held], PinnedMessage):
-    """Make such a request and open its connection, but do not send it."""
+    """Make the request for such a message and open its connection, but do not send it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,7 +278,7 @@ class SendOffsets(Command[int]):
     offset: int
     within_s: float
     member: bool = False
-    """The request carries the id and generation of the member ``reader``, which is of the same library."""
+    """The request carries the id and generation of the member ``reader``, which must use the same library."""
     coordinator: str = ""
     """Of a raw producer: `address:port` of the coordinator of its transactions."""
     group_coordinator: str = ""
@@ -326,7 +326,7 @@ class FetchOffset(Command[OffsetAnswer]):
     within_s: float
     broker_id: int | None = None
     stable: bool = False
-    """Ask for an error while a transaction that commits offsets of the partition has no marker."""
+    """Request an error as long as a transaction that commits offsets of the partition has no marker."""
 
 
 COMMANDS: Mapping[str, type[Command[object]]] = {kind.__name__: kind for kind in Command.__subclasses__()}
@@ -366,7 +366,7 @@ class Request:
 
 
 Ends = Literal["", "invalid", "unfit"]
-"""What an error makes of the whole run, if anything."""
+"""The consequence of an error for the whole run, if it has one."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""The properties of a client program: those of a specification, by the names of Kafka's documentation.
+"""The properties of a client program: a specification by the names of Kafka's documentation.
 
-Specifications hold further settings by librdkafka's names (`config`); here they get Java's. Settings that
-only librdkafka has are left out.
+Specifications hold further settings by librdkafka's names (`config`), which are translated to Java's names
+here. Settings that only librdkafka has are left out.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def producer_properties(spec: ProducerSpec) -> dict[str, str]:
 
 
 def consumer_properties(spec: ConsumerSpec) -> dict[str, str]:
-    """The complete properties of a consumer: a member of a group, or one that assigns its partitions."""
+    """The complete properties of a consumer: a member of a group, or a consumer with assigned partitions."""
     config = spec.librdkafka_config()
     timeout = config.pop("socket.timeout.ms", None)
     properties = renamed(config)
@@ -59,7 +59,7 @@ def consumer_properties(spec: ConsumerSpec) -> dict[str, str]:
 
 
 def renamed(config: Mapping[str, ConfigValue]) -> dict[str, str]:
-    """Settings by librdkafka's names, by Java's, without those that only librdkafka has."""
+    """Settings by librdkafka's names, translated to Java's; those that only librdkafka has are left out."""
     found = {}
     for key, value in config.items():
         if key in _KILOBYTES:

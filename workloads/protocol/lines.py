@@ -20,9 +20,9 @@ HELLO_S = 20.0
 SHOWN = 120
 """Characters of a bad line that an error quotes."""
 FEATURES = ("idempotence", "transactions", "groups")
-"""What a program may have beyond plain producers and consumers. Each is a word in `Hello.features`."""
+"""Features that a program may have beyond plain producers and consumers; words of `Hello.features`."""
 LACKS = ("assign",)
-"""What a plain client has and a program may lack. Each is a word in `Hello.lacks`."""
+"""Features of a plain client that a program may lack; words of `Hello.lacks`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class Failure:
     """Error code of the Kafka protocol, if there is one."""
     text: str = ""
     abortable: bool = False
-    """The transaction must be aborted, and then the producer can go on."""
+    """The transaction must be aborted; after that the producer can continue."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ class GroupEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemEvent:
-    """An error of a consumer, which goes on."""
+    """An error after which the consumer continues."""
 
     consumer: int
     error: Failure
@@ -117,13 +117,13 @@ class ProgramAnswer:
 
 
 def request_line(number: int | None, op: str, fields: Mapping[str, Json]) -> str:
-    """A request, with its end. One without a number (`send`) has no answer."""
+    """A request as a line, with its end. A request without a number (`send`) has no answer."""
     head: dict[str, Json] = {"op": op} if number is None else {"id": number, "op": op}
     return json.dumps({**head, **fields}, separators=(",", ":")) + "\n"
 
 
 def parse_hello(line: str) -> Hello:
-    """The first line of a program. Raises ValueError with the reason why it is none."""
+    """Read the first line of a program. Raises ValueError with the reason if it is not a valid one."""
     data = _object(line)
     if set(data) != {"hello"}:
         raise ValueError('the first line must be {"hello": {...}}')
@@ -140,7 +140,7 @@ def parse_hello(line: str) -> Hello:
 
 
 def parse_line(line: str) -> ProgramAnswer | Event:
-    """Any later line of a program. Raises ValueError with the reason why it is none."""
+    """Read any later line of a program. Raises ValueError with the reason if it is not a valid one."""
     data = _object(line)
     if "id" in data:
         number, result, error = data["id"], data.get("result", {}), data.get("error")

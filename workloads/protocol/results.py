@@ -35,9 +35,9 @@ class SendResult:
     attempts: int | None
     """ProduceRequests that carried the message; None if the client does not know."""
     broker: int | None
-    """Node id of the broker that answered, where it is known."""
+    """Node id of the broker that answered, if it is known."""
     sent_ns: int
-    """When it was handed over, in ns of the run's clock."""
+    """When it was given to the client, in ns of the run's clock."""
     done_ns: int
     """When its outcome was known."""
 
@@ -48,7 +48,7 @@ class SendResult:
 
     @property
     def latency_s(self) -> float:
-        """Time from handing the message over to its outcome."""
+        """Time from giving the message to the client until its outcome."""
         return (self.done_ns - self.sent_ns) / 1e9
 
 
@@ -63,7 +63,7 @@ class Configuration:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramDescription:
-    """What a client program states about itself, and what it cost to start."""
+    """What a client program states about itself, its start-up time and its memory."""
 
     client: str
     version: str
@@ -102,7 +102,7 @@ class PinnedWritesResult:
     offsets: tuple[int, ...]
     """Offsets of the acknowledged writes."""
     running: bool
-    """Whether they go on."""
+    """Whether the series continues."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ class PartitionRead:
     partition: TopicPartition
     start: int | None
     end: int | None
-    """The offset to reach; None for a consumer that reads on until it is stopped."""
+    """The offset to reach; None for a consumer that reads until it is stopped."""
     position: int | None
     """Offset of the next record to fetch."""
     count: int
@@ -141,7 +141,7 @@ class TransactionEnd:
     """How a transaction ended for its producer; without an answer the outcome is unknown."""
 
     outcome: Literal["committed", "aborted", "unknown"]
-    """What the producer was told; `unknown` if it was told neither."""
+    """The answer to the producer; `unknown` without a definite answer."""
     error: int
     """Kafka's error code, or librdkafka's (negative); 0 for none."""
 
@@ -158,7 +158,7 @@ class OffsetAnswer:
     error: int
     """Kafka's error code, negative where the connection failed; 0 for none."""
     offset: int | None
-    """The offset that was to be committed, or that was fetched; None: there is none."""
+    """The offset to commit, or the fetched offset; None: there is none."""
 
     @property
     def ok(self) -> bool:
@@ -171,7 +171,7 @@ class Held:
     """A request that is held back."""
 
     number: int
-    """Its number among those of its producer."""
+    """Its number among its producer's held requests."""
     connection: str
     """Both ends of the connection that was opened for it."""
 

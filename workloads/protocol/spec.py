@@ -1,4 +1,4 @@
-"""What a client is to run: a producer, the load of a background stream, or a consumer."""
+"""Specifications of what a client runs: a producer, the load of a background stream, or a consumer."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Via = Literal["raw", "librdkafka", "java", "program"]
 ``java`` is the official Java client, and ``program`` one that the user names. Both run in processes of their
 own that speak the client protocol (`workloads.protocol.lines`)."""
 LIBRARIES = ("librdkafka", "java", "program")
-"""What runs whole clients."""
+"""The libraries that run complete clients."""
 PROGRAMS = ("java", "program")
-"""What speaks the client protocol."""
+"""The libraries that speak the client protocol."""
 ConfigValue: TypeAlias = str | int | float | bool
 Config: TypeAlias = Mapping[str, ConfigValue]
 
@@ -34,7 +34,7 @@ class ClientProgram:
     name: str
     """How the user names it: `java` or a path."""
     version: str = ""
-    """Version of its library, where the harness chose it."""
+    """Version of its library, if the harness chose it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +45,11 @@ class ProducerSpec:
     """The producer's number in the history, unique in the run (see `workloads.protocol`)."""
     name: str
     brokers: tuple[str, ...]
-    """Host names (`broker1`) or `address:port`. For ``raw`` exactly one, to which every message goes whether
-    or not that broker leads the partition; otherwise the bootstrap servers. A raw transactional producer is
-    told with each request where it goes."""
+    """Host names (`broker1`) or `address:port`; the bootstrap servers, except for ``raw``.
+
+    A ``raw`` producer has exactly one, and sends every message there, whether or not that broker leads the
+    partition. With a raw transactional producer each request names its broker.
+    """
     via: Via = "raw"
     acks: int = -1
     """0, 1 or -1 (all)."""
@@ -58,7 +60,7 @@ class ProducerSpec:
     request_timeout_s: float = 2.0
     """Time the broker has to answer (`timeout_ms` of the ProduceRequest)."""
     delivery_timeout_s: float | None = None
-    """librdkafka's delivery.timeout.ms (message.timeout.ms); None: time for all retries, and 3 s more."""
+    """librdkafka's delivery.timeout.ms (message.timeout.ms); None: the time of all retries plus 3 s."""
     transactional_id: str = ""
     transaction_timeout_s: float | None = None
     """transaction.timeout.ms; None: as long as a message may take."""
@@ -84,12 +86,12 @@ class ProducerSpec:
 
     @property
     def names_sequences(self) -> bool:
-        """Whether each message is sent with a sequence number that the scenario names."""
+        """Whether the scenario gives each message its sequence number."""
         return self.via == "raw" and self.idempotent and not self.transactional_id
 
     @property
     def effective_delivery_timeout_s(self) -> float:
-        """Longest time from handing a message over to its outcome, as Kafka defines delivery.timeout.ms."""
+        """Longest time from giving the client a message to its outcome: Kafka's delivery.timeout.ms."""
         if self.via == "raw":
             return self.connect_timeout_s + self.request_timeout_s + 1.0
         if self.delivery_timeout_s is not None:
@@ -140,19 +142,19 @@ class StreamLoad:
     """What a background stream sends. It ends by itself after ``max_count`` messages or ``max_s`` seconds."""
 
     topic: str
-    """Where it sends to."""
+    """The topic to send to."""
     partitions: tuple[int, ...] = (0,)
-    """The partitions that it takes in turn."""
+    """The partitions to send to, in turn."""
     rate: float = 50.0
-    """Messages per second. After a pause the stream catches up on at most one second's worth of messages."""
+    """Messages per second. After a pause the stream catches up on the messages of at most one second."""
     size_bytes: int = 100
     """Size of a message's value."""
     max_count: int = 10_000_000
-    """Ends after so many messages."""
+    """Number of messages after which it ends."""
     max_s: float = 3600.0
-    """Ends after so many seconds."""
+    """Time after which it ends."""
     max_in_flight: int = 20_000
-    """The stream pauses while this many messages are without an outcome, which bounds its memory."""
+    """The stream pauses while this many messages have no outcome, which bounds its memory."""
 
     def __post_init__(self) -> None:
         if self.rate <= 0 or not self.partitions:
@@ -164,29 +166,32 @@ class StreamLoad:
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerSpec:
-    """A consumer: a member of a consumer group if ``group`` is set, else one with assigned partitions."""
+    """A consumer: a member of a consumer group if ``group`` is set, otherwise with assigned partitions."""
 
     reader: int
     """The consumer's number in the history, unique in the run."""
     name: str
     brokers: tuple[str, ...]
     via: Via = "librdkafka"
-    """The library of a consumer that names a group; one that names none is kafka-python's."""
+    """The library of a consumer with a group. A consumer without a group uses kafka-python."""
     partitions: tuple[TopicPartition, ...]
     """The partitions to assign; a group member subscribes to their topics."""
     group: str = ""
     commit: bool = True
     """A group member commits its offsets after each poll that returned records."""
     self_assigned: bool = False
-    """With a group: assign the partitions without joining the group, from the start on and without commits.
+    """With a group: assign the partitions without joining it, read them from the start, and do not commit.
 
-    librdkafka demands that a group is named. Its consumer goes on while a broker is silent; kafka-python's,
-    which reads without a group, may wait for that broker's answer."""
+    librdkafka requires the name of a group. Its consumer continues while a broker is silent; kafka-python's,
+    which reads without a group, may wait for that broker's answer.
+    """
     isolation_level: Isolation = "read_committed"
     check_crcs: bool = True
     pinned: bool = False
-    """Fetch from the one broker in ``brokers``, whether or not it leads: what a client sees that reaches no
-    other broker."""
+    """Fetch from the one broker in ``brokers``, whether or not it leads.
+
+    This shows what a client sees that can reach only this broker.
+    """
     config: Config = field(default_factory=dict)
     """More settings, which override all others: librdkafka's for a group member, else kafka-python's."""
 
@@ -216,7 +221,7 @@ class ConsumerSpec:
 
     @property
     def incremental(self) -> bool:
-        """Whether a librdkafka member keeps partitions in a rebalance (cooperative, or KIP-848)."""
+        """Whether a librdkafka member keeps partitions during a rebalance (cooperative, or KIP-848)."""
         config = self.librdkafka_config()
         strategy = str(config.get("partition.assignment.strategy", ""))
         return "cooperative" in strategy or config.get("group.protocol") == "consumer"

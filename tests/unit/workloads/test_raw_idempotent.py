@@ -52,7 +52,7 @@ def test_a_sequence_number_is_for_raw_idempotent_producers_alone(
     with pytest.raises(LabError, match="has no producer id; prepare it before its first message"):
         client.send("t", "early", spec, sequence=0)
     client.prepare(spec, "t")
-    with pytest.raises(LabError, match="with the sequence number None; name one with each message"):
+    with pytest.raises(LabError, match="with the sequence number None; give one with each message"):
         client.send("t", "which", spec)
     plain = ProducerSpec(writer=2, name="plain", brokers=(broker.address,))
     with pytest.raises(LabError, match="plain sends a message with the sequence number 3"):

@@ -1,4 +1,4 @@
-"""The consumer with assigned partitions: reads to their present end, or on until it is stopped.
+"""The consumer with assigned partitions: reads to their present ends, or continues until it is stopped.
 
 It uses kafka-python because librdkafka's consumer needs a group, and naming one makes the brokers create the
 offsets topic: more partitions, whose replication disturbs what is observed.
@@ -32,7 +32,7 @@ _UNREADABLE = (
     *(EOFError, OSError, RuntimeError, ValueError, struct.error, zlib.error),
     *(snappy.UncompressError, zstandard.ZstdError),
 )
-"""What kafka-python lets through from the codecs for a batch whose bytes cannot be decompressed."""
+"""Exceptions of the codecs that kafka-python passes on if a batch cannot be decompressed."""
 
 
 class AssignedConsumer:
@@ -68,7 +68,7 @@ class AssignedConsumer:
         return self.progress()
 
     def start(self) -> None:
-        """Read on from the start, until `stop`."""
+        """Read from the start until `stop`."""
         name = f"consumer-{self._spec.reader}"
         self._thread = threading.Thread(target=self._read_on, name=name, daemon=True)
         self._thread.start()

@@ -32,7 +32,7 @@ class GroupMember:
         self._stop = threading.Event()
         self._questions: SimpleQueue[Future[object]] = SimpleQueue()
         self._asked: defaultdict[tuple[str, int, int], deque[int]] = defaultdict(deque)
-        """When each commit without an answer was asked for; the same offset may be committed repeatedly."""
+        """When each unanswered commit was sent; the same offset may be committed repeatedly."""
         self._consumer = Consumer({**spec.librdkafka_config(), "on_commit": self._on_commit})
         self._thread = threading.Thread(target=self._run, name=f"consumer-{spec.reader}", daemon=True)
 
@@ -54,7 +54,7 @@ class GroupMember:
         self._thread.start()
 
     def stop(self, within_s: float) -> ReadResult:
-        """Leave the group, without another commit."""
+        """Leave the group without another commit."""
         self._stop.set()
         self._thread.join(within_s)
         return self.progress()
@@ -122,7 +122,7 @@ class GroupMember:
         if threading.current_thread() is self._thread:
             return self._consumer.consumer_group_metadata()
         asked: Future[object] = Future()
-        self._questions.put(asked)  # librdkafka answers only while nobody polls.
+        self._questions.put(asked)  # librdkafka answers only while no other thread polls.
         return asked.result(_ANSWER_S)
 
     def _note(self, error: KafkaError) -> None:
@@ -154,7 +154,7 @@ class GroupMember:
         self._journal.write_many("groups", rows)
 
     def _on_assign(self, consumer: Consumer, parts: list[confluent_kafka.TopicPartition]) -> None:
-        """Look the committed offsets up, and begin there."""
+        """Look up the committed offsets, and begin there."""
         asked_ns = now_ns()
         error: int | None = 0
         try:

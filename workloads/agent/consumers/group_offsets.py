@@ -1,4 +1,4 @@
-"""Commits and fetches of a group's offsets at a named broker, and what it answered, as rows of `groups`."""
+"""Commits and fetches a group's offsets at a named broker, and records its answers as rows of `groups`."""
 
 from __future__ import annotations
 

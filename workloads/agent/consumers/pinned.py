@@ -1,8 +1,8 @@
 """The consumer that fetches from exactly one broker, whether or not it leads.
 
-It shows what a client sees that reaches no other broker. A client library asks several brokers for metadata
-and leaders before it fetches; cut off together with one of them, it does not get either in time. Kafka itself
-answers a consumer's FetchRequest from any replica since 2.4 (KIP-392).
+It shows what a client sees that can reach only this broker. A client library asks several brokers for
+metadata and leaders before it fetches. If it is cut off together with one of them, it gets neither in time.
+Kafka itself answers a consumer's FetchRequest from any replica since 2.4 (KIP-392).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workloads.protocol.spec import ConsumerSpec
 
 
 def read_pinned(journal: Journal, spec: ConsumerSpec, within_s: float) -> ReadResult:
-    """Read each partition from its start to the end that the one broker reports.
+    """Read each partition from its start to the end that the broker reports.
 
     The end is the high watermark, or with `read_committed` the last stable offset.
     """

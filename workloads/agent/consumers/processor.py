@@ -1,7 +1,8 @@
-"""An application that reads, processes and writes: one message for each that its group hands to it.
+"""An application that reads, processes and writes: it writes one message for each that it receives.
 
 It works in units. With a transactional id, a unit is a transaction that also commits the offsets of what it
-has processed. Without one, the output is flushed and then the offsets are committed, which is at least once.
+has processed. Without one, it flushes the output and then commits the offsets, which is at-least-once
+processing.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _END_S = 20.0
 class Processor(GroupMember):
     """One instance of the application: a group member, and a producer for its output.
 
-    After a unit that failed it goes back to the committed offsets, with a new producer if the old one is of
-    no more use. Labels of output messages name the input message: `writer/seq`.
+    After a failed unit it goes back to the committed offsets, with a new producer if the old one can no
+    longer be used. Labels of output messages name the input message: `writer/seq`.
     """
 
     def __init__(self, recorder: Recorder, command: StartProcessor) -> None:
@@ -46,9 +47,9 @@ class Processor(GroupMember):
         self._positions: dict[TopicPartition, int] = {}
         """Where the open unit ends, by partition; empty if none is open."""
         self._written = 0
-        """How many messages the open unit has written."""
+        """Number of messages that the open unit has written."""
         self._outcomes: list[SendResult] = []
-        """The outcomes of those so far; every unit has a list of its own."""
+        """The outcomes of those messages so far; every unit has its own list."""
         self._until = 0.0
         self._behind = False
         """Whether it has to go back to the committed offsets."""
@@ -60,7 +61,7 @@ class Processor(GroupMember):
         if messages:
             self._progress.poll += 1
         if self._behind:
-            self._go_back()  # What it was handed meanwhile it is handed again.
+            self._go_back()  # It receives the messages of the meantime again.
             return
         rows = []
         for message in messages:
@@ -75,7 +76,7 @@ class Processor(GroupMember):
             self._end()
 
     def _ready(self) -> bool:
-        """Have a producer; a transactional one has its id once the coordinator has ended what was open."""
+        """Create a producer; a transactional one gets its id when the open transaction has ended."""
         spec = self._command.producer
         if not spec.transactional_id:
             self._plain = self._plain or ScriptedProducer(self._recorder, spec)
@@ -91,7 +92,7 @@ class Processor(GroupMember):
         return True
 
     def _begin(self) -> bool:
-        """Begin a unit if none is open; returns whether one is."""
+        """Begin a unit if none is open; returns whether one is open now."""
         if self._positions:
             return True
         if self._behind:
@@ -145,7 +146,7 @@ class Processor(GroupMember):
         self._finish(commit=not error)
 
     def _finish(self, *, commit: bool) -> None:
-        """End the transaction. Unless it is committed, its messages are to be processed again."""
+        """End the transaction. Unless it is committed, its messages must be processed again."""
         assert self._transactional is not None
         end = self._transactional.end(commit=commit, within_s=_END_S)
         self._positions, self._txn = {}, None
@@ -156,7 +157,7 @@ class Processor(GroupMember):
         self._behind = self._behind or end.outcome != "committed"
 
     def _give_up(self) -> None:
-        """Go on with another producer, whose start settles what the old one left open."""
+        """Continue with a new producer, whose start ends the transaction that the old one left open."""
         assert self._transactional is not None
         self._first_txn = self._transactional.next_txn
         self._transactional.close()
@@ -185,13 +186,13 @@ class Processor(GroupMember):
             self._behind = False
 
     def _on_revoke(self, consumer: Consumer, parts: list[confluent_kafka.TopicPartition]) -> None:
-        """Commit what was processed before the partitions are another member's."""
+        """Commit the processed messages before another member gets the partitions."""
         if self._positions:
             self._end()
         super()._on_revoke(consumer, parts)
 
     def _on_lost(self, consumer: Consumer, parts: list[confluent_kafka.TopicPartition]) -> None:
-        """Abort: the partitions are another member's already."""
+        """Abort: another member may have the partitions already."""
         super()._on_lost(consumer, parts)
         if self._positions and self._transactional is not None:
             self._finish(commit=False)

@@ -1,4 +1,4 @@
-"""A consumer's progress in its partitions, and the history rows of the records it was handed."""
+"""A consumer's progress in its partitions, and the history rows of the records that it received."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workloads.protocol.spec import ConsumerSpec
 
 @dataclass
 class PartitionProgress:
-    """One partition; ``end`` is the offset to reach, None if the consumer reads on until it is stopped."""
+    """One partition; ``end`` is the offset to reach, None if the consumer reads until it is stopped."""
 
     start: int | None = None
     end: int | None = None
@@ -22,7 +22,7 @@ class PartitionProgress:
 
     @property
     def complete(self) -> bool:
-        """Whether the end was reached. Transaction markers move the position without being handed over."""
+        """Whether the end was reached. Transaction markers move the position, too, but are not received."""
         return self.end is not None and self.position is not None and self.position >= self.end
 
 
@@ -30,7 +30,7 @@ class ReadProgress:
     """All partitions of one consumer, its errors, and the number of its polls."""
 
     def __init__(self, spec: ConsumerSpec) -> None:
-        """Assigned partitions are present from the start; a group member's appear with their first record."""
+        """Assigned partitions are present at once; those of a group member appear with their first record."""
         self._spec = spec
         self.partitions: dict[TopicPartition, PartitionProgress] = {}
         if not spec.group:
@@ -47,7 +47,7 @@ class ReadProgress:
         value: bytes | None,
         ns: int | None = None,
     ) -> dict[str, object]:
-        """Count one record that was handed over at ``ns`` (None: now); returns its row of `reads`."""
+        """Count one record that was received at ``ns`` (None: now); returns its row of `reads`."""
         progress = self.partitions.setdefault(partition, PartitionProgress())
         if progress.start is None:
             progress.start = offset

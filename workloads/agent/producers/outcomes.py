@@ -1,8 +1,9 @@
 """What an error proves about a message: `ok`, `fail` (definitely not written) or `info` (unknown).
 
-The only place that maps errors to outcomes. The mapping errs on one side: `fail` only if no broker can hold
-the message, else `info`. A wrong `fail` would show up as a message that nobody wrote; a wrong `info` only
-hides a detail. Each rule names the function of Kafka (2.7) or librdkafka (2.x) that it was read from.
+This is the only place that maps errors to outcomes. The mapping errs on one side: `fail` only if no broker
+can hold the message, else `info`. A wrong `fail` would show up as a message that nobody wrote; a wrong `info`
+only hides a detail. Each rule names the function of Kafka (2.7) or librdkafka (2.x) from which it was
+derived.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ _RULES = (
         {
             6: (
                 "NOT_LEADER_OR_FOLLOWER",
-                "Rejected before the append. With acks=all also the answer if the broker loses its "
+                "Rejected before the append. With acks=all a broker also answers this if it loses its "
                 "leadership after the append, while it waits for the followers.",
             )
         },
@@ -205,9 +206,9 @@ def classify(
     """The outcome of a message whose last error was ``code``.
 
     ``attempts`` is the number of requests that carried the message, None if the client cannot know it. The
-    last error concerns the last attempt alone, and an earlier attempt may have been written. So the outcome
-    is `info`, whatever the last error, if there was more than one attempt or an unknown number of them. The
-    exception is ``all_refused``: the answers to all attempts are known, and none of them wrote anything.
+    last error is about the last attempt alone, and an earlier attempt may have been written. So if there was
+    more than one attempt, or an unknown number of them, the outcome is `info`, whatever the last error was.
+    The exception is ``all_refused``: the answers to all attempts are known, and none of them wrote anything.
     """
     rule = RULES.get(code)
     if rule is not None and rule.outcome == "ok":

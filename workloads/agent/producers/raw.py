@@ -1,8 +1,8 @@
 """The raw producer: one ProduceRequest per message to one named broker, without metadata and without retries.
 
-Claims that count exact copies need it: every attempt is a message of its own, with an outcome of its own. A
-series of such writes shows how long a deposed leader accepts them after a heal. An idempotent one is told the
-sequence number of each message, so that a scenario can leave a gap or repeat a number.
+Claims that count exact copies need it: every attempt is a separate message with its own outcome. A series of
+such writes shows how long a deposed leader accepts them after a heal. A scenario gives an idempotent raw
+producer the sequence number of each message, so that it can leave a gap or repeat a number.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from workloads.protocol.spec import ProducerSpec
 GRACE_S = 1.0
 """Time for the broker's answer beyond the request time-out."""
 _ANSWER_S = 5.0
-"""Time for a broker to give out a producer id; it may have to ask the controller for more of them."""
+"""Time for a broker to assign a producer id; it may have to get a new block of ids from the controller."""
 
 
 def producer_identity(producer: ProducerSpec, within_s: float) -> ProducerIdentity:
@@ -56,9 +56,9 @@ def producer_identity(producer: ProducerSpec, within_s: float) -> ProducerIdenti
 def send_recorded(
     recorder: Recorder, producer: ProducerSpec, message: SentMessage, of: Sequenced | None = None
 ) -> SendResult:
-    """Send a message that is recorded as sent, once, and record its outcome.
+    """Send a message once that is already recorded as sent, and record its outcome.
 
-    Never raises for what the network or the broker does; the result tells it.
+    It never raises for errors of the network or the broker; they are in the result.
     """
     version = producer.produce_version
     produced = produce_once(

@@ -1,7 +1,8 @@
 """The raw transactional producer: each request goes to the named broker, and may be held back.
 
-A held request is made, and its connection opened, when a client would send it. It is sent when the scenario
-says so: as bytes that wait in a send queue while the client, which has heard nothing, asks again elsewhere.
+For a held request, the request is made and its connection opened when a client would send it, but it is sent
+only when the scenario says so. It stands for bytes that wait in a send queue while the client, which got no
+answer, asks another broker.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _ATTEMPT_S = 1.0
 _Answer = tuple[int, Any]
 """An error code, negative where the connection failed, and the decoded answer."""
 _Ask = Callable[[Connection, float], int]
-"""Sends a request over a connection and has so many seconds for the answer; returns the error code."""
+"""Sends a request over a connection and waits this many seconds for the answer; returns the error code."""
 
 
 @dataclass(kw_only=True)
@@ -78,13 +79,13 @@ class _Sequences:
         return taken
 
     def give_back(self, partition: TopicPartition, sequence: int) -> None:
-        """Take it again for the next message, as nothing was written with it."""
+        """Use the number again for the next message, because nothing was written with it."""
         if self.next.get(partition) == sequence + 1:
             self.next[partition] = sequence
 
 
 class RawTransactionalProducer:
-    """A transactional producer without metadata; a request that was not answered is not repeated."""
+    """A transactional producer without metadata. It does not repeat requests that got no answer."""
 
     def __init__(self, recorder: Recorder, spec: ProducerSpec) -> None:
         self._recorder = recorder
@@ -103,7 +104,7 @@ class RawTransactionalProducer:
         self._closing = threading.Event()
 
     def initialise(self, within_s: float, coordinator: str) -> int:
-        """Get a producer id; returns the error code of the last attempt. Repeated while it may succeed."""
+        """Get a producer id, repeating the request; returns the error code of the last attempt."""
 
         def ask(connection: Connection, left_s: float) -> int:
             answer = init_producer_id(
@@ -162,8 +163,8 @@ class RawTransactionalProducer:
     def send_offsets(self, command: SendOffsets) -> int:
         """Let the open transaction commit an offset of a group; returns the error code.
 
-        With v1 the coordinator of the transactions is asked to add the group first. If it refuses, the offset
-        is no part of the transaction.
+        With v1 it first asks the transaction coordinator to add the group. If that refuses, the offset is not
+        part of the transaction.
         """
         txn, identity = self._required_txn(), self._required_identity()
         place = TopicPartition(command.topic, command.partition)
@@ -208,8 +209,8 @@ class RawTransactionalProducer:
         added = self.add(partition, coordinator, self._spec.effective_delivery_timeout_s)
         if added:
             raise UsageError(
-                f"{self._spec.name} cannot hold a message to {partition} back: the coordinator answers with "
-                f"error {added}."
+                f"{self._spec.name} cannot hold back a message to {partition}: "
+                f"the coordinator answered with error {added}."
             )
         message = self._recorder.sent(self._spec.writer, *partition, label=label, txn=self._required_txn())
         asked, _ = self._request(message)
@@ -227,7 +228,7 @@ class RawTransactionalProducer:
         return self._hold(_Kept(asked=asked, connection=self._open(coordinator)))
 
     def deliver(self, number: int, within_s: float) -> Delivered:
-        """Send a held request once, over its own connection. What it answers changes nothing here."""
+        """Send a held request once, over its own connection. The answer does not change the state here."""
         held = self._held.pop(number, None)
         if held is None:
             raise UsageError(f"{self._spec.name} holds no request with number {number}.")
@@ -266,7 +267,7 @@ class RawTransactionalProducer:
         return end
 
     def close(self) -> None:
-        """Give up what is held, and what is repeated."""
+        """Give up held requests and repetitions."""
         self._closing.set()
         for held in self._held.values():
             held.connection.close()
@@ -300,7 +301,7 @@ class RawTransactionalProducer:
         return asked, sequence
 
     def add(self, partition: TopicPartition, coordinator: str, within_s: float) -> int:
-        """Add a partition to the open transaction, where the client has to; returns the error code."""
+        """Add a partition to the open transaction if this protocol needs it; returns the error code."""
         if VERSIONS[self._generation].add is None:
             return 0
         identity = self._required_identity()
@@ -338,10 +339,10 @@ class RawTransactionalProducer:
         on: tuple[int, ...] = RETRIABLE,
         also: tuple[int, ...] = (),
     ) -> int:
-        """Repeat while the answer is one of ``on`` and there is time left, which ``attempt`` is given.
+        """Repeat while the answer is one of ``on`` and there is time left; ``attempt`` gets the time left.
 
-        An attempt has a second at least: a last one that were cut short would leave unknown what the broker
-        has refused until then.
+        Each attempt has at least a second: if the last one were cut short, its outcome would be unknown
+        although the broker had refused all others.
         """
         end = time.monotonic() + within_s
         while True:

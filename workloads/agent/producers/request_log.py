@@ -34,11 +34,11 @@ class Attempts:
     brokers: tuple[int, ...]
     """Broker ids to which the ProduceRequests went, one per request."""
     all_refused: bool
-    """Whether each of them was answered with a definite refusal; true also if there was none."""
+    """Whether each of them was answered with a definite refusal; also true if there was none."""
 
 
 class RequestLog(logging.Handler):
-    """The log of one producer that runs with ``debug=msg``. The thread that polls the producer fills it."""
+    """The log of one producer that runs with ``debug=msg``. The thread that polls the producer writes it."""
 
     def __init__(self, acks: int) -> None:
         """``acks`` decides which errors are definite refusals."""

@@ -13,7 +13,7 @@ Row = dict[str, object]
 
 
 class SentOffsets:
-    """Offsets that were handed to the transactions of one producer, and what became of them."""
+    """Offsets that were added to the transactions of one producer, and their outcomes."""
 
     def __init__(self, journal: Journal, writer: int) -> None:
         self._journal = journal
@@ -32,9 +32,9 @@ class SentOffsets:
         error: int,
         broker: int | None = None,
     ) -> None:
-        """Record that a transaction was handed offsets, and that the answer was ``error``, 0 for none.
+        """Record offsets that were added to a transaction, and the answer ``error``, 0 for none.
 
-        After an error they may still be part of the transaction; they are recorded when it ends.
+        After an error they may still be part of the transaction. They are recorded when it ends.
         """
         added: list[Row] = [
             {
@@ -54,7 +54,7 @@ class SentOffsets:
             self._journal.write_many("groups", [{**row, **more} for row in added])
 
     def ended(self, end: TransactionEnd, *, commit: bool, asked_ns: int) -> None:
-        """Record the outcome of the commit that was asked for at ``asked_ns``.
+        """Record the outcome of the commit that was requested at ``asked_ns``.
 
         An offset counts as committed if both the request for it and the commit were acknowledged. If only one
         was, it may have been committed.

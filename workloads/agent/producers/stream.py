@@ -1,4 +1,4 @@
-"""The background stream: messages at a steady rate, to give a run volume and to show when it can write."""
+"""The background stream: messages at a steady rate. They add volume to a run and show when writes succeed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_WAIT_S = 0.5
 
 
 class Pacer:
-    """Decides how many messages are due. After a pause it catches up on at most one second's worth."""
+    """Decides how many messages are due. After a pause it catches up on one second's messages at most."""
 
     def __init__(self, rate: float) -> None:
         """``rate`` is in messages per second."""

@@ -18,7 +18,7 @@ class TransactionalProducer:
     """A scripted producer whose messages belong to its open transaction."""
 
     def __init__(self, recorder: Recorder, spec: ProducerSpec, *, first_txn: int = 0) -> None:
-        """``first_txn`` numbers the first transaction, where this producer takes the place of another one.
+        """``first_txn`` is the number of the first transaction if this producer replaces another one.
 
         Raises UsageError for a producer without a transactional id.
         """
@@ -83,7 +83,7 @@ class TransactionalProducer:
         return error
 
     def end(self, *, commit: bool, within_s: float) -> TransactionEnd:
-        """Commit or abort the open transaction. Aborts it too if its commit fails and asks for that."""
+        """Commit or abort the open transaction. Aborts it if the commit fails and requires that."""
         producer = self._scripted.producer
         asked_ns = now_ns()
         self._record("committing" if commit else "aborting", 0)

@@ -53,13 +53,13 @@ class ProgramConsumer:
         created.add_done_callback(refused)
 
     def stop(self, within_s: float) -> ReadResult:
-        """Stop reading; a member leaves its group, without another commit."""
+        """Stop reading; a member leaves its group without another commit."""
         if self._problem is None:
             self._program.request("close_consumer", within_s, consumer=self._spec.reader)
         return self.progress()
 
     def progress(self) -> ReadResult:
-        """What it has read so far. Raises InvalidRunError if the program broke off."""
+        """What it has read so far. Raises InvalidRunError if the program has failed."""
         if self._problem is not None:
             raise self._problem
         return self._progress.result()

@@ -1,9 +1,9 @@
 """What an exception of the Java client proves about a message: a table by class, with its sources.
 
 A class stands for an error code, and `workloads.agent.producers.outcomes` says what that code proves. An
-exception that a broker's answer caused has the broker's code. One that the client itself raises has the code
-that librdkafka uses for the same cause (negative), because the Java client reuses classes: its
-TimeoutException is both the broker's REQUEST_TIMED_OUT and a batch that expired in the client's own queue.
+exception that a broker's answer caused has the broker's code. An exception that the client itself raises has
+librdkafka's code for the same cause, which is negative. The Java client uses the same class for both: its
+TimeoutException is the broker's REQUEST_TIMED_OUT, or a batch that expired in the client's own queue.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ RULES: Mapping[str, JavaRule] = MappingProxyType({rule.exception: rule for rule 
 
 
 def error_code(failure: Failure) -> int:
-    """The error code of a failure: that of the table, else the one that the program states, else -1."""
+    """The error code of a failure: from the table, else as the program states it, else -1."""
     if failure.exception == "TimeoutException" and failure.text == BROKERS_TIME_OUT:
         return 7
     rule = RULES.get(failure.exception)
@@ -117,6 +117,6 @@ def java_outcome(failure: Failure, *, acks: int, attempts: int | None, retries: 
     """The outcome of a message that failed with an exception of the Java client.
 
     With ``retries`` above 0 the client reports the last error alone, so a refusal proves something only if
-    the message is known to have been sent once.
+    the message was certainly sent only once.
     """
     return classify(error_code(failure), acks=acks, attempts=attempts, retries=retries)

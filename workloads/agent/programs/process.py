@@ -42,10 +42,11 @@ ANSWER_S = 10.0
 
 
 class RunningProgram:
-    """One client program. Thread-safe. Create it on the thread that lives longest: it dies with that thread.
+    """One client program. Thread-safe.
 
-    A program that ends by itself, or breaks the protocol, is killed; from then on every call raises
-    InvalidRunError with the same sentence.
+    Create it on the thread that lives longest, because the process dies with that thread. A program that ends
+    by itself or violates the protocol is killed; from then on every call raises InvalidRunError with the same
+    sentence.
     """
 
     def __init__(self, program: ClientProgram, host: str, errors: Path) -> None:
@@ -108,7 +109,7 @@ class RunningProgram:
         self._handlers[kind, number] = handler
 
     def at_end(self, callback: Callable[[InvalidRunError], None]) -> None:
-        """Call ``callback`` with the reason if the program breaks off."""
+        """Call ``callback`` with the reason if the program fails."""
         with self._lock:
             if self._problem is None:
                 self._on_end.append(callback)
@@ -122,7 +123,7 @@ class RunningProgram:
         self._lines.put(request_line(None, op, fields))
 
     def submit(self, op: str, **fields: Json) -> Future[Answered]:
-        """Send a request; the future is its result and, if it failed, why."""
+        """Send a request; the future holds its result, or the reason why it failed."""
         future: Future[Answered] = Future()
         with self._lock:
             if self._problem is not None:
@@ -159,7 +160,7 @@ class RunningProgram:
             self._process.wait()
 
     def overdue(self, what: str) -> InvalidRunError:
-        """The error for a program that owes ``what`` for too long; the program is killed."""
+        """The error for a program that has not delivered ``what`` in time; kills the program."""
         return self._break(what)
 
     def _write(self) -> None:
@@ -213,11 +214,11 @@ class RunningProgram:
             raise ValueError(f"there is no {kind} {number}")
         stated = line.ns if isinstance(line, OutcomeEvent | RecordsEvent | GroupEvent) else None
         if stated is not None and not self._started_ns <= stated <= ns:
-            raise ValueError(f"it says that it happened at {stated} ns, and now it is {ns} ns")
+            raise ValueError(f"it says that it happened at {stated} ns, but now it is {ns} ns")
         handler(line, ns if stated is None else stated)
 
     def _break(self, what: str) -> InvalidRunError:
-        """Kill the program, and fail everything that waits for it."""
+        """Kill the program, and let everything that waits for it fail."""
         with self._lock:
             if self._problem is None:
                 self._problem = InvalidRunError(f"{self._who} {what}.")
@@ -241,7 +242,7 @@ def _consumer(event: Event) -> tuple[str, int]:
 
 
 def _peak_mib(pid: int) -> float:
-    """The most memory that a process has taken, with that of its children that still run."""
+    """The most memory that a process has used, including its children that still run."""
     found = 0.0
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():

@@ -29,7 +29,7 @@ class ProgramProducer:
     """One producer in a program. `send` does not wait; the future is the message's outcome."""
 
     def __init__(self, recorder: Recorder, spec: ProducerSpec, program: RunningProgram) -> None:
-        """Record the producer, and have the program create it."""
+        """Record the producer, and let the program create it."""
         for needed, feature in ((spec.idempotent, "idempotence"), (spec.transactional_id, "transactions")):
             if needed:
                 program.require(feature, f"the producer {spec.name}")
@@ -57,7 +57,7 @@ class ProgramProducer:
         return len(self._pending)
 
     def wait_created(self) -> None:
-        """Wait until the producer exists: a program may start a process for each. Raises InvalidRunError."""
+        """Wait until the producer exists; a program may start a process for each. Raises InvalidRunError."""
         self.program.hello()
         try:
             _, failure = self._creation.result(HELLO_S)
@@ -85,7 +85,7 @@ class ProgramProducer:
         return self.hand_over([(message, value)])[0]
 
     def hand_over(self, messages: list[tuple[SentMessage, bytes]]) -> list[Future[SendResult]]:
-        """Give messages that are recorded already to the program."""
+        """Give the program messages that are already recorded."""
         futures: list[Future[SendResult]] = []
         with self._lock:
             for message, _ in messages:
@@ -116,14 +116,14 @@ class ProgramProducer:
             ) from None
 
     def require(self, op: str, within_s: float, **fields: Json) -> None:
-        """Have the program do something for this producer. Raises LabError if it cannot."""
+        """Let the program do something for this producer. Raises LabError if it fails."""
         self.wait_created()
         _, failure = self.program.request(op, within_s, producer=self.spec.writer, **fields)
         if failure is not None:
             raise LabError(f"`{op}` of {self.spec.name} failed with {described(failure)}.")
 
     def close(self, within_s: float = _CLOSE_S) -> None:
-        """Close the producer; messages without an outcome by then have none."""
+        """Close the producer; messages without an outcome stay without one."""
         self.program.request("close_producer", within_s, producer=self.spec.writer)
 
     def initialise_transactions(self, within_s: float) -> None:
@@ -170,7 +170,7 @@ class ProgramProducer:
         return error
 
     def end_transaction(self, *, commit: bool, within_s: float) -> TransactionEnd:
-        """Commit or abort the open transaction. Aborts it too if its commit fails and asks for that."""
+        """Commit or abort the open transaction. Aborts it if the commit fails and requires that."""
         writer, asked_ns = self.spec.writer, now_ns()
         op = "commit_transaction" if commit else "abort_transaction"
         self._record("committing" if commit else "aborting", 0)
@@ -260,14 +260,14 @@ class ProgramStream:
         self._thread.start()
 
     def stop(self, flush_s: float) -> StreamCounts:
-        """Stop sending and wait ``flush_s`` for outcomes. Raises InvalidRunError if the program broke off."""
+        """Stop sending, and wait ``flush_s`` for outcomes. Raises InvalidRunError if the program failed."""
         self._flush_s = flush_s
         self._stop.set()
         self._thread.join(flush_s + _CLOSE_S + ANSWER_S + 2.0)
         return self.counts()
 
     def counts(self) -> StreamCounts:
-        """The messages so far, by outcome. Raises InvalidRunError if the program broke off."""
+        """The messages so far, by outcome. Raises InvalidRunError if the program has failed."""
         if self._problem is not None:
             raise self._problem
         return StreamCounts(sent=self._sent, **self._counted, running=self._thread.is_alive())
@@ -283,7 +283,7 @@ class ProgramStream:
                 wait=self._stop.wait,
             )
             self._producer.close(self._flush_s)
-        except Exception as error:  # noqa: BLE001 - raised again where the stream is asked
+        except Exception as error:  # noqa: BLE001 - raised again by `stop` and `counts`
             self._problem = error
 
     def _send(self, count: int) -> None:
