@@ -20,12 +20,12 @@ HEADINGS = (
     *("fault", "controller", "leader", "topic", "lost", "promise", "twice", "order", "no write", "no read"),
     *("failover", "full ISR", "operator"),
 )
-"""The topic is left out where only one is assessed."""
+"""Left out if only one topic is assessed."""
 _WIDE = 240
 
 
 def console() -> Console:
-    """A console on stdout; where that is no terminal, wide enough for the table."""
+    """A console on stdout; if that is not a terminal, it is wide enough for the table."""
     return table_console(_WIDE)
 
 
@@ -52,7 +52,7 @@ def legend(document: Document) -> str:
 
 
 def table(document: Document) -> Table:
-    """A row for each line; the fault is named in its first one."""
+    """A row for each line; only the first row of a fault names it."""
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for heading in _headings(document):
         shown.add_column(heading, no_wrap=heading not in ("fault", "operator"))
@@ -89,7 +89,7 @@ def _headings(document: Document) -> tuple[str, ...]:
 
 
 def _rows(document: Document) -> Iterator[tuple[tuple[str, ...], str]]:
-    """A row for each line, and where topics fared differently one for each of them."""
+    """A row for each line, and if its topics differ, one for each topic."""
     shown = _Shown(document["producers"], tuple(_azs(document)), _has_topics(document))
     for line in document["lines"]:
         yield shown.row(line)

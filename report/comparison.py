@@ -1,4 +1,4 @@
-"""A comparison of two runs in the terminal: what differs as tables, what is equal as one grey line."""
+"""A comparison of two runs in the terminal: differences as tables, equal values as one grey line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controls of `acked check --control` in a terminal: which claims hold without what they are about."""
+"""The results of `acked check --control` in a terminal: claims that hold without their evidence."""
 
 from __future__ import annotations
 

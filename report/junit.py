@@ -10,14 +10,14 @@ from report.series import Cell, Run, cell_name
 
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ELEMENTS = {"violated": "failure", "unfit": "skipped"}
-"""The element of a verdict that is not `as declared`; that of any other one is `error`."""
+"""The JUnit element of some verdicts. Other verdicts except `as declared` are an `error`."""
 
 
 def junit(runs: Sequence[Run], not_run: Iterable[Cell] = ()) -> str:
     """A test suite with a test case for each run.
 
-    `violated` is a failure; `unknown`, `invalid` and `crashed` are errors; `unfit`, and what was not run, is
-    skipped.
+    `violated` is a failure; `unknown`, `invalid` and `crashed` are errors; `unfit` runs, and runs that did
+    not take place, are skipped.
     """
     suite = ElementTree.Element("testsuite", name="acked")
     kinds = []

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from report.series import Cell, Run, cell_name, number_of_runs, span
 
 LIMIT_BYTES = 1 << 20
-"""GitHub shows no summary that is larger."""
+"""GitHub shows no larger summary."""
 NIGHTS = 7
 """How many earlier runs of a cell the summary shows."""
 SIGNS = {
@@ -21,7 +21,7 @@ SIGNS = {
     "unfit": "–",
 }
 _LEGEND = "✓ as declared, ✗ violated, ? unknown, ! invalid or crashed, – unfit; newest run last"
-_CUT = "\n\n(The rest is left out, because a summary may have 1 MiB; the series' folder has all.)\n"
+_CUT = "\n\n(The rest is left out because a summary may have 1 MiB at most; the series' folder has all.)\n"
 
 
 class Disagreement(Protocol):

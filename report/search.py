@@ -23,12 +23,12 @@ _RARE = 2
 
 
 def console() -> Console:
-    """A console on stdout; where that is no terminal, wide enough for the table."""
+    """A console on stdout; if that is not a terminal, it is wide enough for the table."""
     return table_console(_WIDE)
 
 
 def findings(document: Document) -> Table:
-    """A row for each group of findings: how much it matters, its rate, its first schedule, its signature."""
+    """A row for each group of findings: its weight, its rate, its first schedule, its signature."""
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("", "runs", "rate (95 %)", "findings", "first", "signature"):
         shown.add_column(heading, no_wrap=heading not in ("signature",))
@@ -63,7 +63,7 @@ def compared(document: Document) -> Table:
 
 
 def differences(document: Document) -> Iterator[str]:
-    """The schedules that do not come to the same on all sides, in sentences."""
+    """The schedules whose results differ between the sides, in sentences."""
     apart = document["differences"]
     yield (
         f"{' and '.join(document['sides'])}: {document['schedules']} schedules on all sides, "
@@ -86,7 +86,7 @@ def _interval(low: float, high: float) -> str:
 
 
 def summary(document: Document) -> Iterator[str]:
-    """What was reached, and which promises were put to the test, in sentences."""
+    """The states that were reached and the promises that were tested, in sentences."""
     plan, hours = document["plan"], document["seconds"] / 3600
     left = "".join(f", {count} {verdict}" for verdict, count in document["not_judged"].items())
     pace = f", {document['schedules'] / hours:.0f} an hour" if hours and document["schedules"] else ""
@@ -120,7 +120,7 @@ def _some(names: Sequence[str], most: int = _MOST) -> str:
 
 
 def replayed(document: Document) -> Iterator[str]:
-    """How often the finding came back, and what else the runs found."""
+    """How often the finding came back, and which other findings the runs had."""
     low, high = document["interval"]
     unjudged = f"; {document['not_judged']} more were not judged" if document["not_judged"] else ""
     if document["finding"]:

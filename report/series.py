@@ -19,7 +19,7 @@ _WIDTH_IN_A_FILE = 200
 
 
 class Cell(Protocol):
-    """What can be run (`harness.series.plan.Cell`)."""
+    """A cell that can be run (`harness.series.plan.Cell`)."""
 
     @property
     def scenario(self) -> str:
@@ -35,11 +35,11 @@ class Cell(Protocol):
 
     @property
     def client(self) -> str:
-        """The client library that was named for it; empty: none."""
+        """The client library named for it; empty: none."""
 
 
 class Run(Cell, Protocol):
-    """What is shown of one run (`harness.series.summary.RunSummary`)."""
+    """What tables show of one run (`harness.series.summary.RunSummary`)."""
 
     @property
     def verdict(self) -> str:
@@ -47,7 +47,7 @@ class Run(Cell, Protocol):
 
     @property
     def judged(self) -> bool:
-        """Whether the verdict is one about Kafka."""
+        """Whether the verdict is about Kafka."""
 
     @property
     def lost(self) -> int:
@@ -79,11 +79,11 @@ class Run(Cell, Protocol):
 
 
 class Totals(Protocol):
-    """What is shown of several runs (`harness.series.summary.Totals`); pairs are the least and the most."""
+    """What tables show of several runs (`harness.series.summary.Totals`); pairs are minimum and maximum."""
 
     @property
     def runs(self) -> int:
-        """How many runs."""
+        """Number of runs."""
 
     @property
     def verdicts(self) -> Mapping[str, int]:
@@ -123,7 +123,7 @@ Line = tuple[str, Totals | None]
 
 
 def wide_console() -> Console:
-    """A console on stdout; where that is no terminal, wide enough for the tables of this module."""
+    """A console on stdout; if that is not a terminal, it is wide enough for the tables of this module."""
     return table_console(_WIDTH_IN_A_FILE)
 
 
@@ -133,7 +133,7 @@ def number_of_runs(count: int) -> str:
 
 
 def span(pair: tuple[int, int]) -> str:
-    """A range, or the one number that it consists of."""
+    """A range, or a single number if both ends are equal."""
     low, high = pair
     return str(low) if low == high else f"{low}–{high}"
 
@@ -146,12 +146,12 @@ def verdicts(totals: Totals, planned: int = 0) -> str:
 
 
 def claims(totals: Totals) -> str:
-    """Claims confirmed and refuted, and those left open where there are some."""
+    """Claims confirmed and refuted, and those left open if there are any."""
     return "; ".join(f"{yes} / {no}" + (f" / {left} open" if left else "") for yes, no, left in totals.claims)
 
 
 def cell_name(cell: Cell) -> str:
-    """What was run, or can be: scenario, Kafka version and metadata mode."""
+    """The name of a cell: scenario, Kafka version and metadata mode."""
     name = f"{cell.scenario} on {cell.version} {cell.mode}"
     return f"{name} with {cell.client}" if cell.client else name
 
@@ -168,7 +168,7 @@ def ended(run: Run) -> str:
 
 
 def left_out(cells: Sequence[Cell]) -> str:
-    """What a series did not run because its time was over."""
+    """The runs that a series left out because its time was over."""
     names = list(dict.fromkeys(map(cell_name, cells)))
     return f"left out, because the time was over: {', '.join(names)}; they come first in the next series"
 
@@ -220,7 +220,7 @@ def _columns(totals: Totals | None, repeat: int = 1) -> tuple[str, ...]:
 
 @contextmanager
 def live(console: Console, draw: Callable[[], Table], *, on: bool) -> Iterator[Callable[[], None]]:
-    """If ``on``, a table that is drawn again whenever the function it yields is called."""
+    """If ``on``, a table that is redrawn whenever the yielded function is called."""
     if not on:
         yield lambda: None
         return
@@ -237,7 +237,7 @@ class Grid(Protocol):
 
     @property
     def lines(self) -> Mapping[tuple[str, str], Mapping[str, Totals]]:
-        """Totals by version, of each scenario and mode."""
+        """Totals by version for each scenario and mode."""
 
 
 def matrix(grid: Grid) -> Table:

@@ -47,7 +47,7 @@ def show(judgement: Mapping[str, Any], console: Console | None = None) -> None:
 
 
 def _short(path: str) -> str:
-    """Relative to where we are, if it lies below."""
+    """The path relative to the current folder, if it is inside it."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
@@ -116,7 +116,7 @@ def _fates(judgement: Mapping[str, Any], out: Console) -> None:
 
 @dataclass(kw_only=True)
 class _Group:
-    """Findings that a reader can take as one: of one class, with one cause, all expected or none."""
+    """Findings with the same class and cause, either all expected or none."""
 
     name: str
     cause: str
@@ -152,7 +152,7 @@ def _findings(judgement: Mapping[str, Any], out: Console) -> None:
     for group in groups[:SHOWN_GROUPS]:
         mark = "[dim]expected[/]  " if group.expected else "[bold red]UNEXPECTED[/]"
         number = _count(group.count, group.name)
-        if not complete:  # the judgement holds a sample
+        if not complete:  # the judgement holds only a sample
             number = f"at least {number}"
         cause = f": {group.cause}" if group.cause else ""
         out.print(f" {mark} {escape(number + cause)}", soft_wrap=True)
@@ -170,7 +170,7 @@ _PROMISES = {
     "unknown": ("[yellow]not known[/]   ", "of unknown promise", "of unknown promise"),
     "not promised": ("[dim]not promised[/]", "not promised", "not promised"),
 }
-"""What a promise may be: its mark, and the words for one finding and for several."""
+"""By judgement of a promise: its mark, and the words for one finding and for several."""
 SHOWN_PROMISES = 4
 
 
@@ -204,7 +204,7 @@ def _count(number: int, name: str) -> str:
 
 
 def describe(finding: Mapping[str, Any]) -> str:
-    """The record that a finding is about, and what is known about it."""
+    """The record of a finding, and what is known about it."""
     what = "record"
     if finding.get("writer") is not None:
         label = f"{finding['label']} " if finding.get("label") else ""

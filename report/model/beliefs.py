@@ -9,9 +9,9 @@ from report.model.model import Belief, Lane, Split
 from report.model.tables import Row
 
 Seconds = Callable[[int], float]
-"""Turns a time of the history into seconds since the begin of the run."""
+"""Turns a time of the history into seconds since the beginning of the run."""
 SHORTEST_SPLIT_S = 0.5
-"""The observer asks each node about four times a second, so that shorter disagreements mean nothing."""
+"""The observer asks each node about four times a second, so shorter disagreements mean nothing."""
 _ORDER = ("zookeeper", "controller", "broker")
 
 
@@ -41,9 +41,9 @@ class _Node:
 def lanes(
     views: Iterable[Row], seconds: Seconds, end_s: float, place: tuple[str, int] | None
 ) -> tuple[Lane, ...]:
-    """A lane for each node that spoke of a topic partition or, without ``place``, of the controller.
+    """A lane for each node that made a statement about a topic partition.
 
-    ``views`` are sorted by time.
+    Without ``place`` the lanes are about the controller. ``views`` are sorted by time.
     """
     nodes: dict[str, _Node] = {}
     spoke: set[str] = set()
@@ -77,7 +77,7 @@ def node_order(source: str) -> tuple[int, str]:
 
 
 def splits(found: Sequence[Lane], from_s: float, to_s: float) -> tuple[Split, ...]:
-    """Times in which nodes that answer name different leaders, if not shorter than `SHORTEST_SPLIT_S`."""
+    """Times of at least `SHORTEST_SPLIT_S` in which nodes that answer name different leaders."""
     times = sorted(
         {from_s, to_s, *(b.from_s for lane in found for b in lane.beliefs if from_s < b.from_s < to_s)}
     )
@@ -137,7 +137,7 @@ def leaders_by_epoch(found: Iterable[Lane]) -> dict[int, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Zombie:
-    """A node that believed to lead, or to be the controller, although another had been elected."""
+    """A node that believed that it led, or was the controller, although another had been elected."""
 
     node: int
     source: str
@@ -157,9 +157,9 @@ def node_number(node: int, role: str) -> int:
 
 
 def zombies(found: Sequence[Lane], own: Callable[[str], int | None]) -> tuple[Zombie, ...]:
-    """Who named itself after another node had been elected in a later epoch.
+    """Nodes that named themselves after another node had been elected in a later epoch.
 
-    ``own`` returns the id of a node, by which others name it.
+    ``own`` returns the id by which others name a node.
     """
     first: dict[int, tuple[float, int]] = {}
     for lane in found:

@@ -1,4 +1,4 @@
-"""Why messages are lost, in plain sentences for somebody who does not know the checker's words."""
+"""Why messages are lost, in plain sentences for readers who do not know the checker's terms."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def reasons(
 ) -> tuple[str, ...]:
     """What happened to the messages of each cause of a loss, the most frequent first.
 
-    ``acks`` are those of the producers whose messages are lost. Without ``chains``, which say what the
-    history shows of each partition, the sentences say no more than the causes themselves.
+    ``acks`` are those of the producers whose messages are lost. ``chains`` tell what the history shows of
+    each partition; without them the sentences say only what the causes say.
     """
     levels = set(acks)
     asked = (
@@ -56,7 +56,7 @@ def _of_causes(groups: Sequence[FindingGroup], asked: str) -> list[str]:
 
 
 def _of_chains(chains: Sequence[Chain], asked: str) -> list[str]:
-    """A text for each cause: of the partition that lost most, and where else the same happened."""
+    """A text for each cause: about the partition that lost the most, and where else the same happened."""
     alike: dict[tuple[str, tuple[str, str] | None, bool], list[Chain]] = {}
     for one in chains:
         key = (one.name, one.brokers, one.instead is not None)
@@ -87,7 +87,7 @@ def _chain(one: Chain, asked: str) -> str:
 
 
 def _out_of_sync(one: Chain, new: str, asked: str) -> str:
-    """Who acknowledged, and who was elected although it was not in sync."""
+    """Which broker acknowledged, and which was elected although it was not in sync."""
     old = listed([f"broker{number}" for number in one.acked_by])
     them = "it" if one.count == 1 else "them"
     return (
@@ -177,7 +177,7 @@ def _power_cut(one: Chain, asked: str) -> str:
 
 
 def _apart_at(one: Chain) -> str:
-    """A message that a follower has, at whose offset the leader has another."""
+    """A message that only a follower has, because the leader has another record at its offset."""
     assert one.instead is not None
     (label,) = one.labels or (counted(1, "message"),)
     holders = [f"broker{broker}" for broker, name in one.instead.items() if name == label]

@@ -1,4 +1,4 @@
-"""How acknowledged messages of one partition came to be lost: who held them, who lost them, who led."""
+"""How acknowledged messages of one partition were lost: which brokers held them, lost them, and led."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from report.model.removals import MESSAGES, power_cut
 from report.model.tables import Row, RunTables
 
 PLACES = 6
-"""Topic partitions whose losses are followed, those with most first."""
+"""Number of topic partitions whose losses are traced, beginning with those that lost the most."""
 NAMED = 3
-"""So many messages are named one by one."""
+"""At most this many messages are named one by one."""
 _WHEN_S = 0.6
-"""A view may be that much later than what it shows."""
+"""By how much a view may be later than the change that it shows."""
 REJOINED = re.compile(r"(broker\d+) acknowledged it(?: while|, then) (broker\d+)")
 AFTER_HEAL = re.compile(r"(broker\d+) acknowledged it after .* while (broker\d+) led")
 _EPOCH = re.compile(r"(broker\d+) (?:was elected|led) in epoch (\d+)")
@@ -45,15 +45,15 @@ class Chain:
     power: Mapping[int, float]
     """By broker that lost its copies in a power cut: when."""
     elected_s: float | None = None
-    """When the new leader was first seen to lead."""
+    """When a view first showed the new leader."""
     gone: str = ""
     """Why the old leader was replaced, if the history shows it; else empty."""
     unaware: str = ""
     """Why the old leader did not learn that it was replaced, if the history shows it; else empty."""
     instead: Mapping[int, str] | None = None
-    """Of a message at whose offset a replica has another one: what each replica has at the end."""
+    """If replicas have different messages at the offset: what each of them has there at the end."""
     also: Mapping[int, str] | None = None
-    """By broker: what stood at that offset before it lost power."""
+    """By broker: what it had at that offset before it lost power."""
     leader: int | None = None
     offset: int | None = None
 
@@ -81,7 +81,7 @@ def chains(
 ) -> tuple[Chain, ...]:
     """A chain for each topic partition and cause of a loss, the largest first.
 
-    ``lanes`` are by the name of the topic partition; ``replaced`` are controllers that went on after
+    ``lanes`` are by the name of the topic partition; ``replaced`` are controllers that continued after
     another had been elected.
     """
     if not findings.num_rows:
@@ -179,7 +179,7 @@ class _History:
         return {broker: len(keys) for broker, keys in sorted(seen.items())}, power
 
     def _apart(self, chain: Chain, finding: Row, sightings: pa.Table) -> Chain:
-        """Which replica has which message at the offset of one that the leader lacks."""
+        """Which replica has which message at the offset of a message that the leader lacks."""
         here = [row for row in sightings.to_pylist() if row["offset"] == finding["offset"]]
         instead: dict[int, str] = {}
         also: dict[int, str] = {}
@@ -238,7 +238,7 @@ class _History:
         )
 
     def _gone(self, old: str, new: str, elected_s: float) -> str:
-        """That the old leader was no longer registered, as ZooKeeper or the new leader says."""
+        """A clause that says that the old leader was no longer registered, by ZooKeeper or the new leader."""
         before: dict[str, set[int]] = {}
         found: tuple[str, float] | None = None
         number = int(old.removeprefix("broker"))
@@ -259,9 +259,9 @@ class _History:
         return f"{old} was fenced: {new} no longer counted it among the live brokers"
 
     def _unaware(self, place: str, old: str, elected_s: float) -> str:
-        """That the old leader followed a controller that had been replaced.
+        """A clause that says that the old leader followed a replaced controller.
 
-        Its metadata log shows this: it was truncated when the broker left that controller.
+        The broker's metadata log shows this: it was truncated when the broker left that controller.
         """
         until = [
             belief.to_s
@@ -290,7 +290,7 @@ class _History:
 
 
 def most_held(held: Mapping[int, int], count: int) -> str:
-    """On which brokers messages were seen: those of all of them, and others with their numbers."""
+    """The brokers on which messages were seen: those that held all of them, and others with their counts."""
     return listed(
         [
             f"broker{broker}" + (f" ({seen} of them)" if seen < count else "")

@@ -1,4 +1,4 @@
-"""Two runs of a scenario beside each other, aligned by their marks and not by their clocks."""
+"""Compares two runs of a scenario, aligned by their marks instead of their clocks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NODES = re.compile(r"[^\s,=]*/nodes/")
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that the two runs have different values of; an absent value is empty."""
+    """A value that differs between the two runs; an absent value is empty."""
 
     what: str
     one: str
@@ -35,7 +35,7 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True)
 class RunComparison:
-    """What two runs have in common, and what not."""
+    """What two runs have in common, and how they differ."""
 
     one: str
     other: str
@@ -137,7 +137,7 @@ def _by_class(model: ReportModel) -> dict[str, str]:
 
 
 def _steps(one: ReportModel, other: ReportModel) -> tuple[tuple[Difference, ...], int]:
-    """How long it took from each mark to the next one that both runs set, and how many took as long."""
+    """The times from each mark to the next mark that both runs set, and how many of them are equal."""
     times = [{mark.name: mark.s for mark in model.marks} for model in (one, other)]
     common = [name for name in times[0] if name in times[1]]
     found, same = [], 0

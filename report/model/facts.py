@@ -1,4 +1,4 @@
-"""Sentences about a run, each made from facts of its history and of its stored judgement."""
+"""Sentences about a run, made from its history and its stored judgement."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from report.model.model import (
 from report.model.other_findings import clauses, others
 
 EXPECTED = ", as the scenario expects"
-"""How the sentence on losses ends that tells no more than the verdict's meaning."""
+"""The end of a sentence on losses that adds nothing to the meaning of the verdict."""
 WORTH_A_SENTENCE_S = 1.0
 SHORT_S = 0.3
-"""A fault that lasts no longer happens at one moment."""
+"""A fault that lasts at most this long is said to happen at one moment."""
 
 
 def sentences(
@@ -43,8 +43,8 @@ def sentences(
 ) -> tuple[str, ...]:
     """What happened, in the order in which a reader asks: faults, beliefs, losses, gaps, claims.
 
-    Of a run that is no proof of anything, claims are left out. ``consequences`` say by a fault's number
-    what it did to the lost messages.
+    If the run proves nothing, claims are left out. ``consequences`` say, by the number of a fault, what it
+    did to the lost messages.
     """
     void = verdict in ("invalid", "crashed")
     found = [f"The run is {verdict}, so it says nothing about Kafka."] if void else []
@@ -71,7 +71,7 @@ def lost_messages(fates: Mapping[str, int]) -> int:
 
 
 def meaning(verdict: str, fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> str:
-    """What the verdict's word means for a run, so that nobody takes an expected loss for no loss."""
+    """What the verdict means for a run, so that nobody overlooks an expected loss."""
     if verdict != "as declared":
         return _MEANING.get(verdict, "")
     begin = "Everything happened as the scenario declares"
@@ -93,9 +93,9 @@ _SAID: Mapping[str, tuple[str, str]] = {
     "kill ": ("was killed", ""),
     "stop ": ("was stopped", ""),
 }
-"""By the begin of a fault's name: what happened to what it names."""
+"""By the beginning of a fault's name: what happened to the hosts that it names."""
 _MOST_FAULTS = 5
-"""So many faults get a sentence: the last of several is often the one that matters."""
+"""At most this many faults get a sentence. The limit is high because often the last fault matters."""
 _HOST = r"[\w-]+"
 _CLAUSES = (
     (re.compile(rf"({_HOST}) without zookeeper"), r"\1 could not reach ZooKeeper"),
@@ -155,7 +155,7 @@ def fault_in_words(fault: Fault) -> str:
 
 
 def _clause(name: str) -> str:
-    """What a fault did, in words; empty for one without words of its own."""
+    """What a fault did, in words; empty for faults that have no words here."""
     links = [part.split(" <-> ") for part in name.removeprefix("cut ").split(", ")]
     if name.startswith("cut ") and all(len(link) == 2 and ":" not in "".join(link) for link in links):
         if len({one for one, _ in links}) == 1:
@@ -187,7 +187,7 @@ def _of_zombies(zombies: Sequence[tuple[str, Zombie]], partitions: Sequence[Part
 
 
 def _flat(story: PartitionStory, zombie: Zombie) -> str:
-    """That a zombie's log grew while its high watermark stood still; empty if it did not."""
+    """A clause about a zombie's log that grew while its high watermark stood still; empty if it did not."""
     known = [one for one in story.offsets.get(zombie.node, ()) if one.s <= zombie.to_s]
     steps = [one for one in known if one.s < zombie.to_s - SHORT_S]
     if not steps or steps[-1].high_watermark is None:
@@ -213,7 +213,7 @@ def _flat(story: PartitionStory, zombie: Zombie) -> str:
 
 
 def _of_losses(fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> list[str]:
-    """Without ``groups``, nothing is said of what the scenario expects."""
+    """Sentences on losses; without ``groups`` they do not say what the scenario expects."""
     total = sum(fates.values())
     if not total:
         return []
@@ -235,7 +235,7 @@ def _of_losses(fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> list
 
 
 def promises_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Promise, ...]:
-    """What the judgement says of promises, findings of all classes together."""
+    """What the judgement says about promises, with the findings of all classes together."""
     counts: dict[tuple[str, str, str, str], int] = {}
     for row in rows:
         name, bug, why = (str(row.get(key) or "") for key in ("row", "known_bug", "why"))
@@ -289,7 +289,7 @@ _NOUNS = r"(?:broker|client|follower|high|leader|producer|topic|write)\b"
 
 
 def names_in(text: str, aliases: Mapping[str, str]) -> dict[str, str]:
-    """The hosts that a text of an article names otherwise than acked; articles count from 0."""
+    """The hosts that an article's text names differently from acked; articles count from 0."""
     found = {match[0]: f"broker{int(match[1]) + 1}" for match in _NUMBERED.finditer(text)}
     for name, host in aliases.items():
         if re.search(rf"\b{re.escape(name)}\b(?! {_NOUNS})", text):
@@ -309,11 +309,11 @@ _OBSERVED = (
     (re.compile(r"\blost or lost after read or overwritten"), "lost"),
     (re.compile(r"in epoch (\d+), then \1(?!\d)"), r"in epoch \1 both times"),
 )
-"""What queries say, and how the page says it."""
+"""Words of the queries, and the words that the page uses instead."""
 
 
 def observed_in_words(text: str) -> str:
-    """What the queries of a claim found, each result once and without the operating system's own words."""
+    """What the queries of a claim found, without repetitions and the operating system's own words."""
     for pattern, words in _OBSERVED:
         text = pattern.sub(words, text)
     return "; ".join(dict.fromkeys(text.split("; "))).strip()

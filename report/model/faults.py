@@ -25,14 +25,14 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "held": ("connections that were open before", "silent"),
     "disks": ("bytes of the logs on disk, before and after", "what was not flushed is gone"),
 }
-"""Facts of a proof by their key: what was looked at, and what was wanted."""
+"""Facts of a proof by their key: what was checked, and what was wanted."""
 
 
 def faults(rows: Iterable[Row], processes: Iterable[Row], seconds: Seconds) -> tuple[Fault, ...]:
     """The faults of a run by the rows of their moments, sorted by time.
 
-    ``processes`` tell when processes ended: a power cut or a kill begins with the first of them, not
-    with the proof that it took effect.
+    ``processes`` tell when processes ended: a power cut or a kill begins with the end of the first process,
+    not with the proof that it took effect.
     """
     ends = [row for row in processes if row["event"] == "killed"]
     moments: dict[int, dict[str, Row]] = {}

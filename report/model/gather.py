@@ -37,7 +37,7 @@ from report.model.tables import Row, RunTables
 from report.model.transactions import RunTransactions
 
 PARTITIONS = 4
-"""Topic partitions that are drawn."""
+"""At most this many topic partitions are drawn."""
 _WITH_TIME = ("views", "faults", "processes", "marks", "log_events", "groups", "transactions")
 _NO_ERROR = re.compile(r" with error 0$")
 _QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)")
@@ -359,7 +359,7 @@ class _Gathering:
         return _broker_id(source)
 
     def _settings(self) -> tuple[EffectiveSetting, ...]:
-        """Settings that were asked for; one that all brokers share is listed once."""
+        """Requested settings; a setting that all brokers share is listed once."""
         shared: dict[tuple[str, str, str], list[str]] = {}
         brokers: set[str] = set()
         found = []
@@ -380,7 +380,7 @@ class _Gathering:
 
 
 def _mark_text(text: str) -> str:
-    """What a mark says, without the code of a success and with the quotation marks of prose."""
+    """The text of a mark without the error code of a success, and with typographic quotation marks."""
     return _QUOTED.sub(r"“\1”", _NO_ERROR.sub("", text))
 
 

@@ -14,20 +14,20 @@ from report.model.beliefs import Seconds, believed_at
 from report.model.model import Lane, LogColumn, LogFigure, Mark, Offsets, Panel, ReplicaRecord, ReplicaState
 
 LOOK_S = 0.23
-"""The observer reads each log that often: a panel shows what it had read so long after the mark."""
+"""Interval in which the observer reads each log. A panel shows what it had read this long after the mark."""
 _SAME_S = 0.05
 _NOTICED_S = 0.6
-"""The observer notices that much later, at most, that a broker was killed."""
+"""Longest time until the observer notices that a broker was killed."""
 PANELS = 7
 COLUMNS = 21
-"""So many fit beside each other on a page without scrolling."""
+"""Number of columns that fit side by side on a page without scrolling."""
 ROWS = 20_000
-"""Of a partition with more records on its replicas, only the part around what is remarkable is drawn."""
+"""If the replicas of a partition have more records, only the remarkable part is drawn."""
 
 Known = Mapping[tuple[int, int], tuple[str, bool, bool]]
 """By writer and seq: label, whether it was acknowledged, whether it is lost."""
 Meta = Callable[[pa.Table], Known]
-"""What is known of the messages that the rows of a table name."""
+"""The messages that the rows of a table name."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Damage:
     """A record whose bytes are damaged in one replica's final log."""
 
     since_s: float | None
-    """When a fault damaged it; None: no fault says so, and only the final log shows it."""
+    """When a fault damaged it; None: no fault is recorded, and only the final log shows the damage."""
     epoch: int | None
 
 
@@ -62,8 +62,8 @@ def log_figure(
 ) -> LogFigure | None:
     """The figure of one topic partition; None if nothing is known of its logs.
 
-    ``sightings`` and ``copies`` are those of the partition alone; ``killed`` says when the process of
-    each broker was killed, ``damaged`` which records are damaged in the final logs, by broker and offset.
+    ``sightings`` and ``copies`` are those of the partition. ``killed`` says when the process of each broker
+    was killed, and ``damaged`` which records are damaged in the final logs, by broker and offset.
     """
     sightings, copies = _remarkable(sightings, copies)
     known = meta(sightings if sightings.num_rows else copies)
@@ -94,7 +94,7 @@ def log_figure(
 
 
 def _remarkable(sightings: pa.Table, copies: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Of long logs, what lies around the first truncated record, or the end."""
+    """The part of long logs around the first truncated record, or their end."""
     if max(sightings.num_rows, copies.num_rows) <= ROWS:
         return sightings, copies
     basis = sightings if sightings.num_rows else copies
@@ -132,7 +132,7 @@ def _records(table: pa.Table, meta: Known, seconds: Seconds, at_end: float | Non
 
 
 def _look(mark_s: float, next_s: float) -> float:
-    """When a panel looks: shortly after its mark, but not beyond a next mark that is not the same moment."""
+    """The time that a panel shows: shortly after its mark, but not after the next mark at another time."""
     return min(mark_s + LOOK_S, next_s) if next_s - mark_s > _SAME_S else mark_s + LOOK_S
 
 
@@ -185,7 +185,7 @@ def _panel(
 
 
 def _with_damage(panel: Panel, damaged: Mapping[tuple[int, int], Damage], until_s: float) -> Panel:
-    """The panel with the records marked that were damaged by then; the final logs show all of them."""
+    """The panel with marks at the records that were damaged by then; the last panel marks all."""
     if not damaged:
         return panel
     replicas = []
@@ -205,7 +205,7 @@ def _with_damage(panel: Panel, damaged: Mapping[tuple[int, int], Damage], until_
 
 
 def _silent_since(lane: Lane, now: float, killed: Sequence[float]) -> float | None:
-    """Since when a broker has not answered, at a moment; None if it answers."""
+    """Since when a broker had not answered at a time; None if it answered."""
     since: float | None = None
     for belief in lane.beliefs:
         if belief.from_s > now:
@@ -217,7 +217,7 @@ def _silent_since(lane: Lane, now: float, killed: Sequence[float]) -> float | No
 
 
 def _with_older(replicas: Sequence[ReplicaState], lanes: Mapping[str, Lane], s: float) -> list[ReplicaState]:
-    """Replicas at a moment, with a note at those whose log must hold more than was last read.
+    """Replicas at a time, with a note on those whose log must hold more than was last read of it.
 
     A follower has no record of an epoch that its leader lacks, and a replica in sync has all records
     below any high watermark.
@@ -248,7 +248,7 @@ def _with_older(replicas: Sequence[ReplicaState], lanes: Mapping[str, Lane], s: 
 
 
 def _telling(panels: Sequence[Panel]) -> list[Panel]:
-    """Panels that differ from the one before; of too many, those with the smallest changes go first."""
+    """Panels that differ from the previous one; of too many, those that changed least are dropped."""
     kept: list[Panel] = []
     for panel in panels:
         if not any(one.records or one.gone or (kept and one.silent) for one in panel.replicas):
@@ -269,7 +269,7 @@ def _shape(panel: Panel) -> list[Any]:
 
 
 def _change(before: Panel, panel: Panel, after: Panel) -> tuple[int, int]:
-    """How much would be missing without a panel: truncations and silences count most."""
+    """How much a panel changes; truncations and silences count most."""
     big = small = 0
     for one, now, then in zip(before.replicas, panel.replicas, after.replicas, strict=True):
         big += now.silent not in (one.silent, then.silent)
@@ -299,7 +299,7 @@ def _first_difference(panels: Sequence[Panel]) -> int | None:
 
 
 def _columns(panels: Sequence[Panel]) -> tuple[LogColumn, ...]:
-    """Offsets, with stretches that look alike in every panel folded to their two first and their last."""
+    """Offsets; ranges that look the same in every panel are folded to their first two and their last."""
     looks: dict[int, list[object]] = {}
     for number, panel in enumerate(panels):
         for replica in panel.replicas:
@@ -348,7 +348,7 @@ def _columns(panels: Sequence[Panel]) -> tuple[LogColumn, ...]:
 
 
 def _only(columns: Sequence[LogColumn], kept: set[int]) -> list[LogColumn]:
-    """The columns of these numbers, and one for each stretch between them."""
+    """The columns of these numbers, and one column for each range between them."""
     found: list[LogColumn] = []
     begin: int | None = None
     for number, column in enumerate(columns):
@@ -387,7 +387,7 @@ def _offset(column: LogColumn) -> int:
 
 
 def _by_column(panel: Panel, columns: Sequence[LogColumn]) -> Panel:
-    """The panel with one record for each column, which says how many it stands for."""
+    """The panel with one record for each column, which says how many records it represents."""
 
     def folded(records: Sequence[ReplicaRecord]) -> tuple[ReplicaRecord, ...]:
         by_offset = {record.offset: record for record in records}

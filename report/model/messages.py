@@ -32,7 +32,7 @@ def numbers(table: pa.Table, name: str) -> np.ndarray:
 
 
 def send_bins(life: pa.Table, zero_ns: int, from_s: float, to_s: float) -> dict[str, tuple[SendBin, ...]]:
-    """What each AZ sent, in bins of the stretch of time that is drawn."""
+    """What each AZ sent, in bins of the time that is drawn."""
     if not life.num_rows:
         return {}
     az, outcome, fate = texts(life, "az"), texts(life, "outcome"), texts(life, "fate")
@@ -66,9 +66,9 @@ def send_bins(life: pa.Table, zero_ns: int, from_s: float, to_s: float) -> dict[
 def availability(
     life: pa.Table, zero_ns: int, in_force: Callable[[float, float], str]
 ) -> tuple[Availability, ...]:
-    """How the producers of each AZ fared; background streams alone where there are any.
+    """Availability by AZ, from background streams alone if there are any, else from all producers.
 
-    ``in_force`` names the fault that was in force between two moments.
+    ``in_force`` names the fault that was in force between two times.
     """
     if not life.num_rows:
         return ()
@@ -119,7 +119,7 @@ def availability(
 
 
 def _longest_ms(sent: np.ndarray, done: np.ndarray, which: np.ndarray) -> float | None:
-    """The longest time from a send to its end, of the messages that have one."""
+    """The longest time from a send to its outcome, of messages that have one."""
     ended = which & (done >= 0)
     return round(float((done[ended] - sent[ended]).max()) / 1e6, 1) if ended.any() else None
 
@@ -141,7 +141,7 @@ def meta_of(life: pa.Table) -> Meta:
 
 
 def fault_in_force(faults: Sequence[Fault]) -> Callable[[float, float], str]:
-    """The name of the fault that overlaps a stretch of time most."""
+    """The name of the fault that overlaps a period most."""
 
     def named(from_s: float, to_s: float) -> str:
         overlap: Mapping[str, float] = {

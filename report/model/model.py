@@ -30,13 +30,13 @@ class Run:
     started: str
     """UTC, ISO 8601; empty if the manifest has no clock anchor."""
     duration_s: float
-    """How long the scenario's steps took, without the cluster's start and end."""
+    """Duration of the scenario's steps, without the start and stop of the cluster."""
     azs: Mapping[str, str]
     roles: Mapping[str, str]
     command: str
-    """Repeats this run alone; of a build of one's own, the command that made it."""
+    """The command that repeats this run; for a user's own build of Kafka, the command that made the run."""
     made_by: tuple[tuple[str, str], ...] = ()
-    """What made the run, as name and value; empty for runs whose manifest does not say."""
+    """Versions and machine that made the run, as name and value; empty if the manifest does not have them."""
 
 
 def grouped(number: int) -> str:
@@ -56,7 +56,7 @@ def listed(words: Sequence[str]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """The stored judgement's verdict, and sentences made from facts of the history."""
+    """The verdict of the stored judgement, and sentences made from the history."""
 
     verdict: str
     meaning: str
@@ -84,7 +84,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Proof:
-    """One thing that a fault's proof looked at: what was wanted, what was seen."""
+    """One thing that a fault's proof checked: what was wanted, and what was seen."""
 
     what: str
     wanted: str
@@ -102,9 +102,9 @@ class Fault:
     mechanism: str
     from_s: float
     to_s: float | None
-    """None: it lasts to the end, or acts at one moment only."""
+    """None: it lasts to the end, or acts only at one moment."""
     lasting: bool
-    """It has a duration: it was healed, or it stays until the run ends."""
+    """It has a duration: it was healed, or it lasts until the run ends."""
     injected: bool
     proven: bool
     """It took effect, and lasted until it was healed."""
@@ -117,12 +117,12 @@ class Fault:
 
 @dataclass(frozen=True, kw_only=True)
 class Belief:
-    """What one node states for a while; `error` says why it states nothing."""
+    """What one node states for some time; `error` says why it states nothing."""
 
     from_s: float
     to_s: float
     leader: int | None
-    """Broker id (node id of a controller); -1: none; None: it has not said yet."""
+    """Broker id (node id of a controller); -1: none; None: not stated yet."""
     epoch: int | None
     isr: tuple[int, ...]
     error: str = ""
@@ -147,7 +147,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Offsets:
-    """Offsets of a replica from one moment on; None: not known."""
+    """Offsets of a replica from a time on; None: not known."""
 
     s: float
     high_watermark: int | None
@@ -208,9 +208,9 @@ class ReplicaState:
     high_watermark: int | None
     leo: int | None
     silent: bool = False
-    """Whether the broker does not answer, so that nobody knows what its log holds."""
+    """Whether the broker does not answer, so that the content of its log is unknown."""
     since_s: float | None = None
-    """Of a silent broker: since when."""
+    """Since when a silent broker has not answered."""
     older: bool = False
     """Whether other replicas show that this log must hold more than was last read of it."""
 
@@ -227,7 +227,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class LogColumn:
-    """A column of the logs figure: one offset, or a stretch of ``count`` offsets that look alike."""
+    """A column of the figure of logs: one offset, or a range of ``count`` offsets that look alike."""
 
     offset: int
     count: int = 1
@@ -245,14 +245,14 @@ class LogFigure:
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionStory:
-    """Everything that is drawn of one topic partition."""
+    """Everything that is drawn about one topic partition."""
 
     topic: str
     partition: int
     replicas: tuple[int, ...]
     findings: int
     grave: bool = False
-    """Whether acknowledged messages of it are lost, or a finding breaks a promise of Kafka."""
+    """Whether it lost acknowledged messages, or a finding breaks a promise of Kafka."""
     lanes: tuple[Lane, ...]
     splits: tuple[Split, ...]
     leaders: Mapping[int, int]
@@ -300,7 +300,7 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Availability:
-    """How one AZ's producers fared; latencies in ms."""
+    """Availability for one AZ's producers; latencies in ms."""
 
     az: str
     sent: int
@@ -337,7 +337,7 @@ class StoryEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionGroup:
-    """Transactions that were reported alike and can be read alike."""
+    """Transactions with the same report and the same visibility."""
 
     reported: str
     """`committed`, `aborted`, `unknown` or `open`."""
@@ -365,7 +365,7 @@ class Story:
 
 @dataclass(frozen=True, kw_only=True)
 class Promise:
-    """Findings by what Kafka promises, as judging has stored it."""
+    """Findings by what Kafka promises, as stored in the judgement."""
 
     promise: str
     """`broken`, `unknown` or `not promised`."""
@@ -391,14 +391,14 @@ class Finding:
     during: str
     last_broker: int | None
     brokers: tuple[int, ...] = ()
-    """Whose logs hold the record."""
+    """The brokers whose logs hold the record."""
     copies: int | None = None
-    """Of a duplicated message: how many records of one log are this message."""
+    """For a duplicated message: how many records of one log are this message."""
     detail: str
     promise: str
     """`broken`, `unknown` or `not promised`; empty in runs that were judged without the promise table."""
     story: bool
-    """Its message's story is part of the model."""
+    """Whether the model has the story of its message."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -416,7 +416,7 @@ class FindingGroup:
 
 @dataclass(frozen=True)
 class EffectiveSetting:
-    """A setting that was asked for, and what took effect."""
+    """A requested setting, and the value in effect."""
 
     scope: str
     key: str

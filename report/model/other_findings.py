@@ -1,4 +1,4 @@
-"""Findings other than losses, in plain sentences for somebody who does not know the checker's words."""
+"""Findings other than losses, in plain sentences for readers who do not know the checker's terms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from report.model.messages import LOST
 from report.model.model import FindingGroup, grouped, listed
 
 MOST = 3
-"""So many causes get a sentence, and so many messages a name."""
+"""At most this many causes get a sentence, and at most this many messages are named."""
 
 SAID: Mapping[str, tuple[str, str]] = {
     "duplicated": ("{} message was written more than once", "{} messages were written more than once"),
@@ -107,7 +107,7 @@ _BECAUSE: Mapping[str, str] = {
     "idempotence broken": "The producer is idempotent, so the broker should have refused the second copy.",
     "reported as definitely failed, yet appended": "",
 }
-"""By what stands before a cause's colon: a sentence. A cause without one is quoted."""
+"""A sentence for the part of a cause before its colon. Other causes are quoted."""
 
 
 def in_words(name: str, count: int) -> str:

@@ -1,4 +1,4 @@
-"""Elections, removals of acknowledged messages from a replica's log, and which fault took which messages."""
+"""Elections, removals of acknowledged messages from a replica's log, and the faults that erased messages."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from report.model.model import Fault, Lane, Turn, counted
 from report.model.tables import Row, RunTables
 
 TOGETHER_S = 0.6
-"""Copies that one replica loses within this time are one removal: the observer reads that often."""
+"""Copies that a replica loses within this time are one removal: the observer reads at this interval."""
 MESSAGES = 20_000
-"""With more lost messages, nothing is said of single faults."""
+"""With more lost messages, no sentence says what single faults did."""
 _TRUNCATED = ("truncated", "truncated_to_hw")
 _STARTS = ("became_leader", "became_follower")
 
 
 def power_cut(row: Row, faults: Iterable[Fault], seconds: Seconds) -> float | None:
-    """When a power cut took a record that was seen, and was gone when the broker was next read."""
+    """When a power cut erased a record that was seen and was gone at the broker's next read."""
     taken = _eraser(row, [one for one in faults if one.mechanism == "power_cut"], seconds)
     return taken.from_s if taken else None
 
@@ -73,7 +73,7 @@ def turns(
 ) -> tuple[Turn, ...]:
     """When leaders were elected, replicas lost acknowledged messages, and brokers were started.
 
-    ``sightings`` and ``lanes`` are of one topic partition; ``acknowledged`` has writers and seqs.
+    ``sightings`` and ``lanes`` are those of one topic partition; ``acknowledged`` has writers and seqs.
     """
     found = [
         *elections(lanes, "{0} leads in epoch {1}"),
@@ -95,9 +95,9 @@ def turns(
 
 
 def elections(lanes: Sequence[Lane], words: str) -> Iterable[Turn]:
-    """The first statement of each epoch, without the first epoch that nodes spoke of.
+    """The first statement of each epoch, except the first epoch of all.
 
-    ``words`` hold places for the leader's name and the epoch.
+    ``words`` has placeholders for the leader's name and the epoch.
     """
     first: dict[int, tuple[float, int]] = {}
     for lane in lanes:
@@ -151,9 +151,9 @@ def consequences(
     log_events: Sequence[Row],
     seconds: Seconds,
 ) -> dict[int, str]:
-    """By number of a fault: what it did to the messages that are lost, as far as the history shows it.
+    """By number of a fault: what it did to the lost messages, as far as the history shows it.
 
-    Empty unless several faults were injected: of a single one, "Why they are lost" says all.
+    Empty unless several faults were injected: for a single fault, "Why they are lost" says everything.
     """
     told = [one for one in faults if one.injected and one.kind != "operator"]
     if len(told) < 2 or not findings.num_rows:
@@ -231,8 +231,8 @@ def _survived(
 ) -> bool:
     """Whether a copy was still in its log after a fault had begun.
 
-    It was if it is there at the end, if it was seen first then, if the log was that long before the copy
-    was gone, or if the broker truncated the log only then.
+    It was if it is there at the end, if it was first seen after that, if the log still had that length before
+    the copy was gone, or if the broker truncated the log later.
     """
     if copy["gone_ns"] is None or seconds(copy["seen_ns"]) > fault.from_s:
         return True

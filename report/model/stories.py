@@ -13,15 +13,15 @@ from report.model.model import Fault, Finding, FindingGroup, Lane, Mark, Story, 
 from report.model.tables import Row, RunTables
 
 SHOWN = 200
-"""Findings of a group that are listed; the group says how many there are."""
+"""At most this many findings of a group are listed; the group has their number."""
 STORIES = 24
-"""Messages whose story is told."""
+"""At most this many messages have their story in the model."""
 
 
 def finding_groups(
     table: pa.Table, seconds: Seconds, told: Iterable[str], life: pa.Table | None = None
 ) -> tuple[FindingGroup, ...]:
-    """Findings of one class with one cause together; unexpected ones first, then the largest groups.
+    """Findings grouped by class and cause; unexpected groups first, then the largest.
 
     ``life`` says how many copies duplicated messages have.
     """
@@ -50,7 +50,7 @@ def finding_groups(
 
 
 def _copies(rows: Sequence[Row], life: pa.Table) -> dict[tuple[int, int], int]:
-    """How many records the messages of some findings are, by writer and seq."""
+    """The number of records of each message in some findings, by writer and seq."""
     known = _of(life, [(row["writer"], row["seq"]) for row in rows if row["writer"] is not None])
     return {(row["writer"], row["seq"]): row["copies"] for row in known if row["copies"] is not None}
 
@@ -98,7 +98,7 @@ def transaction_name(writer: int, txn: int) -> str:
 
 
 def chosen_messages(table: pa.Table) -> list[tuple[int, int]]:
-    """Messages to tell of, as writer and seq: of every group in turn, labelled ones first."""
+    """Messages whose stories are told, as writer and seq: from every group in turn, labelled ones first."""
     if not table.num_rows:
         return []
     named = table.filter(pc.and_(pc.is_valid(table["writer"]), pc.is_null(table["txn"])))
@@ -278,14 +278,14 @@ def _story(life: Row, own: list[StoryEvent], around: Sequence[StoryEvent], secon
 
 
 def _lasts(event: StoryEvent, around: Sequence[StoryEvent], at_s: float) -> bool:
-    """Whether a fault that began before a moment was still in force then."""
+    """Whether a fault that began before a time was still in force at that time."""
     name = event.text.removesuffix(": in force")
     healed = [one.s for one in around if one.kind == "healed" and one.text == f"{name}: healed"]
     return event.s < at_s and (not healed or min(healed) > at_s)
 
 
 def thinned(events: Sequence[StoryEvent]) -> list[StoryEvent]:
-    """At most 8 marks and 6 reads: a story is about its message. Events of one moment keep their order."""
+    """At most 8 marks and 6 reads, because a story is about its message. Equal times keep their order."""
     limits = {"mark": 8, "read": 6, "logged": 8}
     kept: list[StoryEvent] = []
     for event in sorted(dict.fromkeys(events), key=lambda event: event.s):

@@ -1,4 +1,4 @@
-"""Reading the tables of a run folder: only the columns and rows that a picture needs."""
+"""Reads the tables of a run folder: only the columns and rows that a picture needs."""
 
 from __future__ import annotations
 

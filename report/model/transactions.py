@@ -1,4 +1,4 @@
-"""Transactions by what was reported and what can be read, and the stories of some of them."""
+"""Transactions by their reported outcome and their visibility, and the stories of some of them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from report.model.stories import marks_and_faults, thinned, transaction_name
 from report.model.tables import Row, RunTables
 
 SHOWN = 12
-"""Transactions with a finding whose story is told."""
+"""At most this many transactions with a finding have their story in the model."""
 WITHOUT_FINDING = 3
-"""Transactions that are told where none has a finding."""
+"""Number of stories if no transaction has a finding."""
 MESSAGES = 8
-"""Messages of one transaction that its story shows."""
+"""At most this many messages of a transaction are in its story."""
 _FATES = (
     *("writer", "txn", "writer_name", "transactional_id", "asked", "reported", "visible", "messages"),
     "finding",
@@ -39,7 +39,7 @@ class RunTransactions:
         self._fates = tables.table("transaction_fates", _FATES)
 
     def groups(self) -> tuple[TransactionGroup, ...]:
-        """How many transactions were reported so and can be read so; those with a finding first."""
+        """Counts of transactions by reported outcome and visibility; those with a finding first."""
         if not self._fates.num_rows:
             return ()
         keys = ["reported", "visible", "finding"]
@@ -58,7 +58,7 @@ class RunTransactions:
     def stories(
         self, findings: pa.Table, seconds: Seconds, *, faults: Sequence[Fault], marks: Sequence[Mark]
     ) -> tuple[Story, ...]:
-        """The stories of transactions that have a finding; without any, those of the first ones."""
+        """The stories of transactions that have a finding; if none has, those of the first transactions."""
         chosen = self._chosen()
         if not chosen:
             return ()
@@ -99,7 +99,7 @@ class RunTransactions:
         return [row for row in rows if (row["writer"], row["seq"]) in seqs]
 
     def _markers(self, records: Sequence[Row]) -> list[tuple[int, str, str]]:
-        """When and where each marker that decided one of these records was first seen, and what it is."""
+        """When and where each marker that decided one of these records was first seen, and its kind."""
         found = []
         places = {
             (row["topic"], row["partition"], row["marker_offset"]): row
@@ -120,14 +120,14 @@ class RunTransactions:
 
 
 class _Telling:
-    """The events of one story, as they are found."""
+    """The events of one story, in the order in which they are found."""
 
     def __init__(self, client: str, seconds: Seconds) -> None:
         self._client, self._seconds = client, seconds
         self._events: list[StoryEvent] = []
 
     def ends(self, rows: Iterable[Row]) -> None:
-        """What the application asked of its coordinator, and the answers."""
+        """The application's requests to its coordinator, and the answers."""
         for row in rows:
             s, event = self._seconds(row["ns"]), row["event"]
             error = f" (error {row['error']})" if row["error"] else ""

@@ -1,4 +1,4 @@
-"""The page of two runs: what differs between them, and their timelines aligned by a mark that both set."""
+"""The page of two runs: their differences, and their timelines aligned by a mark that both set."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from report.page.svg import PATTERNS
 from report.page.timeline import partition_timeline
 
 FOLDED = 15
-"""A table with more rows is folded: two runs of different layouts differ in every setting."""
+"""A table with more rows is folded, because two runs of different layouts differ in every setting."""
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """The stretch of time around a common mark that shows all of both runs."""
+    """The time around a common mark that shows all of both runs."""
 
     mark: str
     before_s: float
     after_s: float
 
     def window(self, model: ReportModel) -> tuple[float, float, float]:
-        """From when to when a run is drawn, and the time of the mark, in the seconds of the run."""
+        """From when to when a run is drawn, and the time of the mark, in seconds of the run."""
         zero = _time_of(model, self.mark)
         return zero - self.before_s, zero + self.after_s, zero
 
@@ -57,9 +57,9 @@ def comparison_page(found: RunComparison, one: ReportModel, other: ReportModel) 
 
 
 def alignment(one: ReportModel, other: ReportModel) -> Alignment:
-    """How to lay two runs over each other: by the last common mark up to the first fault, else by the first.
+    """How to align two runs: by the last common mark before the first fault, else by the first common mark.
 
-    Without a common mark, they are aligned by the begin of what their pictures show.
+    Without a common mark, they are aligned by the beginning of their pictures.
     """
     begins = [fault.from_s for fault in one.faults if fault.injected]
     known = {mark.name for mark in other.marks}
@@ -81,7 +81,7 @@ def _time_of(model: ReportModel, mark: str) -> float:
 
 
 def _pictures(one: ReportModel, other: ReportModel) -> list[tuple[str, str, list[tuple[str, Markup]]]]:
-    """By partition that both runs draw: its name, the mark, and the timelines of both runs."""
+    """For each partition that both runs draw: its name, the mark, and the timelines of both runs."""
     aligned = alignment(one, other)
     found = []
     for story in one.partitions:

@@ -12,10 +12,10 @@ from checkers.verdict import NOT_JUDGED, VERDICTS
 from report.page.render import ICONS, asset, digest, environment
 
 NIGHTS = 14
-"""Earlier runs of a cell that its strip shows."""
+"""At most this many earlier runs of a cell are in its strip."""
 
 Summary = Mapping[str, Any]
-"""A run of a series: a line of `runs.jsonl`."""
+"""A run of a series, as a line of `runs.jsonl`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,11 +23,11 @@ class Entry:
     """The runs of one scenario on one Kafka version in one mode."""
 
     verdicts: Sequence[tuple[str, str, int]]
-    """Verdict, its sign, and how many runs had it; several for a cell that flickers."""
+    """Verdict, its sign, and how many runs had it; several if the runs of a cell disagree."""
     claims: Sequence[str]
     """Claims to which the runs gave different answers, with the answers."""
     counts: Sequence[str]
-    """How many messages were lost, and how many findings about transactions and groups there are by class."""
+    """The number of lost messages, and of findings about transactions and groups by class."""
     seconds: str
     runs: Sequence[tuple[str, str, str]]
     """Sign, verdict and link of each run; the link is empty where the run has no page."""
@@ -50,8 +50,8 @@ def index_page(
 ) -> str:
     """The index of some runs as one self-contained HTML file.
 
-    ``earlier`` are runs of other series, oldest first; ``missing`` runs were planned and not made. ``link``
-    turns a run folder into the address of its page, or into nothing.
+    ``earlier`` are runs of other series, oldest first; ``missing`` runs were planned but did not take place.
+    ``link`` returns the address of a run folder's page, or nothing.
     """
     columns = sorted({(run["version"], _mode(run)) for run in runs}, key=lambda one: (one[1], _order(one[0])))
     by_cell: dict[tuple[str, str, str], list[Summary]] = {}
@@ -107,11 +107,11 @@ def index_page(
 
 _SEVERITY = tuple(VERDICTS)
 _REASONS = 40
-"""So many reasons are listed."""
+"""At most this many reasons are listed."""
 
 
 def _reasons(runs: Sequence[Summary], link: Callable[[str], str]) -> list[dict[str, Any]]:
-    """Why runs were not as declared, the worst verdict first; runs with the same reason together."""
+    """Why runs were not as declared, the worst verdict first; runs with the same reason are grouped."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for run in sorted(runs, key=lambda run: _severity(run["verdict"])):
         if run["verdict"] == "as declared":

@@ -1,4 +1,4 @@
-"""The legends of the pictures: what they draw, and nothing else."""
+"""The legends of the pictures; they explain only what the pictures contain."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ _KEYS: Mapping[str, Sequence[_Key]] = {
 
 
 def legend_keys(drawn: str) -> dict[str, list[Markup]]:
-    """The keys of what the pictures ``drawn``, as SVG, contain; by line of the legends."""
+    """The keys of the symbols in the pictures ``drawn`` (SVG), by line of the legends."""
     return {
         line: [
             Markup(

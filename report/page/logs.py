@@ -16,7 +16,7 @@ _MOST = 1180.0
 _BOLD = 12.3
 """Size for which `fit` and `wrapped` estimate the width of bold letters of 11.5 px."""
 _LONGEST_NAME = 380.0
-"""Room that a panel's name may take beyond that of its cells."""
+"""Width that a panel's name may take beyond that of its cells."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class _Room:
 
 
 def logs_picture(figure: LogFigure, leaders: Mapping[int, int], name: str) -> Markup:
-    """The picture of one topic partition; panels stand side by side as far as there is room."""
+    """The picture of one topic partition; panels are side by side if there is room."""
     room = _Room.of(figure)
     names = max((6.4 * len(panel.name) + 128 for panel in figure.panels), default=0.0)
     width = max(

@@ -1,4 +1,4 @@
-"""Which links a fault names: rows send, columns receive."""
+"""The links that a fault names, as a matrix: rows send, columns receive."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from report.page.svg import picture, tag, text, titled
 
 _CELL, _LEFT, _TOP = 24.0, 96.0, 84.0
 MOST = 30
-"""Hosts beyond which the matrix is not drawn."""
+"""With more hosts the matrix is not drawn."""
 
 
 def link_matrix(fault: Fault) -> Markup:
-    """The picture of a fault's links; empty for a fault without any."""
+    """The picture of a fault's links; empty for a fault without links."""
     pairs = {tuple(link.split(":")[0].split(" -> ", 1)) for link in fault.links if " -> " in link}
     alive = {tuple(link.split(" -> ", 1)) for link in fault.links_without_effect}
     hosts = sorted({host for pair in pairs for host in pair}, key=lambda host: (host[-1:], host))

@@ -4,7 +4,7 @@
   root.classList.add("has-js");
   const all = (query, where) => Array.from((where || document).querySelectorAll(query));
 
-  // A moment or a stretch of time, shown in every timeline: #t=9.9, #t=3.1-12.7, #t=3.1-
+  // A moment or a period, shown in every timeline: #t=9.9, #t=3.1-12.7, #t=3.1-
   const show = (from, to) => {
     for (const svg of all("svg.timeline")) {
       const [start, end, left, right] = ["from", "to", "left", "right"].map((key) => Number(svg.dataset[key]));
@@ -40,7 +40,7 @@
     }
   };
   addEventListener("hashchange", follow);
-  // The same link twice changes no hash.
+  // A second click on the same link does not change the hash.
   document.addEventListener("click", (event) => {
     const link = event.target.closest && event.target.closest('a[href^="#"]');
     if (link && link.getAttribute("href") === location.hash) follow();

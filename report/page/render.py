@@ -31,7 +31,7 @@ ICONS = {
     "crashed": "!",
     "unfit": "–",
 }
-"""A sign for each verdict, so that colour alone never tells it."""
+"""A sign for each verdict, so that nobody has to tell it by colour."""
 STATUS_ICONS = {"confirmed": "✓", "refuted": "≠", "not reproduced": "○", "unknown": "?"}
 
 
@@ -126,7 +126,7 @@ def asset(name: str) -> str:
 
 
 def digest(text: str) -> str:
-    """The digest by which a page's policy allows a style or a script."""
+    """The digest by which the page's Content-Security-Policy allows a style or a script."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
@@ -138,9 +138,9 @@ def _size(size_bytes: int) -> str:
 
 
 def _legend(model: ReportModel, *, controllers: bool) -> list[tuple[int, str]]:
-    """Number of the hue and names of each node that led; controllers have the hues of brokers.
+    """The hue number and the names of each node that led; controllers have the hues of brokers.
 
-    ``controllers``: there is a picture of them as well.
+    ``controllers``: there is also a picture of them.
     """
     found = {leader for story in model.partitions for leader in story.leaders.values()}
     for lane in model.controllers if controllers else ():
@@ -153,7 +153,7 @@ def _legend(model: ReportModel, *, controllers: bool) -> list[tuple[int, str]]:
 
 
 def _where(claim: Claim) -> dict[str, Any]:
-    """Where the evidence of a claim is on the page: a link, and words for it."""
+    """The place of a claim's evidence on the page: a link, and its words."""
     begin, end = claim.from_s, claim.to_s
     if begin is None and end is None:
         return {}

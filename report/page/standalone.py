@@ -1,6 +1,6 @@
-"""The main picture of a run as one SVG file, for documents that show no page.
+"""The main picture of a run as one SVG file, for documents.
 
-It needs no script and refers to nothing, so that it can stand in an `<img>`. It has a paper of its own and
+It needs no script and no other file, so that it can be used in an `<img>`. It has its own background and
 follows the reader's light or dark scheme.
 """
 
@@ -17,14 +17,14 @@ SENTENCES = 3
 _SVG = "http://www.w3.org/2000/svg"
 _MARGIN, _LINE = 14.0, 18.0
 _STYLES = ("/* Pictures */", "@media (max-width")
-"""The part of the page's style sheet that pictures need lies between these."""
+"""The part of the page's style sheet that pictures need is between these."""
 _HEADLINES = (
     ".picture .headline { font-size: 15px; font-weight: 700; } .picture .headtext { font-size: 12.5px; }"
 )
 
 
 def standalone(model: ReportModel) -> str:
-    """The timeline of the most interesting partition, below what happened in words.
+    """The timeline of the most interesting partition, below sentences that say what happened.
 
     Raises ValueError for a run of which no partition is known.
     """
@@ -68,7 +68,7 @@ def standalone(model: ReportModel) -> str:
 
 
 def texts_of(picture: str) -> list[str]:
-    """What a picture says, in the order of its elements."""
+    """The texts of a picture, in the order of its elements."""
     return [one.text or "" for one in ElementTree.fromstring(picture).iter(f"{{{_SVG}}}text")]
 
 
@@ -89,7 +89,7 @@ def _element(markup: str) -> ElementTree.Element:
 
 
 def _forget_titles(parent: ElementTree.Element) -> None:
-    """Drop what is shown when pointed at, which an image never shows, and the groups that held it."""
+    """Remove tooltips, which an image never shows, and the groups that held them."""
     for position, child in reversed(list(enumerate(parent))):
         _forget_titles(child)
         name = child.tag.removeprefix(f"{{{_SVG}}}")

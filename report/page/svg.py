@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from markupsafe import Markup
 
 LEADERS = 6
-"""Nodes with a hue and a texture of their own; further ones begin again."""
+"""Number of nodes with their own hue and texture; further nodes reuse them."""
 
 
 def tag(name: str, *children: str | Markup, **attributes: object) -> Markup:
@@ -76,7 +76,7 @@ def block(x: float, y: float, width: float, height: float, hue: int | None, clas
 
 
 def wrapped(content: str, width: float, size: float = 11, *, most: int = 3) -> list[str]:
-    """The text in lines of a width in pixels; if it needs more than ``most``, the last one is cut."""
+    """The text in lines of a width in pixels; if it needs more than ``most`` lines, the last one is cut."""
     lines = textwrap.wrap(content, max(8, int(width / (size * 0.58)))) or [""]
     if len(lines) <= most:
         return lines
@@ -84,7 +84,7 @@ def wrapped(content: str, width: float, size: float = 11, *, most: int = 3) -> l
 
 
 def fit(content: str, width: float, size: float = 11) -> str:
-    """The text, cut to a width in pixels; empty if not even three letters fit."""
+    """The text, cut to a width in pixels; empty if fewer than three letters fit."""
     room = int(width / (size * 0.58))
     if len(content) <= room:
         return content

@@ -1,4 +1,4 @@
-"""Who believed what: sends, beliefs and offsets on one time axis, faults shaded through all of them."""
+"""Who believed what: sends, beliefs and offsets on one time axis, with faults shaded across all rows."""
 
 from __future__ import annotations
 
@@ -28,10 +28,9 @@ WIDTH, LEFT, RIGHT = 1180.0, 124.0, 92.0
 _LANE, _GAP, _SENDS, _OFFSETS = 27.0, 5.0, 46.0, 62.0
 _NOBODY = -1
 _MOST_ROWS, _LAST_ROWS = 8, 20
-"""Rows of labels; where the first do not suffice, further ones have the short labels, and where these do not
-suffice either, the rest has words for the pointer only."""
+"""Rows of labels, then rows of short labels; labels that do not fit in any of them are only tooltips."""
 _LETTER = 6.2
-"""Width of a label's letter."""
+"""Width of a letter of a label."""
 
 
 @dataclass(kw_only=True)
@@ -95,7 +94,7 @@ def controller_timeline(
     to_s: float,
     turns: Sequence[Turn] = (),
 ) -> Markup:
-    """The picture of whom each node takes for the controller."""
+    """The picture of the controller that each node believes in."""
     canvas = _Canvas(from_s=from_s, to_s=to_s)
     _head(canvas, faults, marks)
     _turns(canvas, turns)
@@ -170,7 +169,7 @@ def _head(canvas: _Canvas, faults: Sequence[Fault], marks: Sequence[Mark]) -> No
 
 @dataclass(frozen=True)
 class _Label:
-    """Words at a moment: the longest of ``words`` for which there is room."""
+    """A label at a time: the longest of ``words`` for which there is room."""
 
     x: float
     words: Sequence[str]
@@ -180,7 +179,7 @@ class _Label:
 
 
 def _labels(canvas: _Canvas, labels: Sequence[_Label], class_: str, *, down: bool) -> None:
-    """Labels in as few rows as hold them, right or left of their moments; ``down`` draws stems below them."""
+    """Labels in as few rows as possible, right or left of their times; ``down`` draws stems below them."""
     rows: list[list[tuple[float, float]]] = []
     placed: list[tuple[_Label, int, float, str, bool]] = []
     for one in labels:
@@ -234,7 +233,7 @@ def turn_sign(kind: str, x: float, y: float) -> Markup:
 
 
 def _turns(canvas: _Canvas, turns: Sequence[Turn]) -> None:
-    """In words, above the lanes: elections, and where acknowledged messages left a log."""
+    """Elections, and removals of acknowledged messages from a log, in words above the lanes."""
     told = [one for one in turns if one.kind in ("elected", "removed")]
     if not told:
         return
@@ -254,7 +253,7 @@ def _turns(canvas: _Canvas, turns: Sequence[Turn]) -> None:
 
 
 def _turns_in_lanes(canvas: _Canvas, turns: Sequence[Turn], tops: Mapping[str, float]) -> None:
-    """The signs, where the lanes of the brokers show what happened to them."""
+    """The signs of these events in the lanes of the brokers."""
     for one in turns:
         if one.source in tops:
             sign = turn_sign(one.kind, canvas.x(one.s), tops[one.source] + _LANE - 3)
@@ -297,7 +296,7 @@ def _sends(canvas: _Canvas, sends: Mapping[str, Sequence[SendBin]]) -> None:
 
 
 def _bars(canvas: _Canvas, name: str, value: str) -> float:
-    """The frame of a row of bars; returns where they stand."""
+    """The frame of a row of bars; returns its position."""
     base = canvas.y + _SENDS - 6
     canvas.add(
         text(LEFT - 8, base - 14, name, "label", text_anchor="end"),
@@ -384,7 +383,7 @@ def _belief(
 def _splits(canvas: _Canvas, splits: Sequence[Split], name: Callable[[int], str]) -> None:
     for one in splits:
         if sum(leader >= 0 for leader in one.says) < 2:
-            continue  # some know no leader yet, and the lanes show that
+            continue  # some nodes know no leader yet; the lanes show that
         x, end = canvas.x(one.from_s), canvas.x(one.to_s)
         y = canvas.y + 3
         path = f"M{x:.1f},{y:.1f} v7 H{end:.1f} v-7"
@@ -411,7 +410,7 @@ def _offsets(
     highest: int,
     silent: Sequence[tuple[float, float]],
 ) -> None:
-    """Step lines of one replica, interrupted where its broker did not answer."""
+    """Step lines of one replica, interrupted while its broker did not answer."""
     top, base = canvas.y + 6, canvas.y + _OFFSETS - 8
     room = base - top
 
@@ -466,7 +465,7 @@ def _offsets(
 def _answered(
     from_s: float, to_s: float, silent: Sequence[tuple[float, float]]
 ) -> Iterable[tuple[float, float]]:
-    """The parts of a stretch of time in which a broker answered."""
+    """The parts of a period in which a broker answered."""
     for begin, end in silent:
         if end <= from_s or begin >= to_s:
             continue
@@ -478,7 +477,7 @@ def _answered(
 
 
 def _drawable(canvas: _Canvas, steps: Sequence[Offsets]) -> Sequence[Offsets]:
-    """Of very many steps, one for each half pixel."""
+    """At most one step for each half pixel."""
     if len(steps) < 1500:
         return steps
     kept = {int(canvas.x(one.s) * 2): one for one in steps}
@@ -486,9 +485,9 @@ def _drawable(canvas: _Canvas, steps: Sequence[Offsets]) -> Sequence[Offsets]:
 
 
 def _flat(canvas: _Canvas, steps: Sequence[Offsets], height: Callable[[int | None], float]) -> None:
-    """Name the longest time in which the high watermark stood still although the log grew.
+    """Label the longest time in which the high watermark stood still although the log grew.
 
-    The words stand below the high watermark if there is room, else above both lines.
+    The label is below the high watermark if there is room, else above both lines.
     """
     best: tuple[float, int, int] | None = None
     start = 0
@@ -512,7 +511,7 @@ def _flat(canvas: _Canvas, steps: Sequence[Offsets], height: Callable[[int | Non
 
 
 def _in_force(faults: Sequence[Fault], until_s: float) -> list[tuple[float, float]]:
-    """The stretches of time in which at least one fault was in force."""
+    """The periods in which at least one fault was in force."""
     found: list[tuple[float, float]] = []
     for fault in sorted((one for one in faults if one.lasting), key=lambda one: one.from_s):
         end_s = until_s if fault.to_s is None else fault.to_s

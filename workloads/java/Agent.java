@@ -58,7 +58,7 @@ public final class Agent {
     private Agent() {}
 
     public static void main(String[] arguments) throws Exception {
-        System.setOut(System.err); // standard output holds lines of the protocol alone
+        System.setOut(System.err); // standard output is for lines of the protocol only
         Map<String, Object> hello = new TreeMap<>();
         hello.put("protocol", 1);
         hello.put("client", "kafka-clients");
@@ -151,7 +151,7 @@ public final class Agent {
         return found;
     }
 
-    /** A request of the harness. One without an id has no answer. */
+    /** A request of the harness. A request without an id has no answer. */
     private static final class Request {
         final String op;
         private final Map<String, Object> fields;
@@ -198,7 +198,7 @@ public final class Agent {
         }
 
         void fail(Throwable error) {
-            // As the documentation of KafkaProducer has it: these are fatal, a time-out can be tried again, and
+            // According to the documentation of KafkaProducer, these are fatal, a time-out can be tried again, and
             // after any other error the transaction can be aborted.
             boolean over = error instanceof ProducerFencedException || error instanceof AuthorizationException
                 || error instanceof OutOfOrderSequenceException || error instanceof UnsupportedVersionException
@@ -406,7 +406,7 @@ public final class Agent {
 
         void close(Duration within) {
             if (producer != null) {
-                producer.close(within); // fails what has no outcome by then
+                producer.close(within); // messages without an outcome fail
             }
         }
     }
@@ -591,7 +591,7 @@ public final class Agent {
         }
     }
 
-    /** As much of JSON as the protocol needs. Numbers become Long or Double. */
+    /** The part of JSON that the protocol needs. Numbers become Long or Double. */
     private static final class Json {
         private final String text;
         private int at;
