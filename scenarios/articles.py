@@ -5,7 +5,7 @@
 * ``id``: article, section and number, as in `000-3.2-4`; the section's title stands under `[sections]`,
 * ``quote``: the article's own words, and ``says``: the same in English (left out where the article is English),
 * ``claims``: the claims that judge it, as `scenario.claim`,
-* ``instead``: claims about another sentence that are refuted; what Kafka does instead is what this one says,
+* ``instead``: claims about another sentence that are refuted; this sentence says what Kafka does instead,
 * ``against``: claims that hold and contradict this sentence,
 * ``planned``: scenarios that will judge it and do not exist yet, and
 * ``not_judged``: why no claim judges it, as `kind: reason` with a kind of `KINDS`.
@@ -28,14 +28,14 @@ FOLDER = Path(__file__).parent / "sentences"
 KINDS = {
     "definition": "names or defines something",
     "premise": "describes the situation that a scenario sets up",
-    "internal": "tells of what happens inside a broker, and nothing outside shows it",
+    "internal": "is about what happens inside a broker, which nothing outside shows",
     "repeats": "says the same as other sentences of the article",
     "no case": "could be judged, but no scenario does",
     "opinion": "gives a reason or an opinion",
 }
 """Kinds of reasons not to judge a sentence."""
 BEYOND = ("beyond", "acked", "control", "configuration matrix")
-"""How the section of a claim begins that judges no sentence of an article."""
+"""The beginning of a claim's section if the claim judges no sentence of an article."""
 _KEYS = {"id", "quote", "says", "claims", "instead", "against", "planned", "not_judged", "note"}
 _LISTS = ("claims", "instead", "against", "planned")
 
@@ -57,7 +57,7 @@ class Sentence:
 
     @property
     def references(self) -> tuple[str, ...]:
-        """All claims that it names."""
+        """All claims that the sentence names."""
         return (*self.claims, *self.instead, *self.against)
 
     @property
@@ -141,7 +141,7 @@ def judges_a_sentence(claim: Claim) -> bool:
 
 
 def faults(known: Iterable[Article], catalogue: Catalogue) -> Iterator[str]:
-    """What does not fit between the sentences and the scenarios, one line each."""
+    """Mismatches between the sentences and the scenarios, one line each."""
     sentences = [sentence for article in known for sentence in article.sentences]
     named: dict[str, list[Sentence]] = {}
     seen: set[str] = set()
@@ -169,7 +169,7 @@ def faults(known: Iterable[Article], catalogue: Catalogue) -> Iterator[str]:
 
 
 def _is_refuted(claim: Claim, reference: str, catalogue: Catalogue) -> bool:
-    """Whether its erratum speaks of the Kafka version of its scenario."""
+    """Whether its erratum applies to the Kafka version of its scenario."""
     version = catalogue[reference.partition(".")[0]].kafka
     return claim.erratum is not None and speaks_of(claim.erratum, version)
 

@@ -13,7 +13,7 @@ from scenarios.articles import KINDS, Article, Catalogue, Sentence, articles, cl
 
 FILE = Path(__file__).parent.parent / "docs" / "articles.md"
 HOLDS, REFUTED, EITHER, DIFFERS, WAITS = "holds", "refuted", "either", "differs", "waits"
-"""What becomes of a sentence that claims judge: in all scenarios alike, or not; or no scenario judges it yet."""
+"""The outcome of a sentence that claims judge: the same in all scenarios, or not, or no scenario judges it yet."""
 _HEADINGS = {
     HOLDS: "holds",
     REFUTED: "refuted",
@@ -51,7 +51,7 @@ def document() -> str:
 
 
 def outcome(sentence: Sentence, catalogue: Catalogue) -> str:
-    """What becomes of a sentence; empty if no claim judges it."""
+    """The outcome of a sentence; empty if no claim judges it."""
     words = {word for word, _ in _judgements(sentence, catalogue)}
     if not words:
         return WAITS if sentence.planned else ""
@@ -99,7 +99,7 @@ def _table(sentences: Sequence[Sentence], catalogue: Catalogue) -> Iterable[str]
 
 
 def _lines(sentence: Sentence, catalogue: Catalogue) -> Iterable[str]:
-    """What stands in the last column: a line for each scenario and outcome, or the reason; then the note."""
+    """The lines of the last column: one for each scenario and outcome, or the reason; then the note."""
     if sentence.not_judged:
         yield sentence.not_judged
     grouped: dict[tuple[str, str], list[str]] = {}
@@ -114,14 +114,14 @@ def _lines(sentence: Sentence, catalogue: Catalogue) -> Iterable[str]:
 
 
 def _judgements(sentence: Sentence, catalogue: Catalogue) -> list[tuple[str, str]]:
-    """For each claim that a sentence names, in that order: what it says of the sentence, in a word and in full."""
+    """For each claim that a sentence names, in that order: its outcome in a word, and in full."""
     judged = [_as_said(*_found(reference, catalogue)) for reference in sentence.claims]
     judged += [_instead(*_found(reference, catalogue)) for reference in sentence.instead]
     return judged + [_against(*_found(reference, catalogue)) for reference in sentence.against]
 
 
 def _found(reference: str, catalogue: Catalogue) -> tuple[Scenario, Claim]:
-    """The claim that the scenario's own Kafka version is asked; one of another version if it is asked none."""
+    """The claim for the scenario's own Kafka version, or for another version if there is none."""
     scenario = catalogue[reference.partition(".")[0]]
     claims = claims_named(reference, catalogue)
     return scenario, next((claim for claim in claims if speaks_of(claim, scenario.kafka)), claims[0])
@@ -161,7 +161,7 @@ def _cell(text: str) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Write the page; with `--check`, only say whether it is up to date. What does not fit is listed first."""
+    """Write the page; with `--check`, only say whether it is up to date. Mismatches are listed first."""
     misfits = list(faults(articles(), all_scenarios()))
     if misfits:
         sys.stderr.write("".join(f"{line}\n" for line in misfits))

@@ -110,7 +110,7 @@ def _lost(scenario: Scenario) -> str:
 
 
 def _of_transactions_and_groups(scenario: Scenario) -> str:
-    """The classes of such findings that a correct run has."""
+    """The classes of findings about transactions and groups that a correct run has."""
     found = (entry.finding for entry in scenario.expected if speaks_of(entry, scenario.kafka))
     return ", ".join(f"`{name}`" for name in _unique(found) if name in TRANSACTIONS_AND_GROUPS) or _NONE
 

@@ -1,8 +1,8 @@
-"""Writes the tables of `docs/repeats.md` and `docs/repeats-kraft.md` out of rows of runs.
+"""Writes the tables of `docs/repeats.md` and `docs/repeats-kraft.md` from rows of runs.
 
 `python -m scenarios.repeats FILE…`, where the files are the `runs.jsonl` that `acked run --all --repeat N`
 and `acked matrix --repeat N` leave (`runs/all/*/runs.jsonl runs/matrix/*/runs.jsonl`). Rows of several files
-add up; a run that stands in two of them counts once. What is written by hand around a table stays.
+add up; a run that is in two of them counts once. Text around the tables stays.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _HEADINGS = (
 
 
 def document_of(row: RunSummary) -> Path:
-    """ZooKeeper clusters on the scenario's own version make one document; KRaft and other versions the other."""
+    """Runs of ZooKeeper clusters on the scenario's own version make one document; all others make the other."""
     scenario = all_scenarios().get(row.scenario)
     own = scenario is None or (row.version, row.mode) == (scenario.kafka, scenario.mode)
     return CATALOGUE if own and row.mode == "zookeeper" else VERSIONS
 
 
 def table(rows: Sequence[RunSummary]) -> str:
-    """What the rows add up to: one line for each scenario, version and mode."""
+    """The sums of the rows: one line for each scenario, version and mode."""
     order = {name: number for number, name in enumerate(all_scenarios())}
     found = by_cell(rows)
     cells = sorted(
@@ -113,7 +113,7 @@ def with_table(text: str, new: str, place: str) -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Write each document that the rows speak of."""
+    """Write each document for which there are rows."""
     if not argv or argv[0].startswith("-"):
         sys.stderr.write(f"{__doc__}")
         return EXIT_USAGE

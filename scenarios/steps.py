@@ -32,7 +32,7 @@ def one_or_two_in_sync(one: str, two: str) -> tuple[Topic, Topic]:
 
 
 def require(holds: bool, sentence: str) -> None:
-    """Check a precondition. Raises InvalidRunError if it does not hold: the run would judge something else."""
+    """Check a precondition. Raises InvalidRunError if it does not hold, because the run would judge another case."""
     if not holds:
         raise InvalidRunError(f"A precondition does not hold: {sentence}; the run proves nothing.")
 
@@ -60,7 +60,7 @@ def require_controller(stage: Stage, host: str) -> None:
 
 
 def wait_for_controller(stage: Stage, *, not_on: str) -> int:
-    """Wait until another broker is controller; which one is a race that nobody asserts."""
+    """Wait until another broker is controller; no claim depends on which one it is."""
     unwanted = stage.lab.topology.host(not_on).node_id
 
     def settled() -> int | None:
@@ -101,9 +101,9 @@ def wait_registered(stage: Stage, *hosts: str) -> None:
 
 
 def move_sessions(stage: Stage, node: str, *brokers: str) -> None:
-    """Have brokers connect to this ZooKeeper node, by refusing them all others for a moment.
+    """Let brokers connect to this ZooKeeper node, by rejecting connections to all others for a moment.
 
-    Their sessions last: the connections are reset, so that the brokers look for another node at once.
+    Their sessions last: the connections are reset, so the brokers look for another node at once.
     """
     zookeepers = stage.lab.topology.role("zookeeper")
     address = stage.lab.topology.host(node).zookeeper_address
@@ -158,9 +158,9 @@ def log_lines(stage: Stage, host: str, *needles: str) -> list[str]:
 def wait_log(
     stage: Stage, host: str, *needles: str, more_than: int = 0, within_s: float | None = None
 ) -> str:
-    """Wait until a broker has logged such a line more than so many times; returns the newest.
+    """Wait until a broker has logged such a line more than ``more_than`` times; returns the newest.
 
-    By default it waits as long as a leader may take to want a smaller ISR.
+    By default it waits as long as a leader may need until it wants a smaller ISR.
     """
     lines = wait_until(
         lambda: log_lines(stage, host, *needles),
@@ -176,8 +176,8 @@ def wait_log(
 def wait_isr_committed(stage: Stage, leader: str, topic: str, isr: Iterable[int]) -> None:
     """Wait until the leader itself works with a changed ISR, as its log says.
 
-    It does so some milliseconds after the metadata store changed. A lone write in between is appended
-    under the old ISR, and nothing completes it when the new one arrives (KAFKA-13091).
+    It does so some milliseconds after the metadata store changed. A single write in between is appended under
+    the old ISR, and nothing completes it when the new ISR arrives (KAFKA-13091).
     """
     members = set(isr)
 
@@ -198,7 +198,7 @@ def wait_isr_committed(stage: Stage, leader: str, topic: str, isr: Iterable[int]
 def wait_answered(stage: Stage, producer: Producer, topic: str, error: int) -> None:
     """Send messages with a raw producer until its broker answers with this error, 0 for none.
 
-    It shows what the leader itself works with: the metadata store may know a new ISR before the leader does.
+    The answer shows the leader's own state: the metadata store may have a new ISR before the leader does.
     """
     wait_until(
         lambda: producer.send(topic, "probe"),
@@ -210,9 +210,10 @@ def wait_answered(stage: Stage, producer: Producer, topic: str, error: int) -> N
 
 
 def stand(stage: Stage, since: int, for_s: float) -> None:
-    """Let a situation stand until so many seconds have passed since a mark (its time in ns).
+    """Let a situation last until ``for_s`` seconds have passed since a mark (its time in ns).
 
-    For what must not happen: the window has to be longer than what would make it happen.
+    This is for events that must not happen: the window must be longer than the time in which they would
+    happen.
     """
     wait_until(
         lambda: stage.since(since) >= for_s,
@@ -223,9 +224,9 @@ def stand(stage: Stage, since: int, for_s: float) -> None:
 
 
 def read_in_vain(stage: Stage, az: str, topic: str, *brokers: str, mark: str, within_s: float = 4.0) -> None:
-    """Let a consumer in one AZ try to read a topic; a mark says how many records it was handed, and why.
+    """Let a consumer in one AZ try to read a topic; a mark says how many records it received, and why.
 
-    Give two ``brokers`` at least to bootstrap from: of one alone it would ask for the records, too.
+    Give at least two ``brokers`` to bootstrap from, because it would also fetch records from a single one.
     """
     result = stage.read(az, topic, *brokers, within_s=within_s)
     why = "; ".join(text for _, text in result.errors) or "no answer"
@@ -251,7 +252,7 @@ def log_end_offset(stage: Stage, broker: str, topic: str) -> int:
 def wait_log_end_offset(stage: Stage, topic: str, offset: int, *brokers: str) -> None:
     """Wait until the log end offset of each of these replicas is ``offset``, and the history has its records.
 
-    Claims about what a replica held rest on what the observer has seen, and a fault may come next.
+    Claims about the records of a replica rest on what the observer has seen, and a fault may come next.
     """
 
     def ends() -> list[tuple[int, int]]:
@@ -272,9 +273,9 @@ def wait_log_end_offset(stage: Stage, topic: str, offset: int, *brokers: str) ->
 
 
 def try_create_topic(stage: Stage, broker: str, topic: str, replicas: tuple[int, ...], mark: str) -> None:
-    """Ask one broker, as if it were the controller, for a new topic; a mark says what it answered.
+    """Ask one broker, as if it were the controller, for a new topic; a mark records its answer.
 
-    Whether the topic comes to be is observed: see `partition(topic).exists` of the claims' builders.
+    The observer sees whether the topic is created: see `partition(topic).exists` of the claims' builders.
     """
     stage.observer.watch([topic])
     address = stage.lab.topology.host(broker).broker_address

@@ -1,4 +1,4 @@
-"""Article 000, section 2: a broker is cut from the controller. Harmless, until a leader dies."""
+"""Article 000, section 2: a broker is cut from the controller. This is harmless until a leader dies."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ CLAIMS = (
         name="no-change",
         section="000 §2",
         quote="也不会出现数据不一致的情况",
-        says="Nor do data become inconsistent: leader and ISR stay.",
+        says="Data do not become inconsistent either: leader and ISR stay.",
         holds=T.stays(since="seeded", until="harmless"),
     ),
     Claim(
@@ -121,7 +121,7 @@ CLAIMS = (
         name="nothing-lost",
         section="000 §2",
         quote="也不会出现数据不一致的情况",
-        says="Nor do data become inconsistent: nothing that was acknowledged is lost.",
+        says="Data do not become inconsistent either: nothing that was acknowledged is lost.",
         holds=messages().none_lost(at_risk_after="cut", at_least=20),
     ),
 )

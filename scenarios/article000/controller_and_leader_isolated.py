@@ -47,7 +47,7 @@ CLAIMS = (
         name="two-controllers",
         section="000 §4.2",
         quote="broker-2 竞选为 controller，出现 controller 双主",
-        says="Another broker becomes controller, and broker-0 takes itself for it too.",
+        says="Another broker becomes controller, and broker-0 still believes that it is the controller.",
         holds=both(
             controller_changes(since="seeded", until="split"),
             controller_is(2, 3, at="split"),
@@ -80,7 +80,7 @@ CLAIMS = (
         name="zombie-accepts",
         section="000 §4.2",
         quote="此时的场景和 3.2 类似，此时生产消息，可能出现数据不一致",
-        says="Clients in az1 can go on producing to broker-0 (acks=1), also when it has a successor.",
+        says="Clients in az1 can go on producing to broker-0 (acks=1), even after it has a successor.",
         holds=both(
             messages("az1-acks1", after="cut", before="split").acknowledged(at_least=4),
             messages("az1-acks1", after="failover", before="healed").acknowledged(),
@@ -90,7 +90,7 @@ CLAIMS = (
         name="data-inconsistent",
         section="000 §4.2",
         quote="此时生产消息，可能出现数据不一致",
-        says="The situation is that of 3.2: data become inconsistent, what az1 wrote is lost.",
+        says="The situation is that of 3.2: data become inconsistent, and what az1 wrote is lost.",
         holds=_OLD_SIDE.acknowledged_then_lost(at_least=3),
     ),
     Claim(

@@ -76,7 +76,7 @@ CLAIMS = (
         name="two-controllers",
         section="000 §4.1",
         quote="而 broker-2 也认为自己是 controller，出现 controller 双主",
-        says="broker-2 takes itself for the controller as well: there are two.",
+        says="broker-2 also believes that it is the controller: there are two.",
         holds=both(
             broker(3).names_controller(3, at="before-heal"),
             broker(1).names_controller(1, 2, at="before-heal"),
@@ -117,19 +117,19 @@ CLAIMS = (
     Claim(
         name="isr-follows",
         section="beyond 000 §4.1",
-        says="broker-2 leaves the ISR, under the same leader and a leader epoch one higher.",
+        says="broker-2 leaves the ISR. The leader stays, and the leader epoch rises by 1.",
         holds=T.is_led_by(1, isr=(1, 2), epoch=1, at="before-heal"),
     ),
     Claim(
         name="new-controller-acts",
         section="beyond 000 §4.1",
-        says="The new controller acts: a topic that is asked of it is made.",
+        says="The new controller acts: it creates a topic on request.",
         holds=MADE_BY_NEW.is_led_by((1, 2), at="before-heal"),
     ),
     Claim(
         name="old-controller-powerless",
         section="beyond 000 §4.1",
-        says="The old controller cannot act: a topic that is asked of it never comes to be, nor after the heal.",
+        says="The old controller cannot act: a topic requested from it is never created, not even after the heal.",
         holds=both(
             MADE_BY_NEW.exists(at="converged"),
             opposite(MADE_BY_OLD.exists(at="before-heal")),

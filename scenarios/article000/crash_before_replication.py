@@ -1,4 +1,4 @@
-"""Article 000, section 5.1: both replicas crash in the moment before a message is replicated."""
+"""Article 000, section 5.1: both replicas crash just before a message is replicated."""
 
 from __future__ import annotations
 
@@ -96,14 +96,14 @@ CLAIMS = (
         name="acks-0-lost",
         section="000 §5.1",
         quote="如果 acks=0 或 1，则消息 c 丢失",
-        says="With acks=0 message c is lost, and nobody says so.",
+        says="With acks=0 message c is lost without an error.",
         holds=both(_ACKS_0.seen_on(1, until="written"), _ACKS_0.acknowledged_then_lost()),
     ),
     Claim(
         name="acks-all-told",
         section="000 §5.1",
         quote="如果 acks=-1，则生产消息 c 时，返回客户端的是生产失败，不算消息丢失",
-        says="With acks=-1 the client is told that producing c failed (error 7), which is no loss.",
+        says="With acks=-1 the client learns that producing c failed (error 7), which is not a loss.",
         holds=both(_ACKS_ALL.refused_with(7), _ACKS_ALL.became("unknown_dropped")),
     ),
     Claim(

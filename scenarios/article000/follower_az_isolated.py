@@ -25,7 +25,7 @@ TOPICS = (RETRIED, PATIENT, IDEMPOTENT)
 def body(stage: Stage) -> None:
     """Isolate az1, produce on both sides, wait for the ISR to follow, heal."""
     seed(stage, *TOPICS, leader="broker2")
-    # Attempts of a second each until the session has ended, and time for one after that.
+    # Attempts of a second each until the session has ended, and time for one more.
     attempts, longer_s = round(stage.timings.session_s) - 1, 2.5 * stage.timings.session_s
     retrying = stage.producer(
         "az2",
@@ -123,7 +123,7 @@ CLAIMS = (
         name="isr-follows",
         section="000 §3.1",
         quote="感知到 broker-0 下线，metadata 更新，且不发生 leader 切换（isr：[1,0,2] -> [1,2]，leader：1）",
-        says="broker-0 is found to be gone: ISR [1,0,2] becomes [1,2], the leader stays.",
+        says="The cluster notices that broker-0 is gone: the ISR [1,0,2] becomes [1,2], and the leader stays.",
         holds=T.is_led_by(2, isr=(2, 3), at="shrunk"),
     ),
     Claim(
@@ -151,7 +151,7 @@ CLAIMS = (
     Claim(
         name="patient-once",
         section="beyond 000 §3.1",
-        says="A producer that waits longer than the session is answered with success, and has one copy.",
+        says="A producer that waits longer than the session gets an acknowledgement, and the log has one copy.",
         holds=both(messages("az2-patient").acknowledged(), messages("az2-patient").in_final_log(copies=1)),
     ),
     Claim(

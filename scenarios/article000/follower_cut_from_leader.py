@@ -61,8 +61,7 @@ def _stays_at_first(timings: Timings) -> Claim:
         name="isr-stays-at-first",
         section="000 §1",
         quote="leader、isr、controller 都不变",
-        says=f"The ISR does not change at first: it stays for {least_s:g} s at least, of the {lag_s:g} s of "
-        "replica.lag.time.max.ms.",
+        says=f"The ISR does not change at first: it stays for at least {least_s:g} s (replica.lag.time.max.ms is {lag_s:g} s).",
         holds=T.becomes(isr=(1, 3), after="cut", not_within_s=least_s),
         given=T.has_isr(1, 3, at="before-heal"),
     )
@@ -158,7 +157,7 @@ CLAIMS = (
     Claim(
         name="idempotent-once",
         section="beyond 000 §1",
-        says="With enable.idempotence the broker drops the second attempt: one copy, though it 'failed' too.",
+        says="With enable.idempotence the broker drops the second attempt: there is one copy, though this write 'failed', too.",
         holds=both(
             messages("az1-idempotent").refused_with(7), messages("az1-idempotent").in_final_log(copies=1)
         ),

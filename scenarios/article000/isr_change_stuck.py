@@ -63,7 +63,7 @@ _ACKS_ALL_FAILS = Claim(
 _DUPLICATED = Claim(
     name="failed-writes-duplicated",
     section="beyond 000 §1",
-    says="The 'failed' message is in the log twice in the end.",
+    says="At the end the 'failed' message is in the log twice.",
     holds=_FAILED.in_final_log(copies=2),
 )
 _NOTHING_LOST = Claim(
@@ -123,7 +123,7 @@ STUCK = Scenario(
         Claim(
             name="shrink-asked-once",
             section="beyond 000 §1",
-            says="The leader logs the shrink that it wants, and not before the heal that it took place.",
+            says="The leader logs that it wants to shrink the ISR, and only after the heal that it did.",
             holds=broker(1).never_logged("isr_updated", of=T, before="before-heal"),
             given=both(
                 broker(1).logged("isr_shrinking", of=T, before="before-heal"),
@@ -157,7 +157,7 @@ STUCK = Scenario(
         Claim(
             name="late-shrink",
             section="beyond 000 §1",
-            says="The stale shrink is delivered after the heal: the ISR dips once before it is full again.",
+            says="The stale shrink is delivered after the heal: the ISR shrinks once before it is full again.",
             holds=broker(1).logged(
                 "isr_updated", of=T, after="before-heal", where="text LIKE '% to 1,3 and %'"
             ),
@@ -166,7 +166,7 @@ STUCK = Scenario(
         Claim(
             name="all-kept",
             section="beyond 000 §1",
-            says="In the end all 'failed' writes are in the log.",
+            says="At the end all 'failed' writes are in the log.",
             holds=both(_M2.became("unknown_kept"), _M3.kept()),
         ),
         _RECOVERS,
@@ -174,7 +174,7 @@ STUCK = Scenario(
     ),
     expected=(_DUPLICATES,),
     faults=("cut az1 <-> az2",),
-    outcome="nothing lost, but acks=all is impossible until the heal; the 'failed' write is there twice",
+    outcome="nothing lost, but acks=all is impossible until the heal; the 'failed' write is in the log twice",
 )
 
 BEFORE = Scenario(

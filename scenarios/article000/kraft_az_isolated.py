@@ -164,8 +164,7 @@ def _claims(case: IsolatedAz) -> tuple[Claim, ...]:
             name="acks1-lost",
             section="000 §3.2",
             quote="若两个隔离域内的客户端都生产了消息，就会出现数据不一致的情况",
-            says="What the isolated leader acknowledges with acks=1 during the cut is lost, "
-            "min.insync.replicas=2 or not.",
+            says="What the isolated leader acknowledges with acks=1 during the cut is lost, even with min.insync.replicas=2.",
             holds=both(
                 *(
                     messages("inside-acks1-%", topic=topic, after="cut", before="standing").became(
@@ -191,7 +190,7 @@ def _claims(case: IsolatedAz) -> tuple[Claim, ...]:
             name="follower-isolated",
             section="000 §3.1",
             quote="感知到 broker-0 下线，metadata 更新，且不发生 leader 切换…az2 和 az3 内的客户端可正常生产消费",
-            says="A partition that only lost a follower keeps its leader and goes on with a smaller ISR.",
+            says="A partition that only lost a follower keeps its leader and continues with a smaller ISR.",
             holds=both(
                 *(place.is_led_by(case.outside, isr=others, at="standing") for place in FOLLOWED),
                 *(place.stays(since="cut", until="standing", what="leader") for place in FOLLOWED),
@@ -292,7 +291,7 @@ SCENARIOS = (
         "KRaft: the AZ of a leader and of a follower is cut off; the active controller is elsewhere",
         "3.2 in KRaft",
         LEADER_AZ,
-        "acks=1 writes inside are lost, min.insync.replicas or not; acks=all loses nothing",
+        "acks=1 writes inside are lost, even with min.insync.replicas=2; acks=all loses nothing",
     ),
     _scenario(
         "kraft-controller-az-isolated",

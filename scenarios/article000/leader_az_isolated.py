@@ -78,7 +78,7 @@ _EPOCH_STARTS = (
     f"FROM ({_ENTRIES}) e JOIN (SELECT epoch, min(offset) AS first FROM copies WHERE {T.where} GROUP BY epoch) c "
     "ON e.entry.epoch = c.epoch"
 )
-"""Two epochs with messages on three replicas."""
+"""At least two epochs with messages, on three replicas."""
 _EMPTY_EPOCH = (
     "SELECT CASE WHEN count(*) >= 2 THEN count_if(first IS NULL) > 0 END AS holds, "
     f"concat('entries of leader epochs on broker1: ', {listed(_ENTRY, between=', ')}) AS observed "
@@ -128,7 +128,7 @@ CLAIMS = (
         name="zombie-accepts-on",
         section="000 §3.2",
         quote="az1 内客户端可以继续向 broker-0 生产",
-        says="They can also once broker-0 wants to shrink its ISRs and cannot.",
+        says="They still can when broker-0 wants to shrink its ISRs and cannot.",
         holds=_AFTER_IT_WANTED.acknowledged(at_least=3),
         either=Either(
             says="With inter.broker.protocol.version 2.6 broker-0 may hang from then on, and answer nobody.",
@@ -141,7 +141,7 @@ CLAIMS = (
         name="zombie-serves-reads",
         section="000 §3.2",
         quote="az1 内客户端可以继续向 broker-0 生产消费",
-        says="Clients in az1 can go on consuming from broker-0, what is written after the cut included.",
+        says="Clients in az1 can go on consuming from broker-0, including what is written after the cut.",
         holds=opposite(T.consumers_see_nothing_from(2, since="cut", until="read")),
         erratum=Erratum(
             says="What is written after the cut cannot be consumed in az1: the high watermark stands still.",
@@ -235,8 +235,7 @@ CLAIMS = (
         name="epoch-without-message",
         section="004, leader epochs",
         quote="如果这个leader首次写消息，则会在缓存中增加一个条目",
-        says="A leader adds its epoch with the first message that it writes: the one that the preferred leader "
-        "election makes writes nothing, and adds none.",
+        says="A leader adds its epoch with the first message that it writes. The leader after the preferred leader election writes nothing, so it adds none.",
         holds=opposite(_EMPTY_EPOCH),
         erratum=Erratum(
             says="It adds the epoch when it becomes leader, before any message.",

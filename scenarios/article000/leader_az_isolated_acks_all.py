@@ -77,7 +77,7 @@ def short(stage: Stage) -> None:
 
 
 T = partition(RETRIED)
-_SAYS_FAILS = "With acks=-1 and retries=3 clients in az1 are told that producing failed."
+_SAYS_FAILS = "With acks=-1 and retries=3 clients in az1 learn that producing failed."
 _QUOTE_FAILS = "若 az1 内的客户端 acks=-1，retries=3，会发现生产消息失败"
 _QUOTE_COPIES = "而数据目录中有消息，且为生产消息数的 4 倍（每条消息重复 4 次）"
 _QUOTE_GONE = "offset2-13 的消息会被覆盖，但因为…给客户端返回的是生产失败的，因此也不算消息丢失"
@@ -140,7 +140,7 @@ LONG = Scenario(
             name="gone",
             section="000 §3.2",
             quote=_QUOTE_GONE,
-            says="The messages are gone everywhere; since the client was told so, that is no loss.",
+            says="The messages are gone everywhere. The client was told that they failed, so this is not a loss.",
             holds=both(_COPIED.became("unknown_dropped", at_least=3), _ONCE.became("unknown_dropped")),
         ),
         Claim(
@@ -198,7 +198,7 @@ SHORT = Scenario(
         Claim(
             name="four-durable-copies",
             section="beyond 000 §3.2",
-            says="The 'failed' message then stands four times on every replica.",
+            says="The 'failed' message is then on every replica four times.",
             holds=_SHORT.in_final_log(copies=4),
         ),
         Claim(
@@ -210,7 +210,7 @@ SHORT = Scenario(
         Claim(
             name="idempotent-once",
             section="beyond 000 §3.2",
-            says="With enable.idempotence it stands there once.",
+            says="With enable.idempotence it is there once.",
             holds=_ONCE.in_final_log(copies=1),
         ),
         Claim(

@@ -54,8 +54,7 @@ CLAIMS = (
     Claim(
         name="no-failover",
         section="beyond 000 §2",
-        says="Nobody replaces the leader, since its ZooKeeper session lives; the ISR stays, though the leader "
-        "wants to shrink it.",
+        says="Nobody replaces the leader, because its ZooKeeper session lives. The ISR stays, though the leader wants to shrink it.",
         holds=T.stays(since="seeded", until="before-heal"),
         given=broker(2).logged("isr_shrinking", of=T, after="cut", before="before-heal"),
     ),

@@ -1,4 +1,4 @@
-"""Article 000, section 5.2: a replica outside of the ISR is elected. With the same topic kept clean beside it."""
+"""Article 000, section 5.2: a replica outside of the ISR is elected. A second topic allows only clean elections."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ CLAIMS = (
 
 SCENARIO = Scenario(
     name="unclean-election",
-    title="The last in-sync replica dies and one outside of the ISR is elected",
+    title="The last in-sync replica dies, and a replica outside of the ISR is elected",
     article="000",
     section="5.2",
     body=body,

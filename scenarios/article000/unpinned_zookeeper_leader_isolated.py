@@ -1,7 +1,8 @@
-"""Article 000, section 1, with the case that it leaves aside: brokers that are connected to the ZooKeeper node that falls out.
+"""Article 000, section 1, and a case that it leaves out: some brokers' ZooKeeper node becomes unavailable.
 
 ZooKeeper leads in az2, so that zk-0 loses its leader when az1 is cut from az2. The partition's leader and the
-controller are connected to zk-0 and have to find another node before their sessions end. Whether they do is a race.
+controller are connected to zk-0 and must find another node before their sessions end. Whether they do is a
+race.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def body(stage: Stage) -> None:
 
 _EXPIRED = f"""SELECT count(*) > 0 AS holds, concat(count(*), ' sessions expired') AS observed
 FROM log_events WHERE kind = 'session_expired' AND ns > {mark("cut")}"""
-"""Some broker found its session ended."""
+"""At least one broker found that its session had ended."""
 
 T, A = partition(TOPIC), partition(APART)
 _LEFT_ASIDE = (
@@ -132,7 +133,7 @@ CLAIMS = (
         name="acks-all-goes-through",
         section="000 §1",
         quote="az1/3 内的客户端可以生产消费",
-        says="A client in az3 that retries gets everything acknowledged, whoever leads in the end.",
+        says="A client in az3 that retries gets everything acknowledged, whichever broker leads at the end.",
         holds=messages("az3-retry", after="cut", before="before-heal").kept(at_least=4),
     ),
     Claim(

@@ -1,11 +1,11 @@
 """Article 001, scenarios 4 and 6: when producers notice that the leader has changed.
 
-The old leader is cut from ZooKeeper only. It reaches its clients, and nobody tells it that it has a successor:
-it refuses nothing, so that only new metadata can send a producer elsewhere. librdkafka asks the broker for
-metadata with which it last had to do. A producer of this one partition therefore asks the old leader, which
-names itself; one that writes to another broker as well asks that one sooner or later. The Java client asks any
-broker that is not busy, and keeps the newest leader epoch that it has heard of: it soon hears of the new leader
-and never goes back.
+The old leader is cut from ZooKeeper only. It reaches its clients, and nobody tells it that it has a
+successor. So it refuses nothing, and only new metadata can send a producer elsewhere. librdkafka asks the
+broker that it used last for metadata. A producer of this one partition therefore asks the old leader, which
+names itself. A producer that also writes to another broker asks that broker sooner or later. The Java client
+asks any broker that is not busy, and keeps the newest leader epoch that it has heard of: it soon hears of the
+new leader and never goes back.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RATE = 10.0
 SHORT, DEFAULT = 500, 300_000
 """topic.metadata.refresh.interval.ms: half a second, and librdkafka's default of 5 minutes."""
 SOON_S = 8.0
-"""16 short intervals: a producer that asks either of two brokers at random has asked both by then."""
+"""16 short intervals: by then a producer that asks one of two brokers at random has asked both."""
 STAND_S = 11.0
 
 
@@ -68,7 +68,8 @@ def _start(stage: Stage, name: str, partitions: tuple[int, ...], *, refresh_ms: 
         idempotent=acks == -1,
         delivery_timeout_s=60.0,
         retries=1000,
-        # One request in flight: several that are refused at the heal may be sent again in another order.
+        # One request in flight, because several that are refused at the heal may be sent again in another
+        # order.
         config={
             "topic.metadata.refresh.interval.ms": refresh_ms,
             "max.in.flight.requests.per.connection": 1,
@@ -100,7 +101,7 @@ CLAIMS = (
         name="old-leader-unaware",
         section="001 scenario 4",
         quote="然而原leader仍然认为自己还是leader",
-        says="The old leader takes itself for the leader, and tells clients so, as long as the cut lasts.",
+        says="As long as the cut lasts, the old leader believes that it leads, and tells clients so.",
         holds=both(
             broker(1).believes(T, leader=1, epoch=0, at="before-heal"),
             T.is_led_by(2, isr=(2, 3), epoch=1, at="before-heal"),
@@ -123,8 +124,7 @@ CLAIMS = (
         name="refresh-tells",
         section="001 scenario 6",
         quote=_REFRESH_QUOTE,
-        says="Clients that refresh their metadata are told of the new leader: one that writes to two brokers "
-        "moves.",
+        says="Clients that refresh their metadata learn of the new leader: a client that writes to two brokers moves to it.",
         holds=both(
             _sent("two-short", **_LATER).kept(at_least=8),
             messages("two-short", before="before-heal").acknowledged(at_least=50),
@@ -134,10 +134,10 @@ CLAIMS = (
         name="refresh-tells-all",
         section="001 scenario 6",
         quote=_REFRESH_QUOTE,
-        says="So does one that writes to the old leader alone.",
+        says="So does a client that writes only to the old leader.",
         holds=_sent("one-short", **_LATER).kept(at_least=15),
         erratum=Erratum(
-            says="It is not told, however often it asks: all that it writes is lost.",
+            says="It does not learn of it, however often it asks: all that it writes is lost.",
             because="librdkafka asks the broker that it used last, which is the old leader. The Java client asks "
             "any broker that has no request of its own in flight (NetworkClient.leastLoadedNode), and ignores "
             "answers with an older leader epoch (KIP-320)",
@@ -149,7 +149,7 @@ CLAIMS = (
         name="all-notice-after-heal",
         section="001 scenario 6",
         quote="所有的客户端也会发现leader已经发生切换并开始向新leader写入数据",
-        says="When the partition ends the old leader learns that it is none, and all clients write to the new one.",
+        says="When the partition ends, the old leader learns that it no longer leads, and all clients write to the new one.",
         holds=both(
             _sent(*_EVERY, after="rejoined", before="converged").kept(at_least=40),
             broker(1).believes(T, leader=2, at="converged"),
@@ -169,7 +169,7 @@ CLAIMS = (
 
 SCENARIO = Scenario(
     name="clients-notice",
-    title="Producers of a leader that has a successor and does not know it: when they notice",
+    title="When producers notice that their leader was replaced without learning of it",
     article="001",
     section="4c",
     body=body,

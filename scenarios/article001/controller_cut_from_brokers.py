@@ -1,7 +1,8 @@
 """Article 001, scenario 7: the controller reaches ZooKeeper, but no other broker.
 
-At first nothing happens. Then a leader dies, and its successor never learns that it leads. The worst case comes
-last: a leader loses ZooKeeper as well, and the controller makes itself leader without being able to tell it.
+At first nothing happens. Then a leader dies, and its successor never learns that it leads. The worst case
+comes last: a leader loses ZooKeeper as well, and the controller makes itself leader but cannot tell the old
+leader.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ CLAIMS = (
     Claim(
         name="harmless-at-first",
         section="beyond 001 scenario 7",
-        says="As long as no leader has to change, partitions without a replica on the controller go on.",
+        says="As long as no leader has to change, partitions without a replica on the controller continue to work.",
         holds=_EARLY.acknowledged(at_least=2),
     ),
     Claim(
@@ -121,7 +122,7 @@ CLAIMS = (
     Claim(
         name="old-side-unaware",
         section="beyond 001 scenario 7",
-        says="The old leader still takes itself for the leader.",
+        says="The old leader still believes that it leads.",
         holds=broker(2).believes(W, leader=2, isr=(2, 3), at="orphaned"),
     ),
     Claim(

@@ -1,7 +1,8 @@
-"""Article 001, scenario 7 with one fault only: the controller reaches no other broker, and everybody ZooKeeper.
+"""Article 001, scenario 7 with one fault only: the controller reaches ZooKeeper, but no other broker.
 
-Then a leader dies that leads two partitions. The successor of one is the controller itself, which learns of it;
-that of the other is a broker that the controller cannot reach. Nothing else tells the two apart.
+All other brokers reach ZooKeeper, too. Then a broker dies that leads two partitions. The successor in one is
+the controller itself, which learns of it. The successor in the other is a broker that the controller cannot
+reach. The two partitions differ in nothing else.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from harness.scenario import Claim, Erratum, Scenario
 from scenarios.steps import require_controller, seed, settle, stand, wait_view
 
 FAR, NEAR = "f", "n"
-"""Replicas (1,2), whose successor the controller cannot reach, and (1,3), whose successor it is itself."""
+"""Replicas (1,2), where the controller cannot reach the successor, and (1,3), where it is the successor."""
 
 
 def body(stage: Stage) -> None:
@@ -36,7 +37,7 @@ def body(stage: Stage) -> None:
         for number in range(3):
             far.send(FAR, f"early{number}")
             near.send(NEAR, f"early{number}")
-        # Longer than the controller takes to notice a dead connection and try again twice.
+        # Longer than the controller needs to notice a dead connection and to try again twice.
         stand(stage, elected, 2 * stage.timings.request_s + 2.0)
         for number in range(3):
             far.send(FAR, f"late{number}")

@@ -40,7 +40,8 @@ def body(stage: Stage) -> None:
     waiting = patient.send_later(BESIDE, "waits")
     for number in range(3):
         one.send(BESIDE, f"m{number}")
-    # Shorter than a session can last at least after the last ping before the kill, two thirds of its time-out.
+    # After the last ping before the kill, a session lasts at least two thirds of its time-out. This is
+    # shorter.
     stand(stage, killed, 0.375 * stage.timings.session_s)
     stage.mark("headless", "its session still lasts, and nobody else is controller")
     wait_for_controller(stage, not_on="broker3")
@@ -116,13 +117,13 @@ CLAIMS = (
         quote="这里 leaderEpoch 增加 2，是因为有两次增加 leaderEpoch 的操作：一次是…OnlinePartition 时的 leader 选举，"
         "一次是…OfflineReplica 时的 removeReplicasFromIsr",
         says="The leader epoch rises by 2: by the election of a leader and by the removal of the replica from the ISR. "
-        "So it is where the leader that died was the controller.",
+        "This is so if the leader that died was the controller.",
         holds=C.epoch_rises(by=2, since="seeded", until="elected"),
     ),
     Claim(
         name="others-go-on",
         section="beyond 001, consensus",
-        says="Partitions that others lead go on without a controller, acks=all included, if all in-sync replicas live.",
+        says="Partitions that others lead work without a controller, acks=all included, if all in-sync replicas live.",
         holds=both(
             messages("az1-apart", after="killed", before="headless").acknowledged(at_least=5),
             messages("az1-apart", after="killed", before="before-return").kept(at_least=10),
@@ -132,13 +133,13 @@ CLAIMS = (
     Claim(
         name="acks-1-goes-on",
         section="beyond 001, consensus",
-        says="Where the dead controller was a follower, acks=1 goes on.",
+        says="If the dead controller was a follower, acks=1 still works.",
         holds=messages("az1-acks1", after="killed", before="headless").acknowledged(at_least=3),
     ),
     Claim(
         name="acks-all-waits",
         section="beyond 001, consensus",
-        says="There acks=all waits until the new controller takes the dead replica out of the ISR, and succeeds then.",
+        says="In that partition acks=all waits until the new controller removes the dead replica from the ISR, and then succeeds.",
         holds=both(
             messages_where(f"{_PATIENT.where} AND done_ns > {mark('headless')}").acknowledged(),
             B.is_led_by(1, isr=(1, 2), epoch=1, at="elected"),
@@ -157,7 +158,7 @@ CLAIMS = (
     Claim(
         name="nothing-lost",
         section="beyond 001, consensus",
-        says="Nothing that was acknowledged is lost, with acks=1 neither: no partition lost a leader with unreplicated data.",
+        says="Nothing that was acknowledged is lost, not even with acks=1: no partition lost a leader with unreplicated data.",
         holds=messages().none_lost(at_risk_after="killed", at_least=15),
     ),
 )

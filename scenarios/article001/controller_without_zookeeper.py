@@ -64,7 +64,7 @@ CLAIMS = (
         name="old-controller-thinks-so",
         section="001 scenario 8",
         quote="原控制节点会继续认为自己是控制节点",
-        says="The old controller goes on taking itself for the controller.",
+        says="The old controller still believes that it is the controller.",
         holds=both(
             broker(3).names_controller(3, at="before-heal"),
             broker(1).names_controller(1, 2, at="before-heal"),
@@ -74,7 +74,7 @@ CLAIMS = (
         name="old-controller-idle",
         section="001 scenario 8",
         quote="由于不能从zookeeper接收到任何新的指令,因此不会进行进一步的操作",
-        says="It does nothing: a topic that is asked of it never comes to be, while its successor makes one.",
+        says="It has no effect: a topic requested from it is never created, while its successor creates one.",
         holds=both(
             opposite(MADE_BY_OLD.exists(at="before-heal")),
             opposite(MADE_BY_OLD.exists(at="converged")),
@@ -85,7 +85,7 @@ CLAIMS = (
     Claim(
         name="leads-no-more",
         section="beyond 001 scenario 8",
-        says="What it led gets another leader, two epochs later, and it leaves every ISR.",
+        says="The partition that it led gets another leader two epochs later, and it leaves every ISR.",
         holds=both(
             Q.is_led_by(1, isr=(1, 2), epoch=2, at="before-heal"),
             T.is_led_by(1, isr=(1, 2), epoch=1, at="before-heal"),
@@ -101,7 +101,7 @@ CLAIMS = (
         name="becomes-ordinary",
         section="001 scenario 8",
         quote="一旦网络分区问题解决它将不再成为一个控制节点,而转变为普通节点",
-        says="Once the partition is over it is no controller any more, but an ordinary broker.",
+        says="Once the partition is over it is no longer the controller, but an ordinary broker.",
         holds=both(
             broker(3).resigned(after="before-heal"),
             broker(3).names_controller(1, 2, at="converged"),

@@ -11,7 +11,7 @@ from scenarios.steps import seed, settle, stand, wait_log
 
 TOPIC = "t"
 SESSION_MS = 6000
-"""So long that a short cut is shorter, also on a busy machine."""
+"""Long enough to outlast the short cut, even on a busy machine."""
 FETCHED_S = 2.0
 """A follower that fetches has a message after 0.5 s at most, and its log is looked at every 0.2 s."""
 
@@ -92,7 +92,7 @@ CLAIMS = (
         name="no-action",
         section="001 scenario 3",
         quote="zookeeper由于不能收到这个broker的心跳信息,因此认为它已经失效,但由于它仅仅是一个follower,因此没有更多的动作",
-        says="ZooKeeper takes it for dead; since it is only a follower, nobody is elected.",
+        says="ZooKeeper regards it as dead. Since it is only a follower, nobody is elected.",
         holds=both(
             T.stays(since="seeded", until="before-heal", what="leader"),
             controller_stays(since="seeded", until="before-heal"),
@@ -109,7 +109,7 @@ CLAIMS = (
         name="writes-unaffected",
         section="001 conclusion",
         quote="如果影响的是follower副本节点,不会导致数据丢失,仅仅是在网络分区期间会降低数据冗余度",
-        says="Only redundancy is reduced: acks=all goes on working.",
+        says="Only redundancy is reduced: acks=all still works.",
         holds=_WRITTEN.acknowledged(at_least=3),
     ),
     Claim(

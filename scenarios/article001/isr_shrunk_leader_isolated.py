@@ -42,8 +42,8 @@ def shrink_then_isolate(stage: Stage, *, early_heal: bool) -> None:
     stage.wait_for_no_leader(CLEAN)
     stage.mark("elected", "the unclean topics have another leader, the clean one has none")
     if early_heal:
-        # The follower has fetched from the new leader, which then asks for a larger ISR: of the controller
-        # that it knows, and that is the isolated one.
+        # Once the follower has fetched from the new leader, the leader asks for a larger ISR. It asks the
+        # controller that it knows, which is the isolated one.
         stage.wait_until_serving(UNCLEAN, "broker2")
         wait_until(
             lambda: stage.own_log("broker3", UNCLEAN).records,
@@ -62,13 +62,13 @@ def shrink_then_isolate(stage: Stage, *, early_heal: bool) -> None:
         stage.read("az1", CLEAN, "broker1")
         stage.producer("az2", "az2-to-clean", "broker2", acks=-1).send(CLEAN, "n")
         stage.mark("before-heal", "the last moment of the isolation")
-    alone.heal()  # changes nothing yet: the isolation holds these links too, and then all come back at once
+    alone.heal()  # changes nothing yet: the isolation cuts these links, too, and then all come back at once
     isolated.heal()
     stage.mark("healed", "the links are back")
 
 
 def body(stage: Stage) -> None:
-    """Heal once the new leader has its followers, so that the only question is that of the data."""
+    """Heal once the new leader has its followers, so that only the data are in question."""
     shrink_then_isolate(stage, early_heal=False)
     settle(stage)
 
@@ -105,7 +105,7 @@ CLAIMS = (
         name="lost",
         section="001 scenario 6, variant, loss cause 4",
         quote=_LOSES,
-        says="What is written from then on is lost.",
+        says="What is written after the election is lost.",
         holds=messages(_ALONE, topic=CLEAN).acknowledged_then_lost(at_least=3),
         erratum=Erratum(
             says="With unclean.leader.election.enable=false all of it is kept: broker-0 leads again after the heal.",
@@ -164,7 +164,7 @@ CLAIMS = (
     Claim(
         name="truncates",
         section="beyond 001 scenario 6",
-        says="In the unclean topic it truncates to what the new leader had when it was elected, and not in the clean.",
+        says="In the unclean topic it truncates to what the new leader had when it was elected. In the clean topic it does not truncate.",
         holds=both(
             broker(1).truncated(U, to=2, after="isolated"),
             broker(1).never_logged("truncated", of=T, after="isolated", before="converged"),

@@ -1,6 +1,7 @@
 """Article 001, fourth cause of loss, in KRaft: the last in-sync replica comes back without its data.
 
-With eligible leader replicas (KIP-966) the controller remembers who else holds all that was committed.
+With eligible leader replicas (KIP-966) the controller remembers which other replicas hold everything
+committed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ How = Literal["stop", "kill"]
 
 def _body(how: How) -> Callable[[Stage], None]:
     def body(stage: Stage) -> None:
-        """Followers go one by one; the last replica dies and loses its disk; all come back, it first."""
+        """Followers stop one by one; the last replica dies and loses its disk; it comes back first, then the others."""
         seed(stage, TOPIC, leader=LAST, labels=("w0",))
         writer = stage.producer("az1", "az1-acks-all", LAST, acks=-1)
         stage.nemesis.stop(THIRD)
@@ -57,7 +58,7 @@ def _body(how: How) -> Callable[[Stage], None]:
 
 
 def _note_eligible(stage: Stage, broker: str, name: str) -> None:
-    """Write down who may lead, as the broker that is up says it."""
+    """Record which replicas may lead, as the running broker reports it."""
     address = stage.lab.topology.host(broker).broker_address
     try:
         seen = describe_topic_partitions(address, [TOPIC], timeout_s=2.0)[TopicPartition(TOPIC, 0)]
@@ -92,7 +93,7 @@ def _wipe(stage: Stage, broker: str) -> None:
 
 
 def _settle(stage: Stage) -> None:
-    """Give the controller the time to elect the empty replica, if it is going to."""
+    """Give the controller time to elect the empty replica."""
     try:
         stage.wait_for_leader(TOPIC, on=LAST, within_s=5.0)
     except WaitTimeoutError:
@@ -100,7 +101,7 @@ def _settle(stage: Stage) -> None:
 
 
 def _winner(stage: Stage) -> str:
-    """Whoever leads once the member is back: Kafka decides, the claims judge."""
+    """The leader once the member is back: Kafka decides, and the claims judge."""
     state = wait_until(
         lambda: stage.cluster.partition(TOPIC),
         accept=lambda found: found is not None and found.leader > 0,
@@ -114,7 +115,8 @@ def _winner(stage: Stage) -> str:
 
 T = partition(TOPIC)
 _COMMITTED, _ALONE = messages(acks=-1), messages("az1-acks1")
-# Not epoch 0: while a restarted broker replays the metadata log, it logs the leadership that it had before it died.
+# Not epoch 0: while a restarted broker replays the metadata log, it logs its leadership of the time before it
+# died.
 _LED_EMPTY = broker(1).logged(
     "became_leader", of=T, after="wiped", before="converged", where="offset = 0 AND epoch > 0"
 )
@@ -153,8 +155,7 @@ def _claims(protected: bool) -> tuple[Claim, ...]:
             name="committed-lost",
             section="001 loss cause 4",
             quote="在空数据恢复leader后会最终导致整个topic的数据丢失",
-            says="The whole topic is lost in the end, what was acknowledged with acks=all on two replicas "
-            "included (w0, w1).",
+            says="At the end the whole topic is lost, including what two replicas acknowledged with acks=all (w0, w1).",
             holds=_COMMITTED.acknowledged_then_lost(at_least=2),
             erratum=cure(
                 "Nothing that was acknowledged with acks=all is lost.",

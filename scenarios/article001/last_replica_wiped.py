@@ -76,7 +76,7 @@ CLAIMS = (
         name="whole-topic-lost",
         section="001 loss cause 4",
         quote="在空数据恢复leader后会最终导致整个topic的数据丢失",
-        says="In the end the whole topic is lost.",
+        says="At the end the whole topic is lost.",
         holds=both(
             messages(_WRITERS, topic=ONE).acknowledged_then_lost(at_least=3),
             messages("az1-after", topic=ONE).kept(),

@@ -1,6 +1,6 @@
 """Article 001, scenario 2: the leader is cut from all followers, and all of them see ZooKeeper.
 
-What follows depends on where the controller is, and on inter.broker.protocol.version: three cases.
+The outcome depends on where the controller is, and on inter.broker.protocol.version: there are three cases.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _NO_SPLIT = Claim(
     name="no-split-brain",
     section="001 scenario 2",
     quote="这也没有产生脑裂",
-    says="There is no split brain: nobody else becomes leader, and ZooKeeper takes the leader for alive.",
+    says="There is no split brain: nobody else becomes leader, and ZooKeeper regards the leader as alive.",
     holds=both(
         T.stays(since="seeded", until="converged", what="leader, epoch"),
         broker(1).is_registered(at="before-heal"),
@@ -216,8 +216,8 @@ FOREIGN_CONTROLLER = Scenario(
         Claim(
             name="late-shrink",
             section="beyond 001 scenario 2",
-            says="The stale shrink is delivered after the heal: the ISR dips once before it is full again.",
-            # It asks once: whether both followers lag by then or the first of them alone is a race.
+            says="The stale shrink is delivered after the heal: the ISR shrinks once before it is full again.",
+            # It asks once. Whether both followers lag by then, or only the first of them, is a race.
             holds=broker(1).logged(
                 "isr_updated", of=T, after="before-heal", where="text RLIKE ' to 1(,[23])? and '"
             ),

@@ -13,7 +13,7 @@ TOPIC = "t"
 
 
 def zombie(stage: Stage) -> None:
-    """Cut broker1 from ZooKeeper only; a client goes on writing to it until it learns better."""
+    """Cut broker1 from ZooKeeper only; a client goes on writing to it until it learns of its successor."""
     seed(stage, TOPIC)
     with stage.nemesis.without_zookeeper("broker1"):
         stage.mark("cut", "the leader has lost ZooKeeper; it still reaches its followers and clients")
@@ -121,7 +121,7 @@ def _unaware(at: str) -> Claim:
         name="old-leader-unaware",
         section="001 scenario 4",
         quote="然而原leader仍然认为自己还是leader",
-        says="The old leader still takes itself for the leader, with all replicas in the ISR.",
+        says="The old leader still believes that it leads, with all replicas in the ISR.",
         holds=broker(1).believes(T, leader=1, isr=(1, 2, 3), at=at),
     )
 
@@ -156,7 +156,7 @@ ZOMBIE = Scenario(
             name="accepts-acks-1",
             section="001 scenario 4",
             quote="原leader仍然认为自己还是leader,同时接受acks=1的写入请求",
-            says="The old leader takes acks=1 writes.",
+            says="The old leader accepts acks=1 writes.",
             holds=messages("az1-acks1", after="moved", before="wanted").acknowledged(at_least=3),
         ),
         Claim(
@@ -166,7 +166,7 @@ ZOMBIE = Scenario(
             says=_STOPS,
             holds=_WHILE_WANTED.failed(at_least=10),
             erratum=Erratum(
-                says="It takes acks=1 writes for as long as the cut lasts.",
+                says="It accepts acks=1 writes for as long as the cut lasts.",
                 because="KIP-497: while AlterIsr is unanswered (the controller ignores it with "
                 "STALE_BROKER_EPOCH) the old ISR stays in force, and nothing blocks",
                 holds=both(
@@ -179,8 +179,7 @@ ZOMBIE = Scenario(
             name="followers-leave",
             section="001 scenario 4",
             quote="由于新leader选举出来后,follower就不再向原leader发送fetch请求",
-            says="Once there is a new leader the followers no longer fetch from the old one: they get nothing that "
-            "it takes, and have what the new one took.",
+            says="Once there is a new leader, the followers no longer fetch from the old one: they get no message of the old leader, and have those of the new one.",
             holds=both(
                 *(_WHILE_WANTED.not_seen_on(n, until="before-heal", at_least=10) for n in (2, 3)),
                 messages("az2-new-side").seen_on(2, 3, until="before-heal"),
@@ -235,7 +234,7 @@ HANG = Scenario(
         Claim(
             name="acknowledged-late-and-lost",
             section="beyond 001 scenario 4",
-            says="A client that waits is answered with success after the heal, and the message is lost.",
+            says="A client that waits gets an acknowledgement after the heal, and the message is lost.",
             holds=_LATE_ANSWER.acknowledged_then_lost(),
         ),
         Claim(

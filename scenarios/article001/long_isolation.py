@@ -1,7 +1,7 @@
 """Article 001, scenario 6, past replica.lag.time.max.ms: the isolated leader tries to shrink its ISR.
 
-`partition-6-leader-isolated` shows what Kafka 2.7 does, which asks the controller for a smaller ISR. Here the
-brokers speak the protocol of 2.6, under which the leader itself writes the ISR to ZooKeeper.
+`partition-6-leader-isolated` shows Kafka 2.7, which asks the controller for a smaller ISR. Here the brokers
+speak the protocol of 2.6, with which the leader itself writes the ISR to ZooKeeper.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ CLAIMS = (
         name="stops",
         section="001 scenario 6",
         quote=_STOPS,
-        says="So it takes no further writes, neither acks=1 nor acks=all.",
+        says="So it accepts no further writes, neither acks=1 nor acks=all.",
         given=broker(1).logged("isr_shrinking", of=T, after="cut", before="wanted"),
         holds=both(_ACKS_1.not_acknowledged(), _ACKS_ALL.not_acknowledged()),
     ),

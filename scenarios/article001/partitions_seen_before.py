@@ -1,6 +1,6 @@
-"""Article 001, scenarios 1, 5 and 6, and loss cause 2: cases of article 000, judged by this article's words.
+"""Article 001, scenarios 1, 5 and 6, and loss cause 2: cases of article 000, judged by this article's sentences.
 
-Scenario 1 cuts the two brokers only, where article 000 cuts their AZs.
+Scenario 1 cuts only the two brokers, while article 000 cuts their AZs.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ FOLLOWER_CUT = _same(
             name="still-registered",
             section="001 scenario 1",
             quote="zookeeper在这整个过程中都能够收到broker 3的心跳信息,因此认为这个节点工作正常",
-            says="It still reaches ZooKeeper, so that it counts as alive.",
+            says="It still reaches ZooKeeper, so it counts as alive.",
             holds=broker(2).is_registered(at="before-heal"),
         ),
         Claim(
@@ -110,7 +110,7 @@ FOLLOWER_CUT = _same(
         ),
         _NOTHING_LOST,
     ),
-    "Scenario 1: a follower reaches no other broker, but ZooKeeper",
+    "Scenario 1: a follower reaches ZooKeeper, but no other broker",
 )
 
 R = partition(follower_az_isolated.RETRIED)
@@ -192,7 +192,7 @@ LEADER_ISOLATED = _same(
                 _AFTER_L.not_acknowledged(at_least=3),
             ),
             erratum=Erratum(
-                says="It does not stop: it accepts them until it is told after the heal that it is no leader.",
+                says="It does not stop: it accepts them until it learns after the heal that it no longer leads.",
                 because="KIP-497: from 2.7 on an ISR change that cannot be sent blocks nothing (with "
                 "inter.broker.protocol.version 2.6 it hangs)",
                 holds=_AFTER_L.acknowledged(at_least=3),
@@ -224,7 +224,7 @@ LEADER_ISOLATED = _same(
             name="acks-all-safe",
             section="001 scenario 6",
             quote="这是一个当acks=1且min.insync.replicas=1时由于网络分区会导致短时间脑裂的案例",
-            says="It is a matter of acks=1: acks=all loses nothing.",
+            says="Only acks=1 loses messages: acks=all loses nothing.",
             holds=messages(acks=-1).none_lost(at_risk_after="cut", at_least=2),
         ),
     ),

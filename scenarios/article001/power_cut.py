@@ -1,4 +1,4 @@
-"""Article 001, fifth cause of loss: all replicas lose their power at once. With and without flushing."""
+"""Article 001, fifth cause of loss: all replicas lose their power at once, with and without flushing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BROKERS = ("broker1", "broker2", "broker3")
 
 
 def body(stage: Stage) -> None:
-    """Kill everything: nothing is lost. Write, cut the power of everything: that is another matter."""
+    """Kill all brokers, which loses nothing; then write, and cut the power of all brokers."""
     seed(stage, TOPIC, labels=("m1", "m2", "m3"))
     stage.kill(*BROKERS)
     stage.mark("killed", "all brokers were killed; the kernel still has what they wrote")
@@ -59,7 +59,7 @@ _ACKED = Claim(
 _WHOLE = Claim(
     name="isr-complete",
     section="beyond 001 loss cause 5",
-    says="Afterwards all replicas are in sync, and no log says that anything is missing.",
+    says="Afterwards all replicas are in sync, and no log reports that anything is missing.",
     holds=both(
         T.has_isr(1, 2, 3, at="converged"),
         *(broker(number).never_logged("error", after="dark", before="converged") for number in (1, 2, 3)),

@@ -20,9 +20,9 @@ TOPIC = "t"
 LOSS_PERCENT = 40.0
 SLOW_S = 12.0
 EVERY_S = 0.25
-"""Between two messages of a producer: seldom enough for the follower to catch up whenever a few packets arrive."""
+"""Interval between two messages of a producer: long enough for the follower to catch up when a few packets arrive."""
 WAITING = 5
-"""Producers that write with acks=all during the loss, each once its last message is acknowledged."""
+"""Producers that write with acks=all during the loss; each waits for the acknowledgement of its previous message."""
 SMALL_S, DEFAULT_S = 1.0, 30.0
 """replica.lag.time.max.ms of the two cases; 30 s is Kafka's default."""
 
@@ -53,7 +53,7 @@ def _slow_down(stage: Stage, *, until_it_flaps: bool) -> None:
 
 
 def _wait_for_second_shrink(stage: Stage) -> None:
-    """Which packets are lost is chance; wait somewhat longer where it let the follower through."""
+    """Packets are lost at random; wait longer if too few of the follower's were lost."""
     with suppress(WaitTimeoutError):
         wait_log(stage, "broker1", f"[Partition {TOPIC}-0 ", "ISR updated", " to 1,3 and ", more_than=1)
 
@@ -107,7 +107,7 @@ _WAITS = Claim(
 _NOTHING_LOST = Claim(
     name="nothing-lost",
     section="beyond 001, use of the ISR",
-    says="Nothing that was acknowledged is lost, with acks=1 neither: the leader stays.",
+    says="Nothing that was acknowledged is lost, not even with acks=1: the leader stays.",
     holds=both(
         messages().none_lost(at_risk_after="slow", at_least=20),
         T.stays(since="seeded", until="converged", what="leader, epoch"),
@@ -178,7 +178,7 @@ _DEFAULT = (
         name="acks-all-costs-latency",
         section="001 conclusion",
         quote="在需要保证高可靠的环境中通常设置acks=all,同时min.insync.replicas大于1。但这样做的代价是:…增加数据处理延迟,性能降低",
-        says="The price of acks=all is latency: on healthy links too it takes longer than acks=1, in the median.",
+        says="The price of acks=all is latency: even on healthy links the median is longer than with acks=1.",
         holds=_EVERY.slower_than(_ONE, at_least=20),
     ),
     _WAITS,
@@ -186,7 +186,7 @@ _DEFAULT = (
         name="slow-follower-costs-latency",
         section="001, use of the ISR",
         quote="同时最大限度地减少无效副本或慢副本在延迟方面的影响",
-        says="A slow follower that stays in the ISR slows acks=all down, which removing it would prevent.",
+        says="A slow follower that stays in the ISR slows acks=all down; its removal would prevent this.",
         holds=_SLOW_EVERY.slower_than(_EVERY, at_least=5),
     ),
     _NOTHING_LOST,

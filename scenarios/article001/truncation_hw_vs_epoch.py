@@ -1,8 +1,8 @@
-"""Article 001, leader failover and rejoining: to what offset the new leader, a follower and the old leader truncate.
+"""Article 001, leader failover and rejoining: where do new leader, follower and old leader truncate?
 
 The high watermark, the end of the leader epoch and the log end offset differ on every replica, so that the
-offset of a truncation tells which of them decided. A topic with the message format of 0.10.2, which knows no
-leader epochs, goes through the same faults: there the article is right.
+offset of a truncation tells which of them decided. A topic with the message format of 0.10.2, which has no
+leader epochs, goes through the same faults. There the article is right.
 
 | offset | message | on | |
 |---|---|---|---|
@@ -160,7 +160,7 @@ CLAIMS = (
         says="The new leader makes its high watermark its log end offset: it drops m4.",
         holds=broker(2).truncated(T_NEW, to=3, after="follower-cut"),
         erratum=Erratum(
-            says="It keeps its whole log: it leads from offset 4 with high watermark 3.",
+            says="It keeps its whole log, and leads from offset 4 with high watermark 3.",
             because="a new leader never truncates; its high watermark rises once its followers have fetched",
             holds=both(
                 broker(2).starts("leader", T_NEW, epoch=1, log_end_offset=4, high_watermark=3, after="cut"),
@@ -275,7 +275,7 @@ SCENARIO = Scenario(
         zookeeper_leader="zookeeper2",
         zookeeper_pins=pins(2, 3, to=(2, 3)),
         broker_config={
-            # An idle follower's fetch stays parked so long, and with it the news of the high watermark.
+            # A leader holds back an idle follower's fetch for this long, and with it the new high watermark.
             "replica.fetch.wait.max.ms": "20000",
             "replica.socket.timeout.ms": "30000",
             "request.timeout.ms": "30000",

@@ -84,8 +84,7 @@ CLAIMS = (
         holds=_LOST.none_lost(at_risk_after="two", at_least=3),
         erratum=Erratum(
             says="All that two replicas had acknowledged is lost, with acks=all and min.insync.replicas=2.",
-            because="min.insync.replicas only sets how many replicas must be in sync when a write is accepted; "
-            "an unclean election makes a replica leader that was not among them",
+            because="min.insync.replicas only sets how many replicas must be in sync when a write is accepted; an unclean election chooses a leader that was not among them",
             holds=_LOST.acknowledged_then_lost(at_least=3),
         ),
     ),
@@ -115,7 +114,7 @@ CLAIMS = (
         name="clean-waits",
         section="001 conclusion",
         quote="由于不能切换到unclean的节点,因此如果leader出现故障无法修复,即使有其他节点拥有部分数据,仍然不可用,可用性降低",
-        says="Its price: nobody leads, although a follower lives and has part of the data; writes are refused.",
+        says="Its price: nobody leads and writes are refused, although a follower is alive and has a part of the data.",
         holds=both(
             C.has_no_leader(at="before-return"),
             messages("az2-late", topic=CLEAN).refused_with(3, 5, 6),

@@ -1,7 +1,7 @@
 """Articles 002 and 004: truncation to the high watermark, and leader epochs as its cure, side by side.
 
-One topic keeps the message format of 0.10.2, which knows no leader epochs, so that Kafka 2.7.1 truncates
-it as Kafka did before 0.11; the other has today's format. Both suffer the same faults in one cluster.
+One topic keeps the message format of 0.10.2, which has no leader epochs, so Kafka 2.7.1 truncates it like
+Kafka before 0.11. The other topic has today's format. Both suffer the same faults in one cluster.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OLD_FORMAT = {"message.format.version": "0.10.2"}
 
 
 def restarted_follower(stage: Stage) -> None:
-    """The article's own story: B restarts, A dies before B could ask it, B leads."""
+    """The article's own case: B restarts, A dies before B can ask it, B leads."""
     two_messages(stage, "broker1", "broker2")
     for topic in TOPICS:
         watermark = wait_written_down(stage, "broker2", topic, 1)
@@ -100,7 +100,7 @@ def two_messages(stage: Stage, leader: str, *followers: str) -> None:
 
 
 def write(stage: Stage, writer: Producer, label: str) -> None:
-    """A just elected leader takes a moment to know; the first write that it takes is the message."""
+    """Write until a newly elected leader accepts it; the first write that it accepts is the message."""
     for topic in TOPICS:
         writer.client.wait_writable(topic, writer.spec, label=label, within_s=15)
 
@@ -111,7 +111,7 @@ def rejoin(stage: Stage, *members: int) -> None:
 
 
 def wait_written_down(stage: Stage, host: str, topic: str, watermark: int) -> int:
-    """Wait for a high watermark on disk: a broker that is killed starts again, and truncates, from that."""
+    """Wait for a high watermark on disk: a killed broker restarts from it, and truncates to it."""
     data = stage.lab.data_dir(host) / "data"
     found = wait_until(
         lambda: high_watermarks(data).get(TopicPartition(topic, 0)),
@@ -135,13 +135,13 @@ def wait_equal_lengths(stage: Stage, *brokers: int) -> None:
 
 
 GONE = ("lost", "lost_after_read", "overwritten", "diverged")
-"""Acknowledged, and not in the log that consumers read."""
+"""Acknowledged messages that are not in the log that consumers read."""
 T_OLD, T_NEW = partition(OLD), partition(NEW)
 M2_OLD, M2_NEW = messages(topic=OLD, label="m2"), messages(topic=NEW, label="m2")
 M3_OLD, M3_NEW = (
     messages_where(f"topic = '{topic}' AND label = 'm3' AND outcome = 'ok'") for topic in TOPICS
 )
-"""The write of m3 is tried until the new leader takes it: only that one counts."""
+"""The write of m3 is repeated until the new leader accepts it; only the accepted one counts."""
 
 
 def old_diverges(*, m2_on: tuple[int, ...], m3_on: tuple[int, ...]) -> Claim:
@@ -176,7 +176,7 @@ def old_lost(leader: int, at: str) -> Claim:
         name="old-lost",
         section="002 case 1, 004 §1",
         quote="offset=1的消息就从两个副本的log中被删除,也就是说这条已经被生产者认为发送成功的数据丢失",
-        says="m2, which the producer takes for written, is lost.",
+        says="m2, which the producer regards as written, is lost.",
         holds=M2_OLD.became(*GONE),
         given=T_OLD.is_led_by(leader, at=at),
     )
@@ -206,7 +206,7 @@ def two_topics(
 
 
 PARKED = {
-    # An idle follower's fetch stays parked so long, and with it the news of the high watermark.
+    # A leader holds back an idle follower's fetch for this long, and with it the new high watermark.
     "replica.fetch.wait.max.ms": "20000",
     "replica.socket.timeout.ms": "30000",
     "request.timeout.ms": "30000",
@@ -254,8 +254,7 @@ RESTARTED = Scenario(
             says="B is in the ISR when A dies (the article speaks of no unclean election).",
             holds=T_OLD.has_isr(1, 2, at="restarted"),
             erratum=Erratum(
-                says="B is out of the ISR: the story needs unclean.leader.election.enable=true, which was the "
-                "default before 0.11.",
+                says="B is out of the ISR: the case needs unclean.leader.election.enable=true, which was the default before 0.11.",
                 because="a broker that restarts was removed from the ISR when its session ended",
                 holds=both(
                     T_OLD.is_led_by(1, isr=(1,), at="restarted"), T_OLD.is_led_by(2, isr=(2,), at="elected")
@@ -276,10 +275,8 @@ RESTARTED = Scenario(
             says="What cuts A's log to 1 is the high watermark.",
             holds=broker(1).logged("truncated_to_hw", of=T_OLD, after="elected", where="offset = 1"),
             erratum=Erratum(
-                says="A's own high watermark is 2, to which it truncates in vain; its fetch from 2 is beyond the "
-                "end of B's log, and that cuts it.",
-                because="B has no message at offset 1 yet; had it one, nothing would cut A (see the case of two "
-                "quick leader changes)",
+                says="A truncates to its own high watermark 2, which removes nothing. Its fetch from 2 is beyond the end of B's log, and this truncates it.",
+                because="B has no message at offset 1 yet; if it had one, nothing would truncate A (see the case of two quick leader changes)",
                 holds=both(
                     broker(1).logged("truncated_to_hw", of=T_OLD, after="elected", where="offset = 2"),
                     broker(1).never_logged(
@@ -318,7 +315,7 @@ DIVERGE = Scenario(
             name="no-truncation",
             section="002 case 2, 004 §2",
             quote="之后A重启回来,需要执行日志截断,但发现此时分区HW=2而A之前的HW值也是2,故不做任何调整",
-            says="A finds that its high watermark is 2, as is the partition's, and changes nothing.",
+            says="A finds that its high watermark is 2, like the partition's, and changes nothing.",
             holds=broker(1).never_logged(
                 "truncated", of=T_OLD, after="elected", before="end", where="offset < 2"
             ),

@@ -1,6 +1,6 @@
 """Articles 002 and 004, two quick leader changes: the old message format against leader epochs.
 
-Nobody restarts and no election is unclean: KAFKA-1211, which led to KIP-101.
+Nobody restarts, and no election is unclean. This is KAFKA-1211, which led to KIP-101.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from scenarios.steps import high_watermark, require, wait_log, wait_view
 
 
 def fast_failovers(stage: Stage) -> None:
-    """Two leaders die one after the other; the third never got to talk to the second."""
+    """Two leaders die one after the other; the third never reached the second."""
     two_messages(stage, "broker1", "broker2", "broker3")
     for topic in TOPICS:
         watermark = high_watermark(stage, "broker3", topic)
@@ -127,8 +127,7 @@ SCENARIO = Scenario(
             erratum=Erratum(
                 says="A truncates to its own high watermark, which is 2, and so removes nothing: m2 stays beside "
                 "m3.",
-                because="it starts from the high watermark that it wrote down, and without leader epochs asks "
-                "nobody for another",
+                because="it starts from the high watermark on its disk, and without leader epochs it asks nobody for another offset",
                 holds=both(
                     broker(1).logged("truncated_to_hw", of=T_OLD, after="third", where="offset = 2"),
                     broker(1).never_logged(
@@ -145,7 +144,7 @@ SCENARIO = Scenario(
             name="epoch-cache",
             section="004, leader epochs",
             quote="所谓leader epoch实际上是一对值：(epoch, offset)",
-            says="In the end every replica has the pairs of the leaders that wrote: (0, 0) and (3, 2).",
+            says="At the end every replica has the pairs of the leaders that wrote: (0, 0) and (3, 2).",
             holds=T_NEW.epoch_cache_is((0, 0), (3, 2), replicas=3),
         ),
         Claim(
@@ -159,7 +158,7 @@ SCENARIO = Scenario(
                 T_NEW.is_led_by(3, epoch=2, at="third"),
             ),
             erratum=Erratum(
-                says="It rises by 2 where the leader was the controller too.",
+                says="It rises by 2 if the leader was also the controller.",
                 because="the new controller first takes the leadership away (epoch +1), then elects (+1)",
                 holds=both(
                     T_NEW.is_led_by(1, epoch=0, at="cut"),
@@ -171,7 +170,7 @@ SCENARIO = Scenario(
         Claim(
             name="epochs",
             section="beyond 002",
-            says="The leader epochs are 1 and 3: the second failover costs the controller as well.",
+            says="The leader epochs are 1 and 3, because the controller dies in the second failover, too.",
             holds=both(
                 T_NEW.is_led_by(2, epoch=1, at="second"),
                 T_NEW.is_led_by(3, isr=(1, 2, 3), epoch=3, at="end"),

@@ -1,8 +1,8 @@
 """Articles 002 and 004: the divergence that leader epochs left possible until Kafka 2.0 (KIP-279).
 
 A follower asks for the end of its last leader epoch. Before 2.0 a leader that never saw that epoch answered
-with the start of its next one, though the follower may hold other records up to there. Two quick leader changes
-within the ISR are enough; there is no unclean election.
+with the start of its next epoch, although the follower may hold other records up to that offset. Two quick
+leader changes within the ISR are enough; there is no unclean election.
 
 | offset | A (broker1) | B (broker2) |
 |---|---|---|
@@ -72,7 +72,7 @@ def body(stage: Stage) -> None:
 
 
 def _elect_preferred(stage: Stage) -> None:
-    """Elect B, the first of the assignment; brokers before 2.2 take no request for that."""
+    """Elect B, the first replica of the assignment; brokers before 2.2 have no request for that."""
     cluster = stage.cluster
     if not isinstance(cluster, ZooKeeperCluster):
         raise InvalidRunError("This scenario needs ZooKeeper, by which it asks for an election.")
@@ -91,7 +91,7 @@ T = partition(TOPIC)
 ON_A = messages("az1-acks1")
 B1 = messages_where("label = 'b1' AND outcome = 'ok'")
 LATER = messages_where("label IN ('c1', 'd1') AND outcome = 'ok'")
-"""The writes of b1 and c1 are tried until the new leader takes them: only those count."""
+"""The writes of b1 and c1 are repeated until the new leader accepts them; only the accepted ones count."""
 _GAP = (
     "before 2.0 the answer to OffsetForLeaderEpoch held no epoch: a leader that never saw the follower's epoch "
     "answered with the start of its next one (KIP-279)"
@@ -99,12 +99,12 @@ _GAP = (
 
 
 def _claims(before: str) -> tuple[Claim, ...]:
-    """The claims; the gap is open in versions below ``before`` (empty: in any)."""
+    """The claims. The gap is open in versions below ``before`` (empty: in all)."""
     return (
         Claim(
             name="fast-failovers",
             section="beyond 004",
-            says="A, B and A again lead, in epochs 1 to 3, each elected from the ISR.",
+            says="A, B and again A lead in epochs 1 to 3, each elected from the ISR.",
             precondition=True,
             holds=both(
                 T.is_led_by(1, isr=(1, 2), epoch=1, at="seeded"),

@@ -1,8 +1,8 @@
 """Articles 002 and 004 on the brokers of their own time: truncation to the high watermark, then its cure.
 
-Two quick leader changes. The follower that leads in the end was cut from the first new leader, so before
-leader epochs (KIP-101, Kafka 0.11) it truncated its log to its own high watermark, which lags behind by one
-fetch; the parked fetch of an idle topic makes that gap as long as `replica.fetch.wait.max.ms`.
+There are two quick leader changes. The follower that leads at the end was cut from the first new leader. So
+before leader epochs (KIP-101, Kafka 0.11) it truncated its log to its own high watermark, which lags behind
+by one fetch. The fetch that an idle topic holds back makes that gap as long as `replica.fetch.wait.max.ms`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def body(stage: Stage) -> None:
 
 
 def _note_window(stage: Stage) -> None:
-    """The schedule shows something only where the late follower does not know yet that m2 is committed.
+    """The schedule shows something only if the late follower does not know yet that m2 is committed.
 
     Below 2.3 the watermark is read from the checkpoint file, which is written twice a second.
     """
@@ -99,7 +99,7 @@ M2 = messages(label="m2")
 M3, LATE_WRITES = (
     messages_where(f"label IN ({labels}) AND outcome = 'ok'") for labels in ("'m3'", "'m3', 'm4'")
 )
-"""The write of m3 is tried until the new leader takes it: only that one counts."""
+"""The write of m3 is repeated until the new leader accepts it; only the accepted one counts."""
 _OPEN = both(noted("window-open"), T.is_led_by(3, at="late-leads"))
 _EPOCHS = "since 0.11.0 followers ask for the end of their leader epoch instead (KIP-101)"
 
@@ -109,8 +109,7 @@ CLAIMS = (
         section="002 case 1, 004 §1",
         quote="若在这个过程中Leader发生变更,那么成为新Leader的Follower的HW值就有可能是过期的,"
         "导致生产者本是成功提交的消息被删除",
-        says="A follower truncates its log to its own high watermark before it follows the new leader: m2 goes, "
-        "although it was committed.",
+        says="A follower truncates its log to its own high watermark before it follows the new leader. This removes m2, although it was committed.",
         given=_OPEN,
         holds=both(M2.seen_on(3, until="cut"), broker(3).truncated(T, to=1, after="cut")),
         erratum=Erratum(
@@ -155,7 +154,7 @@ CLAIMS = (
             T.has_isr(1, 2, 3, at="rejoined"),
         ),
         erratum=Erratum(
-            says="All replicas hold the same.",
+            says="All replicas hold the same messages.",
             because=_EPOCHS,
             since="0.11.0",
             holds=both(M2.held_by(1, 2, 3), M3.held_by(1, 2, 3), T.logs_agree(replicas=3, at_least=4)),
@@ -172,8 +171,7 @@ _CLOSED = (
     Claim(
         name="window-closed",
         section="beyond 002",
-        says="These versions answer a parked fetch as soon as the high watermark moves, so no follower lags "
-        "behind, and the schedule proves nothing.",
+        says="These versions answer a waiting fetch as soon as the high watermark moves, so no follower lags behind, and the schedule proves nothing.",
         since="2.4.0",
         before="2.6.0",
         precondition=True,
@@ -182,7 +180,7 @@ _CLOSED = (
     Claim(
         name="kept-anyhow",
         section="beyond 002",
-        says="m2 is kept on all three replicas, as it is wherever the window is open.",
+        says="m2 is kept on all three replicas, as in the versions in which the window opens.",
         since="2.4.0",
         before="2.6.0",
         holds=both(M2.kept(), M2.held_by(1, 2, 3), T.is_led_by(3, at="late-leads")),
@@ -191,7 +189,7 @@ _CLOSED = (
 
 
 def _where_open(claims: tuple[Claim, ...]) -> tuple[Claim, ...]:
-    """The claims for the versions in which the window opens at all; of the others `_CLOSED` speaks."""
+    """The claims for the versions in which the window opens; `_CLOSED` has the claim for the others."""
     early = tuple(replace(claim, before="2.4.0") for claim in claims)
     return early + tuple(replace(claim, since="2.6.0") for claim in claims)
 

@@ -1,4 +1,4 @@
-"""Article 003: a quorum leader whose followers are all down, and one that hands over when it stops."""
+"""Article 003: a quorum leader whose followers are all down, and a leader that hands over when it stops."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TIMINGS = Timings.of(CONFIG, "kraft")
 
 
 def body(stage: Stage) -> None:
-    """Kill both followers of the quorum's leader, wait, bring them back; then stop whichever leads."""
+    """Kill both followers of the quorum's leader, wait, bring them back; then stop the leader."""
     require_controller(stage, LEADER)
     stage.observer.watch([EARLIER, ASKED])
     writer = stage.producer("az1", "az1-acks-all", "broker1", acks=-1)
@@ -94,15 +94,14 @@ OLD_LEADER = quorum_controller(2)
 
 def _hands_over(timings: Timings) -> Claim:
     fetch_s = timings.quorum_fetch_s
-    # Sooner than a follower's fetch time-out can end: its last fetch was answered half a second ago at most.
+    # Earlier than a follower's fetch time-out can end: its last fetch was answered at most half a second ago.
     at_once_s = fetch_s - 1
     return Claim(
         name="hands-over",
         section="003, condition 2",
         quote="A voter will begin a new election under three conditions: … 2. If it receives a EndQuorumEpoch "
         "request from the current leader",
-        says="When the leader is stopped in order it says so, and the voters elect another at once, within "
-        f"{at_once_s:g} s; a fetch time-out takes {fetch_s:g} s.",
+        says=f"A leader that is stopped in an orderly way tells the voters, which elect another at once, within {at_once_s:g} s; a fetch time-out takes {fetch_s:g} s.",
         holds=quorum_elects(after="stopping", within_s=at_once_s),
     )
 
@@ -136,7 +135,7 @@ CLAIMS = (
     Claim(
         name="commits-nothing",
         section="beyond 003",
-        says="Either way metadata stands still: a topic that is asked for meanwhile is not created.",
+        says="In either case metadata stands still: a topic that is requested meanwhile is not created.",
         given=noted("earlier-done"),
         holds=both(
             *(broker(number).knows(EARLIER, at="standing") for number in (1, 2, 3)),
@@ -146,13 +145,13 @@ CLAIMS = (
     Claim(
         name="data-goes-on",
         section="beyond 003",
-        says="Produce with acks=all goes on meanwhile.",
+        says="Meanwhile producing with acks=all works.",
         holds=messages(label="during%").kept(at_least=5),
     ),
     Claim(
         name="created-later",
         section="beyond 003",
-        says="Once the followers are back, the topic that was asked for comes into being.",
+        says="Once the followers are back, the requested topic is created.",
         holds=partition(ASKED).exists(at="agreed"),
     ),
     _hands_over(TIMINGS),
@@ -175,6 +174,6 @@ SCENARIO = Scenario(
     faults=(f"kill {', '.join(FOLLOWERS)}", "stop the leader of the quorum"),
     kafka="3.6.2",
     mode="kraft",
-    outcome="3.6.2: the leader leads on alone; from 3.7.0 on it resigns; data goes on, nothing is lost",
+    outcome="3.6.2: the leader goes on leading alone; from 3.7.0 on it resigns; producing works, nothing is lost",
     versions=("3.6.2", "3.7.0", "3.9.1", "4.3.1"),
 )

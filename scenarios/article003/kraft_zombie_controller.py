@@ -1,4 +1,4 @@
-"""Article 003: the active controller is cut from the other controllers and from one broker, not from all."""
+"""Article 003: the active controller is cut from the other controllers and from one of the brokers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def body(stage: Stage) -> None:
     acks_1 = stage.producer("az2", "az2-acks1", E, acks=1)
     acks_all = stage.producer("az2", "az2-acks-all", E, acks=-1)
 
-    # So that E asks this controller, and not one that led while the cluster started and may lead again.
+    # So that E asks this controller, and not another that led while the cluster started and may lead again.
     ask_for_topic(stage, E, BEFORE, 10.0, "before")
 
     with stage.nemesis.cut(*CUTS):
@@ -125,21 +125,20 @@ def _agreed(stage: Stage) -> None:
 
 T = partition(TOPIC)
 OF_D, OF_E = broker(1), broker(2)
-"""What each of the two brokers believes."""
+"""The beliefs of the two brokers."""
 OLD_LEADER = quorum_controller(2)
 
 
 def _after_the_fetch_timeout(timings: Timings) -> Claim:
     fetch_s = timings.quorum_fetch_s
-    # The leader may have kept the last fetch for half a second, and the cut takes time to be verified.
+    # The leader may have held back the last fetch for half a second, and verifying the cut takes time.
     no_sooner_s = fetch_s - 1
     return Claim(
         name="fetch-timeout",
         section="003, flow 3 and condition 1",
         quote="B and C starts new election since fetch timeout expired before receiving fetch response from "
         "leader A",
-        says="B and C elect because they get no fetch response: not before their fetch time-out of "
-        f"{fetch_s:g} s can end.",
+        says=f"B and C elect because they get no fetch response, not before their fetch time-out of {fetch_s:g} s can end.",
         holds=quorum_elects(after="cut", within_s=6 * fetch_s, not_within_s=no_sooner_s),
     )
 
@@ -187,8 +186,7 @@ CLAIMS = (
     Claim(
         name="operation-unknown",
         section="beyond 003",
-        says="A topic asked for through E is not answered at all while the cut lasts, and comes into being "
-        "after it: the outcome is unknown, not failed.",
+        says="A request through E for a topic gets no answer while the cut lasts, and the topic is created afterwards: the outcome is unknown, not failed.",
         holds=both(
             noted("asked-unanswered"),
             opposite(OF_D.knows(ASKED, at="standing")),

@@ -1,4 +1,4 @@
-"""What the scenarios of KRaft quorums share: asking for a topic, and the epoch of a leader without voters."""
+"""Code that the scenarios of KRaft quorums share: a request for a topic, and the epoch of a leader without voters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESIGNS = "since 3.7.0 (KAFKA-15489) a leader that hears no majority for 1.5 fet
 
 
 def ask_for_topic(stage: Stage, host: str, topic: str, patience_s: float, name: str) -> None:
-    """Ask one broker to create a topic, as an operator who reaches no other; a mark says the outcome."""
+    """Ask one broker to create a topic, like an operator who reaches no other; a mark records the outcome."""
     address = stage.lab.topology.host(host).broker_address
     wanted = [Topic(topic, (1, 2, 3))]
     try:
@@ -28,7 +28,7 @@ def ask_for_topic(stage: Stage, host: str, topic: str, patience_s: float, name: 
 
 
 def bumps_epoch(leader: Controller, says: str, *, since: str, until: str) -> tuple[Claim, Claim]:
-    """KIP-595: a leader that reaches no voter keeps starting elections. One claim until 3.7.0, one since."""
+    """KIP-595: a leader that reaches no voter keeps starting elections. There are two errata, before and since 3.7.0."""
     quote = (
         "If it couldn't connect to any known voter, the old leader shall keep starting new elections and bump "
         "the epoch"

@@ -40,7 +40,7 @@ CLAIMS = (
     Claim(
         name="unharmed",
         section="beyond the articles",
-        says="Followers need the leader alone: if it is in the middle, leader, epoch and ISR stay.",
+        says="Followers need only the leader: if it is in the middle, leader, epoch and ISR stay.",
         holds=both(
             T.stays(since="cut", until="converged"), controller_stays(since="cut", until="before-heal")
         ),
@@ -54,7 +54,7 @@ CLAIMS = (
     Claim(
         name="all-write",
         section="beyond the articles",
-        says="Clients of all AZs write to the leader in the middle with acks=all, all the time.",
+        says="Clients of all AZs can always write to the leader in the middle with acks=all.",
         holds=messages("%-through").acknowledged(at_least=18),
     ),
     Claim(

@@ -45,8 +45,7 @@ SCENARIO = Scenario(
         Claim(
             name="damage-is-seen",
             section="acked",
-            says="The altered record is found, on the replica that was altered, and nothing else: what is written "
-            "afterwards is on all three.",
+            says="The altered record is found on the altered replica, and nothing else is found: what is written afterwards is on all three.",
             holds=both(_ALTERED_ALONE, messages(after="altered", topic=TOPIC).held_by(1, 2, 3)),
         ),
     ),

@@ -1,4 +1,4 @@
-"""Beyond the articles: the clients of one AZ are cut from everything; the cluster is whole."""
+"""Beyond the articles: the clients of one AZ are cut from everything; the cluster itself has no fault."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ CLAIMS = (
     Claim(
         name="cut-off-clients-fail",
         section="beyond the articles",
-        says="They cannot write; nothing of theirs is in the log.",
+        says="They cannot write, and none of their messages is in the log.",
         holds=messages("az1-raw").became("failed", "unknown_dropped", at_least=2),
     ),
     Claim(
         name="others-unaffected",
         section="beyond the articles",
-        says="Clients elsewhere write as ever.",
+        says="Clients elsewhere write as before.",
         holds=messages("az2-raw").acknowledged(at_least=2),
     ),
     Claim(

@@ -1,8 +1,9 @@
 """Beyond the articles: which settings keep a write when the leader is isolated? Every combination at once.
 
-Two situations: the ISR is full when the leader's AZ is isolated, or it has shrunk to the leader before. In
-each, topics with min.insync.replicas 1 and 2, unclean election off and on; on each topic, producers with
-acks=0, acks=1, acks=all, and acks=all with idempotence. All write to the old leader once it is isolated.
+There are two situations: the ISR is full when the leader's AZ is isolated, or it has shrunk to the leader
+before. Each has topics with min.insync.replicas 1 and 2, and unclean election off and on. Each topic has
+producers with acks=0, acks=1, acks=all, and acks=all with idempotence. All write to the old leader once it is
+isolated.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ KINDS = tuple(
 
 
 def fate_of(kind: MatrixTopic, producer: str) -> str:
-    """What becomes of a write: `kept`, `lost` though acknowledged, or `refused`."""
+    """The fate of a write: `kept`, `lost` though acknowledged, or `refused`."""
     waits_for_all = producer in ("all", "idempotent")
     if kind.situation == "full":
         return "refused" if waits_for_all else "lost"
@@ -62,7 +63,7 @@ def body(stage: Stage) -> None:
     trigger = stage.producer("az1", "az1-trigger", "broker1", acks=1)
     alone = stage.nemesis.cut("broker1 <-> broker2", "broker1 <-> broker3").inject()
     stage.mark("cut", "the leader, which is the controller, sees no follower")
-    # A follower that has all there is stays in the ISR, so that one half of the topics is left alone.
+    # A follower that has every message stays in the ISR, so one half of the topics does not change.
     for topic in shrunk:
         trigger.must_send(topic, "w")
     for topic in shrunk:
@@ -77,7 +78,8 @@ def body(stage: Stage) -> None:
         if kind.situation == "full":
             stage.wait_for_leader(kind.topic, not_on="broker1")
         elif kind.unclean:
-            # Healed before that, the new leader's first request may be lost with the old controller.
+            # If the links were healed before that, the new leader's first request might be lost with the old
+            # controller.
             stage.wait_for_isr(kind.topic, 2, 3, within_s=stage.timings.shrink_s)
         else:
             stage.wait_for_no_leader(kind.topic)
@@ -126,7 +128,7 @@ _PRODUCER_SAYS = {
 def _claim(kind: MatrixTopic, producer: str) -> Claim:
     fate = fate_of(kind, producer)
     writes = messages(f"{kind.topic} {producer}", after="isolated")
-    said = "is lost, and nobody says so" if (producer, fate) == ("acks0", "lost") else _SAYS[fate]
+    said = "is lost without an error" if (producer, fate) == ("acks0", "lost") else _SAYS[fate]
     return Claim(
         name=f"{kind.topic}-{producer}",
         section="configuration matrix",

@@ -62,7 +62,7 @@ CLAIMS = (
     Claim(
         name="all-acknowledged",
         section="beyond the articles",
-        says="An idempotent producer that may retry gets everything through, once, in the end.",
+        says="An idempotent producer that may retry gets every message written, exactly once.",
         holds=both(
             messages("az1-idempotent").kept(at_least=11),
             messages("az1-idempotent").in_final_log(copies=1, at_least=11),
@@ -96,5 +96,5 @@ SCENARIO = Scenario(
     ),
     claims=CLAIMS,
     faults=("flap az1 <-> az2",),
-    outcome="nothing lost, nothing doubled by an idempotent producer",
+    outcome="nothing lost, nothing duplicated by an idempotent producer",
 )

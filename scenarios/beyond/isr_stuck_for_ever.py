@@ -35,7 +35,8 @@ def body(stage: Stage) -> None:
 def _stuck(stage: Stage) -> list[TopicPartition]:
     """Partitions whose ISR stays incomplete although all brokers run and all links are back.
 
-    One that is incomplete for so long after the logs agree stays so: no request is repeated.
+    An ISR that is still incomplete this long after the logs agree stays incomplete, because no request is
+    repeated.
     """
     try:
         return wait_until(
@@ -77,7 +78,7 @@ CLAIMS = (
     Claim(
         name="cured",
         section="beyond the articles",
-        says="In the end every ISR is full.",
+        says="At the end every ISR is full.",
         holds=isrs_are_full(at="converged"),
     ),
     Claim(
@@ -98,5 +99,5 @@ SCENARIO = Scenario(
     claims=CLAIMS,
     expected=EXPECTED_LOSS,
     faults=("cut broker1 <-> broker2, broker1 <-> broker3", "isolate az1", "reassign"),
-    outcome="the unclean topic loses what the old leader took; its ISR may stay incomplete until it is reordered",
+    outcome="the unclean topic loses what the old leader acknowledged; its ISR may stay incomplete until it is reordered",
 )

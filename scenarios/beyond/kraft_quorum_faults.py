@@ -29,7 +29,7 @@ UNANSWERED_S = 3.0
 
 
 def _follower_returns(stage: Stage) -> None:
-    """Cut a controller that follows from everything, long enough for several elections, and heal."""
+    """Cut a follower of the quorum from everything, long enough for several elections, and heal."""
     require_controller(stage, "controller2")
     with stage.nemesis.isolate("controller1"):
         cut = stage.mark("cut", "controller1, which follows, reaches nobody")
@@ -62,7 +62,7 @@ def _one_leader(stage: Stage, *names: str) -> None:
 
 
 def _quorum_lost(stage: Stage) -> None:
-    """Kill two of three controllers: data goes on, metadata stands still; bring them back."""
+    """Kill two of three controllers: producing works, metadata stands still; bring them back."""
     require_controller(stage, "controller2")
     stage.observer.watch([LATE])
     writer = stage.producer("az1", "az1-acks-all", "broker1", acks=-1)
@@ -119,7 +119,7 @@ _RETURNS = (
     Claim(
         name="leader-stays",
         section="beyond 003",
-        says="While a follower is cut off, the quorum's leader stays, and its epoch too.",
+        says="While a follower is cut off, the quorum's leader and its epoch stay.",
         holds=controller_stays(since="cut", until="standing"),
     ),
     Claim(
@@ -146,7 +146,7 @@ _LOST = (
     Claim(
         name="data-goes-on",
         section="beyond 003",
-        says="Without a majority of controllers, produce with acks=all goes on.",
+        says="Without a majority of controllers, producing with acks=all still works.",
         holds=messages(label="during%").kept(at_least=10),
     ),
     Claim(
@@ -171,13 +171,13 @@ _LOST = (
     Claim(
         name="created-later",
         section="beyond 003",
-        says="The topic that was asked for comes into being once a majority is back, though nobody was answered.",
+        says="Once a majority is back, the requested topic is created, although the request got no answer.",
         holds=both(controller_changes(since="standing", until="converged"), ASKED.exists(at="converged")),
     ),
     Claim(
         name="isr-stands",
         section="beyond 003",
-        says="The ISR cannot shrink: long after a follower died, acks=all is not acknowledged (error 7).",
+        says="The ISR cannot shrink: even long after a follower died, acks=all is not acknowledged (error 7).",
         holds=both(
             T.is_led_by(1, isr=(1, 2, 3), at="standing"), messages(label="short%").refused_with(7, at_least=3)
         ),
@@ -193,7 +193,7 @@ _LOST = (
 SCENARIOS = (
     Scenario(
         name="kraft-follower-controller-returns",
-        title="A controller that follows is cut off for 12 s and returns",
+        title="A follower of the quorum is cut off for 12 s and returns",
         article="003",
         section="beyond",
         body=_follower_returns,
@@ -202,7 +202,7 @@ SCENARIOS = (
         faults=("isolate controller1",),
         kafka="4.3.1",
         mode="kraft",
-        outcome="before 4.0 it deposes the healthy leader; pre-vote cures that; no data is lost",
+        outcome="before 4.0 it deposes the healthy leader; since 4.0 pre-vote prevents this; no data is lost",
         versions=("3.6.2", "3.9.1", "4.1.0", "4.3.1"),
     ),
     Scenario(
@@ -216,7 +216,7 @@ SCENARIOS = (
         faults=("kill controller2, controller3", "kill broker3"),
         kafka="4.3.1",
         mode="kraft",
-        outcome="data goes on, metadata stands still until a majority is back; nothing is lost",
+        outcome="producing works, metadata stands still until a majority is back; nothing is lost",
         versions=("3.6.2", "3.9.1", "4.3.1"),
     ),
 )

@@ -13,7 +13,7 @@ TOPIC = "t"
 
 
 def body(stage: Stage) -> None:
-    """Pause broker1 past its session; a request waits in its socket; let it go on."""
+    """Pause broker1 past its session while a request waits in its socket; then let it continue."""
     seed(stage, TOPIC)
     into_the_pause = stage.producer(
         "az1", "az1-acks1", "broker1", acks=1, request_timeout_s=2 * stage.timings.session_end_s
@@ -43,7 +43,7 @@ CLAIMS = (
     Claim(
         name="sleeper-not-kept",
         section="beyond the articles",
-        says="What waited in its socket is acknowledged when it resumes, and lost.",
+        says="The write that waited in its socket is acknowledged when it resumes, and lost.",
         holds=both(SLEEPER.acknowledged(), SLEEPER.acknowledged_then_lost()),
         either=Either(
             says="It is refused (NOT_LEADER_OR_FOLLOWER), and not in the log.",
@@ -54,7 +54,7 @@ CLAIMS = (
     Claim(
         name="expires",
         section="beyond the articles",
-        says="It finds its session gone, and follows.",
+        says="It finds that its session has ended, and follows.",
         holds=both(
             broker(1).logged("session_expired", after="failover"),
             T.is_led_by(2, isr=(1, 2, 3), at="converged"),
@@ -64,7 +64,7 @@ CLAIMS = (
     Claim(
         name="new-side-kept",
         section="beyond the articles",
-        says="What the new leader took is kept.",
+        says="What the new leader acknowledged is kept.",
         holds=messages("az2-after").kept(),
     ),
     Claim(

@@ -161,7 +161,7 @@ _HALF_WAY = (
     Claim(
         name="nothing-lost",
         section="beyond the articles",
-        says="Nothing that was acknowledged with acks=all is lost, in whatever phase.",
+        says="Nothing that was acknowledged with acks=all is lost, in any phase.",
         holds=messages(acks=-1).none_lost(at_risk_after="cut", at_least=50),
     ),
 )
@@ -169,8 +169,7 @@ _ENDS = (
     Claim(
         name="goes-on",
         section="beyond the articles",
-        says="The migration goes on after the heal: all brokers run in KRaft mode, so that none is registered "
-        "in ZooKeeper, and every replica is in sync.",
+        says="The migration continues after the heal: all brokers run in KRaft mode, so none is registered in ZooKeeper, and every replica is in sync.",
         holds=both(
             zookeeper_registers(at="all-kraft"),
             PT.has_isr(1, 2, 3, at="converged"),
@@ -180,7 +179,7 @@ _ENDS = (
     Claim(
         name="epochs-go-on",
         section="beyond the articles",
-        says="Leader epochs go on where ZooKeeper left them.",
+        says="Leader epochs continue from those in ZooKeeper.",
         holds=both(
             PT.epoch_rises(since="provisioned", until="moved"),
             PT.epoch_rises(since="moved", until="converged"),
@@ -225,6 +224,6 @@ SCENARIOS = (
         faults=("stop each broker and controller in turn", "isolate az2"),
         kafka="3.9.1",
         mode="migration",
-        outcome="the next KRaft controller carries on, in ZooKeeper too; nothing acknowledged is lost",
+        outcome="the next KRaft controller takes over, in ZooKeeper too; nothing acknowledged is lost",
     ),
 )

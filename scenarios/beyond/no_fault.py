@@ -1,4 +1,4 @@
-"""Control: no fault at all. Whatever is found here is a fault of the harness, or of Kafka."""
+"""Control: no fault at all. Any finding here is an error of the harness, or of Kafka."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def body(stage: Stage) -> None:
     """Write with all three settings of acks, and read."""
     seed(stage, TOPIC)
     for acks, name in ((0, "zero"), (1, "one"), (-1, "all")):
-        # Each raw write has its own connection; without answers nothing would keep their order.
+        # Each raw write has its own connection. Without answers, nothing would keep their order.
         via: Via = "librdkafka" if acks == 0 else "raw"
         writer = stage.producer("az1", f"az1-acks-{name}", "broker1", acks=acks, via=via)
         for number in range(20):
@@ -36,8 +36,11 @@ def body(stage: Stage) -> None:
 
 T = partition(TOPIC)
 _POLLED_MS = 250
-"""Each write follows the acknowledgement of the one before, and so a fetch: if followers asked every 500 ms, an
-acks=all write would wait for nearly all of this time, and longer than an acks=1 write by about as much."""
+"""Each write follows the acknowledgement of the previous one, and so a fetch.
+
+If followers asked every 500 ms, an acks=all write would wait for nearly all of this time, and would take about
+that much longer than an acks=1 write.
+"""
 
 
 def _waits(wanted: str) -> str:
@@ -54,7 +57,7 @@ def _waits(wanted: str) -> str:
 
 SCENARIO = Scenario(
     name="no-fault",
-    title="No fault at all: nothing may be lost, doubled or moved",
+    title="No fault at all: nothing may be lost, duplicated or moved",
     article="beyond",
     section="control",
     body=body,
@@ -70,10 +73,10 @@ SCENARIO = Scenario(
             name="fetch-interval",
             section="001, replication",
             quote="follower会定期向leader发送fetch请求。缺省间隔是500ms",
-            says="Followers send fetch requests every 500 ms by default, so that acks=all writes wait for the next.",
+            says="Followers send fetch requests every 500 ms by default, so acks=all writes wait for the next request.",
             holds=_waits(">="),
             erratum=Erratum(
-                says="Each fetch follows the one before at once: a message is fetched as soon as it is written.",
+                says="Each fetch follows the previous one at once: a message is fetched as soon as it is written.",
                 because="500 ms (replica.fetch.wait.max.ms) is how long a fetch waits at the leader when there is "
                 "nothing to fetch",
                 holds=_waits("<"),
@@ -82,7 +85,7 @@ SCENARIO = Scenario(
         Claim(
             name="nothing-amiss",
             section="control",
-            says="Each is in the log once, where its acknowledgement said.",
+            says="Each is in the log once, at the acknowledged offset.",
             holds=both(
                 messages().became("kept", "unknown_kept", at_least=100),
                 messages(topic=TOPIC).in_final_log(copies=1, at_least=62),

@@ -93,19 +93,19 @@ def _scenario(name: str, title: str, cut: str) -> Scenario:
         ),
         claims=CLAIMS,
         faults=(f"cut {cut}",),
-        outcome="nothing lost; one deaf direction has the effect of a whole cut",
+        outcome="nothing lost; a cut in one direction has the effect of a cut in both",
     )
 
 
 SCENARIOS = (
     _scenario(
         "one-way-leader-to-follower",
-        "Packets from the leader to a follower are lost, not those back",
+        "Packets from the leader to a follower are lost, packets back are not",
         "broker1 -> broker2",
     ),
     _scenario(
         "one-way-follower-to-leader",
-        "Packets from a follower to the leader are lost, not those back",
+        "Packets from a follower to the leader are lost, packets back are not",
         "broker2 -> broker1",
     ),
 )

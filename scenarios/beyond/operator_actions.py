@@ -1,4 +1,4 @@
-"""Beyond the articles: what an operator does to a running cluster, each action seen to have its effect."""
+"""Beyond the articles: what an operator does to a running cluster; each action must have its effect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scenarios.steps import require, seed, stand, wait_registered
 
 MOVED, FORCED = "t", "u"
 WAITS_S = 3.0
-"""Longer than the controller takes to elect a leader once a broker is registered."""
+"""Longer than the controller needs to elect a leader once a broker is registered."""
 
 
 def body(stage: Stage) -> None:
@@ -70,7 +70,7 @@ SCENARIO = Scenario(
         Claim(
             name="reassigned-keeps-leader",
             section="acked",
-            says="A new order of the same replicas moves no leader, and raises the leader epoch by 1.",
+            says="A new order of the same replicas does not move the leader, and raises the leader epoch by 1.",
             holds=T.is_led_by(1, isr=(1, 2, 3), epoch=1, at="reassigned"),
         ),
         Claim(
@@ -101,7 +101,7 @@ SCENARIO = Scenario(
         Claim(
             name="forced-loses",
             section="acked",
-            says="It loses what the old leader alone had acknowledged, with acks=all.",
+            says="It loses what only the old leader had acknowledged, even with acks=all.",
             holds=messages("az1-alone", topic=FORCED).acknowledged_then_lost(),
         ),
     ),

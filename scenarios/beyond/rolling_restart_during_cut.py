@@ -53,7 +53,7 @@ def body(stage: Stage) -> None:
         stage.nemesis.stop("broker1")
         stage.mark("leader-stopped", "last is the leader, which is the controller")
         for topic in TOPICS:
-            # Its successor is on the good side of the cut: both followers fetch from it.
+            # The cut does not affect its successor: both followers fetch from it.
             stage.wait_for_leader(topic, on="broker3")
             stage.wait_for_isr(topic, 2, 3, within_s=stage.timings.shrink_s)
         stage.mark("handed-over", "the other follower leads, and the one that was cut off is in sync")
@@ -106,8 +106,7 @@ CLAIMS = (
     Claim(
         name="moving-the-leader-does",
         section="beyond the articles",
-        says="Stopping the leader moves it to the good side of the cut: the cut follower is in sync again, "
-        "though the link is still cut.",
+        says="Stopping the leader moves the leadership to a broker that the cut does not affect: the follower that was cut off is in sync again, though the link is still cut.",
         holds=T.is_led_by(3, isr=(2, 3), at="handed-over"),
     ),
     Claim(
@@ -139,5 +138,5 @@ SCENARIO = Scenario(
     ),
     claims=CLAIMS,
     faults=("cut broker1 <-> broker2", "stop broker3", "stop broker2", "stop broker1"),
-    outcome="nothing lost; for a moment one replica alone answers; moving the leader ends the harm of the cut",
+    outcome="nothing lost; for a moment one replica alone acknowledges; moving the leader ends the effect of the cut",
 )

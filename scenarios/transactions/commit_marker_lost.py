@@ -23,7 +23,7 @@ from scenarios.steps import pins, require, stand
 from scenarios.transactions.steps import SECTION, abort_by_operator, wait_complete, wait_markers
 
 NOTHING, OPERATOR, COMMITS, ABORTS = "nothing-done", "operator-aborts", "next-commits", "next-aborts"
-"""What is done about it; producers, and topics of the same names."""
+"""What is done about it: names of the producers, and of their topics."""
 NAMES = (NOTHING, OPERATOR, COMMITS, ABORTS)
 COORDINATOR = "broker3"
 TIMEOUT_S, CLEANUP_S = 5.0, 1.0
@@ -62,7 +62,7 @@ def body(protocol: Generation) -> Callable[[Stage], None]:
             stage.wait_for_leader(name, on="broker2")
             stage.wait_until_serving(name, "broker2")
         elected = stage.mark("elected", "broker2 leads, which has the messages but not the markers")
-        # Longer than a coordinator takes to abort what nobody has ended.
+        # Longer than a coordinator needs to abort a transaction that nobody has ended.
         stand(stage, elected, TIMEOUT_S + CLEANUP_S + 2.0)
         stage.mark("waited", "longer than transaction.timeout.ms and the coordinator's interval")
         for name, commit in ((COMMITS, True), (ABORTS, False)):
@@ -182,7 +182,9 @@ EXPECTED = (
         "its marker was lost, and an abort followed",
     ),
 )
-OUTCOME = "a commit that was told and read hangs after the election; two of four ways out abort it for ever"
+OUTCOME = (
+    "a commit that was reported and read hangs after the election; two of four ways out abort it for ever"
+)
 SCENARIOS = (
     Scenario(
         name="commit-marker-lost",

@@ -56,7 +56,7 @@ def elect_uncleanly(stage: Stage) -> None:
     _begin(stage)
     with stage.nemesis.cut("broker2 -> broker1:9092", "broker3 -> broker1:9092"):
         stage.mark("cut", "the followers of the offsets topic get nothing more from the coordinator")
-        # Followers leave the ISR only once they lack something.
+        # Followers leave the ISR only when they lack a record.
         waiting = outside.commit_later(TOPIC, 20, at=ZOMBIE, within_s=COMMIT_S)
         stage.wait_for_isr(OFFSETS_LOG, NUMBER, within_s=stage.timings.shrink_s)
         waiting.result(COMMIT_S + 10.0)
@@ -76,7 +76,7 @@ def elect_uncleanly(stage: Stage) -> None:
 
 
 def _begin(stage: Stage) -> None:
-    """Messages to commit offsets of, and offset 10 committed and replicated everywhere."""
+    """Send messages, and commit offset 10, replicated everywhere."""
     writer = stage.producer("az2", "az2-writer", "broker2", acks=-1, request_timeout_s=10.0)
     for number in range(24):
         writer.must_send(TOPIC, f"m{number}")
@@ -144,8 +144,7 @@ STALE_CLAIMS = (
     Claim(
         name="old-offset-inside",
         section=SECTION,
-        says="It goes on answering with the offset that was committed before the cut, without an error: not "
-        "with one that it did not acknowledge.",
+        says="It goes on answering without an error: with the offset that was committed before the cut, and not with one that it did not acknowledge.",
         holds=_G.is_answered(10, by=NUMBER, after="inside-told", before="compared"),
     ),
     Claim(
@@ -304,7 +303,7 @@ SCENARIOS = (
     ),
     Scenario(
         name="offsets-commit-lost-unclean",
-        title="An unclean election of the offsets topic takes an acknowledged commit away",
+        title="An unclean election of the offsets topic loses an acknowledged commit",
         article="transactions",
         section="committed offsets",
         body=elect_uncleanly,

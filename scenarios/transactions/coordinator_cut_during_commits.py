@@ -1,4 +1,4 @@
-"""Several commits are under way when the coordinator is cut off: what was reported stands, silence means either."""
+"""Several commits are under way when the coordinator is cut off: reported commits hold, silence means either."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TIMEOUT_S, CLEANUP_S = 12.0, 1.0
 
 
 def body(stage: Stage) -> None:
-    """Commit one transaction after the other; isolate the coordinator meanwhile; ask again for half of the silent."""
+    """Commit one transaction after the other; isolate the coordinator meanwhile; repeat half of the unanswered requests."""
     producers = [
         stage.transactional("az2", f"order-{number:02}", timeout_s=TIMEOUT_S).prepare()
         for number in range(MANY)
@@ -84,7 +84,7 @@ CLAIMS = (
     Claim(
         name="silence",
         section=SECTION,
-        says="Commits that were under way when the coordinator was cut off, or came later, are not answered.",
+        says="Commits that were under way when the coordinator was cut off, and later ones, get no answer.",
         holds=ORDERS.was_reported(
             "unknown", errors=(-185, -187, -195), after="cut", before="silent", at_least=3
         ),
@@ -92,21 +92,19 @@ CLAIMS = (
     Claim(
         name="asked-again",
         section=SECTION,
-        says="Asked again for the same end, the new coordinator answers that the transaction is committed, whatever "
-        "had become of the first request.",
+        says="To a repeated request, the new coordinator answers that the transaction is committed, whatever happened to the first request.",
         holds=ORDERS.was_reported("committed", after="silent", before="asked-again", at_least=2),
     ),
     Claim(
         name="decided-as-a-whole",
         section=SECTION,
-        says="Every transaction that is reported as committed stands in both partitions; those without an answer are "
-        "committed or aborted, and none of them half.",
+        says="Every transaction that is reported as committed is in both partitions. Transactions without an answer are committed or aborted as a whole.",
         holds=decided_whole(ORDERS, committed=BEFORE, unanswered=1),
     ),
     Claim(
         name="readers-go-on",
         section=SECTION,
-        says="After transaction.timeout.ms no reader waits for those that nobody asked for again.",
+        says="After transaction.timeout.ms no reader waits for transactions whose request nobody repeated.",
         holds=both(
             readers_are_served(partition(NEAR), 2, at="timed-out"),
             readers_are_served(partition(FAR), 3, at="timed-out"),
@@ -141,6 +139,6 @@ SCENARIO = Scenario(
     kafka="3.9.1",
     mode="kraft-combined",
     modes=("kraft-combined", "zookeeper"),
-    outcome="what is reported as committed stands as a whole; silence means committed or aborted, never half",
+    outcome="what is reported as committed is committed as a whole; silence means committed or aborted, never half",
     versions=("2.7.1", "3.9.1", "4.3.1"),
 )

@@ -53,7 +53,7 @@ def body(protocol: Generation) -> Callable[[Stage], None]:
             anew = stage.transactional("az2", ID, name="orders-anew", protocol=protocol, timeout_s=TIMEOUT_S)
             error = anew.initialise(within_s=2.0)
             stage.mark("anew", f"a new producer with this transactional id: error {error}")
-            # Longer than a coordinator takes to abort what nobody has ended.
+            # Longer than a coordinator needs to abort a transaction that nobody has ended.
             stand(stage, told, TIMEOUT_S + CLEANUP_S + 2.0)
             for topic in (NEAR, FAR):
                 stage.read("az2", topic)
@@ -85,8 +85,7 @@ CLAIMS = (
     Claim(
         name="half-is-not",
         section=SECTION,
-        says="The other half is not read while one link is down, for longer than transaction.timeout.ms, although "
-        "every client reaches every broker; nor is what others write behind it.",
+        says="The other half is not read while one link is down, for longer than transaction.timeout.ms, although every client reaches every broker. What others write after it is not read either.",
         holds=both(
             readers_wait(partition(FAR), 3, since="told", until="waited"),
             messages("az2-plain", label="behind").acknowledged(),

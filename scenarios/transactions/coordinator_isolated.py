@@ -99,7 +99,7 @@ CLAIMS = (
     Claim(
         name="outside-commits",
         section=SECTION,
-        says="The producer outside is reported as committed by the new coordinator; its messages get their marker.",
+        says="The new coordinator reports the transaction of the producer outside as committed, and its messages get their marker.",
         holds=both(
             transactions(OUTSIDE).was_reported("committed", after="moved", before="outside-told"),
             decided(messages(OUTSIDE), "commit", at_least=2),
@@ -118,8 +118,7 @@ CLAIMS = (
     Claim(
         name="unknown-is-committed-later",
         section=SECTION,
-        says="After the heal the producer inside asks the new coordinator, is reported as committed, and everything is "
-        "read: what the old one had prepared did not matter.",
+        says="After the heal the producer inside asks the new coordinator, which reports its transaction as committed, and everything is read: what the old coordinator had prepared does not matter.",
         holds=both(
             transactions(INSIDE).reported("committed"),
             decided(messages(INSIDE), "commit", at_least=2),
@@ -137,9 +136,7 @@ SETUP = Setup(
     transaction_log=(1, 2, 3),
     stream_rate=0,
 )
-OUTCOME = (
-    "no answer inside, a new coordinator outside; one client that is cut off stops the readers of everybody"
-)
+OUTCOME = "no answer inside, a new coordinator outside; one client that is cut off stops all readers"
 SCENARIOS = (
     Scenario(
         name="transaction-coordinator-isolated",

@@ -1,8 +1,9 @@
 """The request that ends a transaction arrives late, and ends the next one (KAFKA-17754).
 
-EndTxn names the transactional id, the producer id and its epoch, but not the transaction. With version 1 of the
-protocol the epoch stays the same, so a coordinator cannot tell a late request from one of the open transaction.
-The first attempt is held back; the producer asks again, is answered, and goes on. Then the first one arrives.
+EndTxn names the transactional id, the producer id and its epoch, but not the transaction. With version 1 of
+the protocol the epoch stays the same, so a coordinator cannot tell a late request from a request of the open
+transaction. The first attempt is held back; the producer asks again, is answered, and goes on. Then the first
+one arrives.
 """
 
 from __future__ import annotations
@@ -275,6 +276,6 @@ SCENARIOS = (
         faults=("hold EndTxn",),
         kafka="4.3.1",
         mode="kraft-combined",
-        outcome="the late request is recognised and refused; every transaction ends as told",
+        outcome="the late request is recognised and refused; every transaction ends as reported",
     ),
 )

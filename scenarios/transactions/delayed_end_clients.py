@@ -1,8 +1,8 @@
-"""The same with whole clients: the network delays what a client sends to end a transaction.
+"""The same with real clients: the network delays a client's request to end a transaction.
 
-The client hears nothing, closes the connection and ends the transaction over another one. What it had sent
-first stays in its kernel. It is delivered when the connection is let go or, after a cut of the client's AZ,
-when the kernel's retransmission timer expires: that takes up to as long again as the cut lasted.
+The client gets no answer, closes the connection, and ends the transaction over another connection. The first
+request stays in its kernel. It is delivered when the connection is released or, after a cut of the client's
+AZ, when the kernel's retransmission timer expires, which may take as long again as the cut lasted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from scenarios.transactions.steps import SECTION, wait_markers
 from workloads.protocol.spec import Via
 
 COMMIT, ABORT = "late-commit", "late-abort"
-"""Topics, by what is late; the second transaction ends the other way."""
+"""Topics, by the late request; the second transaction ends the other way."""
 COMMIT_2, ABORT_2 = f"{COMMIT}-2", f"{ABORT}-2"
 CLIENT, COORDINATOR, LEADER = "client1", "broker2", "broker3"
 ANSWER_S = 2.0
@@ -44,7 +44,7 @@ CUT_S = 7.5
 """How long the client's AZ is cut after the first request: the kernel repeats it after 0.2, 0.6, 1.4, 3.0, 6.2
 and 12.6 s, the client itself within a second after the heal."""
 LATE_S = 12.6
-"""When it is repeated for the first time after the heal, by the time of the request."""
+"""When the kernel first repeats it after the heal, counted from the request."""
 
 
 def body(via: Via, *, cut: bool = False) -> Callable[[Stage], None]:
@@ -171,7 +171,7 @@ V2 = (
     Claim(
         name="as-told",
         section=SECTION,
-        says="Every transaction ends as the client is told.",
+        says="Every transaction ends as reported to the client.",
         holds=both(
             transactions(COMMIT, number=1).reported("aborted"),
             transactions(ABORT, number=1).reported("committed"),
@@ -245,7 +245,7 @@ SCENARIOS = (
         faults=(f"hold {CLIENT} -> {COORDINATOR}",),
         kafka="4.3.1",
         mode="kraft-combined",
-        outcome="3.9.1: half lost, half read, as with librdkafka; 4.x speaks version 2: every transaction ends as told",
+        outcome="3.9.1: half lost, half read, as with librdkafka; 4.x speaks version 2: every transaction ends as reported",
         versions=("3.9.1", "4.3.1"),
     ),
 )

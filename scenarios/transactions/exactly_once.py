@@ -1,4 +1,4 @@
-"""An application reads, processes and writes in transactions, while its AZ or its coordinators go away."""
+"""An application reads, processes and writes in transactions, while its AZ or its coordinators fail."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def killed(*, transactional: bool = True) -> Callable[[Stage], None]:
 
 
 def _start(stage: Stage, transactional: bool) -> dict[str, BackgroundConsumer]:
-    """Feed the input, and wait until every instance has been handed messages."""
+    """Feed the input, and wait until every instance has received messages."""
     for log in (OFFSETS_LOG, TRANSACTION_LOG):
         require(stage.leader(log) == ZOMBIE, f"{ZOMBIE} leads {log}")
     feed(stage, SOURCE, PARTITIONS, RATE)
@@ -119,7 +119,7 @@ def _in_the_middle(stage: Stage, number: int) -> bool:
 
 
 def _held(stage: Stage, number: int) -> int:
-    """How many records of an output partition a transaction that is open holds back."""
+    """How many records of an output partition an open transaction holds back."""
     log = stage.own_log(stage.leader(TARGET, number), TARGET, number)
     return 0 if log.last_stable_offset is None else log.high_watermark - log.last_stable_offset
 
@@ -134,7 +134,7 @@ def _coordinator_moves(stage: Stage) -> str:
 
 
 def _wait_processed(stage: Stage, coordinator: str, *, not_on: str = "") -> None:
-    """Wait until the group has committed what stands in the input now, by leaders other than ``not_on``."""
+    """Wait until the group has committed all present input, as seen by leaders other than ``not_on``."""
     client = stage.group_offsets("az2", GROUP)
     for number in range(PARTITIONS):
         leader = f"broker{stage.wait_for_leader(SOURCE, not_on=not_on, partition=number).leader}"
@@ -202,8 +202,7 @@ _ONE_TO_ONE = Claim(
 _TWICE_UNCOMMITTED = Claim(
     name="twice-uncommitted",
     section=SECTION,
-    says="Consumers with read_uncommitted get some of them twice: what an instance had written in a transaction "
-    "that was aborted, another one wrote again.",
+    says="Consumers with read_uncommitted get some of them twice: another instance wrote again what an instance had written in an aborted transaction.",
     holds=_OUT.is_repeated(isolation="read_uncommitted", after="drained", before="read"),
 )
 _NOTHING_LOST = Claim(
@@ -221,15 +220,13 @@ _TAKEN_OVER = Claim(
 _TWO_OWNERS = Claim(
     name="two-owners",
     section=SECTION,
-    says="The instance inside still owns its partition when another one is assigned it, because the old coordinator "
-    "goes on answering its heartbeats: two instances own it.",
+    says="The instance inside still owns its partition when another instance is assigned it, because the old coordinator still answers its heartbeats: two instances own it.",
     holds=_INSIDE.share(SOURCE, _OTHERS, since="cut", until="taken-over"),
 )
 _TWICE = Claim(
     name="twice",
     section=SECTION,
-    says="Consumers with read_committed get output for each input message, and for some of them twice: it was "
-    "written, and the failover came before the commit of the offsets.",
+    says="Consumers with read_committed get output for each input message, for some of them twice: the output was written, but the failover came before the commit of the offsets.",
     holds=both(
         _OUT.is_complete(after="drained", before="read", at_least=200),
         _OUT.is_repeated(isolation="read_committed", after="drained", before="read"),

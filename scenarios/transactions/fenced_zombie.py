@@ -1,4 +1,4 @@
-"""A transactional producer is cut off, and its successor takes its id: nothing of the old one is ever read."""
+"""A transactional producer is cut off, and its successor takes its id: no message of the old one is ever read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def body(protocol: Generation) -> Callable[[Stage], None]:
     """The body for producers of one generation."""
 
     def run(stage: Stage) -> None:
-        """Isolate a producer with the leader it writes to; let a successor work outside; heal."""
+        """Isolate a producer with the leader that it writes to; let a successor work outside; heal."""
         old = stage.transactional("az1", ID, name=OLD, protocol=protocol).prepare()
         require(old.coordinator == COORDINATOR, f"{COORDINATOR} coordinates ({old.coordinator} does)")
         old.begin()
@@ -68,7 +68,7 @@ _OLD = messages(OLD)
 
 
 def _claims(ended: int) -> tuple[Claim, ...]:
-    """``ended`` is the error with which the old producer's commit is answered after the heal."""
+    """``ended`` is the error that the old producer's commit gets after the heal."""
     return (
         Claim(
             name="zombie-not-acknowledged",

@@ -88,8 +88,7 @@ CLAIMS = (
     Claim(
         name="marker-skipped",
         section=SECTION,
-        says="The successor gets a producer id at once: the coordinator takes a partition without a leader for one "
-        "that was deleted, and ends the old transaction without its marker (KAFKA-20734).",
+        says="The successor gets a producer id at once: the coordinator regards a partition without a leader as deleted, and ends the old transaction without its marker (KAFKA-20734).",
         holds=both(
             partition(TOPIC).has_no_leader(at="fencing"),
             noted("fencing", like="%error 0"),
@@ -118,8 +117,7 @@ CLAIMS = (
     Claim(
         name="leader-does-not-know",
         section=SECTION,
-        says="After the heal the leader goes on taking the old producer's messages: without the marker it does not know "
-        "that this one is fenced. Only the commit is refused, with error 47.",
+        says="After the heal the leader still accepts the old producer's messages: without the marker it does not know that this producer is fenced. Only the commit is refused, with error 47.",
         holds=both(
             messages(OLD, label="w5").kept(),
             transactions(OLD).reported("unknown", errors=(47,)),
@@ -138,8 +136,7 @@ CLAIMS = (
     Claim(
         name="kept-and-aborted",
         section=SECTION,
-        says="Everything that the old producer was acknowledged is in the log, aborted, and never read by "
-        "consumers of committed messages.",
+        says="Every acknowledged message of the old producer is in the log, aborted, and never read by consumers of committed messages.",
         holds=both(
             decided(_KEPT, "abort", at_least=4),
             markers_are(partition(TOPIC), "abort", "commit"),

@@ -1,10 +1,10 @@
 """An idempotent producer loses its first message: a broker that does not know a producer accepts any sequence number.
 
-A broker checks that the sequence numbers of a producer id follow each other. For a producer id of which it has
-no record in the partition there is nothing to follow, and it accepts whatever comes first (KIP-360, since 2.5).
-If the first message is refused for a passing reason and the second one, which is under way already, is accepted,
-the first one can never be written: its number lies in the past. librdkafka takes the acknowledgement of the
-second message for one of the first.
+A broker checks that the sequence numbers of a producer id follow each other. For a producer id without a
+record in the partition, it accepts any first number (KIP-360, since 2.5). If the first message is refused for
+a temporary reason, and the second one, which is already under way, is accepted, the first one can never be
+written: its number is in the past. librdkafka takes the acknowledgement of the second message for one of the
+first.
 """
 
 from __future__ import annotations
@@ -76,16 +76,16 @@ BY_HAND = (
     ),
 )
 
-# ---- with whole clients
+# ---- with real clients
 
 TOPIC, OTHER = "t", "other"
-"""The topic in question, and one with the same leader, by which the producers connect to it beforehand."""
+"""The topic in question, and another with the same leader, with which the producers connect to it beforehand."""
 PIPELINED, ALONE = "five-in-flight", "one-in-flight"
 """The producers, by the number of requests that they may have under way."""
 LEADER, CLIENT = "broker1", "client3"
 NOT_ENOUGH_REPLICAS = 19
 SENT_S = 1.5
-"""Longer than a message needs to leave the client, and to be refused by the leader."""
+"""Longer than a message needs until the leader has refused it."""
 
 
 def whole(via: Via) -> Callable[[Stage], None]:
@@ -112,7 +112,7 @@ def whole(via: Via) -> Callable[[Stage], None]:
         for topic in (TOPIC, OTHER):
             require(stage.leader(topic) == LEADER, f"{LEADER} leads {topic}")
         with stage.nemesis.cut(f"{LEADER} <-> broker2"):
-            # A follower leaves the ISR only if it lacks something.
+            # A follower leaves the ISR only if it lacks a record.
             plain.send(TOPIC, "waits")
             stage.wait_for_isr(TOPIC, 1, within_s=stage.timings.shrink_s)
             wait_answered(stage, plain, TOPIC, NOT_ENOUGH_REPLICAS)

@@ -1,7 +1,7 @@
 """A message of an aborted transaction arrives after the abort (KIP-890): it may stop readers for ever, or be read.
 
-A client that hears nothing closes its connection and asks again over another one. The bytes of the first
-request may still be under way; here they are held back, and delivered when the transaction has ended.
+A client that gets no answer closes its connection and asks again over another one. The first request may
+still be under way. Here it is held back, and delivered when the transaction has ended.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def body(protocol: Generation) -> Callable[[Stage], None]:
         late = _aborted(stage, producers[NEXT], NEXT)
         refused = late.deliver().error != 0
         if refused and protocol == "v1":
-            producers[NEXT].prepare()  # as clients do whose sequence of messages is broken
+            producers[NEXT].prepare()  # like clients whose sequence of messages is broken
         producers[NEXT].begin()
         producers[NEXT].must_send(NEXT, "next")
         producers[NEXT].must_end(commit=True)
@@ -79,7 +79,7 @@ def body(protocol: Generation) -> Callable[[Stage], None]:
         wait_complete(stage, SAME, COORDINATOR)
         stage.mark("committed-same", f"{SAME}: the next transaction, in which it arrived, is committed")
 
-        # Longer than a coordinator takes to abort what nobody has ended.
+        # Longer than a coordinator needs to abort a transaction that nobody has ended.
         stand(stage, arrived, TIMEOUT_S + CLEANUP_S + 2.0)
         stage.mark("waited", "longer than transaction.timeout.ms and the coordinator's interval")
         for topic in (LEFT, NEXT, SAME):
@@ -145,7 +145,7 @@ def _taken(before: str = "") -> tuple[Claim, ...]:
 
 
 def _refused(error: int, since: str = "") -> tuple[Claim, ...]:
-    """Claims about brokers that do ask, or that see that the producer's epoch is over."""
+    """Claims about brokers that ask, or that see that the producer's epoch is old."""
     return (
         Claim(
             name="refused",
@@ -211,7 +211,7 @@ ALWAYS = (
 
 
 def _torn(topic: str, before: str = "") -> Expected:
-    because = "a message arrived after the abort of its transaction, and the next one took it along"
+    because = "a message arrived after the abort of its transaction, and the next transaction included it"
     return Expected("torn_transaction", f"topic = '{topic}' AND txn = 0", because, before=before)
 
 

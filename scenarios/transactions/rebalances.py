@@ -1,4 +1,4 @@
-"""Members of a group whose AZ is isolated: static membership, and rebalances that keep partitions."""
+"""The AZ of a group member is isolated: static membership, and rebalances that keep partitions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Config = Mapping[str, ConfigValue]
 
 
 def _start(stage: Stage, config: Callable[[str], Config]) -> dict[str, BackgroundConsumer]:
-    """Feed the input, and start a member in each AZ; wait until all of them are handed messages."""
+    """Feed the input, and start a member in each AZ; wait until all of them receive messages."""
     feed(stage, SOURCE, PARTITIONS, RATE)
     found = {
         az: stage.start_member(az, GROUP, SOURCE, partitions=PARTITIONS, config=config(az))
@@ -40,7 +40,7 @@ def _start(stage: Stage, config: Callable[[str], Config]) -> dict[str, Backgroun
 
 
 def _wait_all_read(stage: Stage, readers: Mapping[str, BackgroundConsumer]) -> None:
-    """Wait until the members have been handed everything that stands in the input now."""
+    """Wait until the members have received all present input."""
 
     def behind() -> list[int]:
         reached: dict[int, int] = {}
@@ -90,7 +90,7 @@ def rebalance(config: Config) -> Callable[[Stage], None]:
 
 
 def replace_static(stage: Stage) -> None:
-    """Isolate a static member; stand for longer than a session of 6 s; start its replacement; heal."""
+    """Isolate a static member; wait longer than a session of 6 s; start its replacement; heal."""
 
     def config(az: str) -> Config:
         return {"group.instance.id": az, "session.timeout.ms": int(STATIC_SESSION_S * 1000)}
@@ -127,7 +127,7 @@ _NOTHING_LOST = Claim(
 _CONTINUES = Claim(
     name="continues",
     section=SECTION,
-    says="The group skips nothing, and is handed nothing again that it had committed.",
+    says="The group skips nothing, and receives nothing again that it had committed.",
     holds=_INSIDE.continue_at_commits(SOURCE, after="taken-over", before="drained", at_least=20),
 )
 _TAKEN_OVER = (
@@ -181,8 +181,7 @@ STATIC_CLAIMS = (
     Claim(
         name="replacement-takes-over",
         section=SECTION,
-        says="A new member with the same group.instance.id gets its partitions at once, without a rebalance of the "
-        "others; the old one still takes itself for their owner.",
+        says="A new member with the same group.instance.id gets its partitions at once, without a rebalance of the others. The old one still believes that it owns them.",
         holds=both(
             members(GROUP, REPLACEMENT).take_over(SOURCE, 2, after="stood", before="replaced"),
             _INSIDE.keep(SOURCE, since="cut", until="replaced", at_least=2),
@@ -191,7 +190,7 @@ STATIC_CLAIMS = (
     Claim(
         name="fenced",
         section=SECTION,
-        says="No commit that the old member sends once it is isolated is acknowledged: after the heal, error 82.",
+        says="No commit that the old member sends after its isolation is acknowledged: after the heal it gets error 82.",
         holds=_INSIDE.are_refused(SOURCE, 82, after="cut", before="fenced"),
     ),
     _NOTHING_LOST,
@@ -269,7 +268,7 @@ SCENARIOS = (
         kafka="4.3.1",
         mode="kraft-combined",
         modes=("kraft-combined",),
-        outcome="the others take over its partitions; it takes itself for their owner until the heal",
+        outcome="the others take over its partitions; it believes that it owns them until the heal",
         versions=("4.3.1",),
     ),
 )

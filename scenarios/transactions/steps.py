@@ -13,16 +13,16 @@ from workloads.protocol.spec import StreamLoad
 SECTION = "beyond the articles: transactions"
 GROUPS_SECTION = "beyond the articles: consumer groups"
 HANDED_S = 60.0
-"""Time for a group to hand a member messages: a rebalance, and coordinators that move."""
+"""Time until a member receives messages: a rebalance, and coordinators that move."""
 
 
 def feed(stage: Stage, topic: str, partitions: int, rate: float) -> None:
-    """Start a stream of messages, so many a second in all, to the partitions that a group reads."""
+    """Start a stream of messages to the partitions that a group reads."""
     stage.start_stream("az3", "feed", StreamLoad(topic=topic, partitions=tuple(range(partitions)), rate=rate))
 
 
 def wait_handed(stage: Stage, member: BackgroundConsumer, who: str) -> None:
-    """Wait until a group hands a member more messages than it has handed it until now."""
+    """Wait until a member of a group receives more messages than until now."""
     before = member.progress().count
     wait_until(
         lambda: member.progress().count > before,
@@ -55,13 +55,13 @@ def wait_logged(
 
 
 def wait_complete(stage: Stage, transactional_id: str, coordinator: str, *, within_s: float = 10.0) -> None:
-    """Wait until the coordinator has ended a transaction everywhere: its answer comes before that."""
+    """Wait until the coordinator has ended a transaction everywhere, which is later than its answer."""
     states = ("CompleteCommit", "CompleteAbort")
     wait_logged(stage, transactional_id, *states, coordinator=coordinator, within_s=within_s)
 
 
 def wait_markers(stage: Stage, broker: str, topic: str, count: int = 1, *, within_s: float = 10.0) -> None:
-    """Wait until a broker's log of a topic holds so many transaction markers."""
+    """Wait until a broker's log of a topic holds ``count`` transaction markers."""
     wait_until(
         lambda: sum(record.marker is not None for record in stage.own_log(broker, topic).records),
         accept=lambda found: found >= count,
@@ -98,7 +98,7 @@ def abort_by_operator(stage: Stage, broker: str, topic: str) -> None:
 
     before = [one.producer_id for one in hanging()]
     if not before:
-        raise InvalidRunError(f"No transaction hangs in {place}, so that there is nothing to abort.")
+        raise InvalidRunError(f"No transaction hangs in {place}, so there is nothing to abort.")
     stage.nemesis.add(
         Action(
             f"operator aborts in {place}",
