@@ -44,7 +44,7 @@ DAMAGES = ("clean", "duplicated", "lost", "diverged")
 def make_history(folder: Path, messages: int, partitions: int, damage: str, transaction: int = 0) -> None:
     """Write `sends`, `copies` of three replicas, and `replicas`, one file per topic partition.
 
-    With ``transaction``, every writer's messages are in transactions of so many.
+    With ``transaction``, every writer's messages are in transactions of that many.
     """
     for name in ("sends", "copies"):
         (folder / f"{name}.parquet").mkdir(parents=True)
@@ -58,7 +58,7 @@ def make_history(folder: Path, messages: int, partitions: int, damage: str, tran
 
 
 def _make_transactions(folder: Path, messages: int, partitions: int, size: int) -> None:
-    """Three events for each transaction of each writer; the last one may still be open."""
+    """Three events for each transaction of each writer; the last transaction may still be open."""
     with pq.ParquetWriter(folder / "transactions.parquet", TABLES["transactions"].arrow()) as file:
         for partition in range(partitions):
             count = messages // partitions + (partition < messages % partitions)
@@ -293,9 +293,9 @@ def floor(folder: Path) -> dict[str, float]:
 
 
 def where_time_goes(job: JudgingContext, piece_messages: int) -> tuple[float, dict[str, float]]:
-    """CPU seconds of the same pieces in this process without Spark: in all, and of the ten largest functions.
+    """CPU seconds of the same pieces in this process without Spark: the total, and the ten largest functions.
 
-    Each function counts with what it spends in libraries, but without the other functions of the checker.
+    The time of a function includes libraries, but not the other functions of the checker.
     """
     profile = cProfile.Profile(time.process_time)
     began = time.process_time()
@@ -307,7 +307,7 @@ def where_time_goes(job: JudgingContext, piece_messages: int) -> tuple[float, di
         if _is_checkers(file):
             place = f"{Path(file).relative_to(CHECKERS)}: {name}"
             spent[place] = spent.get(place, 0.0) + own
-        elif file != __file__:  # time in a library counts for the function of the checker that called it
+        elif file != __file__:  # time in a library counts for the checker's function that called it
             for (caller, _, by), (_, _, _, within) in callers.items():
                 if _is_checkers(caller):
                     place = f"{Path(caller).relative_to(CHECKERS)}: {by}"

@@ -1,4 +1,4 @@
-"""Memory of the hosts of a run, in either lab, seen from outside: PSS, so that shared pages count once."""
+"""Memory of a run's hosts, in either lab, measured from outside: PSS, so that shared pages count once."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _ENGINE = ("dockerd", "containerd", "containerd-shim")
 
 @dataclass(frozen=True)
 class Memory:
-    """MiB of one moment, or the peak of each."""
+    """MiB at one moment, or the peak of each value."""
 
     cluster: float = 0.0
     """Brokers, ZooKeeper nodes, controllers."""
     helpers: float = 0.0
     """Everything else in the hosts: the clients' agents, probes, the first process of a container."""
     engine: float = 0.0
-    """The container engine and its shims, including what they do for others."""
+    """The container engine and its shims, including their work for other containers."""
 
     def peak(self, other: Memory) -> Memory:
         """The maximum of each."""
@@ -33,9 +33,10 @@ class Memory:
 
 
 def in_embedded_hosts(folder: str) -> Memory:
-    """Of processes in the hosts of the run below ``folder``; they share a PID namespace with its harness.
+    """Memory of the processes in the hosts of the run below ``folder``.
 
-    A host is a network of its own, and the harness is where the first process of the PID namespace is.
+    They share a PID namespace with the harness. Each host has its own network namespace; the harness is in
+    that of the first process of the PID namespace.
     """
     runs = {_namespace(pid, "pid") for pid in _pids() if _is_cluster(pid) and folder in _command(pid)}
     members = [pid for pid in _pids() if _namespace(pid, "pid") in runs - {_namespace(1, "pid")}]
@@ -44,7 +45,7 @@ def in_embedded_hosts(folder: str) -> Memory:
 
 
 def in_containers(folder: str) -> Memory:
-    """Of processes in the containers whose folders lie below ``folder``; and the engine's."""
+    """Memory of processes in the containers whose folders are below ``folder``, and of the engine."""
     found = _sum(_pids_in_containers(folder))
     engine = sum(_pss_mib(pid) for pid in _pids() if _name(pid) in _ENGINE)
     return Memory(found.cluster, found.helpers, engine)
@@ -86,7 +87,7 @@ def _pids_in_containers(folder: str) -> list[int]:
             if any(mount["Source"].startswith(folder) for mount in entry["Mounts"])
         ]
         firsts = [client.api.inspect_container(container)["State"]["Pid"] for container in mine]
-    except DockerException:  # a container that has just gone
+    except DockerException:  # a container that has just ended
         return []
     finally:
         client.close()

@@ -1,4 +1,4 @@
-"""How long a scenario takes from the command to the verdict, and whether the verdict is always the same.
+"""Measures a scenario's time from the command to the verdict, and whether the verdict is always the same.
 
     .venv/bin/python -m benchmarks.run_scenario --runs 10
     .venv/bin/python -m benchmarks.run_scenario --runs 3 --lab compose

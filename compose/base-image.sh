@@ -1,6 +1,6 @@
 #!/bin/sh
 # Make the base image with debootstrap, for machines that reach a Debian mirror but no image registry.
-# Needs root, debootstrap and an engine; about half a minute. The image build finds it by its name.
+# Needs root, debootstrap and an engine, and takes about half a minute. The image build finds it by its name.
 #
 #   compose/base-image.sh             # makes acked/base:bookworm unless it is there
 set -eu

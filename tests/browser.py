@@ -1,4 +1,4 @@
-"""The system's Chromium, driven by Playwright: which one it is, and why it cannot be used here.
+"""The system's Chromium, driven by Playwright: its path, and the reason if it cannot be used here.
 
 `python -m tests.browser RUN/report.html docs/images/page.png` makes the picture in docs/page.md.
 """
@@ -41,7 +41,7 @@ def problem() -> str:
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """A browser, for a while."""
+    """A browser, closed at the end of the context."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -55,7 +55,7 @@ def chromium() -> Iterator[Any]:
 
 
 def picture(page: Path, target: Path) -> None:
-    """A picture of a page from its begin to the end of the first timeline."""
+    """A picture of a page from its beginning to the end of the first timeline."""
     with chromium() as browser:
         opened = browser.new_page(viewport={"width": 1240, "height": 1000})
         opened.set_default_timeout(120_000)

@@ -1,4 +1,4 @@
-"""What all tests share: when a test can run here, and a cache of their own."""
+"""Shared by all tests: which tests can run here, and an artifact cache for tests."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def _unfit(marker: str) -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Not ours to mend: kafka-python reads its schemas by an old function, 400 warnings a worker."""
+    """Ignore warnings about kafka-python's use of a deprecated function: 400 warnings per worker."""
     for name in ("read_text", "open_text"):
         config.addinivalue_line("filterwarnings", f"ignore:{name} is deprecated:DeprecationWarning")
 
 
 _LONGEST_FIRST = ("cluster", "property", "runs", "spark", "independent", "unit")
-"""Folders of tests by the time that one file of them takes."""
+"""Folders of tests, by the time that one of their files takes."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Workers take files in this order: a file of minutes that begins last would leave the others idle."""
+    """Workers take files in this order. If a file of minutes began last, the other workers would be idle."""
     items.sort(key=lambda item: _rank(item.path.relative_to(Path(__file__).parent).parts[0]))
 
 

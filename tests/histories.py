@@ -1,4 +1,4 @@
-"""Small histories, written down operation by operation, as the folders that the checker reads."""
+"""Small histories, written operation by operation as folders that the checker reads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 
 @dataclass
 class History:
-    """Rows by table. `send` and `log` fill in what a test does not care about."""
+    """Rows by table. `send` and `log` fill in values that do not matter to a test."""
 
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
@@ -64,13 +64,13 @@ class History:
         return self.add("replicas", **row | more)
 
     def read(self, offset: int, seq: int | None, at: int, reader: int = 1, **more: Any) -> History:
-        """One record handed to a reader."""
+        """One record that a reader received."""
         row = {"topic": "t", "partition": 0, "reader": reader, "ns": at, "offset": offset, "seq": seq}
         row["writer"] = None if seq is None else 1
         return self.add("reads", **row | more)
 
     def write(self, folder: Path) -> Path:
-        """Lay the tables down as Parquet; `sends` and `copies` always."""
+        """Write the tables as Parquet; `sends` and `copies` always."""
         folder.mkdir(parents=True, exist_ok=True)
         for name in {"sends", "copies", *self.rows}:
             table = pa.Table.from_pylist(self.rows.get(name, []), schema=TABLES[name].arrow())
@@ -79,7 +79,7 @@ class History:
 
 
 def together(cases: Mapping[str, History], folder: Path) -> Path:
-    """Several histories in one folder, each as a topic of its own name with writers of its own."""
+    """Several histories in one folder, each as a separate topic with separate writers."""
     merged = History()
     for number, (name, history) in enumerate(cases.items()):
         for table, rows in history.rows.items():

@@ -1,6 +1,7 @@
 """A model of the checker of Jepsen's Kafka workload, written from its definitions, for exports in JSON.
 
-It finds what that checker finds in a history of sends, polls and assignments, and fails where that one fails.
+It finds what that checker finds in a history of sends, polls and assignments, and fails if that checker
+fails.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def reads(op: Op) -> dict[int, list[tuple[int, int]]]:
 
 
 class Log:
-    """The order of a key's values, by the offsets that sends and polls were told."""
+    """The order of a key's values, by the offsets in sends and polls."""
 
     def __init__(self) -> None:
         self.values: dict[int, list[int]] = defaultdict(list)
@@ -103,7 +104,7 @@ def analyse(ops: Sequence[Op]) -> dict[str, list[Any]]:
 
 
 def _committed(op: Op, read: set[Place]) -> bool:
-    """Its effects must be visible: it succeeded, or is unknown and something of it was read."""
+    """Its effects must be visible: it succeeded, or it is unknown and one of its messages was read."""
     known = any((key, value) in read for key, _, value in writes(op))
     return op["type"] == "ok" or (op["type"] == "info" and known)
 
@@ -139,7 +140,7 @@ def _inside(ended: Sequence[Op], places: Mapping[int, Mapping[int, int]]) -> Ite
 
 
 def _between(ops: Sequence[Op], places: Mapping[int, Mapping[int, int]]) -> Iterable[tuple[str, Any]]:
-    """Skips and steps back between two polls of one process; an assignment keeps what is still assigned."""
+    """Skips and steps back between two polls of a process; partitions that stay assigned keep their place."""
     last: dict[int, dict[int, int]] = defaultdict(dict)
     for op in ops:
         mine = last[op["process"]]

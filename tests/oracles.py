@@ -1,4 +1,4 @@
-"""Other ways to the same answer: the general plan's SQL in DuckDB, and a brute-force model in Python."""
+"""Oracles: the general plan's SQL in DuckDB, and a brute-force model in Python."""
 
 from __future__ import annotations
 
@@ -97,9 +97,9 @@ def model_findings(
 ) -> set[tuple[str, int, int | None, int | None, int | None]]:
     """What is wrong, message by message and offset by offset, as plainly as Python allows.
 
-    ``logs`` are the final logs by partition and broker. Brokers are in sync, none is known to lead; so the
-    log that reached furthest (epoch, offset, lowest number) counts. Every read is of a reader of its own.
-    Returns class, partition, offset, writer, seq.
+    ``logs`` are the final logs by partition and broker. Brokers are in sync, and none is known to lead, so
+    the reference is the log that reached furthest (epoch, offset, lowest number). Every read belongs to a
+    separate reader. Returns class, partition, offset, writer, seq.
     """
     homes = {(row["writer"], row["seq"]): row["partition"] for row in sends}
     astray = {
@@ -140,7 +140,7 @@ class _ModelPartition:
         self.owner = {o: self.claimant(o) for o in self.unreadable_offsets()}
 
     def message(self, record: Mapping[str, Any]) -> Message | None:
-        """Whose record it is, if a message of this partition's."""
+        """The message of a record, if it is one of this partition."""
         key = (record["writer"], record["seq"])
         if self.homes.get(key) == self.number:
             return key
@@ -155,7 +155,7 @@ class _ModelPartition:
         }
 
     def claimant(self, offset: int) -> Message | None:
-        """Whose the unreadable record at an offset is."""
+        """The message that an unreadable record at an offset belongs to."""
         for broker in self.order:
             for record in self.logs[broker]:
                 if record["offset"] == offset and self.message(record) is not None:
@@ -179,7 +179,7 @@ class _ModelPartition:
         ]
 
     def fate(self, key: Message) -> tuple[str, int | None]:
-        """What became of a message, and where it was found."""
+        """The fate of a message, and where it was found."""
         send = self.sends[key]
         own = self.held(key, self.reference)
         everywhere = [o for broker in self.logs for o in self.held(key, broker)]
@@ -285,7 +285,7 @@ class _ModelPartition:
     def readings(
         self, fates: Mapping[Message, tuple[str, int | None]]
     ) -> set[tuple[str, int, int | None, int | None, int | None]]:
-        """What is wrong with what readers were handed; of a message, its first read counts."""
+        """What is wrong with what readers received; the first read of a message counts."""
         found = set()
         aborted: set[Message] = set()
         for read in self.reads:

@@ -1,4 +1,4 @@
-"""Hand-written histories of transactions: what Kafka was seen to do, what it must not do, and controls."""
+"""Hand-written histories of transactions: observed behaviour of Kafka, forbidden behaviour, and controls."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ class Story:
         log.append({"offset": len(log), **record})
 
     def plain(self, partition: int = 0) -> Story:
-        """A message of no transaction, of a producer of its own."""
+        """A message outside transactions, of a separate producer."""
         return self.write(None, partition, writer=9, producer=-1, epoch=-1)
 
     def read(
         self, partition: int, *offsets: int, isolation: str = "read_committed", at: int | None = None
     ) -> Story:
-        """A reader is handed what stands at some offsets."""
+        """A reader receives the records at some offsets."""
         for offset in offsets:
             record = self.logs[partition][offset]
             row = {"partition": partition, "writer": record["writer"], "isolation": isolation}
@@ -97,7 +97,7 @@ class Story:
         return self
 
     def done(self, **more: Any) -> History:
-        """The history; ``more`` is said of every replica."""
+        """The history; ``more`` applies to every replica."""
         for partition, log in self.logs.items():
             self.history.logs([{**record} for record in log], partition=partition)
             end = len(log)
@@ -108,7 +108,7 @@ class Story:
 
 
 def ended(story: Story, txn: int, end: str, reported: str | None = None) -> Story:
-    """The application asks for an end and is reported something (by default that it came)."""
+    """The application asks for an end and gets a report (by default, that it took place)."""
     story.event(txn, {"commit": "committing", "abort": "aborting"}[end])
     return story.event(txn, reported or {"commit": "committed", "abort": "aborted"}[end])
 
@@ -143,7 +143,7 @@ def late_commit(version: int) -> History:
 
 
 def late_commit_then_write() -> History:
-    """A3: behind the late commit the second transaction writes on, and its commit does nothing."""
+    """A3: after the late commit the second transaction continues to write, and its commit does nothing."""
     story = Story().event(1, "begin").write(1)
     ended(story.marker("commit"), 1, "commit")
     story.event(2, "begin").write(2).marker("commit").write(2)
@@ -170,7 +170,7 @@ def late_produce(then: str | None) -> History:
 
 
 def lost_marker(way_out: str) -> History:
-    """T2: an unclean election took the commit marker away; then nobody acts, or somebody does."""
+    """T2: an unclean election removed the commit marker; then nobody acts, or somebody does."""
     story = Story().event(1, "begin").write(1)
     ended(story, 1, "commit")
     story.plain()

@@ -49,5 +49,5 @@ def rows(paths: Any, schema: pa.Schema) -> list[dict[str, Any]]:
 
 
 def ordered(found: list[dict[str, Any]]) -> list[str]:
-    """Rows in an order of their own, with columns in an order of their own."""
+    """Rows in a fixed order, with columns in a fixed order."""
     return sorted(str(sorted(row.items())) for row in found)

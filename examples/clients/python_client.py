@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A client program for acked on kafka-python: `acked client check examples/clients/python_client.py`.
 
-It speaks the client protocol (docs/client-protocol.md) and imports nothing of acked. Each producer and each
+It speaks the client protocol (docs/client-protocol.md) and imports nothing from acked. Each producer and each
 consumer has a thread of its own, because a client that is cut off may block.
 """
 
@@ -22,7 +22,7 @@ REFUSED = frozenset({2, 3, 5, 10, 17, 18, 19, 21, 29, 35, 87})
 """Error codes with which a broker says that it has appended nothing. NOT_LEADER_OR_FOLLOWER (6) is among them
 unless acks=all: a leader may lose its leadership after the append."""
 BLOCK_MS = 1000
-"""How long a call of the library may wait for a broker; then the program looks whether it is to end."""
+"""How long a call of the library may wait for a broker; after that the program checks whether it must end."""
 POLL_S = 0.05
 _output = threading.Lock()
 
@@ -92,7 +92,7 @@ class Producer(Worker):
             raise ValueError("this program has no transactions")
 
     def start(self) -> None:
-        """Create the producer of the library, which kafka-python does only where a broker answers."""
+        """Create the library's producer, which kafka-python does only if a broker answers."""
         while self.producer is None and not self.closing.is_set():
             try:
                 self.producer = self.created()
@@ -122,7 +122,7 @@ class Producer(Worker):
         )
 
     def knows(self, topic: str, deadline: float) -> bool:
-        """Wait until the topic's partitions are known; False: in vain."""
+        """Wait until the topic's partitions are known; returns False if they are not in time."""
         while True:
             try:
                 if self.producer is not None and self.producer.partitions_for(topic):
@@ -189,7 +189,7 @@ class Producer(Worker):
             self.producer.flush(within_ms / 1000)
 
     def close(self, within_ms: int) -> None:
-        """Close, and report what has no outcome by then."""
+        """Close, and report messages that have no outcome by then."""
         if self.producer is not None:
             self.producer.close(timeout=within_ms / 1000)
         for seq in list(self.pending):
@@ -287,7 +287,7 @@ class Program:
                 return
 
     def carry_out(self, request: dict[str, Any]) -> None:
-        """One request. All but `quit` go on in a thread."""
+        """Carry out one request. All except `quit` continue in a thread."""
         op = request["op"]
         if op == "create_producer":
             producer = Producer(request["producer"], request["properties"])
@@ -305,7 +305,7 @@ class Program:
             self.ask(self.producers[request["producer"]], request)
 
     def ask(self, producer: Producer, request: dict[str, Any]) -> None:
-        """Something of a producer."""
+        """Carry out a request about a producer."""
         op = request["op"]
         if op == "send":
             now = time.monotonic()
@@ -316,7 +316,7 @@ class Program:
         elif op == "flush":
             producer.answer(request, lambda: producer.flush(request["within_ms"]))
         elif op == "close_producer":
-            producer.closing.set()  # what still waits for a broker is not sent any more
+            producer.closing.set()  # requests that still wait for a broker are no longer sent
             producer.answer(request, lambda: producer.close(request["within_ms"]))
         else:
             say({"id": request["id"], "error": {"text": f"this program has no operation {op}"}})
@@ -338,5 +338,5 @@ class Program:
 
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr  # standard output holds lines of the protocol alone
+    sys.stdout = sys.stderr  # standard output is for lines of the protocol only
     Program().run()

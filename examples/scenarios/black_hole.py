@@ -19,7 +19,7 @@ TOPIC = "t"
 
 
 class BlackHole:
-    """A fault of one's own: packets above a size, from one host to others, are dropped."""
+    """A custom fault: packets above a size, from one host to others, are dropped."""
 
     kind = "link"
     mechanism = "other"
@@ -76,7 +76,7 @@ class BlackHole:
 
 
 def body(stage: Stage) -> None:
-    """Large records flow to the leader while the black hole is there, then it goes."""
+    """Large records flow to the leader while the black hole exists; then it is removed."""
     seed(stage, TOPIC)
     large = StreamLoad(topic=TOPIC, partitions=(0,), rate=10, size_bytes=2000, max_count=300)
     stage.start_stream("az1", "az1-large", large)

@@ -1,4 +1,4 @@
-"""Every codec by every writer: librdkafka, the Java client, and brokers that compress anew.
+"""Every codec by every writer: librdkafka, the Java client, and brokers that recompress.
 
 A scenario of its own: `acked run tests/cluster/codecs.py`.
 """
@@ -14,7 +14,7 @@ LOAD = {"rate": 400.0, "size_bytes": 2000, "max_count": COUNT}
 
 
 def body(stage: Stage) -> None:
-    """Clients write with each codec; brokers compress what they get uncompressed; one byte is flipped."""
+    """Clients write with each codec; brokers compress uncompressed batches; one byte is flipped."""
     streams = []
     for codec in CODECS:
         compressed = {"compression.type": codec, "linger.ms": 100}
@@ -51,11 +51,11 @@ SCENARIO = Scenario(
     claims=(
         Claim(
             name="all-kept",
-            says="Whatever compresses a batch, every message is found on every replica.",
+            says="Every message is found on every replica, whichever client or broker compressed its batch.",
             holds=messages(topic=SENT).held_by(1, 2, 3),
         ),
     ),
     expected=(Expected("corrupt", "topic = 'by-zstd'", "the byte that the scenario altered"),),
     faults=("corrupt one byte",),
-    outcome="every message is kept, whatever compressed it",
+    outcome="every message is kept, whichever client or broker compressed it",
 )

@@ -1,4 +1,4 @@
-"""What conformance cases are given: a lab with listeners, a nemesis, an eye of its own on the links."""
+"""The bench of conformance cases: a lab with listeners, a nemesis, and independent probes of the links."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ for entry in pathlib.Path("/proc").glob("[0-9]*"):
 
 
 class Bench:
-    """One lab with a listener in every host that has ports, a nemesis, and an eye of its own on the links."""
+    """One lab with a listener in every host with ports, a nemesis, and independent probes of the links."""
 
     def __init__(self, lab: Lab, disks: Disks, kinds: Mapping[str, DiskKind] = DISKS) -> None:
-        """``kinds``: which hosts get a disk of their own."""
+        """``kinds``: the kinds of hosts that get their own disk."""
         self.lab = lab
         self.disks = disks
         self.without_disk: dict[str, str] = {}
@@ -79,7 +79,7 @@ class Bench:
         return self.prober.probe(self.all_calls, within_s=0.5)
 
     def dead(self) -> set[Call]:
-        """Calls that get no answer now, seen independently of the fault's own verification."""
+        """Calls that get no answer now, probed independently of the fault's own verification."""
         return {call for call, state in self.probe().new.items() if state in ("silent", "unreachable")}
 
     def chains_left(self) -> list[str]:
@@ -92,7 +92,7 @@ class Bench:
         ]
 
     def backlog(self) -> dict[str, float]:
-        """Connections of clients that hold something back, with the seconds until TCP sends it again."""
+        """Connections of clients with unacknowledged data, and the seconds until TCP retransmits it."""
         return backlog(self.nemesis._context)
 
     def watchdogs(self, tag: str = CHAIN_PREFIX) -> set[str]:
@@ -133,7 +133,7 @@ def refused_to(expected: type[AckedError], words: str, action: Callable[[], Any]
 
 @contextmanager
 def recorded(bench: Bench, injection: Injection) -> Iterator[Injection]:
-    """Inject, verify, let the caller probe, heal, verify; then nothing may be left."""
+    """Inject, verify, let the caller probe, heal, and verify that nothing is left."""
     with injection:
         yield injection
     assert bench.moments(injection) == FOUR, bench.moments(injection)
@@ -142,7 +142,7 @@ def recorded(bench: Bench, injection: Injection) -> Iterator[Injection]:
 
 
 def expect_dead(bench: Bench, injection: Injection, killed: Callable[[Call], bool]) -> None:
-    """The calls that ``killed`` describes die, no others, as seen from outside of the fault's own checks."""
+    """Exactly the calls that ``killed`` describes die, by probes independent of the fault's own checks."""
     with recorded(bench, injection):
         assert bench.dead() == {call for call in bench.all_calls if killed(call)}
 

@@ -1,4 +1,4 @@
-"""Degraded links: loss, a rate limit, delay where the kernel has it."""
+"""Degraded links: loss, a rate limit, and delay if the kernel supports it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def rate_limit(bench: Bench) -> Any:
 
 @case
 def delay(bench: Bench) -> Any:
-    """Where the kernel has no netem: unfit, in a sentence that says so."""
+    """If the kernel has no netem, the fault is unfit, with a sentence that says so."""
     injection = bench.nemesis.degrade.delay("broker1", delay_ms=50)
     try:
         with injection:

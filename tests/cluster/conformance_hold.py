@@ -1,4 +1,4 @@
-"""Single connections: held, while others over the same link work, and let go."""
+"""Single connections: held, while others over the same link work, and released."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OTHER = Call("client1", "broker3", 9092)
 
 @contextmanager
 def client(bench: Bench, call: Call = CALL) -> Iterator[Prober]:
-    """A process of its own that has one connection."""
+    """A separate process with one connection."""
     process = Prober(bench.lab)
     try:
         assert process.probe([call], within_s=2.0, keep=[call]).new[call] == "open"
@@ -30,7 +30,7 @@ def client(bench: Bench, call: Call = CALL) -> Iterator[Prober]:
 
 
 def send(process: Prober, call: Call = CALL) -> str:
-    """Send a byte over the connection; returns what becomes of it within 0.3 s."""
+    """Send a byte over the connection; returns its fate within 0.3 s."""
     return process.probe([], within_s=0.3, check=[call]).held[call]
 
 
@@ -77,7 +77,7 @@ def held_connection_is_delivered(bench: Bench) -> Any:
 
 @case
 def held_data_of_a_closed_connection_is_delivered(bench: Bench) -> Any:
-    """The process closes the connection and ends; its kernel delivers the byte all the same."""
+    """The process closes the connection and ends; its kernel delivers the byte nevertheless."""
     with client(bench) as process:
         injection = bench.nemesis.hold_connections("client1", "broker2:kafka").inject()
         assert send(process) == "silent"
@@ -123,7 +123,7 @@ def one_of_two_connections_is_held(bench: Bench) -> Any:
 
 @case
 def held_data_waits_for_another_cut(bench: Bench) -> Any:
-    """The connection is let go while its link is cut: what was held is neither delivered nor dropped."""
+    """The connection is released while its link is cut: held data is neither delivered nor dropped."""
     with client(bench) as process:
         injection = bench.nemesis.hold_connections("client1", "broker2:kafka").inject()
         assert send(process) == "silent"

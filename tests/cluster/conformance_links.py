@@ -1,4 +1,4 @@
-"""Links: cut, isolated, one way, in shapes, flapping."""
+"""Links: cut, isolated, cut one way, cut in patterns, flapping."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def broker_from_broker(bench: Bench) -> None:
 
 @case
 def broker_from_zookeeper_only(bench: Bench) -> None:
-    """The node of its own AZ included; broker to broker lives."""
+    """ZooKeeper in its own AZ is cut, too; links between brokers live."""
     injection = bench.nemesis.without_zookeeper("broker1")
     expect_dead(bench, injection, lambda c: c.caller == "broker1" and c.callee.startswith("zookeeper"))
 
@@ -53,7 +53,7 @@ def zookeeper_node_from_node(bench: Bench) -> None:
 
 @case
 def zookeeper_peers_keep_clients(bench: Bench) -> None:
-    """Only the peer ports: a client of ZooKeeper notices nothing."""
+    """Only the peer ports are cut: a client of ZooKeeper notices nothing."""
     injection = bench.nemesis.cut("zookeeper1 <-> zookeeper3:zookeeper-peer")
     pair = {"zookeeper1", "zookeeper3"}
     expect_dead(bench, injection, lambda c: {c.caller, c.callee} == pair and c.port in (2888, 3888))
@@ -103,10 +103,10 @@ def one_way_calls_with_resets(bench: Bench) -> None:
 
 @case
 def sender_backs_off(bench: Bench) -> dict[str, list[str]]:
-    """TCP waits twice as long before each retransmission, as over a dead link: it does not know of the rule.
+    """TCP doubles the time before each retransmission, as over a dead link: it does not know of the rule.
 
-    The fault's own proof has left a byte unacknowledged on a connection that it holds. A packet dropped
-    where it leaves would be tried again every 0.2 s, with the timer of a full window (`persist`).
+    The fault's own proof has left a byte unacknowledged on a connection that it holds. If packets were
+    dropped at the sender, TCP would try again every 0.2 s, with the timer of a full window (`persist`).
     """
     seen: dict[str, list[str]] = {}
     for cut in (
@@ -166,7 +166,7 @@ def ring(bench: Bench) -> None:
 
 @case
 def flapping(bench: Bench) -> Any:
-    """Seen by probes of its own: the fault's are busy verifying each change."""
+    """Seen by separate probes, because the fault's own probes are busy verifying each change."""
     injection = bench.nemesis.flapping("broker1 <-> broker2", period_s=1.4)
     call = Call("broker1", "broker2", 9092)
     eye = Prober(bench.lab)
@@ -185,7 +185,7 @@ def flapping(bench: Bench) -> Any:
 
 @case_of_containers
 def disconnected(bench: Bench) -> Any:
-    """By the container engine: the interface vanishes, and comes back with the same address."""
+    """The container engine removes the interface, and adds it again with the same address."""
     if bench.lab.kind == "embedded":
         refused_to(UnfitError, "can be disconnected", lambda: bench.nemesis.disconnect("broker1"))
         return {"unfit": "embedded"}

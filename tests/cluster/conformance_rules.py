@@ -1,4 +1,4 @@
-"""Rules: composed, healed apart, foreign ones spared, cuts without effect found out, dying by themselves."""
+"""Rules: they compose, heal separately, spare foreign rules, and expire; cuts without effect are noticed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def inject_twice_heal_once_leaves_nothing(bench: Bench) -> None:
 
 @case
 def foreign_rules_survive(bench: Bench) -> None:
-    """Somebody's own rule and chain, even with the same target, are there before, during and after."""
+    """A foreign rule and chain, even with the same target, exist before, during and after the fault."""
     rules = "*filter\n:MINE - [0:0]\n-A INPUT -s 203.0.113.9/32 -j DROP\n-A MINE -j RETURN\nCOMMIT\n"
     bench.lab.execute("broker1", ("iptables-restore", "--noflush"), stdin=rules)
     before = normalised(bench.nemesis._context.chains.listings(["broker1"])["broker1"])
@@ -66,7 +66,7 @@ def foreign_rules_survive(bench: Bench) -> None:
 
 @case
 def failed_injection_leaves_nothing(bench: Bench) -> None:
-    """A host whose iptables refuses: the other hosts' rules are taken back, and the fault is `failed`."""
+    """If one host's iptables refuses, the other hosts' rules are removed, and the fault is `failed`."""
     chain = f"{CHAIN_PREFIX}zz-1"
     blocker = f"*filter\n:{chain} - [0:0]\n-A INPUT -j {chain}\nCOMMIT\n"
     bench.lab.execute("broker2", ("iptables-restore", "--noflush"), stdin=blocker)
@@ -85,7 +85,7 @@ def failed_injection_leaves_nothing(bench: Bench) -> None:
 
 @case
 def a_cut_without_effect_is_invalid(bench: Bench) -> None:
-    """An accepting rule of somebody else in front: the fault notices, and says which link lives."""
+    """A foreign rule in front accepts the packets: the fault notices, and says which link lives."""
     injection = bench.nemesis.cut("broker1 <-> broker2")
     fault = injection.fault
 
@@ -137,7 +137,7 @@ def healing_ends_the_watchdogs(bench: Bench) -> None:
 
 @case
 def restarted_host_is_cut_again(bench: Bench) -> None:
-    """As if the host's table had been lost with a restart (a container's is)."""
+    """The host's table is lost, as with the restart of a container."""
     with recorded(bench, bench.nemesis.isolate("broker1")):
         bench.nemesis.kill("broker1")
         bench.lab.execute("broker1", ("iptables", "-F", "INPUT"))

@@ -44,7 +44,7 @@ def kept(injection: Injection, host: str) -> int:
 
 
 def power_cut_of(bench: Bench, host: str) -> Any:
-    """What was fsynced survives, the rest is lost; where the machine cannot do it, the reason."""
+    """What was fsynced survives, the rest is lost; returns the reason if the machine cannot do it."""
     if host in bench.without_disk:
         return {"unfit": bench.without_disk[host], "needs": DISKS[host]}
     write_log(bench, host)
@@ -75,7 +75,7 @@ def power_cut_of_xfs(bench: Bench) -> Any:
 
 @case
 def power_cut_emulated(bench: Bench) -> Any:
-    """All brokers at once, and called an emulation."""
+    """All brokers at once; the fault is reported as emulated."""
     hosts = [host.name for host in bench.lab.topology.role("broker")]
     for host in hosts:
         write_log(bench, host)
@@ -88,7 +88,7 @@ def power_cut_emulated(bench: Bench) -> Any:
 
 @case
 def full_disk(bench: Bench) -> Any:
-    """No file grows, whether the harness tries or the host itself; afterwards both can write."""
+    """No file grows, neither from the harness nor from the host itself; afterwards both can write."""
     fits = [host for host in DISKS if host not in bench.without_disk]
     for host in fits:
         log = bench.lab.data_dir(host) / "data" / "growing"

@@ -1,7 +1,7 @@
 """Runs the fault conformance cases in one lab, with trivial TCP listeners instead of Kafka.
 
-`conformance_worker.py embedded|compose RUN_DIR [CASE...]` prints one JSON line per case. A process of its
-own, because the embedded lab's namespaces can only be entered by a process with one thread.
+`conformance_worker.py embedded|compose RUN_DIR [CASE...]` prints one JSON line per case. It is a separate
+process, because only a process with one thread can enter the embedded lab's namespaces.
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ def acked(*arguments: str | Path, timeout_s: float = 400) -> Finished:
 def as_declared(run: Finished) -> dict[str, Any]:
     """The judgement of `acked run --json`, which must be as declared.
 
-    Only what came too late on a busy machine may be unknown: these tests run beside others.
+    Only claims whose event came too late on a busy machine may be unknown, because these tests run beside
+    others.
     """
     judgement = run.json()
     late = [claim for claim in judgement["claims"] if claim["observed"].endswith(TOO_BUSY)]
@@ -59,7 +60,7 @@ def as_declared(run: Finished) -> dict[str, Any]:
 
 
 def run_by(worker: str, *arguments: str | Path, timeout_s: float = 400) -> Path:
-    """Have `tests.cluster.<worker>` run a scenario that is not in the catalogue; returns the run folder."""
+    """Let `tests.cluster.<worker>` run a scenario that is not in the catalogue; returns the run folder."""
     command = [sys.executable, "-m", f"tests.cluster.{worker}", *(str(word) for word in arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
     assert done.returncode == 0, done.stderr
@@ -104,8 +105,7 @@ _HOST = "(broker|zookeeper|controller|client|observer)"
 def left_on_machine(folder: Path) -> list[str]:
     """What runs with folders below ``folder`` left outside their namespaces: links, rules, mounts, loops.
 
-    Whatever else comes and goes beside us, a Docker engine's links and namespaces for instance, has other
-    names.
+    Other programs, a Docker engine for instance, use other names for their links and namespaces.
     """
     below = re.escape(str(folder))
     ours = {

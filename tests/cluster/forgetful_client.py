@@ -1,12 +1,12 @@
 """The example client in Python with a bug that takes two faults; for `acked search`.
 
 Each producer has a health check: it asks every broker for its API versions, over a new connection each time.
-An outage in which brokers keep silent, and none refuses a connection, does no harm by itself. When all have
-been well again and then one refuses a connection, the producer takes the next message to be acknowledged and
-never sends it.
+An outage in which brokers are silent, and none refuses a connection, does no harm by itself. If all brokers
+have recovered from it and then one refuses a connection, the producer regards the next message as
+acknowledged and never sends it.
 
-One fault cannot do both. A process that is halted or cut off keeps silent. A process that has ended refuses
-connections at once. It may keep silent while it starts, but that belongs to the same outage.
+One fault cannot do both. A process that is halted or cut off is silent. A process that has ended refuses
+connections at once. It may be silent while it starts, but that belongs to the same outage.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from example_client import honest
 
 SILENT_S = 1.5
-"""A broker that has not answered within this time keeps silent. The shortest halt that counts lasts 2 s."""
+"""A broker that has not answered within this time is silent. The shortest halt that counts lasts 2 s."""
 WELL_S = 1.0
 """An outage is over when all brokers have answered for this long."""
 PAUSE_S = 0.2
@@ -48,13 +48,13 @@ class Outages:
     def __init__(self) -> None:
         self.states: dict[str, str] = {}
         self.seen: set[str] = set()
-        """What the brokers did in the outage that is under way."""
+        """What the brokers did in the present outage."""
         self.well_since: float | None = None
         self.armed = False
         self.forgets = False
 
     def now(self, address: str, state: str, at_s: float) -> None:
-        """One broker did this."""
+        """Record what one broker did."""
         self.states[address] = state
         bad = set(self.states.values()) - {"well"}
         if bad:

@@ -20,12 +20,12 @@ from tests.cluster.mutant_worker import run
 
 TOPIC = "t"
 NODE = "zookeeper2"
-"""Leads ZooKeeper, and the harness is connected to it; no broker is."""
+"""The node leads ZooKeeper, and the harness is connected to it, but no broker is."""
 LONGEST_SESSION_S = 10.0
 
 
 def without_node(fault: Callable[[Stage], Injection]) -> Callable[[Stage], None]:
-    """Take the harness's ZooKeeper node away for longer than a session lasts, and go on with the run."""
+    """Stop the harness's ZooKeeper node for longer than a session lasts, and continue the run."""
 
     def body(stage: Stage) -> None:
         seed(stage, TOPIC)

@@ -1,7 +1,7 @@
 """Cuts every link between AZs of a layout, in one lab, with trivial TCP listeners instead of Kafka.
 
 `layout_worker.py embedded|compose CLUSTER_FILE MODE RUN_DIR` prints one JSON line per fault: its name, and
-how many calls were dead and alive while it was in force. The first mistake ends it.
+how many calls were dead and alive while it was in force. It ends at the first mistake.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Scenarios with one mechanism removed, run by `python -m tests.cluster.mutant_worker NAME RUNS`.
 
-Prints the run folder. The claims stay as they are, so that the judgement must turn.
+Prints the run folder. The claims do not change, so the judgement must.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ MUTANTS = {
 
 
 def run(scenario: Scenario, runs: str) -> int:
-    """Run a scenario that is not in the catalogue, and say where."""
+    """Run a scenario that is not in the catalogue, and print its run folder."""
     version = kafka_version(scenario.kafka)
     artifacts.resolve(version.version)
     folder = RunFolder.create(Path(runs), scenario.name)

@@ -21,7 +21,7 @@ FOLLOWER = "zookeeper1"
 
 
 def body(stage: Stage) -> None:
-    """Take a ZooKeeper node away and bring it back; then change a partition, twice."""
+    """Stop a ZooKeeper node and start it again; then change a partition twice."""
     seed(stage, TOPIC)
     stage.kill(FOLLOWER)
     _wait(stage, lambda: not stage.observer.view(FOLLOWER).reachable(), f"{FOLLOWER} to be seen down")

@@ -2,12 +2,12 @@
 
 python -m tests.independent.compare --histories 2000 --seed 1 --plan fast
 
-Without ``--spark`` all happens in this process: the fast plan task after task, the SQL of the general plan in
-DuckDB. With it, the histories are judged as `acked check --import` judges them.
+Without ``--spark`` everything runs in this process: the fast plan task by task, the SQL of the general plan
+in DuckDB. With it, the histories are judged as `acked check --import` judges them.
 
-Histories of one layout (which tables and columns there are, how they lie in files) are judged together,
-as topics of one big history; ids and names are disjoint, so that the result falls apart again by topic.
-Exit code 1 where anything differs.
+Histories of one layout (which tables and columns there are, how they lie in files) are judged together, as
+topics of one big history. Ids and names are disjoint, so that the result can be split by topic again. The
+exit code is 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from tests.independent.world import EXTREMES
 from tests.oracles import duckdb_plan
 
 RUN_WIDE = ("process_exit", "server_error", "config_mismatch")
-"""Findings of a run as a whole: of histories that are judged together only their number can be compared."""
+"""Findings about a run as a whole; of histories that are judged together only their number is compared."""
 SLOW_S = 60
-"""Judging a batch is given up after so long, and a second for each of its histories."""
+"""Time-out for judging a batch, besides one second for each of its histories."""
 MOST_REFERENCES = 64
-"""So many combinations of references that are on a par are tried."""
+"""At most this many combinations of equally good references are tried."""
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Case:
     fates: dict[MessageId, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     hidden: set[str] = field(default_factory=set)
-    """Tables of which the checker wrote rows into files that nobody reads."""
+    """Tables with rows in hidden files, which nobody reads."""
 
     @property
     def size(self) -> int:
@@ -73,7 +73,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One difference: ``kind`` groups alike ones, ``text`` tells this one."""
+    """One difference: ``kind`` groups similar ones, ``text`` describes this one."""
 
     number: int
     plan: str
@@ -93,8 +93,9 @@ def cases(seed: int, numbers: Iterable[int], count: int = LAYOUTS) -> Iterator[C
 
 
 def judge(session: Any, batch: Sequence[Case], lies: Layout, plan: str, folder: Path) -> Counter[str]:
-    """Let the checker judge a batch; fills in its cases and counts the findings that belong to none of
-    them. ``session`` is a Spark session, or None.
+    """Let the checker judge a batch; fills in its cases, and counts the findings that belong to none.
+
+    ``session`` is a Spark session, or None.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -199,7 +200,7 @@ def _fits(wanted: Finding, said: Finding) -> bool:
 
 
 def compare(case: Case, plan: str) -> list[Disagreement]:
-    """Differences from the truth, or from that of the reference that fits best where several are on a par."""
+    """Differences from the truth; if several references are equally good, from the truth that fits best."""
     truths = islice(truths_of(case.history), MOST_REFERENCES)
     best: list[tuple[str, str]] | None = None
     for truth in truths:
@@ -236,7 +237,7 @@ def run_wide(batch: Sequence[Case], alone: Counter[str], plan: str) -> list[Disa
 
 
 def batches(seed: int, numbers: Iterable[int], size: int, layouts: int) -> Iterator[list[Case]]:
-    """Cases of one layout, up to ``size`` of them; what a batch may fail over is kept apart."""
+    """Up to ``size`` cases of one layout; cases over which a batch may fail are kept separate."""
 
     def key(case: Case) -> tuple[int, bool]:
         return case.layout, any(kind in (*RUN_DAMAGE, *EXTREMES) for kind in case.planted)
@@ -297,7 +298,7 @@ def _judge_and_compare(
 
 
 def reason(error: BaseException) -> str:
-    """The last line of an error, also of one in a Python worker of Spark, and the place that raised it."""
+    """The last line of an error (also of an error in Spark's Python worker), and the place that raised it."""
     while error.__cause__ is not None:
         error = error.__cause__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -368,7 +369,7 @@ def main() -> int:
 
 
 def set_piece_messages(messages: int) -> None:
-    """Cut partitions into pieces of so many messages (`docs/analysis.md`)."""
+    """Cut partitions into pieces of this many messages (`docs/analysis.md`)."""
     os.environ[PIECE_VARIABLE] = str(messages)
 
 

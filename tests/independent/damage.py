@@ -1,7 +1,7 @@
-"""Damage to logs and to what producers were told: every fate and every finding that needs no reader.
+"""Damage to logs and to answers to producers: every fate and every finding that needs no reader.
 
-Each function plants one kind in one partition, and gives up (``False``) where the partition has no room
-for it. What it means is not its business: `truth.py` reads that from the rows alone.
+Each function plants one kind of damage in one partition, and returns ``False`` if the partition has no room
+for it. It does not say what the damage means: `truth.py` reads that from the rows alone.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _follower(world: World, partition: Replicated, in_sync: bool = True) -> int 
 
 
 def _level(partition: Replicated, follower: int) -> bool:
-    """Whether the follower's log ends where the leader's does, so that appending to it leaves no hole."""
+    """Whether the follower's log ends where the leader's does, so that an append leaves no hole."""
     return bool(partition.replicas[follower]["leo"] == partition.end())
 
 
@@ -112,7 +112,7 @@ def never_in_a_log(world: World, partition: Replicated) -> bool:
     return True
 
 
-# ---- too many, elsewhere
+# ---- too many copies, other places
 
 
 def duplicated(world: World, partition: Replicated) -> bool:
@@ -142,7 +142,7 @@ def moved(world: World, partition: Replicated) -> bool:
 
 
 def out_of_order(world: World, partition: Replicated) -> bool:
-    """Two messages of a writer stand in the other order, and were acknowledged so."""
+    """Two messages of a writer have the opposite order, and were acknowledged that way."""
     offsets = partition.offsets(_ok)
     pairs = [
         (a, b)
@@ -189,7 +189,7 @@ def misrouted(world: World, partition: Replicated) -> bool:
     return True
 
 
-# ---- told wrongly
+# ---- wrong answers
 
 
 def phantom(world: World, partition: Replicated) -> bool:
@@ -288,7 +288,7 @@ def follower_differs(world: World, partition: Replicated) -> bool:
 
 
 def follower_has_more(world: World, partition: Replicated) -> bool:
-    """A follower holds a record behind the leader's end or in a gap; nobody was told that it was written."""
+    """A follower holds a record after the leader's end or in a gap; no answer said that it was written."""
     follower = _follower(world, partition, in_sync=world.random.random() < 0.8)
     if follower is None or not _level(partition, follower):
         return False
@@ -323,7 +323,7 @@ def old_leader(world: World, partition: Replicated) -> bool:
 
 
 def lagging(world: World, partition: Replicated) -> bool:
-    """A follower outside the ISR has less, which is what being outside means."""
+    """A follower outside the ISR has fewer records, as expected."""
     follower = _follower(world, partition)
     if follower is None:
         return False
@@ -334,7 +334,7 @@ def lagging(world: World, partition: Replicated) -> bool:
     return True
 
 
-# ---- what takes records away rightfully, and reads that stop early
+# ---- legitimate removal of records, and reads that stop early
 
 
 def retention(world: World, partition: Replicated) -> bool:
@@ -367,7 +367,7 @@ def compaction(world: World, partition: Replicated) -> bool:
 
 
 def acknowledged_without_offset(world: World, partition: Replicated) -> bool:
-    """acks=0: no offset was told, for a message that is there or is not."""
+    """acks=0: no offset was reported, for a message that is or is not in the log."""
     offset = _pick(world, partition)
     if offset is None:
         return False
@@ -441,4 +441,4 @@ LOG_DAMAGE: dict[str, Damage] = {
     )
 }
 LAST = ("incomplete", "nobody_leads", "unread")
-"""These leave a partition in a state in which others cannot be planted any more."""
+"""After these, other damage cannot be planted in the partition any more."""

@@ -34,8 +34,9 @@ def findings(history: History, judge: Judge) -> Counter[Finding]:
 
 
 def _concerns(row: Row, judge: Judge) -> bool:
-    """Whether a group event is about this partition; one that names no partition is about all, unless it is a
-    commit, which means nothing without one.
+    """Whether a group event is about this partition.
+
+    An event without a partition is about all of them, except a commit, which then means nothing.
     """
     place = row.get("topic"), row.get("partition")
     return place == judge.partition.at or (place == (None, None) and row["event"] != "committed")
@@ -125,7 +126,7 @@ def streams(reads: list[Row]) -> list[list[Row]]:
 
 
 def step(judge: Judge, stream: list[Row], events: list[Row], before: Row, after: Row) -> str:
-    """What is wrong with going from one record to the next; empty if nothing is."""
+    """What is wrong with a step from one record to the next; empty if nothing is."""
     between = [
         event
         for event in events
@@ -215,7 +216,7 @@ def committed(events: list[Row], group: str, until: int, but: int | None = None)
 
 
 def step_back(judge: Judge, events: list[Row], before: Row, after: Row) -> str:
-    """`non_monotonic` or `replay`, unless what it had read last is gone or the group had not committed it."""
+    """`non_monotonic` or `replay`, unless its last record is gone or the group had not committed it."""
     stands = judge.reference.records.get(before["offset"]) if judge.reference else None
     if stands is None or message_id(stands) != message_id(before):
         return ""

@@ -2,7 +2,7 @@
 
     python -m tests.independent.generate --seed S --only N       prints one history, row by row
 
-Every history is a pure function of seed and number, so that a disagreement can be made again.
+Every history is a pure function of seed and number, so that a disagreement can be reproduced.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KINDS = (*LOG_DAMAGE, *READ_DAMAGE)
 
 
 def kinds_of(random: Random, number: int) -> list[str]:
-    """What is to be planted: first every kind alone, then every pair of kinds, then up to three at random."""
+    """The kinds to plant: first every kind alone, then every pair of kinds, then up to three at random."""
     scheduled = [*((kind,) for kind in KINDS), *combinations(KINDS, 2)]
     if number < len(scheduled):
         return list(scheduled[number])
@@ -38,7 +38,7 @@ def generate(seed: int, number: int) -> tuple[History, list[str]]:
         wanted = kinds_of(random, number)
         world = _damaged(random, number, wanted)
         if set(wanted) <= set(world.planted):
-            break  # else there was no room for all of it: another world may have some
+            break  # otherwise there was no room for everything, but another world may have it
     return _tables(world), world.planted
 
 
@@ -65,7 +65,7 @@ def _damaged(random: Random, number: int, kinds: list[str]) -> World:
 
 
 def _plant(world: World, damage: Damage, kind: str) -> None:
-    """In the first partition, in random order, that has room for it."""
+    """Plant it in the first partition, in random order, that has room for it."""
     for partition in world.random.sample(world.partitions, len(world.partitions)):
         if damage(world, partition):
             world.planted.append(kind)

@@ -9,7 +9,7 @@ from tests.independent.model import Finding, History, Row
 
 
 def findings(history: History) -> Counter[Finding]:
-    """Findings that rest on `groups` alone: no history made here has views of the offsets topic."""
+    """Findings that rest on `groups` alone, because no history made here has views of the offsets topic."""
     places: dict[tuple[str, str, int], list[Row]] = {}
     for row in sorted(history.get("groups", ()), key=lambda row: int(row["ns"])):
         if row.get("topic") is not None and row.get("partition") is not None:

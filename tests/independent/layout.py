@@ -1,6 +1,4 @@
-"""How a history lies in files: which tables and columns are there, in which files, in which order and
-encoding.
-"""
+"""How a history is stored: its tables and columns, and their files, order and encoding."""
 
 from __future__ import annotations
 
@@ -19,14 +17,17 @@ from tests.independent.model import History, Row
 TELLING = ("replicas", "reads", "groups", "transactions")
 """Optional tables that change what is found; every combination of them occurs."""
 IDENTITY = ("writer", "seq", "outcome", "txn")
-"""Columns that are never left out: without them nothing is known of anything, or null says less than usual
-(a message without `txn` is in no transaction where the column is there)."""
+"""Columns that are never left out.
+
+Without them nothing is known, or null says less than usual: a message without `txn` is in no transaction only
+if the column exists.
+"""
 LAYOUTS = 64
 
 
 @dataclass(frozen=True)
 class Layout:
-    """One way to lay a history down."""
+    """One way to store a history."""
 
     number: int
     absent_tables: frozenset[str]
@@ -42,13 +43,13 @@ class Layout:
 
     @property
     def batch(self) -> int:
-        """So many histories go into one, at most: where files mix partitions, every task reads all rows."""
+        """At most this many histories are joined: every task reads all rows of files that mix partitions."""
         if self.files == "partitions":
             return 200
         return 10 if self.row_group < 10 else 40
 
     def strip(self, history: History) -> dict[str, list[Row]]:
-        """What is left of a history: rows of tables and columns that are there."""
+        """What remains of a history: the rows of the tables and columns that this layout has."""
         return {
             name: [
                 {column: value for column, value in row.items() if (name, column) not in self.absent_columns}
@@ -59,7 +60,7 @@ class Layout:
         }
 
     def write(self, history: History, folder: Path, without: frozenset[str] = frozenset()) -> None:
-        """Write a history's tables, but for some, into ``folder``."""
+        """Write a history's tables, except some, to ``folder``."""
         random = Random(f"rows/{self.number}")
         for name, rows in history.items():
             if name not in self.absent_tables | without:

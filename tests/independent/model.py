@@ -1,7 +1,7 @@
 """What the truth reads and writes: a history as lists of rows, and the logs of its topic partitions.
 
-Everything here follows `docs/history.md`: columns are optional, null means "not known", a table that is
-absent says nothing.
+Everything here follows `docs/history.md`: columns are optional, null means "not known", and an absent table
+says nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Finding(NamedTuple):
 
 
 def message_id(row: Row) -> MessageId | None:
-    """The message a record or a delivery names; ``None`` unless it names both writer and seq."""
+    """The message that a record or a delivery names; ``None`` unless it names both writer and seq."""
     writer, seq = row.get("writer"), row.get("seq")
     return None if writer is None or seq is None else (writer, seq)
 
@@ -62,12 +62,12 @@ class Log:
 
     @property
     def last(self) -> int:
-        """Behind its last record, or where it starts."""
+        """The offset after its last record, or its start."""
         return max(self.records, default=self.start - 1) + 1
 
     @property
     def end(self) -> int:
-        """First offset of which the final read says nothing, or at which nothing was ever written."""
+        """First offset that the final read did not reach, or at which nothing was ever written."""
         return max(self.last, self.leo) if self.whole else self.last
 
     def covers(self, offset: int) -> bool:
@@ -83,7 +83,7 @@ class Log:
 
     @property
     def content(self) -> tuple[object, ...]:
-        """What distinguishes this log from another that is as advanced."""
+        """What distinguishes this log from another that is equally advanced."""
         return (
             self.start,
             self.compacted,
@@ -111,11 +111,11 @@ class Partition:
     reads: list[Row] = field(default_factory=list)
 
     def leader(self) -> Log | None:
-        """The log of the replica that led at the end, where `replicas` tells."""
+        """The log of the replica that led at the end, if `replicas` names it."""
         return next((log for log in self.logs.values() if log.leader), None)
 
     def references(self) -> list[Log]:
-        """The reference log, and any other that the document's rule puts on a par with it.
+        """The reference log, and any others that are equal to it by the document's rule.
 
         `The reference of a partition is its leader's replica if replicas says who led and the final read
         reached the end of that log. Otherwise it is the most advanced replica that was read to its end

@@ -1,4 +1,4 @@
-"""Consumers of a history: what they were handed, and what goes wrong with that."""
+"""Consumers of a history: what they received, and what goes wrong with it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Damage = Callable[[World, Replicated], bool]
 
 
 def deliver(world: World, partition: Replicated, reader: int, offset: int, **more: Any) -> None:
-    """One delivery of what stands at ``offset`` on the leader; of nothing known where nothing stands."""
+    """One delivery of the record at ``offset`` on the leader; without a message if there is none."""
     record = partition.logs[partition.leader].get(offset, {}) if partition.logs else {}
     row = {
         "topic": partition.at[0],
@@ -50,9 +50,7 @@ def event(
 
 
 def _visible(world: World, partition: Replicated, isolation: str | None) -> list[int]:
-    """Offsets that a consumer is handed: no markers, nothing damaged, nothing aborted where it asked for
-    that.
-    """
+    """Offsets that a consumer receives: no markers, nothing damaged or hidden by its isolation level."""
     undecided = {
         (row["writer"], row["txn"])
         for row in world.rows("transactions")
@@ -68,7 +66,7 @@ def _visible(world: World, partition: Replicated, isolation: str | None) -> list
 
 
 def consume(world: World) -> None:
-    """Readers that behave: some assigned by hand, some in a group whose partitions change hands."""
+    """Correct readers: some with assigned partitions, some in a group whose partitions move."""
     for partition in world.partitions:
         for _ in range(world.random.choice((0, 1, 1, 2))):
             isolation = world.random.choice((None, "read_committed", "read_uncommitted"))
@@ -84,7 +82,7 @@ def consume(world: World) -> None:
 
 
 def _consume_as_group(world: World, partition: Replicated, offsets: list[int], isolation: str | None) -> None:
-    """Two members take turns; who takes over begins at the group's newest commit."""
+    """Two members take turns; the one that takes over begins at the group's newest commit."""
     group = f"g{world.name}-{world.reader()}"
     members = [world.reader(), world.reader()]
     member, committed, position = 0, -1, 0
@@ -126,7 +124,7 @@ def _rows(world: World, partition: Replicated, group: bool | None = None) -> lis
 
 
 def reads_what_is_gone(world: World, partition: Replicated) -> bool:
-    """Readers were handed messages that no log holds: failed, unknown, acknowledged, or sent by nobody."""
+    """Readers received messages that no log holds: failed, unknown, acknowledged, or sent by nobody."""
     random = world.random
     outcome = random.choice(("fail", "info", "ok", None, "nobody"))
     offset = partition.end() + random.choice((0, 0, 3)) if partition.replicas else 0
@@ -150,7 +148,7 @@ def reads_what_is_gone(world: World, partition: Replicated) -> bool:
 
 
 def reads_what_was_aborted(world: World, partition: Replicated) -> bool:
-    """A message of an aborted transaction was handed to a reader."""
+    """A reader received a message of an aborted transaction."""
     aborted = {(row["writer"], row["txn"]) for row in world.rows("transactions") if row["event"] == "aborted"}
     offsets = partition.offsets(lambda send: (send["writer"], send.get("txn")) in aborted)
     if not offsets:
@@ -162,7 +160,7 @@ def reads_what_was_aborted(world: World, partition: Replicated) -> bool:
 
 
 def reads_at_anothers_offset(world: World, partition: Replicated) -> bool:
-    """A reader was handed a message at an offset that is another's, or nobody's."""
+    """A reader received a message at an offset of another message, or of none."""
     offsets = partition.offsets()
     if len(offsets) < 2:
         return False
@@ -176,7 +174,7 @@ def reads_at_anothers_offset(world: World, partition: Replicated) -> bool:
 
 
 def jumps(world: World, partition: Replicated) -> bool:
-    """A reader was not handed some records in the middle; sometimes it had sought."""
+    """A reader did not receive some records in the middle; sometimes it had sought."""
     rows = _rows(world, partition)
     if len(rows) < 3:
         return False
@@ -189,7 +187,7 @@ def jumps(world: World, partition: Replicated) -> bool:
 
 
 def _maybe_sought(world: World, partition: Replicated, before: dict[str, Any], after: dict[str, Any]) -> None:
-    """One time in three the reader sought to where it went on (or another did, which explains nothing)."""
+    """In one of three cases the reader sought there (or another reader did, which explains nothing)."""
     if world.random.random() < 0.33:
         reader = after["reader"] if world.random.random() < 0.8 else world.reader()
         group = after["group"] or world.random.choice(("", "", "by hand"))  # the column holds no null
@@ -198,7 +196,7 @@ def _maybe_sought(world: World, partition: Replicated, before: dict[str, Any], a
 
 
 def goes_back(world: World, partition: Replicated) -> bool:
-    """A reader is handed the last few records again, once; sometimes it had sought."""
+    """A reader receives the last few records again, once; sometimes it had sought."""
     rows = _rows(world, partition)
     if not rows:
         return False
@@ -210,7 +208,7 @@ def goes_back(world: World, partition: Replicated) -> bool:
 
 
 def _handed(world: World, row: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the reader of ``row`` (or its group) was handed of that partition, once each, by offset."""
+    """What the reader of ``row`` (or its group) received from that partition, once each, by offset."""
     by_offset = {
         other["offset"]: other
         for other in world.rows("reads")
@@ -221,7 +219,7 @@ def _handed(world: World, row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def inverts(world: World, partition: Replicated) -> bool:
-    """Two neighbouring records were handed over in the wrong order."""
+    """A reader received two neighbouring records in the wrong order."""
     rows = _rows(world, partition, group=False)
     if len(rows) < 2:
         return False
@@ -232,7 +230,7 @@ def inverts(world: World, partition: Replicated) -> bool:
 
 
 def replays(world: World, partition: Replicated) -> bool:
-    """A member of a group is handed again what the group read: committed or not, newest or furthest."""
+    """A member of a group receives again what the group had read: committed or not, newest or furthest."""
     rows = _rows(world, partition, group=True)
     if len(rows) < 2:
         return False
@@ -284,7 +282,7 @@ def commits_past_what_it_read(world: World, partition: Replicated) -> bool:
         event(world, partition, group, successor, "assigned")
     if random.random() < 0.1:
         event(world, partition, group, successor, "sought", offsets[first])
-    if random.random() < 0.1:  # what it was given when it was assigned the partition is older
+    if random.random() < 0.1:  # the offset at which it was assigned the partition is older
         event(world, partition, group, member, "committed", offsets[first])
     for offset in offsets[first:]:
         deliver(world, partition, successor, offset, **handed)
@@ -301,7 +299,7 @@ def asks_an_old_coordinator(world: World, partition: Replicated) -> bool:
         name = random.choice(("committed", "committed", "commit_failed"))
         event(world, partition, group, reader, name, offset)
         row = world.rows("groups")[-1]
-        if random.random() < 0.8:  # nobody knows when the others were asked for
+        if random.random() < 0.8:  # the time of the other requests is not known
             row["asked_ns"] = max(0, row["ns"] - random.choice((1, 1, 100, 2000)))
     for _ in range(random.randint(1, 3)):
         event(world, partition, group, world.reader(), "fetched", random.choice((None, *range(1, 9))))
@@ -319,7 +317,7 @@ def owns_too_long(world: World, partition: Replicated) -> bool:
 
 
 def sent_after_the_read(world: World, partition: Replicated) -> bool:
-    """A reader passed offsets whose records were truncated; what stands there now was sent later."""
+    """A reader passed offsets whose records were truncated; the records there now were sent later."""
     offsets = partition.offsets()
     if len(offsets) < 3:
         return False

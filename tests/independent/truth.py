@@ -1,7 +1,7 @@
 """The truth about a small history, by brute force, from `docs/findings.md` and `docs/history.md` alone.
 
-``truth_of`` gives the fate of every message and the multiset of findings. The rule of the document
-stands in backquotes beside the code that applies it.
+``truth_of`` gives the fate of every message and the multiset of findings. The rule of the document is quoted
+in backquotes beside the code that applies it.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ FATES_WITH_A_FINDING = (
     "phantom",
     "corrupt",
 )
-"""Fates that are a finding of their own, one a message; the others' findings belong to a record or place."""
+"""Fates that are findings of their own, one per message; other findings belong to a record or place."""
 ODD = ("foreign", "misrouted", "damaged", "unreadable")
 """Kinds of records that are a finding."""
 
 
 @dataclass
 class Truth:
-    """What became of every message, and every anomaly once."""
+    """The fate of every message, and every anomaly once."""
 
     fates: dict[MessageId, str] = field(default_factory=dict)
     findings: Counter[Finding] = field(default_factory=Counter)
 
 
 def truth_of(history: History) -> Truth:
-    """The truth; where two replicas are on a par as the reference, with the one of the lower broker id."""
+    """The truth; of two equally good references, that of the lower broker id counts."""
     return next(truths_of(history))
 
 
@@ -122,7 +122,7 @@ class PartitionJudge:
         self.compacted = any(log.compacted for log in partition.logs.values())
         self.conclusive = partition.read_to_its_end()
         if not partition.logs and "replicas" not in judge.history:
-            self.conclusive = True  # no copies at all, and no table that would tell of replicas: empty logs
+            self.conclusive = True  # no copies at all, and no table of replicas: empty logs
         self.kinds = {
             (log.broker, offset): judge.kind(partition.at, row)
             for log in partition.logs.values()
@@ -158,7 +158,7 @@ class PartitionJudge:
                         found.setdefault((log.broker, message), set()).add(offset)
 
     def kind(self, log: Log, offset: int) -> str:
-        """What ``log`` holds at ``offset``, where it holds anything."""
+        """What ``log`` holds at ``offset``, if anything."""
         return self.kinds[log.broker, offset]
 
     def _offsets(self, *kinds: str) -> set[int]:
@@ -291,7 +291,7 @@ class PartitionJudge:
         return self.conclusive and (self.reference.start > 0 or self.compacted)
 
     def retired_at(self, offset: int) -> bool:
-        """Whether retention or compaction explains that the reference has nothing at ``offset``."""
+        """Whether retention or compaction explains that the reference has no record at ``offset``."""
         log = self.reference
         if log is None or offset in log.records:
             return False

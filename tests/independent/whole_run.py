@@ -10,10 +10,10 @@ from tests.independent.model import Finding, History, place
 
 
 def findings(history: History) -> Counter[Finding]:
-    """Findings that no message and no record is needed for.
+    """Findings that need no message and no record.
 
-    Histories made here have no fault that explains a process's end or a line of a log, and their lines are
-    of no known wording, so that every such row counts.
+    In histories made here, no fault explains the end of a process or a log line, and no line has a known
+    wording. So every such row counts.
     """
     found: Counter[Finding] = Counter()
     for row in history.get("processes", ()):

@@ -10,7 +10,7 @@ from typing import Any
 from tests.independent.model import MessageId, TopicPartition
 
 Record = dict[str, Any]
-"""What a record says beside its place: epoch, writer, seq, intact, home, control."""
+"""What a record says besides its place: epoch, writer, seq, intact, home, control."""
 
 STRANGE_TOPICS = (
     "orders-keys-v2",
@@ -28,7 +28,7 @@ STRANGE_TOPICS = (
     "null",
     "topic=x",
 )
-"""Names that Kafka takes (letters, digits, `.`, `_`, `-`), except the last, which another program may use."""
+"""Names that Kafka accepts (letters, digits, `.`, `_`, `-`), except the last, for other programs."""
 
 
 EXTREMES = ("limits", "long name")
@@ -49,7 +49,7 @@ class Replicated:
 
     @property
     def leader(self) -> int:
-        """The broker that leads, or the first where nobody is said to."""
+        """The broker that leads, or the first broker if no leader is recorded."""
         return next((broker for broker, row in self.replicas.items() if row["leader"]), min(self.replicas))
 
     @property
@@ -66,14 +66,14 @@ class Replicated:
         return int(self.replicas[self.leader]["leo"])
 
     def put(self, offset: int, record: Record, brokers: list[int] | None = None) -> None:
-        """Lay a record into some replicas' logs, all by default; their ends follow."""
+        """Put a record into some replicas' logs (default: all) and move their ends."""
         for broker in brokers if brokers is not None else list(self.logs):
             self.logs[broker][offset] = dict(record)
             row = self.replicas[broker]
             row["leo"] = max(row["leo"], offset + 1)
 
     def append(self, record: Record) -> int:
-        """Append to every replica's log, behind what any of them holds."""
+        """Append to every replica's log, after the last record of any."""
         offset = max(int(row["leo"]) for row in self.replicas.values())
         self.put(offset, record)
         return offset
@@ -112,7 +112,7 @@ class World:
     random: Random
     partitions: list[Replicated] = field(default_factory=list)
     writers: dict[int, int] = field(default_factory=dict)
-    """Writer → the seq it takes next."""
+    """Writer → its next seq."""
     brokers: list[int] = field(default_factory=list)
     now: int = 0
     next_writer: int = 0
@@ -131,7 +131,7 @@ class World:
         return self.tables.setdefault(table, [])
 
     def writer(self) -> int:
-        """A producer of this history's own."""
+        """A producer of this history."""
         writer = self.next_writer
         self.next_writer += 1
         self.writers[writer] = 0
@@ -177,7 +177,7 @@ class World:
         }
 
     def write(self, partition: Replicated, writer: int, outcome: str | None = "ok", **more: Any) -> int:
-        """One send that reaches every replica's log, and is told its offset where acknowledged."""
+        """One send that reaches every replica's log, and gets its offset if it is acknowledged."""
         send = self.send(partition, writer, outcome, **more)
         offset = partition.append(self.record(send, partition))
         if outcome == "ok":
@@ -186,7 +186,7 @@ class World:
 
 
 def topic_name(random: Random, number: int) -> str:
-    """A name that no other history has: ``number`` is in it, odd or plain."""
+    """A name that no other history has, odd or plain: it contains ``number``."""
     kind = random.random()
     if kind < 0.4:
         return f"{random.choice(STRANGE_TOPICS)}.{number}"

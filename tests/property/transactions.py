@@ -1,4 +1,4 @@
-"""Planted histories of transactions, and what is wrong with them by brute force."""
+"""Planted histories of transactions, and their findings by brute force."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ S = 10**9
 
 
 class Planter:
-    """Draws transactions of two producers over two partitions, and what brokers made of them."""
+    """Draws transactions of two producers over two partitions, and the brokers' reactions."""
 
     def __init__(self, draw: Any) -> None:
         self.draw = draw
@@ -39,7 +39,7 @@ class Planter:
         return bool(self.draw(st.integers(1, count)) == 1)
 
     def plant(self) -> History:
-        """All of it."""
+        """Plant everything."""
         numbers = {1: 0, 2: 0}
         for _ in range(self.draw(st.integers(0, 5))):
             if self.one_in(4):
@@ -67,7 +67,7 @@ class Planter:
             partition = self.draw(st.integers(0, 1))
             self.message(writer, txn, partition)
             touched.append(partition)
-            if self.one_in(10):  # a late marker, or one of a time-out
+            if self.one_in(10):  # a late marker, or the marker of a time-out
                 self.marker(writer, partition, self.draw(st.sampled_from(("commit", "abort"))))
         early = self.one_in(2)
         if early:
@@ -97,7 +97,7 @@ class Planter:
         return {"producer_id": number, "producer_epoch": epoch}
 
     def message(self, writer: int, txn: int | None, partition: int) -> None:
-        """A message that is sent and, mostly, appended; and perhaps handed to readers."""
+        """A message that is sent and, in most cases, appended; readers may receive it."""
         self.seqs[writer] += 1
         seq, log = self.seqs[writer], self.logs[partition]
         outcome = self.draw(st.sampled_from(("ok", "ok", "ok", "ok", "info", "fail", None)))
@@ -331,7 +331,7 @@ def _kind(
 
 
 def _readers(rows: Mapping[str, list[Any]], states: Mapping[Any, str]) -> set[tuple[Any, ...]]:
-    """Readers of committed records that were handed what was aborted."""
+    """Readers of committed records that received aborted messages."""
     found = set()
     sends = {(row["writer"], row["seq"]): row for row in rows.get("sends", [])}
     for read in rows.get("reads", []):

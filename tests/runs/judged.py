@@ -1,4 +1,4 @@
-"""A stored run as a judged run folder, made without Spark: what a page is made from."""
+"""A stored run as a judged run folder, made without Spark; pages are made from it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A mutant is a function from a `Recorded` history to another one, or to None where it changes nothing. "After
 the fault" means after the first fault began, or after the first mark in a run without faults. A mutant that
-adds a statement about the cluster adds it for every source that reported on the subject before, so that the
+adds a statement about the cluster adds it for every source that had reported on the subject, so that the
 sources agree.
 """
 
@@ -35,7 +35,7 @@ class Recorded:
         return found
 
     def having(self, **changed: Iterable[Row]) -> Recorded | None:
-        """The history with other rows in these tables; None if they are the same rows."""
+        """The history with these rows in these tables; None if no row differs."""
         made = {
             name: pa.Table.from_pylist(list(rows), schema=TABLES[name].arrow())
             for name, rows in changed.items()
@@ -71,16 +71,16 @@ class Recorded:
 
 Mutant = Callable[[Recorded], Recorded | None]
 MUTANTS: dict[str, Mutant] = {}
-"""All mutants by name. Those that change most come last."""
+"""All mutants by name. The mutants that change most come last."""
 
 
 def mutant(function: Mutant) -> Mutant:
-    """Enter a mutant under its name."""
+    """Register a mutant under its name."""
     MUTANTS[function.__name__.replace("_", "-")] = function
     return function
 
 
-# What the cluster says of partitions ------------------------------------------------------------------------
+# What the cluster says about partitions -----------------------------------------------------------------------
 
 
 def _place(row: Row) -> tuple[Any, ...]:
@@ -88,7 +88,7 @@ def _place(row: Row) -> tuple[Any, ...]:
 
 
 def _restated(recorded: Recorded, subject: str, change: Callable[[Row, Row], Row]) -> Recorded | None:
-    """``change(row, before)`` for each statement after the fault; one is added at once, for each source."""
+    """``change(row, before)`` for each statement after the fault; each source gets one more at once."""
     rows = sorted(recorded.rows("views"), key=lambda row: row["ns"])
     before = {_place(row): row for row in rows if row["subject"] == subject and row["ns"] < recorded.since}
     at_once = [{**change(dict(row), row), "ns": recorded.since + MS} for row in before.values()]
@@ -112,7 +112,7 @@ def _other(row: Row) -> int:
 
 @mutant
 def another_leader(recorded: Recorded) -> Recorded | None:
-    """Another replica leads than did."""
+    """Another replica leads than before."""
     return _restated(recorded, "partition", lambda row, _: row | {"leader": _other(row)})
 
 
@@ -124,13 +124,13 @@ def no_leader(recorded: Recorded) -> Recorded | None:
 
 @mutant
 def leader_stands(recorded: Recorded) -> Recorded | None:
-    """The leader of before the fault leads on."""
+    """The leader before the fault still leads."""
     return _restated(recorded, "partition", lambda row, before: row | {"leader": before["leader"]})
 
 
 @mutant
 def epoch_stands(recorded: Recorded) -> Recorded | None:
-    """The leader epoch of before the fault stays."""
+    """The leader epoch before the fault stays."""
     return _restated(recorded, "partition", lambda row, before: row | {"epoch": before["epoch"]})
 
 
@@ -142,13 +142,13 @@ def epoch_higher(recorded: Recorded) -> Recorded | None:
 
 @mutant
 def isr_stands(recorded: Recorded) -> Recorded | None:
-    """The ISR of before the fault stays."""
+    """The ISR before the fault stays."""
     return _restated(recorded, "partition", lambda row, before: row | {"isr": before["isr"]})
 
 
 @mutant
 def another_isr(recorded: Recorded) -> Recorded | None:
-    """The ISR lacks its last member; one of a single member has another."""
+    """The ISR lacks its last member; an ISR with a single member has another member."""
 
     def change(row: Row, _: Row) -> Row:
         isr = row["isr"] or []
@@ -191,7 +191,7 @@ def topics_exist(recorded: Recorded) -> Recorded | None:
 
 @mutant
 def topics_vanish(recorded: Recorded) -> Recorded | None:
-    """Nobody ever heard of a topic that was made after the fault."""
+    """No source knows a topic that was created after the fault."""
     rows = recorded.rows("views")
     before = {row["topic"] for row in rows if row["ns"] < recorded.since}
     kept = [row for row in rows if row["subject"] != "partition" or row["topic"] in before]
@@ -200,7 +200,7 @@ def topics_vanish(recorded: Recorded) -> Recorded | None:
 
 @mutant
 def brokers_hear(recorded: Recorded) -> Recorded | None:
-    """Every broker hears at once what the metadata store says, of partitions and of the controller."""
+    """Every broker immediately knows what the metadata store says about partitions and the controller."""
     return _brokers_repeat(recorded, lambda row: not row["source"].startswith("broker"))
 
 
@@ -237,7 +237,7 @@ def _brokers_repeat(recorded: Recorded, by: Callable[[Row], bool]) -> Recorded |
 def _at_marks(
     recorded: Recorded, subject: str, change: Callable[[Row, int], Row], *, and_back: bool = False
 ) -> Recorded | None:
-    """After each mark a changed statement by each source; those in between are changed alike."""
+    """After each mark, each source makes a changed statement; those in between are changed likewise."""
     rows = sorted(recorded.rows("views"), key=lambda row: row["ns"])
     made: list[Row] = []
     current: dict[tuple[Any, ...], Row] = {}
@@ -260,7 +260,7 @@ def _at_marks(
 
 @mutant
 def changes_come_at_once(recorded: Recorded) -> Recorded | None:
-    """What the cluster reports between the fault and the heal, it reports as soon as the next mark is set."""
+    """The cluster reports everything between the fault and the heal as soon as the next mark is set."""
     start = min((mark for mark in recorded.marks if mark >= recorded.since), default=recorded.since)
     heals = [row["ns"] for row in recorded.rows("faults") if row["moment"] == "healing"]
     end = min(heals, default=recorded.last_view_ns)
@@ -315,7 +315,7 @@ def _another_controller(row: Row) -> Row:
 
 @mutant
 def another_controller(recorded: Recorded) -> Recorded | None:
-    """Another controller is elected after the fault, and acts instead of the one that did."""
+    """Another controller is elected after the fault, and acts instead of the actual one."""
     return _restated(recorded, "controller", lambda row, _: _another_controller(row))
 
 
@@ -328,7 +328,7 @@ def same_controller(recorded: Recorded) -> Recorded | None:
 
 @mutant
 def same_controller_elected(recorded: Recorded) -> Recorded | None:
-    """The same controller as before the fault is elected whenever one is."""
+    """Whenever a controller is elected, it is the same as before the fault."""
     return _restated(recorded, "controller", lambda row, before: row | {"controller": before["controller"]})
 
 
@@ -357,7 +357,7 @@ def _hosts(recorded: Recorded) -> set[str]:
 
 @mutant
 def logs_say_nothing(recorded: Recorded) -> Recorded | None:
-    """No broker logs anything after the fault but a line about nothing."""
+    """After the fault, brokers log only a meaningless line."""
     rows = recorded.rows("log_events")
     blank: Row = dict.fromkeys(TABLES["log_events"].arrow().names)
     ends = [{**blank, "ns": recorded.last_view_ns, "host": host, "kind": "none"} for host in _hosts(recorded)]
@@ -396,11 +396,11 @@ def truncates_elsewhere(recorded: Recorded) -> Recorded | None:
 
 @mutant
 def logs_word_it_otherwise(recorded: Recorded) -> Recorded | None:
-    """The events are there, with other words."""
+    """The events are logged with other words."""
     return recorded.having(log_events=[row | {"text": "otherwise"} for row in recorded.rows("log_events")])
 
 
-# Answers that clients got -----------------------------------------------------------------------------------
+# Answers to clients -------------------------------------------------------------------------------------------
 
 
 def _sends(recorded: Recorded, change: Callable[[Row], Row]) -> list[Row]:
@@ -493,7 +493,7 @@ def unacknowledged_gone(recorded: Recorded) -> Recorded | None:
 
 @mutant
 def nothing_lost(recorded: Recorded) -> Recorded | None:
-    """Every message is in the final log after all, at the end of it, and that is what was answered."""
+    """Every message is at the end of the final log, and its answer says so."""
     copies, sends = recorded.rows("copies"), recorded.rows("sends")
     there = {_message(row) for row in copies}
     ends: dict[tuple[str, int], int] = {}
@@ -530,7 +530,7 @@ def written_twice(recorded: Recorded) -> Recorded | None:
 
 @mutant
 def held_by_all(recorded: Recorded) -> Recorded | None:
-    """What one replica holds, all brokers with a replica hold."""
+    """All brokers with a replica hold what any replica holds."""
     by_offset: dict[tuple[Any, ...], Row] = {}
     for row in recorded.rows("copies"):
         by_offset.setdefault((row["topic"], row["partition"], row["offset"]), row)
@@ -558,7 +558,7 @@ def logs_differ(recorded: Recorded) -> Recorded | None:
 
 @mutant
 def epoch_caches_differ(recorded: Recorded) -> Recorded | None:
-    """Replicas note only leader epochs with records, each from the second record on."""
+    """Epoch caches have only leader epochs with records, each from its second record on."""
     epochs = {row["epoch"] for row in recorded.rows("copies")}
 
     def change(row: Row) -> Row:
@@ -575,7 +575,7 @@ _OTHER_END = {"commit": "abort", "abort": "commit", "committed": "aborted", "abo
 
 @mutant
 def late_requests_end_otherwise(recorded: Recorded) -> Recorded | None:
-    """What was held back got another answer when it was delivered; held connections delivered nothing."""
+    """Held requests got another answer when they were delivered; held connections delivered nothing."""
     rows = recorded.rows("faults")
     for row in rows:
         if row["mechanism"] == "hold" and row["evidence"] is not None:
@@ -586,14 +586,14 @@ def late_requests_end_otherwise(recorded: Recorded) -> Recorded | None:
 
 @mutant
 def decided_otherwise(recorded: Recorded) -> Recorded | None:
-    """What was committed in the logs was aborted, and the other way round."""
+    """Transactions that are committed in the logs are aborted, and vice versa."""
     rows = recorded.rows("copies")
     return recorded.having(copies=[row | {"marker": _OTHER_END.get(row["marker"])} for row in rows])
 
 
 @mutant
 def told_otherwise(recorded: Recorded) -> Recorded | None:
-    """What was reported as committed was reported as aborted; what was that or unknown, as committed."""
+    """Transactions that were reported as committed are reported as aborted, and others as committed."""
     other = {**_OTHER_END, "unknown": "committed"}
     rows = recorded.rows("transactions")
     changed = [row | {"event": other.get(row["event"], row["event"]), "error": 0} for row in rows]
@@ -625,7 +625,7 @@ def readers_never_wait(recorded: Recorded) -> Recorded | None:
 
 @mutant
 def coordinators_know(recorded: Recorded) -> Recorded | None:
-    """Coordinators know of every partition as part of every transaction, and that all of them are open."""
+    """For coordinators, every partition is part of every transaction, and all transactions are open."""
     places = {f"{row['topic']}/{row['partition']}" for row in recorded.rows("producer_states")}
     rows = recorded.rows("transaction_states")
     known = {"state": "Ongoing", "partitions": ",".join(sorted(places))}
@@ -646,7 +646,7 @@ def readers_wait_for_ever(recorded: Recorded) -> Recorded | None:
 
 @mutant
 def commits_answered_otherwise(recorded: Recorded) -> Recorded | None:
-    """After the fault a commit that was acknowledged was refused, and the other way round."""
+    """After the fault, acknowledged commits are refused, and vice versa."""
     rows = recorded.rows("groups")
     for row in rows:
         if row["ns"] >= recorded.since and row["event"] == "committed":
@@ -677,7 +677,7 @@ def members_keep_their_partitions(recorded: Recorded) -> Recorded | None:
 
 @mutant
 def members_give_their_partitions_up(recorded: Recorded) -> Recorded | None:
-    """A second after each mark since the fault every member gives up what it was assigned in the run."""
+    """One second after each mark since the fault, every member gives up all its partitions of the run."""
     rows = recorded.rows("groups")
     owned = {
         (row["group"], row["reader"], row["topic"], row["partition"]): row
@@ -697,7 +697,7 @@ def members_give_their_partitions_up(recorded: Recorded) -> Recorded | None:
 
 
 def _still_tailed(recorded: Recorded, sightings: list[Row]) -> list[Row]:
-    """The same, and one record on each broker at the end of the run, so that all were followed up to then."""
+    """The same, with one more record on each broker at the end, so that all were followed until then."""
     brokers = {number for numbers in recorded.brokers_of.values() for number in numbers}
     blank: Row = dict.fromkeys(TABLES["sightings"].arrow().names)
     last = {"topic": "another", "partition": 0, "offset": 0, "seen_ns": recorded.last_view_ns + S}
@@ -748,7 +748,7 @@ def read_everything(recorded: Recorded) -> Recorded | None:
 
 @mutant
 def ten_seconds_late(recorded: Recorded) -> Recorded | None:
-    """Everything that was seen after the fault was seen ten seconds later; the marks stay."""
+    """All observations after the fault are ten seconds later; the marks stay."""
 
     def late(rows: list[Row], *columns: str) -> list[Row]:
         for row in rows:

@@ -1,8 +1,8 @@
 """`python -m tests.runs.pictures [--check] [SCENARIO...]`: the catalogue's pictures, from the stored runs.
 
 `docs/images/catalogue/<scenario>.svg` shows the stored run of a scenario. `--check` says which pictures are
-out of date. A picture is up to date if it says the same as a new one: styles and positions may differ, so
-that a change of the drawing does not require all pictures to be made again.
+out of date. A picture is up to date if its texts equal those of a new one. Styles and positions may differ,
+so a change of the drawing does not require new pictures.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def picture_of(scenario: str) -> str:
 
 
 def out_of_date(scenario: str) -> bool:
-    """Whether the picture of a scenario is missing or says something else than its stored run."""
+    """Whether the picture of a scenario is missing, or its texts differ from the stored run."""
     file = FOLDER / f"{scenario}.svg"
     return not file.is_file() or texts_of(file.read_text()) != texts_of(picture_of(scenario))
 

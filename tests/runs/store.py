@@ -1,8 +1,9 @@
-"""`python -m tests.runs.store RUN_FOLDER...`: keep runs as small histories, by which the claims are tested.
+"""`python -m tests.runs.store RUN_FOLDER...`: keeps runs as small histories, for tests of the claims.
 
 A stored run is one file, `tests/runs/<scenario>.zip`: a run folder without logs, journals and claims. Store a
-new one when the scenario's body or the history's schema changes. Its tables are complete but for the columns
-in `UNUSED`. For each claim, the command also finds a mutant that makes it false (`tests.runs.turning`).
+new one when the scenario's body or the history's schema changes. Its tables are complete except for the
+columns in `UNUSED`. For each claim, the command also finds a mutant that makes it false
+(`tests.runs.turning`).
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ COMMAND = "python -m tests.runs.store RUN_FOLDER"
 UNUSED = {"copies": ("batch_offset", "crc", "timestamp_ms", "producer_id", "producer_epoch", "sequence")}
 """Columns that neither the checker nor any claim reads, in a history without transactions."""
 OF_TRANSACTIONS = ("producer_id", "producer_epoch")
-"""Those of them by which transactions are judged."""
+"""Those of them that decide transactions."""
 MANIFEST = ("scenario", "kafka", "mode", "lab", "status", "schema_version", "anchor", "roles")
 _OLD = (1980, 1, 1, 0, 0, 0)
 """A fixed time for the members, so that the same run gives the same file."""
 
 
 def store(run: Path, target: Path = STORED) -> Path:
-    """Write a run folder to ``target``; returns the file. Raises ValueError for a run that is no example."""
+    """Write a run folder to ``target``; returns the file. Raises ValueError for an unsuitable run."""
     manifest = json.loads((run / "run.json").read_text())
     judgement = json.loads((run / "judgement.json").read_text())
     scenario = find(manifest["scenario"])

@@ -1,8 +1,8 @@
 """Stored runs (`tests.runs.store`) as tables, and a scenario's present claims judged on them by DuckDB.
 
 Spark takes some seconds for the claims of one history; DuckDB takes tens of milliseconds, so that thousands
-of changed histories can be judged. `translate` carries the few functions over that differ between the two.
-`test_claims_by_spark` holds both against each other.
+of changed histories can be judged. `translate` replaces the few functions that differ between the two.
+`test_claims_by_spark` compares both.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def stored_names() -> list[str]:
 
 @cache
 def read_stored(name: str) -> StoredRun:
-    """The stored run of a scenario, every column of the schema present."""
+    """The stored run of a scenario, with every column of the schema."""
     tables = {}
     with zipfile.ZipFile(STORED / f"{name}.zip") as file:
         manifest = json.loads(file.read("run.json"))
@@ -103,14 +103,14 @@ def write_tables(tables: Tables, folder: Path) -> Path:
 
 @contextmanager
 def written(tables: Tables) -> Iterator[Path]:
-    """The tables as a history folder, for a while."""
+    """The tables as a temporary history folder."""
     with tempfile.TemporaryDirectory(prefix="acked-stored-") as scratch:
         yield write_tables(tables, Path(scratch, "history"))
 
 
 @dataclass(frozen=True)
 class Derived:
-    """What the checker makes of a history before any claim is asked."""
+    """What the checker computes from a history before any claim is asked."""
 
     life: pa.Table
     findings: pa.Table
@@ -121,7 +121,7 @@ class Derived:
 def derive(history: Path, *, transactions: bool = False) -> Derived:
     """Life and findings of a history folder, by the fast plan in this process.
 
-    With ``transactions`` also their fates, records and findings, which no claim asks for.
+    With ``transactions`` also their fates, records and findings, which no claim needs.
     """
     source = open_source(history)
     with tempfile.TemporaryDirectory(prefix="acked-stored-") as scratch:
@@ -145,13 +145,13 @@ def derive(history: Path, *, transactions: bool = False) -> Derived:
 
 
 _BASIS = ("sends", "copies", "replicas", "reads", "sightings", "faults", "writers")
-"""Tables that decide what becomes of messages. Causes rest on others, too; no claim asks for them."""
+"""Tables that decide the fates of messages. Causes also rest on others, but no claim needs causes."""
 
 
 class Judging:
-    """Claims of one scenario asked of one history after the other, in one DuckDB database.
+    """Judges one history after the other by the claims of one scenario, in one DuckDB database.
 
-    A query is asked again only if a table that it names has changed, or a moment.
+    A query runs again only if a table or a moment that it names has changed.
     """
 
     def __init__(self, declared: Mapping[str, Any]) -> None:
@@ -217,7 +217,7 @@ class Judging:
         basis = [tables.get(name) for name in _BASIS]
         key = tuple(map(id, basis))
         if key not in self._derived:
-            if len(self._derived) > 1:  # the first history is the one that the others come from
+            if len(self._derived) > 1:  # the others are made from the first history
                 self._derived.popitem()
             self._derived[key] = basis, derive(history)
         return self._derived[key][1]

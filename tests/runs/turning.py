@@ -1,7 +1,7 @@
-"""For each claim of the catalogue a mutant that makes it false: `tests/runs/mutants.toml`.
+"""Finds for each claim of the catalogue a mutant that makes it false: `tests/runs/mutants.toml`.
 
 `python -m tests.runs.turning [SCENARIO...]` tries the mutants, one after the other, on the stored runs of
-these scenarios (default: all) until every claim is turned, and writes down which mutant turned it first. A
+these scenarios (default: all) until every claim is turned, and records which mutant turned it first. A
 claim is *turned* if it is as declared in the stored run and decided otherwise under the mutant: its sentence
 is refuted, or, if it has an erratum, its sentence is confirmed or neither holds. A claim that only becomes
 *unknown* or *not reproduced* is not turned.
@@ -29,7 +29,7 @@ def is_turned(claim: ClaimResult) -> bool:
 
 
 def judge_mutants(run: StoredRun, names: Iterable[str]) -> Iterator[tuple[str, set[str]]]:
-    """Judge a stored run under mutants; each with the claims (no preconditions) that it turns.
+    """Judge a stored run under mutants; returns each with the claims (no preconditions) that it turns.
 
     A mutant that changes nothing is left out.
     """

@@ -1,6 +1,6 @@
 """Hand-written histories of a few operations, each with the one thing that is wrong with it, and why.
 
-Of those in `CASES` nobody said how far a replica was read; those in `LISTED` say it.
+Those in `CASES` do not record how far a replica was read; those in `LISTED` do.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def transaction(history: History, txn: int, event: str) -> History:
 def committed_past(
     *moved: tuple[int, str, int], committer: int = 1, assigned: bool = True, base: History | None = None
 ) -> History:
-    """Reader 1 received the record at 0, and 3 was committed; reader 2 went on at 3.
+    """Reader 1 received the record at 0, and 3 was committed; reader 2 continued at 3.
 
     ``moved`` are further events: time, event, reader.
     """

@@ -1,4 +1,4 @@
-"""A fixture for tests that start processes: each of them has to end before the test does."""
+"""A fixture for tests that start processes: each process must end before the test does."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def running_descendants() -> dict[int, str]:
 def no_process_left() -> Iterator[None]:
     """Fail a test that leaves a process behind, even one whose parent has ended."""
     libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # processes without a parent become children of this one
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphaned processes become children of this one
     before = running_descendants()
     yield
 

@@ -1,4 +1,4 @@
-"""A fake Java: a script that reports a version, and acts as Ivy in the way a test wants."""
+"""A fake Java: a script that reports a version, and acts as Ivy as a test requires."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class FakeJava:
 
 @pytest.fixture
 def fake_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeJava]:
-    """Puts a fake `java` first on the path, which as Ivy waits until the file ``gate`` exists."""
+    """Puts a fake `java` first on the path; as Ivy, it waits until the file ``gate`` exists."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(ivy, "FIRST_WAIT_S", 0.0)
     made = 0

@@ -1,6 +1,6 @@
 """Hand-written runs, one or more for each row of the promise table, with the judgement that each must get.
 
-Runs that differ in one fact stand side by side: the same finding breaks a promise in one of them only.
+Runs that differ in one fact are next to each other: the same finding breaks a promise in only one of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _acks(level: int | None) -> Run:
 
 
 def _failover(run: Run) -> Run:
-    """Broker 1 is cut off; broker 2 of its ISR leads; broker 1 returns."""
+    """Broker 1 is cut off; broker 2, which is in its ISR, leads; broker 1 returns."""
     run.state(1, 1, 0, 1, 2, 3).fault("cut", 5, 30, name="isolate az1")
     return run.state(15, 2, 1, 2, 3).state(35, 2, 1, 1, 2, 3)
 

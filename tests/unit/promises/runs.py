@@ -1,4 +1,4 @@
-"""Small runs for the promise table: who led when, what failed, and one finding."""
+"""Small runs for the promise table: leaders over time, faults, and one finding."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Run:
         return self.add("configs", scope=scope, name=name, key=key, value=value)
 
     def safe(self) -> Run:
-        """The configuration that protects most: min.insync.replicas=2, clean elections, no flush."""
+        """The safest configuration: min.insync.replicas=2, clean elections, no flush."""
         self.config("min.insync.replicas", "2").config("unclean.leader.election.enable", "false")
         return self.config("flush.messages", str(2**63 - 1))
 
@@ -84,7 +84,7 @@ class Run:
         return self.add("replicas", topic="t", partition=0, broker=broker, complete=True, **more)
 
     def message(self, **known: Any) -> Run:
-        """What is known of the message of the finding."""
+        """What is known about the message of the finding."""
         self.messages[1, 0] = Message(**known)
         return self
 

@@ -1,4 +1,4 @@
-"""Judged run folders that tests of the model and of the page share; they only read them."""
+"""Judged run folders that tests of the model and of the page share. The tests only read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A simulated fleet: what its runs find and reach is up to the test."""
+"""A simulated fleet: the test decides what its runs find and reach."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class World:
         self.crashes: set[int] = set()
         self.stops_after = 10**9
         self.version = ""
-        """The Kafka version of the run that goes on."""
+        """The Kafka version of the current run."""
 
     def fleet(self, place: Place, runs: Path, parallel: int) -> SimulatedFleet:
         return SimulatedFleet(self, place.version, runs)

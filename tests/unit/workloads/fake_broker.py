@@ -1,4 +1,4 @@
-"""A broker in the test's process that answers produce requests as the test wants, on loopback sockets."""
+"""A broker in the test's process that answers produce requests as the test requires, on loopback sockets."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ class Act:
     reply: bool = True
     close: bool = False
     after_s: float = 0.0
-    """It answers so much later."""
+    """Delay of its answer."""
 
 
 @dataclass
 class FakeBroker:
-    """Leads partition 0 of every topic. Each produce request takes one of ``acts``; then all succeed."""
+    """Leads partition 0 of every topic. Each produce request uses one of ``acts``; later ones succeed."""
 
     acts: deque[Act] = field(default_factory=deque)
     values: list[bytes] = field(default_factory=list)

@@ -42,7 +42,7 @@ class LocalPipe:
 
 @dataclass
 class LocalLab:
-    """As much of a lab as a client needs. Remembers the processes that it started."""
+    """The part of a lab that a client needs. It remembers the processes that it started."""
 
     run_dir: Path
     kind: str = "local"
@@ -70,7 +70,7 @@ class LocalLab:
         return LocalPipe(process)
 
     def down(self) -> None:
-        """Kill what still runs, and fail if anything did: each test has to end its processes itself."""
+        """Kill processes that still run, and fail if there are any: tests must end their processes."""
         running = [process for process in self.processes if process.poll() is None]
         for process in running:
             process.kill()

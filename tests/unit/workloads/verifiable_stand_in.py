@@ -1,6 +1,6 @@
 """Stands in for the JVM: prints what VerifiableProducer 3.9.1 with `Feeder`, and VerifiableConsumer, print.
 
-The label of a message says what becomes of it. Started with the command line that the tools are started with.
+The label of a message decides its outcome. Started with the command line that the tools are started with.
 """
 
 from __future__ import annotations
