@@ -33,7 +33,7 @@ CONTROLS = ("silence", "deaf")
 _KEPT_BY_SILENCE = ("marks", "configs", "writers")
 _KEPT_BY_DEAF = ("marks", "configs", "writers", "faults")
 _TIME = {"sends": "sent_ns", "sightings": "seen_ns"}
-"""Column that says when a row was recorded, where it is not `ns`."""
+"""Column that says when a row was recorded, if it is not `ns`."""
 _LATER: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "sends": ("done_ns", ("done_ns", "outcome", "error", "offset", "attempts", "broker")),
     "sightings": ("gone_ns", ("gone_ns",)),

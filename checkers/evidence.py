@@ -262,7 +262,7 @@ def acknowledged_by(
     sent_ns: Ints,
     done_ns: Ints,
 ) -> Ints:
-    """The broker that acknowledged each message; -1 where that is not known.
+    """The broker that acknowledged each message; -1 if it is not known.
 
     If the answer states it (``stated``), it is that broker. Otherwise it is the broker on which the record
     was first seen, if that broker had led by then, since a record may be seen on a follower first. Otherwise
@@ -333,7 +333,7 @@ def own_epoch_at(evidence: Evidence, topic: str, partition: int, broker: Ints, a
 
 @dataclass(frozen=True, kw_only=True)
 class Sightings:
-    """Per message: who was first seen to have it, and where it was last seen; -1 stands for never."""
+    """Per message: the broker on which it was first seen, and where it was last seen; -1 stands for never."""
 
     first_broker: Ints
     last_broker: Ints

@@ -72,7 +72,8 @@ def _process_exits(evidence: Evidence) -> Iterator[dict[str, Any]]:
 def _server_errors(evidence: Evidence) -> Iterator[dict[str, Any]]:
     """ERROR and FATAL lines: one finding per host and wording, with the number of lines.
 
-    A line that is known to follow from a fault is no finding after the first fault (`checkers.known_errors`).
+    A line that is known as the effect of a fault is not a finding after the first fault
+    (`checkers.known_errors`).
     """
     first_fault = min((fault.from_ns for fault in evidence.faults), default=None)
     lines: dict[tuple[str, str], list[tuple[str, str]]] = {}

@@ -145,7 +145,7 @@ def _own_events(session: SparkSession, source: Source, life: Mapping[str, Any]) 
             yield row["gone_ns"], f"gone from {where}"
     for row in _rows(_of_message(table_frame(session, source, "reads"), life)):
         by = f" by broker{row['broker']}" if row["broker"] is not None else ""
-        yield row["ns"], f"handed to reader {row['reader']} at offset {row['offset']}{by}"
+        yield row["ns"], f"received by reader {row['reader']} at offset {row['offset']}{by}"
 
 
 def _of_message(frame: DataFrame, life: Mapping[str, Any]) -> DataFrame:

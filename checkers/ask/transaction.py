@@ -120,7 +120,7 @@ def _own_events(
 
 
 def offset_events(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[Event]:
-    """The offsets of groups that were handed to the transaction, and what became of them."""
+    """The offsets of groups that were added to the transaction, and their outcomes."""
     ends = {
         "sent": "handed to it",
         "committed": "committed",

@@ -147,7 +147,8 @@ def _unsent(partition: PartitionReplicas, windows: Sequence[ReadOrderResult]) ->
 def later_lows(spans: Sequence[pa.Table]) -> list[Mapping[int, int]]:
     """For each range, by rising sequence numbers: the lowest offset of each writer in later ranges.
 
-    Only what matters to the range: writers whose messages of later ranges stand before some of its own.
+    Only what matters to the range: writers with messages of later ranges at lower offsets than some of its
+    own.
     """
     known: dict[int, int] = {}
     found: list[Mapping[int, int]] = []

@@ -167,7 +167,7 @@ class FastResults:
 def judge_fast(
     session: SparkSession, source: Source, evidence: Evidence, *, small: bool
 ) -> Iterator[FastResults]:
-    """Fates and findings by one task per topic partition; with ``small``, Spark is handed rows, not files."""
+    """Fates and findings by one task per topic partition; with ``small``, Spark gets rows, not files."""
     with tempfile.TemporaryDirectory(prefix="acked-judge-") as scratch:
         folder = Path(scratch)
         life, findings = folder / "life.parquet", folder / "findings.parquet"

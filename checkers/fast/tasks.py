@@ -281,9 +281,9 @@ class KeyResult:
     """Not empty: nothing was judged, since these messages must be looked up first."""
     strays: pa.Table = _empty(STRAYS)
     claimed: pa.Table = _empty(OFFSETS)
-    """Where a finding of a message speaks for the record."""
+    """Offsets whose record a finding about a message already covers."""
     explained: pa.Table = _empty(OFFSETS)
-    """Where a finding of a message explains that replicas differ."""
+    """Offsets at which a finding about a message explains that replicas differ."""
     claims: pa.Table = _empty(CLAIMS)
     spans: pa.Table = _empty(OFFSET_SPANS)
 

@@ -1,4 +1,4 @@
-"""The general plan: the same fates and findings by relational operations alone, wherever the files lie.
+"""The general plan: the same fates and findings by relational operations alone, wherever the files are.
 
 `steps` is the SQL that finds fates and findings, `life` completes their rows, and `run` runs both on Spark.
 

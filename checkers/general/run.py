@@ -196,7 +196,7 @@ def _isolation(session: SparkSession, source: Source, records: DataFrame, scratc
 def judge_generally(
     session: SparkSession, source: Source, evidence: Evidence, out: str | None
 ) -> Iterator[GeneralResults]:
-    """Fates and findings by DataFrame operations; scratch files lie in ``out``, or beside the history."""
+    """Fates and findings by DataFrame operations; scratch files are in ``out``, or beside the history."""
     refuse_impossible(session, source)
     scratch = inside(out or source.folder, f".acked-judge-{uuid.uuid4().hex[:8]}")
     life = inside(scratch, "life.parquet")

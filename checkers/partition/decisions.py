@@ -77,7 +77,7 @@ class TransactionLog:
     """The epochs of each producer id, by producer id and epoch: …"""
     epoch_number: Ints
     epoch_offset: Ints
-    """… the first offset at which this epoch or a later one stands."""
+    """… the first offset with this epoch or a later one."""
     high_watermark: int
     limit: int
     """Where the readable part ends: the LSO, or `FOREVER`."""

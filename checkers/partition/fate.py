@@ -28,7 +28,7 @@ FATES = (
     Fate("lost", "acknowledged, and on no replica of the final log", finding=True, loss=True),
     Fate(
         "lost_after_read",
-        "acknowledged, handed to a reader, and on no replica of the final log",
+        "acknowledged, received by a reader, and on no replica of the final log",
         finding=True,
         loss=True,
     ),
@@ -36,7 +36,7 @@ FATES = (
     Fate("moved", "acknowledged at one offset, found at another", finding=True),
     Fate(
         "overwritten",
-        "acknowledged, gone, and at its offset stands a record that nobody sent",
+        "acknowledged, gone, and a record that nobody sent is at its offset",
         finding=True,
         loss=True,
     ),

@@ -41,7 +41,7 @@ class Copies:
 
 @dataclass(frozen=True, kw_only=True)
 class Replica:
-    """What is known of one replica at the end (its row in `replicas`); -1 stands for null."""
+    """What is known about one replica at the end (its row in `replicas`); -1 stands for null."""
 
     broker: int
     complete: bool = True

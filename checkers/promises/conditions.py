@@ -112,7 +112,7 @@ def _overlapped(case: FindingContext) -> Answer:
 def _sessions(case: FindingContext) -> Answer:
     if case.message is None or case.message.sessions is None:
         return unknown("the records name no producer id")
-    return Answer(case.message.sessions > 1, f"it stands under {case.message.sessions} producer ids")
+    return Answer(case.message.sessions > 1, f"its records have {case.message.sessions} producer ids")
 
 
 def _failed(case: FindingContext) -> Answer:
@@ -480,7 +480,7 @@ CONDITIONS: Mapping[str, Condition] = {
     ),
     "a connection for each message": Condition("the client is the raw one", _per_message_connection),
     "sent before the earlier one was answered": Condition(
-        "the message that stands before it was sent before it was answered", _overlapped
+        "the message with the lower offset was sent before this one was answered", _overlapped
     ),
     "written by two producer sessions": Condition("its copies name different producer ids", _sessions),
     "the client reported a failure": Condition("the outcome is `fail`", _failed),

@@ -70,7 +70,7 @@ def _pyspark() -> str:
 
 
 def main() -> int:
-    """Make the archive; a failure is reported but is no error, since Spark only starts more slowly."""
+    """Make the archive; a failure is reported but is not an error, because Spark only starts more slowly."""
     try:
         made = make(cache_dir())
     except AckedError as error:

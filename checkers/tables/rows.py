@@ -342,7 +342,7 @@ def of_steps(partition: PartitionReplicas, evidence: Evidence, steps: Steps) -> 
 
 
 def of_skips(partition: PartitionReplicas, evidence: Evidence, steps: Steps, passed: Missed) -> pa.Table:
-    """Findings about steps ahead over messages that should have been handed over."""
+    """Findings about steps ahead that pass over messages which the reader should have received."""
     rows = np.flatnonzero(passed.count > 0)
     causes, grounds = _causes_of_steps(partition, evidence, steps.take(rows))
     return build(

@@ -81,13 +81,13 @@ def inside(place: Path | str, name: str) -> str:
 
 
 def exists(place: str) -> bool:
-    """Whether something lies there."""
+    """Whether a file or folder exists."""
     system, inner = file_system(place)
     return bool(system.get_file_info(inner).type != pafs.FileType.NotFound)
 
 
 def is_folder(place: str) -> bool:
-    """Whether a folder lies there."""
+    """Whether a folder exists."""
     system, inner = file_system(place)
     return bool(system.get_file_info(inner).type == pafs.FileType.Directory)
 

@@ -87,7 +87,7 @@ CLAIMS = (
         name="nothing-lost",
         section="000 §2",
         quote="也不会出现数据不一致的情况",
-        says="Nor do data become inconsistent: nothing that was acknowledged is lost.",
+        says="Data do not become inconsistent either: nothing that was acknowledged is lost.",
         holds=messages().none_lost(at_risk_after="cut"),
     ),
 )

@@ -80,7 +80,7 @@ def mutant(function: Mutant) -> Mutant:
     return function
 
 
-# What the cluster says about partitions -----------------------------------------------------------------------
+# What the cluster says about partitions ---------------------------------------------------------------------
 
 
 def _place(row: Row) -> tuple[Any, ...]:
@@ -400,7 +400,7 @@ def logs_word_it_otherwise(recorded: Recorded) -> Recorded | None:
     return recorded.having(log_events=[row | {"text": "otherwise"} for row in recorded.rows("log_events")])
 
 
-# Answers to clients -------------------------------------------------------------------------------------------
+# Answers to clients -----------------------------------------------------------------------------------------
 
 
 def _sends(recorded: Recorded, change: Callable[[Row], Row]) -> list[Row]:

@@ -282,7 +282,7 @@ class Output:
         )
 
     def is_complete(self, *, after: str, before: str, at_least: int = 1) -> str:
-        """The same, but more than one output message is no fault."""
+        """The same, but several output messages for one input message are allowed."""
         return self._counted(
             f"CASE WHEN {FINAL} AND count_if(wanted) >= {at_least} AND sum(found) > 0 "
             "THEN count_if(wanted AND found = 0) = 0 END",

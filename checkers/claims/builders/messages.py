@@ -122,12 +122,12 @@ class Messages:
         )
 
     def consumed(self, *, since: str = "", until: str, at_least: int = 1) -> str:
-        """Between two marks every one was handed to a consumer."""
+        """Between two marks a consumer received every one."""
         limit = f"true{window(since, until)}"
         return self._found("count(DISTINCT r.offset) > 0", "reads", limit, "true", at_least)
 
     def not_consumed(self, *, beside: Messages, until: str, at_least: int = 1) -> str:
-        """Up to a mark none was handed to a consumer, although every one of ``beside`` was."""
+        """Up to a mark consumers received none of them, but every one of ``beside``."""
         read = f"SELECT DISTINCT writer, seq, topic FROM reads WHERE ns <= {mark(until)}"
         count = "count(*) AS many, count(r.writer) AS found"
         on = "r.writer = m.writer AND r.seq = m.seq AND r.topic = m.topic"

@@ -28,7 +28,7 @@ class _Pending:
     message: SentMessage
     done: Done
     before: Position
-    """End of the request log when the message was handed over."""
+    """End of the request log when the client got the message."""
     alone: bool
     """Whether no other message was in flight at the same time."""
 

@@ -215,7 +215,7 @@ class ProgramProducer:
             raise ValueError(f"{name} is not waiting for an outcome")
         message, future = pending
         if ns < message.sent_ns:
-            raise ValueError(f"{name} was handed over at {message.sent_ns} ns, and ended at {ns} ns")
+            raise ValueError(f"{name} was sent to the program at {message.sent_ns} ns, but ended at {ns} ns")
         outcome, code = self._outcome(event, name)
         with self._lock:
             del self._pending[event.seq]
