@@ -533,7 +533,7 @@ CONDITIONS: Mapping[str, Condition] = {
         _cause_is("stale coordinator"),
     ),
     "two members owned the partition": Condition(
-        "the finding's cause says so: both took themselves for its owner",
+        "the finding's cause says so: both believed that they owned it",
         _cause_is("rebalance: readers"),
     ),
     "a fault stands at the end": Condition(

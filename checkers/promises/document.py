@@ -41,8 +41,8 @@ _MATRIX = """\
 ## An acknowledged message, setting by setting
 
 Three replicas in three AZs, `unclean.leader.election.enable=false` unless the row says otherwise, no flush
-setting, Kafka 3.9 with KRaft (ZooKeeper promises the same). Each cell is what the table says of a message
-that was acknowledged before the fault, with a link to the row that decides.
+setting, Kafka 3.9 with KRaft (ZooKeeper promises the same). Each cell shows what the table says about a
+message that was acknowledged before the fault, with a link to the row that decides.
 
 """
 
@@ -74,7 +74,7 @@ def document() -> str:
     """The complete page."""
     parts = [_HEAD, _MATRIX + _matrix()]
     shown: set[str] = set()
-    parts.append("## The rows\n\nWithin a section a row applies where none above it does.\n")
+    parts.append("## The rows\n\nWithin a section, a row applies if no row above it does.\n")
     for title, classes in _SUBJECTS:
         rows = [row for row in ROWS if set(row.classes) & set(classes) and row.name not in shown]
         shown |= {row.name for row in rows}

@@ -125,7 +125,7 @@ ROWS: tuple[Row, ...] = (
         promised=True,
         brief="in-sync replicas hold the same records at the same offsets",
         says="All in-sync replicas have the same records at the same offsets up to the high watermark, "
-        "whatever failed before and whatever `acks` was. This holds even where records were lost.",
+        "whatever failed before and whatever `acks` was. This holds even if records were lost.",
         sources=(REPLICATION, KIP_101),
     ),
     # ---- what readers are given, where the message decides
@@ -176,7 +176,7 @@ ROWS: tuple[Row, ...] = (
         promised=False,
         brief="acks=1: what the next leader had not copied may be lost",
         says="With `acks=1` the leader confirms alone. If it crashes, loses its disk, or another leader is "
-        "elected while it is isolated, what no other in-sync replica had copied is lost. "
+        "elected while it is isolated, messages that no other in-sync replica had copied are lost. "
         "`min.insync.replicas` makes no difference.",
         sources=(ACKS, AVAILABILITY),
     ),
@@ -208,8 +208,8 @@ ROWS: tuple[Row, ...] = (
         promised=False,
         brief="unclean.leader.election.enable=true: a leader out of sync may lack what was committed",
         says="With `unclean.leader.election.enable=true` a replica outside the ISR may become leader, and "
-        "what it lacks is lost, also with `acks=all` and any `min.insync.replicas`. `true` was the default "
-        "before 0.11.0.",
+        "messages that it lacks are lost, even with `acks=all` and any `min.insync.replicas`. `true` was "
+        "the default before 0.11.0.",
         sources=(UNCLEAN_KEY, UNCLEAN, KIP_106),
     ),
     Row(
@@ -270,7 +270,7 @@ ROWS: tuple[Row, ...] = (
         promised=True,
         brief="only in-sync replicas become leader",
         says="With `unclean.leader.election.enable=false` (default since 0.11.0) only a replica of the ISR "
-        "becomes leader, and it has every committed message. Without one the partition waits.",
+        "becomes leader, and it has every committed message. Without such a replica the partition waits.",
         sources=(UNCLEAN_KEY, UNCLEAN, KIP_106),
     ),
     Row(
@@ -301,9 +301,9 @@ ROWS: tuple[Row, ...] = (
         promised=True,
         brief="data lost on some replicas is copied again from an in-sync replica that is alive",
         says="If replicas lose their data (power loss before the flush, lost disk) and one in-sync replica "
-        "stays alive, every committed message is kept: a replica that returns copies what it lacks before "
-        "it rejoins the ISR. With `min.insync.replicas=n` this covers the loss of n-1 replicas, for example "
-        "of one AZ of three with n=2.",
+        "stays alive, every committed message is kept: a returning replica copies the missing messages "
+        "before it rejoins the ISR. With `min.insync.replicas=n` this covers the loss of n-1 "
+        "replicas, for example of one AZ of three with n=2.",
         sources=(REPLICATION, AVAILABILITY),
     ),
     Row(
@@ -449,7 +449,7 @@ ROWS: tuple[Row, ...] = (
         when=("the in-sync replicas were down and lost data",),
         promised=False,
         brief="data lost on all in-sync replicas may send readers back or ahead",
-        says="The same where all in-sync replicas were down and one lost data.",
+        says="The same applies if all in-sync replicas were down and one of them lost data.",
         sources=(UNCLEAN, FLUSH),
     ),
     Row(
@@ -479,8 +479,8 @@ ROWS: tuple[Row, ...] = (
         when=("two members owned the partition",),
         promised=False,
         brief="a member that does not know of its successor receives what that one has committed",
-        says="A member that learns late that it has lost its partitions goes on receiving their messages, "
-        "and so also those that its successor has committed.",
+        says="A member that learns late that it has lost its partitions continues to receive their messages, "
+        "including messages that its successor has committed.",
         sources=(_docs("consumer configurations `session.timeout.ms` and `max.poll.interval.ms`"),),
     ),
     Row(
@@ -499,7 +499,7 @@ ROWS: tuple[Row, ...] = (
         when=("committed offsets may be lost",),
         promised=False,
         brief="the offsets topic may have lost what was committed",
-        says="Committed offsets are messages of `__consumer_offsets` and are lost where that topic loses "
+        says="Committed offsets are messages of `__consumer_offsets` and are lost if that topic loses "
         "committed messages without breaking a promise.",
         sources=(OFFSETS, UNCLEAN),
     ),
@@ -550,7 +550,7 @@ ROWS: tuple[Row, ...] = (
         when=("an unclean leader was elected",),
         promised=False,
         brief="an unclean election may lose the marker that ends a transaction",
-        says="The same while the run lasts: the new leader does not know that the transaction has ended, and "
+        says="The same during the run: the new leader does not know that the transaction has ended, and "
         "its coordinator does not write the marker again.",
         sources=(UNCLEAN, KIP_98),
     ),
@@ -629,7 +629,7 @@ ROWS: tuple[Row, ...] = (
         when=(),
         promised=False,
         brief="Kafka promises nothing about a single process",
-        says="Kafka promises nothing about a single process; what it promises is that the data outlives it.",
+        says="Kafka promises nothing about a single process; it promises that the data outlives the process.",
         sources=(NO_STATEMENT,),
     ),
     Row(
@@ -676,7 +676,7 @@ STATEMENTS: tuple[Statement, ...] = (
     Statement(
         name="min-insync-refuses",
         says="With `acks=all` and fewer in-sync replicas than `min.insync.replicas` the leader refuses "
-        "writes (NOT_ENOUGH_REPLICAS). With `acks=0` and `acks=1` it takes them.",
+        "writes (NOT_ENOUGH_REPLICAS). With `acks=0` and `acks=1` it accepts them.",
         sources=(MIN_INSYNC,),
     ),
     Statement(
