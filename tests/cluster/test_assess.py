@@ -1,4 +1,4 @@
-"""A real assessment of a fault that costs writes and messages of acks=1, and of one that costs nothing."""
+"""A real assessment of two faults: one loses acks=1 messages and stops writes, the other costs nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checker sees what was altered by hand, and sees nothing where nothing was."""
+"""The checker finds what was altered by hand, and nothing else."""
 
 from __future__ import annotations
 

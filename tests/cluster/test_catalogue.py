@@ -1,4 +1,4 @@
-"""The catalogue on real clusters: the control finds nothing; without its mechanism a claim must fall."""
+"""The catalogue on real clusters: the control finds nothing; without its mechanism a claim must fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Client programs on a real cluster: liars are caught, honest ones pass, and one that breaks off is named."""
+"""Client programs on a real cluster: liars are caught, honest ones pass, and a failing one is named."""
 
 from __future__ import annotations
 

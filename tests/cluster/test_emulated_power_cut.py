@@ -1,4 +1,4 @@
-"""An emulated power cut takes what a real one would take: not what was flushed before it was acknowledged."""
+"""An emulated power cut loses what a real one would, but no message flushed before its acknowledgement."""
 
 from __future__ import annotations
 

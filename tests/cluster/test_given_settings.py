@@ -1,4 +1,4 @@
-"""Settings on real clusters: applied, read back, and the run invalid where they have no effect."""
+"""Settings on real clusters: they are applied and read back, and without effect they make the run invalid."""
 
 from __future__ import annotations
 

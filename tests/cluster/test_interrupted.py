@@ -1,4 +1,4 @@
-"""What disturbs the harness alone does not end a run; a run that ends early still reads the final logs."""
+"""A fault that hits only the harness does not end a run; a run that ends early still reads the final logs."""
 
 from __future__ import annotations
 

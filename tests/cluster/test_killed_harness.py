@@ -1,4 +1,4 @@
-"""However the harness dies, nothing of a run is left: the kernel takes it away."""
+"""However the harness dies, nothing of a run remains: the kernel removes it."""
 
 from __future__ import annotations
 

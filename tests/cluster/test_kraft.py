@@ -1,4 +1,4 @@
-"""KRaft clusters and old brokers, real ones: roles are forced, and the recorded differences show."""
+"""Real KRaft clusters and old brokers: roles are forced, and the recorded differences are seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layouts of other shapes than three AZs of one each: isolation of every link, and real clusters."""
+"""Layouts other than three AZs with one host of each role: isolation of every link, and real clusters."""
 
 from __future__ import annotations
 

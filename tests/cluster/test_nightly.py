@@ -1,4 +1,4 @@
-"""The nightly job for real: a series that is resumed, a violation, a flaky case, and the merge of shards."""
+"""The real nightly job: a series that is resumed, a violation, a flaky case, and the merge of shards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real searches and replays: schedules without a fault find nothing; one that loses acks=1 does so again."""
+"""Real searches and replays: without faults nothing is found; a schedule that loses acks=1 does so again."""
 
 from __future__ import annotations
 

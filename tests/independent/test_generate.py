@@ -1,4 +1,4 @@
-"""The generator covers what it is to cover, and makes the same history again. No Spark."""
+"""The generator covers every kind of damage and layout, and reproduces a history. No Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""True histories, damaged in known ways: the checker must find exactly that, in every way it can look."""
+"""Correct histories, damaged in known ways: the checker must find exactly the damage, by every plan."""
 
 from __future__ import annotations
 

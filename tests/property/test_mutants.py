@@ -1,7 +1,7 @@
 """The tests can fail: a checker that is wrong in one place is caught by histories that are known.
 
-Each mutant is one edit in the source of one function. It is shown the hand-written histories and damaged ones
-that hypothesis makes, and must be caught by those that are named with it.
+Each mutant is one edit in the source of one function. It judges the hand-written histories and the damaged
+ones that hypothesis makes, and the histories named with it must catch it.
 """
 
 from __future__ import annotations

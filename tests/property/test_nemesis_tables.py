@@ -1,4 +1,4 @@
-"""Whatever faults come and go in whatever order, a table ends as it began, and foreign rules never move."""
+"""A table ends as it began, whatever faults come and go in any order, and foreign rules never move."""
 
 from __future__ import annotations
 

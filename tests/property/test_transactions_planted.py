@@ -1,4 +1,4 @@
-"""Planted transactions: fast plan, pieces, SQL in DuckDB and brute force come to the same."""
+"""Planted transactions: fast plan, pieces, SQL in DuckDB and brute force have the same result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every claim of the catalogue on a stored run: as declared, and never so without what it is about.
+"""Every claim of the catalogue on a stored run: as declared, but never without the events that it describes.
 
 The controls of `acked check --control` are applied to one stored run of each scenario, with the claims that
 the scenario has today.

@@ -1,4 +1,4 @@
-"""No stored run breaks a promise of Kafka, except where a known bug says so; the facts decide it."""
+"""No stored run breaks a promise of Kafka, except by a known bug; the facts decide every promise."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What each sentence of `checkers.claims.builders` says of a small history: true, false, or not known.
+"""What each sentence of `checkers.claims.builders` says about a small history: true, false, or not known.
 
-What is true is evaluated again as if the observer had stopped before the sentence's moment: then nothing may
-be true that needs somebody to look. `test_catalogue_sql` tries the catalogue's own claims on empty histories.
+True sentences are evaluated again as if the observer had stopped before their moment: then no sentence may be
+true that needs an observation. `test_catalogue_sql` tries the catalogue's own claims on empty histories.
 """
 
 from __future__ import annotations

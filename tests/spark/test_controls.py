@@ -1,4 +1,4 @@
-"""`acked check --control`: which claims of a stored run hold without what they are about."""
+"""`acked check --control`: which claims of a stored run hold without the events that they describe."""
 
 from __future__ import annotations
 

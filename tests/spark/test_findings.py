@@ -1,4 +1,4 @@
-"""Each hand-written history comes to the findings that stand beside it, and to no others."""
+"""Each hand-written history has exactly the findings listed with it."""
 
 from __future__ import annotations
 

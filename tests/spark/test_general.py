@@ -1,4 +1,4 @@
-"""The general plan comes to the same as the fast one, causes included, and reads and writes behind URIs."""
+"""The general plan has the same results as the fast one, causes included, and reads and writes at URIs."""
 
 from __future__ import annotations
 

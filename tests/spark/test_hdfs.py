@@ -1,4 +1,4 @@
-"""A history in a real HDFS, a name node and a data node on loopback: judged where it lies, by its URI."""
+"""A history in a real HDFS, a name node and a data node on loopback: judged in place, by its URI."""
 
 from __future__ import annotations
 

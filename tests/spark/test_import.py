@@ -1,4 +1,4 @@
-"""Histories of other programs: two tables are enough, and what does not follow the schema is named."""
+"""Histories of other programs: two tables are enough, and violations of the schema are named."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One machine outgrown: the same judgement on a standalone Spark cluster of a master and two workers.
+"""The same judgement on a standalone Spark cluster of a master and two workers.
 
-The workers' Python does not have the project, and where it may be done (root) they do not see the driver's
-folder for temporary files either: what they need must be shipped, or lie where the run lies.
+The workers' Python does not have the project, and as root the test also hides the driver's temporary folder
+from them. What they need must be shipped, or be beside the run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Builds of Kafka of the user's: read, refused with one sentence, copied, found again by their label."""
+"""The user's own builds of Kafka: read, refused with one sentence, copied, found again by their label."""
 
 from __future__ import annotations
 

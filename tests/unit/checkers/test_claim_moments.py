@@ -1,4 +1,4 @@
-"""The moments that a claim's SQL names: how they are read from a history, and how they are put in."""
+"""The moments that a claim's SQL names: how they are read from a history, and inserted into the SQL."""
 
 from __future__ import annotations
 

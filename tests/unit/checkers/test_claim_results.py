@@ -1,4 +1,4 @@
-"""What the answers to a claim's queries make of it: status, and whether that was declared."""
+"""The result of a claim from the answers to its queries: its status, and whether that is as declared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What claims say that they observed: words for a reader, not the arrays and structs of SQL."""
+"""The texts of what claims observed: words for a reader, not the arrays and structs of SQL."""
 
 from __future__ import annotations
 

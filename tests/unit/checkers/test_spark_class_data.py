@@ -1,4 +1,4 @@
-"""Class-data archives of Spark are kept as long as the installation that they are for."""
+"""Class-data archives of Spark are kept as long as their installation exists."""
 
 from __future__ import annotations
 

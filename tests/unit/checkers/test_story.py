@@ -1,4 +1,4 @@
-"""What a story keeps of a run's events: the state at the send, and what came until the fate was settled."""
+"""The events that a story keeps: the state at the send, and the events until the fate was settled."""
 
 from __future__ import annotations
 

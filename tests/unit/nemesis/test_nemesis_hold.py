@@ -1,4 +1,4 @@
-"""What becomes of bytes that a held connection had: judged by what the kernels of both ends say."""
+"""The fate of bytes on a held connection, as the kernels of both ends report it."""
 
 from __future__ import annotations
 

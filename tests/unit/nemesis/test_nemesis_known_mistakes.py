@@ -1,4 +1,4 @@
-"""Mistakes of other harnesses, each with a test that this one does not make it.
+"""Mistakes of other harnesses, each with a test that acked does not make it.
 
 Two more are elsewhere: a misspelt configuration key in `unit/run/test_configs.py`, an empty
 history that passes in `spark/anomalies.py`.

@@ -1,4 +1,4 @@
-"""The index of a series: a cell for each scenario, version and mode; disagreement is never averaged away."""
+"""The index of a series: a cell for each scenario, version and mode; disagreements always show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pictures draw, where their texts stand, and what they leave out."""
+"""What pictures draw, where their texts are, and what they leave out."""
 
 from __future__ import annotations
 

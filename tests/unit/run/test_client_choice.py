@@ -1,4 +1,4 @@
-"""`--client`: what it accepts, and what a program that does not greet is told."""
+"""`--client`: what it accepts, and the error for a program without a greeting."""
 
 from __future__ import annotations
 

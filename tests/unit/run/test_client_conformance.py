@@ -1,4 +1,4 @@
-"""What `acked client check` objects to, by the rows of a history."""
+"""The complaints of `acked client check`, by the rows of a history."""
 
 from __future__ import annotations
 

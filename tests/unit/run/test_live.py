@@ -1,4 +1,4 @@
-"""How a run stands while it waits: by AZ on a terminal, in few lines elsewhere, not at all if quiet."""
+"""The state of a run while it waits: by AZ on a terminal, in few lines elsewhere, not at all if quiet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenarios of one's own: found by their file, kept with the run, and refused in one sentence."""
+"""The user's own scenarios: found by their file, kept with the run, and refused in one sentence."""
 
 from __future__ import annotations
 

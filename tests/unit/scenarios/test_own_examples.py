@@ -1,4 +1,4 @@
-"""The code in the pages about scenarios and faults of one's own is that of the template and the example."""
+"""The code in the pages about custom scenarios and faults is that of the template and the example."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a consumer of committed records hands to its application."""
+"""The records that a consumer of committed records gives to its application."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches that real writers compressed: librdkafka, the Java client, and brokers that compressed anew.
+"""Batches that real writers compressed: librdkafka, the Java client, and brokers that recompressed.
 
 The files of `batches` were taken from the segments of a run of `tests/cluster/codecs.py` (Kafka 2.7.1). Those
 of librdkafka and of brokers hold some 100 kB of values: several blocks of lz4 and snappy.

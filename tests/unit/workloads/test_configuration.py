@@ -1,4 +1,4 @@
-"""What librdkafka says about its configuration: every property of the user's is found there again."""
+"""librdkafka's own statement of its configuration contains every property of the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer that is handed a batch that it cannot decompress says so."""
+"""A consumer that receives a batch which it cannot decompress reports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a consumer's progress makes of the records that it was handed."""
+"""A consumer's progress by the records that it received."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Raw and scripted producers in a real agent, against a broker that answers as the test wants."""
+"""Raw and scripted producers in a real agent, against a broker that answers as the test requires."""
 
 from __future__ import annotations
 

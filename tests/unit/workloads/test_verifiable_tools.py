@@ -1,4 +1,4 @@
-"""Kafka's verifiable tools as a client program: what becomes of their lines, and what they are refused."""
+"""Kafka's verifiable tools as a client program: how their lines are translated, and what is refused."""
 
 from __future__ import annotations
 
