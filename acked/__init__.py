@@ -1,9 +1,9 @@
-"""The public API: what a scenario of one's own is written with.
+"""The public API: everything that a scenario of your own may use.
 
-This package re-exports it from the rooms of the code, and is the only place that says what is public. Names
-that are not listed here may change at any time; those that are change only with an entry in the changelog.
-Scenarios declare themselves with `acked`, write claims with `acked.claims`, use the steps of `acked.steps`,
-and make faults of their own with `acked.faults`.
+This package re-exports it from the other packages, and alone says what is public. Names that are not listed
+here may change at any time. Listed names change only with an entry in the changelog. Scenarios declare
+themselves with `acked`, write claims with `acked.claims`, use the steps of `acked.steps`, and make faults of
+their own with `acked.faults`.
 Runs in the harness's process. Imports the modules whose names it re-exports.
 """
 

@@ -1,4 +1,4 @@
-"""Faults: those that `stage.nemesis` offers, and what a fault of one's own is made of."""
+"""Faults: those that `stage.nemesis` offers, and the classes for writing your own."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from nemesis.proof.reachability import Call, ProbeResult, blocked, calls, still_
 PROBE_WITHIN_S = 0.3
 """How long a probe waits on a silent link; a live one answers within a millisecond or two."""
 RETRY_WITHIN_S = 3.0
-"""How long a probe is repeated for on a link that should live but was silent: the machine may be busy."""
+"""How long to repeat the probe of a link that should live but was silent; the machine may be busy."""
 
 
 @dataclass(kw_only=True)
@@ -41,7 +41,7 @@ class FaultContext:
         return tuple(link for n, (_, links) in self.cuts.items() if n != without for link in links)
 
     def calls(self, named: Iterable[Link] = ()) -> tuple[Call, ...]:
-        """The calls to probe; not those over lossy links, nor those that a paused process would accept.
+        """The calls to probe: all but those over lossy links and those to a paused process.
 
         A paused process takes no connection out of its backlog, so repeated probes would fill it.
         """
@@ -83,8 +83,8 @@ class FaultContext:
             silent = wrongly_dead(before, again, links)
         if silent:
             raise InvalidRunError(
-                f"The fault {what!r} affects more than it names: {', '.join(map(str, silent[:5]))} "
-                f"answered before and is silent now ({len(silent)} such links)."
+                f"The fault {what!r} affects more than it names: {len(silent)} links answered before and "
+                f"are silent now: {', '.join(map(str, silent[:5]))}."
             )
 
     def check_counters(self, what: str, rules: Ruleset, links: Iterable[Link]) -> int:

@@ -1,7 +1,8 @@
-"""The life of a fault: inject, verify, heal, verify; four moments in the history; a context manager.
+"""The life of a fault: inject, verify, heal, verify.
 
-A fault is recorded as injected only after its effect was observed. One that has no effect, or that cannot be
-healed, raises InvalidRunError: such a run proves nothing.
+`Injection` is a context manager for that life, and records its four moments in the history. A fault is
+recorded as injected only after its effect was observed. A fault that has no effect, or that cannot be healed,
+raises InvalidRunError: such a run proves nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Evidence = Mapping[str, object]
 
 
 class Fault(Protocol):
-    """One fault; every method is called by `Injection`, in the order inject, verify, heal, verify_healed."""
+    """One fault. `Injection` calls its methods in the order inject, verify, heal, verify_healed."""
 
     @property
     def name(self) -> str:
@@ -41,11 +42,11 @@ class Fault(Protocol):
 
     @property
     def undoable(self) -> bool:
-        """It can be healed now. A killed process that nobody restarts cannot, wiped data never can."""
+        """Whether it can be healed now. A killed process that nobody restarts cannot, nor can wiped data."""
 
     @property
     def ends_processes(self) -> bool:
-        """It is over when the processes that it ended run again, whoever starts them."""
+        """Whether it is over as soon as the processes that it ended run again, whoever starts them."""
 
     def targets(self) -> Targets:
         """The hosts, links or partitions that it acts on."""
@@ -57,7 +58,7 @@ class Fault(Protocol):
         """Return the proof of its effect. Raises InvalidRunError if it has none."""
 
     def heal(self) -> None:
-        """Undo. Must work twice, after an `inject` that failed half-way, and without any `inject`."""
+        """Undo. Must also work a second time, after an `inject` that failed half-way, and without one."""
 
     def verify_healed(self) -> Evidence:
         """Return the proof that nothing is left of it. Raises InvalidRunError if something is."""
@@ -91,7 +92,7 @@ class Injection:
             self.fault.inject()
             in_force_ns = now_ns()
             self.evidence = self.fault.verify()
-            json.dumps(self.evidence)  # what is no data (a function, for example) is no evidence either
+            json.dumps(self.evidence)  # only data is evidence: a function, for example, is left out
             done = True
         except AckedError as error:
             failure = _failure(error)
@@ -147,7 +148,7 @@ class Injection:
             self._moment("failed", {"reason": f"undoing failed as well: {error.message}"})
 
     def _moment(self, moment: State, evidence: Evidence | None = None, ns: int | None = None) -> None:
-        """Record a moment: now, or at ``ns`` where a proof of what happened then has come in between."""
+        """Record a moment that is now or, if its proof took time, was at ``ns``."""
         row: dict[str, object] = {"targets": json.dumps(self.fault.targets())}
         if evidence is not None:
             row["evidence"] = json.dumps(evidence)
@@ -171,7 +172,7 @@ def _failure(error: AckedError) -> Evidence:
 
 
 class Action:
-    """A fault made of callables that acts once and is never undone: operator actions, damaged data."""
+    """A fault made of callables. It acts once and is never undone: operator actions, damaged data."""
 
     undoable = False
     ends_processes = False

@@ -69,7 +69,7 @@ class Nemesis:
         """``lab`` must be up. ``run`` is a short name for the chains; ``ttl_s`` is the rules' time-to-live.
 
         ``expect_end`` is called with the host before a process is ended on purpose. ``flush_intervals`` has
-        `flush.messages` of the topics that set it, by which an emulated power cut knows what was flushed.
+        `flush.messages` of the topics that set it; an emulated power cut takes from it what was flushed.
         """
         self._context = FaultContext(lab=lab, prober=Prober(lab), chains=Chains(lab, ttl_s))
         self._registry = FaultRegistry(
@@ -148,12 +148,12 @@ class Nemesis:
     def hold_connections(
         self, client: str, server: str, *, client_ports: Collection[int] | None = None
     ) -> Injection:
-        """Hold the connections that are established when it is injected; new ones work.
+        """Hold the connections that exist at the moment of injection; new ones work.
 
-        ``client`` and ``server`` are as for `connections`; ``client_ports`` chooses single ones by the port
-        at the client's end. When the fault is healed, the kernels deliver what they hold, also for
-        connections that their process has closed. `heal` returns when the fate of these bytes is known, and
-        the evidence of `healed` says what was delivered and what was dropped.
+        ``client`` and ``server`` are as for `connections`; ``client_ports`` limits the fault to the
+        connections with these ports at the client's end. When the fault is healed, the kernels deliver what
+        they hold, also for connections that their process has closed. `heal` returns when the fate of these
+        bytes is known, and the evidence of `healed` says what was delivered and what was dropped.
         """
         registry = self._registry
         hold = Hold(

@@ -46,7 +46,7 @@ class Operator:
         mechanism: str = "other",
         within_s: float = _EFFECT_WITHIN_S,
     ) -> Injection:
-        """Do anything, and wait until ``observe`` shows its effect. Raises InvalidRunError if it has none."""
+        """Do ``action``, and wait until ``observe`` shows its effect. Raises InvalidRunError without one."""
 
         def verify() -> Evidence:
             try:

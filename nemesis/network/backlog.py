@@ -1,8 +1,7 @@
-"""What TCP of the clients' hosts holds back after a heal: bytes that it sends again when its timer expires.
-
-A message whose client gave up long ago can be among them. It arrives up to as long after the heal as the cut
-lasted, so logs that are compared or read before may change once more. Requests between brokers arrive as
-late, but brokers ignore those of an earlier epoch, and reading again does no harm.
+"""Bytes that TCP in the clients' hosts still holds after a heal, and sends again when its timer expires.
+They may contain a message whose client gave up long ago. After the heal, it takes up to as long as the cut
+lasted until it arrives; logs that are compared or read earlier may still change. Requests between brokers
+arrive as late, but brokers ignore those of an earlier epoch, and a fetch that arrives twice does no harm.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def wait_delivered(context: FaultContext) -> tuple[str, ...]:
             lambda: backlog(context),
             accept=lambda found: not found,
             within_s=max(left.values()) + _MARGIN_S,
-            awaiting="what was sent over the links before they were restored to be delivered",
+            awaiting="the delivery of what was sent over the links before they were restored",
             poll_s=_POLL_S,
         )
     except WaitTimeoutError:

@@ -1,7 +1,7 @@
 """Loads rule sets into hosts and removes them: one command per host, all hosts at once, with a time-to-live.
 
-Each host with rules also has a detached watchdog: after the time-to-live it removes the chain, so rules do
-not remain after the harness was killed.
+Each host with rules also has a detached watchdog. It removes the chain after the time-to-live, so no rules
+remain if the harness is killed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nemesis.network.rules import CHAIN_PREFIX, Ruleset, foreign, normalised
 _RESTORE = "iptables-restore -w 5 --noflush"
 _LOAD = f"{_RESTORE} || exit 1; {expiry.ARM}"
 _HEAL = f"{_RESTORE}; status=$?; {expiry.DISARM}; exit $status"
-# If the exact removal fails: remove whatever there is of this one chain.
+# If the exact removal fails, remove whatever exists of this one chain.
 _REMOVE_REMAINS = """chain=$1; shift
 while iptables -w 5 -D INPUT "$@" 2>/dev/null; do :; done
 iptables -w 5 -F $chain 2>/dev/null; iptables -w 5 -X $chain 2>/dev/null; exit 0"""

@@ -62,7 +62,7 @@ class Cut:
             self._times["loaded_ns"] = now_ns()
 
     def verify(self) -> Evidence:
-        """The links are dead for new and held connections, all others live, and the rules dropped packets."""
+        """Check that the links are dead, for new and held connections, and all others live."""
         context = self._context
         with context.lock:
             result, dead = self._proof.verify_dead(refused=self._action == "reject")
@@ -87,7 +87,7 @@ class Cut:
             self._times["removed_ns"] = now_ns()
 
     def verify_healed(self) -> Evidence:
-        """No line of the chain is left, and every link that lived before lives again."""
+        """Check that no line of the chain is left, and that every link that lived before lives again."""
         context = self._context
         with context.lock:
             if self._vanished:
@@ -100,7 +100,7 @@ class Cut:
 
 
 class Flapping:
-    """Links that are cut for half of every period, restored for the other half; each change is verified."""
+    """Links that are cut for half of every period and restored for the other half. Changes are verified."""
 
     kind: Kind = "link"
     mechanism = "flap"
@@ -130,7 +130,7 @@ class Flapping:
         self._cut.inject()
 
     def verify(self) -> Evidence:
-        """The first cut has its effect; from now on a thread does the changes."""
+        """Check the effect of the first cut, and start the thread that makes the further changes."""
         evidence = self._cut.verify()
         self._stop.clear()
         self._thread = threading.Thread(target=self._flap, name=self.name, daemon=True)

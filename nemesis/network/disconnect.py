@@ -77,13 +77,13 @@ class Disconnect:
             self._times["disconnected_ns"] = now_ns()
 
     def verify(self) -> Evidence:
-        """The addresses are gone; every link to and from the hosts is dead for new and held connections."""
+        """Check that the addresses are gone, and that all links of the hosts are dead, held ones too."""
         context = self._context
         with context.lock:
             kept = [host.name for host in self._hosts if host.address in self._addresses(host)]
             if kept:
                 raise InvalidRunError(
-                    f"{self.name!r} had no effect: {', '.join(kept)} still has its address."
+                    f"{self.name!r} had no effect: hosts that kept their address are {', '.join(kept)}."
                 )
             result, cut_off = self._proof.verify_dead(refused=False)
         dead = [result.new[call] for call in cut_off]
@@ -104,7 +104,7 @@ class Disconnect:
             self._times["reconnected_ns"] = now_ns()
 
     def verify_healed(self) -> Evidence:
-        """Every host has its address again, and every link that lived before lives again."""
+        """Check that every host has its address again, and that every link that lived before lives again."""
         context = self._context
         with context.lock:
             for host in self._hosts:

@@ -36,7 +36,7 @@ Row = Mapping[str, Any]
 
 
 def connections(context: FaultContext, links: Iterable[Link]) -> tuple[Connection, ...]:
-    """The connections that are established over ``links`` now, as the sources' kernels say."""
+    """The connections that are established over ``links`` now, as their clients' kernels report them."""
     topology = context.lab.topology
     servers: dict[str, dict[tuple[str, int], str]] = {}
     for link in links:
@@ -58,7 +58,7 @@ def connections(context: FaultContext, links: Iterable[Link]) -> tuple[Connectio
 
 @dataclass(frozen=True)
 class End:
-    """What the kernel of one end says of its socket; without a row, it has none."""
+    """What the kernel of one end reports of its socket; without a row, there is no socket."""
 
     row: Row | None
     live: bool
@@ -82,7 +82,7 @@ class End:
         return max(0, int(self.row["recv_q"]) - (self.row["state"] in _FINISHED))
 
     def written(self, *, opened: bool) -> int:
-        """Bytes that the process has written; ``opened``: it opened the connection."""
+        """Bytes that the process has written; ``opened`` says whether it opened the connection."""
         if self.row is None or "acked" not in self.row:
             return 0
         if not self.live:
@@ -104,10 +104,10 @@ class End:
 
 @dataclass(kw_only=True)
 class Way:
-    """One direction of a connection, from the moment at which it is let go."""
+    """One direction of a connection, from its release on."""
 
     held: int
-    """Bytes that the receiver did not have then."""
+    """Bytes that the receiver did not have at the release."""
     target: int
     """Bytes that it has received when all of them are delivered."""
     fate: Fate
@@ -132,7 +132,7 @@ class Way:
             self.unread = receiver.unread
 
     def _too_late(self, passed_s: float) -> bool:
-        """The sender is gone, and has been long enough for the receiver's last news to be here."""
+        """Whether the sender has been gone for so long that the receiver's last report must have arrived."""
         return self._sender_gone_s is not None and passed_s - self._sender_gone_s >= _UNEXPLAINED_S
 
     def evidence(self) -> Evidence:
@@ -148,7 +148,7 @@ class Way:
 
 
 def held_by(sender: End, receiver: End, *, opened: bool) -> Way:
-    """What ``sender`` has written and ``receiver`` has not received; ``opened``: the sender is the client."""
+    """What ``sender`` has written and ``receiver`` has not; ``opened`` if the sender is the client."""
     written = sender.written(opened=opened)
     held = max(0, min(written - receiver.received, sender.unacknowledged(opened=opened)))
     return Way(held=held, target=written, fate="pending" if held else "none")
@@ -193,7 +193,7 @@ class Hold:
         links: tuple[Link, ...],
         client_ports: Collection[int] | None,
     ) -> None:
-        """Hold what is established over ``links`` at the injection, or only from ``client_ports``."""
+        """Hold the connections that ``links`` carry at the injection, or those from ``client_ports``."""
         silent = [link.destination for link in links if not context.lab.topology.host(link.destination).ports]
         if silent:
             raise UsageError(f"No connection to {silent[0]} can be held, because it listens on no port.")
@@ -236,7 +236,7 @@ class Hold:
             self._times["loaded_ns"] = now_ns()
 
     def verify(self) -> Evidence:
-        """The sockets exist, and every other connection can still be opened."""
+        """Check that the sockets exist, and that every other connection can still be opened."""
         context = self._context
         with context.lock:
             states = self._seen()
@@ -252,7 +252,7 @@ class Hold:
         }
 
     def heal(self) -> None:
-        """Note what is held, and let it go."""
+        """Record what is held, and release it."""
         context = self._context
         with context.lock:
             if self._number not in context.cuts:
@@ -267,8 +267,8 @@ class Hold:
     def verify_healed(self) -> Evidence:
         """Wait until the fate of all that was held is known. Raises InvalidRunError if nothing was held.
 
-        The wait follows from the kernels' retransmission timers. A link that another fault cuts is not
-        waited for: what is held there is `pending`.
+        The length of the wait follows from the kernels' retransmission timers. There is no wait for a link
+        that another fault cuts: what is held there is `pending`.
         """
         context = self._context
         with context.lock:
@@ -284,7 +284,7 @@ class Hold:
                 f"{self.name!r} had no effect: no packet was sent over "
                 f"{', '.join(str(one.connection) for one in self._released)}."
             )
-        # Not as they were before the rules were removed: a packet that was sent in between doubled its timer.
+        # Read only now: a packet that was sent before the rules were removed doubled its timer.
         timers_s = [end.timer_s for ends in self._seen().values() for end in ends]
         with contextlib.suppress(WaitTimeoutError):  # what is not settled by then is `pending`
             wait_until(
@@ -322,7 +322,7 @@ class Hold:
         ]
 
     def _observe(self) -> bool:
-        """Look once; whether the fate of everything is known that can be known."""
+        """Look once. Returns whether the fate of everything is known, except where it cannot be known."""
         cut = self._context.links_in_force()
         seen = self._seen()
         passed_s = (now_ns() - self._times["removed_ns"]) / 1e9
@@ -343,7 +343,7 @@ class Hold:
         topology = self._context.lab.topology
         by_key: dict[tuple[str, str, int, str, int], End] = {}
         for host, answer in answers.items():
-            for live in (True, False):  # what was destroyed comes last: it is the later news
+            for live in (True, False):  # destroyed sockets come last, because their state is the later one
                 for row in answer["live" if live else "destroyed"]:
                     by_key[host, *row["local"], *row["remote"]] = End(row, live)
         found = {}

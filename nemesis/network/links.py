@@ -77,8 +77,8 @@ def parse(topology: Topology, text: str) -> tuple[Link, ...]:
         match = _SHAPE.match(part)
         if match is None:
             raise UsageError(
-                f"{part.strip()!r} is not a cut; write `source -> destination`, `one <-> other`, and a "
-                f"service behind a colon where only that is to be cut: `broker1 -> zookeepers:2181`."
+                f"{part.strip()!r} is not a cut; write `source -> destination` or `one <-> other`, "
+                f"and to cut one service only, add it after a colon: `broker1 -> zookeepers:2181`."
             )
         left, right = topology.select(match["left"]), topology.select(match["right"])
         arrow, ports = match["arrow"], ports_of(match["service"]) if match["service"] else (None,)
@@ -124,7 +124,7 @@ def halves(topology: Topology, *groups: str) -> tuple[Link, ...]:
         for other in sides[index + 1 :]:
             links.extend(between(side, other))
     if not links:
-        raise UsageError(f"{', '.join(groups) or 'nothing'}: say at least two groups that differ.")
+        raise UsageError(f"{', '.join(groups) or 'nothing'}: name at least two groups that differ.")
     return ordered(links)
 
 

@@ -84,7 +84,7 @@ class Queue:
                 self._add(host)
 
     def verify(self) -> Evidence:
-        """Measure the bytes that leave in some time, or how long a connection takes."""
+        """Measure how many bytes leave, or how long a connection takes to open."""
         with self._context.lock:
             check = self._measure_rate if self._discipline.rate_kbit else self._measure_delay
             return {host.name: check(host) for host in self._hosts}

@@ -1,9 +1,10 @@
 """Firewall rules of links, as text: nothing here touches a kernel.
 
-Every fault has its own chain on each host that it affects, first in INPUT: established connections die too,
-several faults compose, and healing one removes no rule of another fault, of the container engine or of
-anybody else. Packets are dropped where they arrive, as over a dead link. A drop in the sender's OUTPUT would
-tell its TCP that the packet never left, and TCP would try again every 0.2 s instead of backing off.
+Every fault has its own chain on each host that it affects. The chain comes first in INPUT, so established
+connections die too. Several faults compose: healing one removes no rule of another fault, of the container
+engine or of anybody else. Packets are dropped where they arrive, as over a dead link. A drop in the sender's
+OUTPUT would tell its TCP that the packet never left, and TCP would try again every 0.2 s instead of backing
+off.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def loss_rules(topology: Topology, chain: str, links: Iterable[Link], probabilit
 
 
 def connection_rules(topology: Topology, chain: str, connections: Iterable[Connection]) -> Ruleset:
-    """Rules that drop the packets of single connections where they arrive, at each end one by connection."""
+    """Rules that drop the packets of single connections where they arrive: one per connection at each end."""
     rules: dict[str, list[ChainRule]] = {}
     for one in connections:
         client, server = topology.host(one.client), topology.host(one.server)
@@ -139,7 +140,7 @@ def connection_rules(topology: Topology, chain: str, connections: Iterable[Conne
 
 
 def normalised(listing: str) -> tuple[str, ...]:
-    """An `iptables-save` listing without what changes by itself, so that two can be compared.
+    """An `iptables-save` listing without the parts that change by themselves, so that two can be compared.
 
     Left out are comments, counters, and built-in chains that accept (they appear at their first use).
     """
@@ -163,7 +164,7 @@ def _title(chain: str) -> str:
 
 
 def _stop(match: str, action: CutAction, link: Link | None = None) -> tuple[ChainRule, ...]:
-    """Rules that drop or reject what matches; the one that counts the packets of a probe has ``link``."""
+    """Rules that drop or reject what matches; the rule that counts the packets of a probe has ``link``."""
     if action == "drop":
         return (ChainRule(f"{match} -j DROP", link),)
     tcp = match if " -p tcp " in match else f"{match} -p tcp -m tcp"

@@ -67,7 +67,7 @@ class ProcessEnd:
 
     @property
     def undoable(self) -> bool:
-        """There is a way to start them, or they run already."""
+        """Whether there is a way to start them, or they run already."""
         return self._restart is not None or all(self._lab.alive(host) for host in self.hosts)
 
     def targets(self) -> Targets:
@@ -95,7 +95,7 @@ class ProcessEnd:
             self._journal.write("processes", ns=now_ns(), host=host, event=event, status=status)
 
     def verify(self) -> Evidence:
-        """None of them runs, and killed ones died of the signal."""
+        """Check that none of them runs, and that those killed died of the signal."""
         for host, status in self._status.items():
             if self._lab.alive(host):
                 raise InvalidRunError(f"{host} still runs after {self.name!r}.")
@@ -113,7 +113,7 @@ class ProcessEnd:
                     self._restart(host)
 
     def verify_healed(self) -> Evidence:
-        """All of them run again."""
+        """Check that all of them run again."""
         dead = [host for host in self.hosts if not self._lab.alive(host)]
         if dead:
             raise InvalidRunError(f"{', '.join(dead)} did not come back after {self.name!r}.")

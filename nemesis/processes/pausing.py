@@ -44,7 +44,7 @@ class ProcessPause:
             self._journal.write("processes", ns=now_ns(), host=host, event="paused", pid=self._lab.pid(host))
 
     def verify(self) -> Evidence:
-        """The kernel reports every process as stopped."""
+        """Check that the kernel reports every process as stopped."""
         return {"states": self._await("T")}
 
     def heal(self) -> None:
@@ -58,7 +58,7 @@ class ProcessPause:
                 self._journal.write("processes", ns=now_ns(), host=host, event="resumed", pid=pid)
 
     def verify_healed(self) -> Evidence:
-        """None is stopped any more; one that was killed meanwhile does not count."""
+        """Check that none is stopped any more; a process that was killed meanwhile does not count."""
         return {"states": self._await("RSDI")}
 
     def _await(self, wanted: str) -> Mapping[str, str]:

@@ -182,7 +182,7 @@ class _Watched:
 
     def seen(self, fault: int) -> dict[str, Any]:
         keys, watch = self._watches[fault]
-        live = sockets(keys)  # before the destroyed ones, so that none is in neither
+        live = sockets(keys)  # before the destroyed ones, so that no socket is missing from both
         return {"live": list(live.values()), "destroyed": list(watch.destroyed().values())}
 
 

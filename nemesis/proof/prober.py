@@ -55,7 +55,7 @@ class _Agent:
             raise LabError(f"The probe agent in {self.host} has ended; see helper.log in its folder.")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
-            raise LabError(f"The probe agent in {self.host} could not do its request: {answer['error']}.")
+            raise LabError(f"The probe agent in {self.host} could not do the request: {answer['error']}.")
         return answer
 
 

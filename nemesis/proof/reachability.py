@@ -63,12 +63,12 @@ def calls(topology: Topology, named: Iterable[Link] = ()) -> tuple[Call, ...]:
 
 
 def may_hold(call: Call, fragile: tuple[int, ...] = FRAGILE_PORTS) -> bool:
-    """A connection of this call may be held open without harm."""
+    """Whether a connection of this call may be held open without harm."""
     return call.port not in (*fragile, CLOSED_PORT)
 
 
 def blocked(links: Iterable[Link], call: Call) -> bool:
-    """The call cannot work while ``links`` are cut."""
+    """Whether the call cannot work while ``links`` are cut."""
     return any(link.blocks(call.caller, call.callee, call.port) for link in links)
 
 

@@ -1,7 +1,8 @@
 """The TCP sockets of a host and the bytes that each has sent and received, as `ss -tino` shows them.
 
-Asked of the kernel by sock_diag, because the last state of a socket that was destroyed a moment ago is needed
-too: the kernel reports it to whoever listens. Standard library only; the probe agent runs it inside a host.
+This module asks the kernel by sock_diag instead of running `ss`, because it also needs the last state of a
+socket that was just destroyed. The kernel reports that to its listeners. Standard library only; the probe
+agent runs it inside a host.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def connected(remote: str, port: int) -> list[Row]:
 
 
 def backlog(remotes: Iterable[str]) -> list[Row]:
-    """Connections to these addresses with data that was sent in vain, and is sent again by a timer."""
+    """Connections to these addresses with unacknowledged data that a timer sends again."""
     wanted = set(remotes)
     return [
         row
@@ -82,7 +83,7 @@ class SocketWatch:
             try:
                 data = self._socket.recv(1 << 16)
             except OSError as error:
-                if error.errno == errno.ENOBUFS:  # more at once than the buffer takes
+                if error.errno == errno.ENOBUFS:  # more events at once than the buffer holds
                     continue
                 return
             for key, row in _rows(data):
@@ -163,7 +164,7 @@ def _attribute(data: bytes, wanted: int) -> bytes | None:
 
 
 def _address(family: int, raw: bytes) -> str:
-    """An IPv4 address also where the socket is one of IPv6, as those of Java are."""
+    """The IPv4 address, also of an IPv6 socket; Java opens only those."""
     if family == socket.AF_INET:
         return socket.inet_ntoa(raw[:4])
     if raw[:12] == bytes(10) + b"\xff\xff":

@@ -41,12 +41,12 @@ class Disk(Protocol):
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a folder or a file; what is sparse stays so."""
+    """Copy a folder or a file; sparse files stay sparse."""
     run("cp", "-a", "--sparse=always", str(source), str(target))
 
 
 def mounted(mount: Path) -> bool:
-    """Whether something is mounted there; asks the kernel's table, for a dead disk answers nothing."""
+    """Whether something is mounted there; asks the kernel's table, because a dead disk does not answer."""
     table = Path("/proc/self/mountinfo").read_text()
     return mount.parent.resolve() / mount.name in mount_points(table)
 

@@ -49,11 +49,11 @@ class Disks:
             disk.detach()
             disk.mount.rmdir()
             raise UnfitError(
-                f"{host} does not see what is mounted after it was made, so its power can only be cut by "
-                f"emulation: run the {self._lab.kind} lab as root in the engine's own mount namespace, or "
-                f"use the embedded lab."
+                f"{host} does not see file systems that are mounted after its start, so its power can only "
+                f"be cut by emulation: run the {self._lab.kind} lab as root in the engine's own mount "
+                f"namespace, or use the embedded lab."
             )
-        # Not the root of the file system: ext4 keeps a lost+found there, which is no partition's name.
+        # Not the root of the file system: ext4 keeps lost+found there, which names no partition.
         (disk.mount / "d").mkdir()
         data.symlink_to(Path("disk") / "d")
         self._disks[host] = disk
@@ -101,7 +101,7 @@ class Disks:
             except AckedError as error:
                 failed = failed or error
         self._disks.clear()
-        self._lab.down()  # again: what it could not unmount while disks were in it, it can now
+        self._lab.down()  # again: an unmount that failed while disks were mounted inside can succeed now
         if failed is not None:
             raise failed
 
@@ -119,9 +119,9 @@ class Disks:
 
 
 def misfit(kind: DiskKind) -> str:
-    """Why this machine cannot have a disk of ``kind``, without a full stop; empty where it seems to.
+    """Why this machine cannot have a disk of ``kind``, without a full stop; empty if it seems able to.
 
-    Whether the kernel has the file system is left to mounting it, which loads the module where need be.
+    This does not check whether the kernel has the file system: mounting it loads the module if need be.
     """
     if kind == "fuse":
         device, missing = "/dev/fuse", tools.missing("libfuse", "umount")

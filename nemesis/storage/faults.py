@@ -44,9 +44,9 @@ class Storage:
         """Cut the power of brokers now, all at the same moment: they are killed, and un-fsynced data is lost.
 
         `real` needs a disk that was created before the boot (`Disks.make`). `emulated` truncates the logs to
-        what the brokers had flushed (or to ``flushed``), and the fault's name says so: topics that flush
-        each message lose nothing, others what lies above their recovery points. `best` is `real` if there is
-        a disk. Healed as `Nemesis.kill` is.
+        what the brokers had flushed (or to ``flushed``), and the fault's name says so: topics that flush each
+        message lose nothing, and others lose what lies above their recovery points. `best` is `real` if there
+        is a disk. Healed as `Nemesis.kill` is.
         """
         hosts = self._registry.running(patterns)
         ended = self._registry.process_end(hosts, "kill", restart)

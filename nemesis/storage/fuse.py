@@ -66,7 +66,7 @@ class FuseDisk:
         self.powered = True
 
     def fill(self) -> None:
-        """Tell the daemon to refuse whatever makes a file longer."""
+        """Tell the daemon to refuse every operation that makes a file longer."""
         self._full.touch()
 
     def free(self) -> None:

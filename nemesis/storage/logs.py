@@ -83,12 +83,12 @@ def truncate_to_flushed(
 ) -> dict[str, int]:
     """Truncate every log to the last batch below its flushed offset; returns the bytes lost per replica.
 
-    ``flushed`` maps partitions to the offset up to which the log is on the disk. By default the broker's
-    `recovery-point-offset-checkpoint` states it; a replica that is not listed there loses everything.
+        ``flushed`` maps partitions to the offset up to which the log is on the disk. By default the broker's
+        `recovery-point-offset-checkpoint` states it; a replica that is not listed there loses everything.
 
-    Topics for which ``flushes`` is true flush every message and stay whole; without a checkpoint nothing else
-    shows that. The log of KRaft's metadata stays whole, too: a voter flushes it before it counts as a copy
-    (KIP-595; `KafkaRaftClient.appendAsFollower`), and no recovery point states that.
+    Topics for which ``flushes`` is true flush every message and stay whole; before the first checkpoint
+    nothing else shows that. The log of KRaft's metadata stays whole, too: a voter flushes it before its copy
+    counts (KIP-595; `KafkaRaftClient.appendAsFollower`), and no recovery point shows that.
     """
     known = dict(flushed) if flushed is not None else recovery_points(data)
     return {

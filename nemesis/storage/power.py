@@ -71,7 +71,7 @@ class PowerCut:
             }
 
     def verify(self) -> Evidence:
-        """The processes died of SIGKILL, and each disk was unusable in between."""
+        """Check that the processes died of SIGKILL, and that each disk was unusable in between."""
         return {**self._process_end.verify(), "disks": self._found}
 
     def heal(self) -> None:
@@ -79,7 +79,7 @@ class PowerCut:
         self._process_end.heal()
 
     def verify_healed(self) -> Evidence:
-        """All of them run again."""
+        """Check that all of them run again."""
         return self._process_end.verify_healed()
 
     def _emulate(self, data: Path) -> None:
@@ -120,7 +120,7 @@ class FullDisk:
         self._disk.fill()
 
     def verify(self) -> Evidence:
-        """Writing fails."""
+        """Check that writing fails."""
         problem = self._try()
         if not problem:
             raise InvalidRunError(f"{self.name!r} had no effect: a file can still be written there.")
@@ -131,7 +131,7 @@ class FullDisk:
         self._disk.free()
 
     def verify_healed(self) -> Evidence:
-        """Writing works."""
+        """Check that writing works."""
         problem = self._try()
         if problem:
             raise InvalidRunError(f"The disk of {self._host} still cannot be written to: {problem}.")
