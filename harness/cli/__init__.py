@@ -1,6 +1,6 @@
 """The command line `acked`, a module per command.
 
-Each reads its arguments, calls the other rooms, prints what they return with `report`, and sets the exit
+Each reads its arguments, calls the other packages, prints what they return with `report`, and sets the exit
 code. Runs in the process that the user starts; `acked run` also in the lab's namespaces. May import every
-room; no other room imports it.
+package; no other package imports it.
 """

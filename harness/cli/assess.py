@@ -138,7 +138,9 @@ def assess(
             or repeat != 1
             or settings
         ):
-            raise UsageError("--resume continues an assessment as it was planned; leave the others out.")
+            raise UsageError(
+                "--resume continues an assessment as it was planned; leave the other options out."
+            )
         work = Assessment.resume(resume)
     else:
         file = read_cluster_file(cluster) if cluster else None
@@ -187,7 +189,7 @@ def assess(
 
 
 class _Pace:
-    """How long runs take on this machine now, in comparison with what was expected."""
+    """How long runs take on this machine now, compared with the estimate."""
 
     def __init__(self, expected: Mapping[str, float]) -> None:
         self._expected = expected

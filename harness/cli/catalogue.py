@@ -1,4 +1,4 @@
-"""`acked list`: the scenarios, and `acked new`: a scenario of one's own to begin with."""
+"""`acked list` shows the scenarios; `acked new` writes a first scenario of your own."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def new(
 
     if not NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} is no name of a scenario; give lower-case words with hyphens, such as my-case."
+            f"{name!r} is not a name for a scenario; use lower-case words with hyphens, such as my-case."
         )
     from harness.run.catalogue import known_scenarios
 
@@ -81,7 +81,7 @@ def new(
         with file.open("x", encoding="utf-8") as opened:
             opened.write(_TEMPLATE.read_text(encoding="utf-8").replace("NAME", name))
     except FileExistsError:
-        raise UsageError(f"{file} exists, and is left as it is; choose another name.") from None
+        raise UsageError(f"{file} exists already; choose another name.") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be written ({error.strerror}); change to another folder.") from None
     typer.echo(f"{file} is written; run it with: acked run ./{file}")

@@ -1,4 +1,4 @@
-"""`acked client check`: does a program speak the client protocol, and does it tell the truth?"""
+"""`acked client check`: whether a program speaks the client protocol and tells the truth."""
 
 from __future__ import annotations
 
@@ -30,26 +30,27 @@ def check(
     client: Annotated[
         str,
         typer.Argument(
-            help="A program that speaks the client protocol, with its arguments; or java, or verifiable."
+            help="java, verifiable, or a program that speaks the client protocol, with its arguments."
         ),
     ],
     client_version: Annotated[
-        str, typer.Option(help="With java and verifiable: the version of Kafka's clients.")
+        str, typer.Option(help="Version of Kafka's clients, for java and verifiable.")
     ] = "",
     lab: Lab = LAB,
     runs: Runs = RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Put a client program through its operations, with and without a fault.
+    """Check that a client program tells the truth about what it sent and read.
 
-    Starts three brokers, and compares what the program reports with what the
-    brokers hold: a message that is acknowledged and in no log, called definitely
-    failed and in a log, acknowledged with a wrong offset, or never mentioned
-    again.
+    Starts three brokers, has the program send and read with and without a
+    fault, and compares its reports with the brokers' logs. The program is
+    wrong if it acknowledges a message that is in no log, reports a message as
+    definitely failed that is in a log, reports a wrong offset, or never
+    reports the outcome of a message.
 
-    Exit code: 0 nothing is wrong, 1 the program says or does something wrong,
-    2 it broke off or the run is invalid, 3 this machine lacks something,
-    254 usage error, or a program that does not greet.
+    Exit code: 0 nothing is wrong, 1 the program is wrong, 2 the program
+    stopped early or the run is invalid, 3 this machine lacks something,
+    254 usage error, or the program does not send the protocol's greeting.
     """
     from harness.run.client_choice import greet, parse_client, program
     from harness.run.conformance import KAFKA, MODE, ProgramCheck, examine
@@ -98,7 +99,7 @@ def _show(check: ProgramCheck, objections: list[Objection]) -> None:
         if sign == "-":
             typer.echo("     the program does not have this feature")
     count = len(objections)
-    typer.echo("Nothing is wrong." if not count else f"{count} objection{'s' * (count > 1)}.")
+    typer.echo("Nothing is wrong." if not count else f"{count} problem{'s' * (count > 1)}.")
 
 
 def _as_json(

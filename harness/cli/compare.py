@@ -1,4 +1,4 @@
-"""`acked compare`: two stored runs beside each other."""
+"""`acked compare`: two stored runs side by side."""
 
 from __future__ import annotations
 

@@ -36,13 +36,14 @@ def check(
         ),
     ] = "",
     plan: Annotated[
-        str, typer.Option(help="fast, general (any layout, any file system), or auto: fast where it serves.")
+        str,
+        typer.Option(help="fast, general (any layout, any file system), or auto: fast where possible."),
     ] = "auto",
     control: Annotated[
         str,
         typer.Option(
-            help="silence: judge without any send or observation. deaf: without those after the first fault "
-            "began. Lists the claims that hold all the same; exit code 1 if there are any."
+            help="Judge with observations removed, and list the claims that still hold (exit code 1 if any "
+            "do). silence: no send and no observation; deaf: none after the first fault began."
         ),
     ] = "",
     by: Annotated[
@@ -72,14 +73,14 @@ def check(
     if imported is not None:
         raise typer.Exit(_print([judge_imported(imported, master=master, plan=plan)], as_json=as_json))
     if not runs:
-        raise UsageError("Say which run to judge, for example `acked check runs/<scenario>/latest`.")
+        raise UsageError("Name a run to judge, for example `acked check runs/<scenario>/latest`.")
     if by:
         raise typer.Exit(_print(judge_by(runs, by, plan=plan), as_json=as_json))
     if control:
         raise typer.Exit(_print_controls(run_controls(runs, control, plan=plan), as_json=as_json))
     judgements = judge_folders(runs, master=master, plan=plan)
     for folder in map(Path, runs):
-        if (folder / "report.html").exists():  # it shows the judgement of before
+        if (folder / "report.html").exists():  # it shows the previous judgement
             add_page(folder, lambda text: typer.echo(text, err=True))
     raise typer.Exit(_print(judgements, as_json=as_json))
 

@@ -107,23 +107,23 @@ def _options(
 
 
 _interrupts: list[int] = []
-"""Signals that have interrupted the command. Not an Event: its lock is not for signal handlers."""
+"""Signals that have interrupted the command. Not an Event, whose lock could deadlock in a signal handler."""
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
     _interrupts.append(number)
-    logging.disable()  # py4j would log where the interruption hit it
+    logging.disable()  # py4j would log a traceback of the interruption
     raise KeyboardInterrupt
 
 
 def main() -> None:
     """Run the command line and leave with the exit code of `harness.errors`."""
-    # No process that this one starts looks for modules in the current folder, where the user's scenarios may
-    # have the names of packages.
+    # Child processes must not look for modules in the current folder: a scenario there may have the name of
+    # a package.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     note_command(sys.argv[1:])
     signal.signal(signal.SIGTERM, _interrupt)
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where a shell had it ignored
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell may have it ignored
         signal.signal(signal.SIGINT, _interrupt)
     try:
         status = app(standalone_mode=False, prog_name="acked")
@@ -131,7 +131,7 @@ def main() -> None:
         show_error(error)
         sys.exit(error.exit_code)
     except TyperException as error:
-        if str(error):  # empty where the command line was: then the help has been shown
+        if str(error):  # empty if the command line was empty: the help has been shown
             show_error(UsageError(error.format_message()))
         sys.exit(EXIT_USAGE)
     except ModuleNotFoundError as error:
@@ -144,8 +144,8 @@ def main() -> None:
     except Exception:
         if not _interrupts:
             raise
-        status = EXIT_INTERRUPTED  # py4j puts an error of its own in the place of the interruption
-    if status == EXIT_INTERRUPTED:  # which is all that Typer, or a process in namespaces, reports
+        status = EXIT_INTERRUPTED  # py4j replaces the interruption with an error of its own
+    if status == EXIT_INTERRUPTED:  # Typer and processes in namespaces report nothing else
         show_error(StoppedError(INTERRUPTED))
     sys.exit(status if isinstance(status, int) else 0)
 

@@ -214,7 +214,7 @@ def matrix(
 def _builds(
     home: Path | None, jars: str | None, versions: tuple[KafkaVersion, ...], progress: Progress
 ) -> tuple[KafkaVersion, ...]:
-    """The user's builds as further columns; with jars alone, each of the versions with the jars in front."""
+    """The user's builds as further columns; if only jars are given, each version with the jars in front."""
     if home is None and jars is None:
         return ()
     if home is None and not versions:

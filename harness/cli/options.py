@@ -45,7 +45,7 @@ def message_rate(text: str | float) -> float:
 
 
 def divisor(text: str | float) -> float:
-    """By what times are divided. Raises UsageError."""
+    """The factor by which times are divided. Raises UsageError."""
     try:
         number = float(text)
     except ValueError:
@@ -64,7 +64,7 @@ def given_settings(
     consumer: Path | None,
     compress_time: float,
 ) -> Settings:
-    """What the options for settings give together; `--set` takes precedence. Raises UsageError."""
+    """The settings of all options together; `--set` takes precedence. Raises UsageError."""
     files = {"broker": broker, "topic": topic, "producer": producer, "consumer": consumer}
     settings = replace(NO_SETTINGS, compress_time=compress_time)
     if not sets and not any(files.values()):
@@ -82,7 +82,8 @@ def chosen_kafka(
 ) -> str:
     """The Kafka version of `--kafka`, or the label of the build of `--kafka-home` and `--kafka-jars`.
 
-    ``default`` is the release that jars alone go in front of. Empty if no option chooses. Raises UsageError.
+    Without `--kafka` and `--kafka-home`, jars go in front of the release ``default``. Returns an empty string
+    if no option chooses a version. Raises UsageError.
     """
     if home is None and jars is None:
         return kafka or ""
@@ -92,7 +93,8 @@ def chosen_kafka(
 def build_label(home: Path | None, jars: str | None, base: str, say: Callable[[str], None]) -> str:
     """Copy the user's build of Kafka into the cache; returns its label, a Kafka version. Raises UsageError.
 
-    ``base`` is the release that ``jars`` go in front of. With ``home`` it is empty or the version of that.
+    ``base`` is the release that ``jars`` go in front of. With ``home`` it is empty or the version of
+    ``home``.
     """
     from harness.artifacts.builds import take_in
 
@@ -103,14 +105,14 @@ def build_label(home: Path | None, jars: str | None, base: str, say: Callable[[s
 
 
 def run_root(text: str | Path) -> Path:
-    """The folder for run folders. Raises UsageError for an empty name, which is mostly an unset variable."""
+    """The folder for run folders. Raises UsageError for an empty name, usually an unset variable."""
     if not str(text).strip():
         raise UsageError("--runs is empty; name a folder, or leave the option out for `runs`.")
     return Path(text)
 
 
 def scenarios_that_begin(incomplete: str) -> list[str]:
-    """The names that a shell offers for the beginning of one; it offers files by itself."""
+    """The names that complete the beginning of one in the shell; the shell completes files itself."""
     with suppress(AckedError, ModuleNotFoundError):
         from harness.run.catalogue import known_scenarios
 
@@ -174,8 +176,8 @@ ClientName = Annotated[
     str,
     typer.Option(
         "--client",
-        help="What has librdkafka's roles: librdkafka, java, verifiable (Kafka's VerifiableProducer), or a "
-        "program that speaks the client protocol.",
+        help="What the producers and consumers are: librdkafka, java, verifiable (Kafka's "
+        "VerifiableProducer), or a program that speaks the client protocol.",
     ),
 ]
 ClientVersion = Annotated[
@@ -207,7 +209,8 @@ BudgetOption = Annotated[
     typer.Option(
         "--budget",
         metavar="<time>",
-        help="Start no run that would end later than this, such as 45m; the longest unseen come first.",
+        help="Start no run that would end later than this, such as 45m. Scenarios that have not run for "
+        "longest come first.",
     ),
 ]
 ShardOption = Annotated[

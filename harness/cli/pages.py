@@ -16,6 +16,6 @@ def add_page(folder: Path, say: Callable[[str], None]) -> Path | None:
         return write_page(folder)
     except AckedError as error:
         say(f"there is no page of this run: {error.message}")
-    except Exception as error:  # noqa: BLE001 - the judgement stands, whatever is wrong with its picture
+    except Exception as error:  # noqa: BLE001 - the judgement stands, whatever is wrong with its page
         say(f"there is no page of this run ({type(error).__name__}: {error}); please report it")
     return None

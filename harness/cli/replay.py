@@ -1,4 +1,4 @@
-"""`acked replay`, `acked shrink`: a schedule repeated, and made smaller."""
+"""`acked replay` repeats a schedule; `acked shrink` makes it smaller."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Wanted = Annotated[
     typer.Option(
         "--finding",
         metavar="<text>",
-        help="Part of the signature of the finding. Default: what matters most.",
+        help="Part of the finding's signature. Default: the most important finding.",
     ),
 ]
 
@@ -53,7 +53,7 @@ def _place(
     lab: str,
     progress: Progress,
 ) -> Place:
-    """Where to repeat a schedule: where it ran, with what the options change. Checks that it can be.
+    """Where to repeat a schedule: where it ran, unless options change that. Checks that it is possible.
 
     Raises UsageError, BadDataError, UnfitError.
     """
@@ -97,7 +97,7 @@ def replay(
     kafka: Annotated[str | None, typer.Option(help="Kafka version. Default: that of the run.")] = None,
     mode: Annotated[str | None, typer.Option(help="Metadata mode. Default: that of the run.")] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Make all runs, also when the answer is clear.")
+        bool, typer.Option("--all", help="Make all runs, even if the answer is clear earlier.")
     ] = False,
     parallel: Parallel = PARALLEL,
     lab: Lab = LAB,
@@ -107,7 +107,7 @@ def replay(
     """Repeat a schedule: how often does its finding come back?
 
     Stops as soon as a sequential test has decided whether the finding comes
-    back (in every second run or more) or not (in one of twenty or less), and
+    back (in at least half of the runs) or not (in at most one of twenty), and
     gives the rate with Wilson's interval.
 
     Exit code: 1 if a promise was broken or something is unexplained, 2 if a

@@ -26,7 +26,7 @@ def report(
 ) -> None:
     """Write the page of a judged run: what happened, who believed what, the logs, the claims, the findings.
 
-    The page is one HTML file that needs no network. Nothing is judged again. Of a series, write its index.
+    The page is one HTML file that needs no network. Nothing is judged again. For a series, write its index.
     """
     if (run / "runs.jsonl").is_file():
         _index(run, output, open_page=open_page)

@@ -88,7 +88,7 @@ def run(
         bool,
         typer.Option(
             "--git-bisect",
-            help="Exit as `git bisect run` wants it: 125, which skips a commit, where nothing was proven.",
+            help="Exit with the codes of `git bisect run`: 125 skips a commit that proved nothing.",
         ),
     ] = False,
     quiet: Quiet = False,

@@ -1,4 +1,4 @@
-"""`acked runs`: the runs that are stored; opening, comparing and removing them."""
+"""`acked runs` lists the stored runs; its subcommands open, compare and remove them."""
 
 from __future__ import annotations
 
@@ -104,12 +104,16 @@ def open_run(
 @app.command("prune")
 def prune(
     runs: Runs = RUNS,
-    keep: Annotated[int, typer.Option(min=0, help="Newest runs of each scenario that stay.")] = 3,
+    keep: Annotated[int, typer.Option(min=0, help="How many of each scenario's newest runs to keep.")] = 3,
     keep_failed: Annotated[
-        bool, typer.Option("--keep-failed", help="Runs that are not as declared stay too.")
+        bool, typer.Option("--keep-failed", help="Also keep runs that are not as declared.")
     ] = False,
     max_size: Annotated[
-        str, typer.Option(help="Remove the oldest runs until this is left: 500M, 20G. Newest runs stay.")
+        str,
+        typer.Option(
+            help="Also remove runs, oldest first, until this size is left: 500M, 20G. The newest run of each "
+            "scenario stays."
+        ),
     ] = "",
     dry_run: Annotated[bool, typer.Option(help="List what would be removed, and remove nothing.")] = False,
 ) -> None:

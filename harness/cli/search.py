@@ -165,7 +165,7 @@ def search(
         others = (cluster, kafka, mode, faults, producers, compare, kafka_home, kafka_jars)
         given = safe or settings or client != "librdkafka" or client_version
         if any(one is not None for one in (*others, seed)) or given:
-            raise UsageError("--resume continues a search as it was planned; leave the others out.")
+            raise UsageError("--resume continues a search as it was planned; leave the other options out.")
         work = (SearchComparison if (resume / SIDES).exists() else Search).resume(resume)
     else:
         from harness.cluster.cluster_file import read_cluster_file
@@ -199,7 +199,7 @@ def search(
 
 @dataclass(frozen=True, kw_only=True)
 class _Wanted:
-    """What the options say of every side."""
+    """The options that apply to every side."""
 
     file: ClusterFile | None
     mode: str
@@ -221,8 +221,8 @@ def sides_of(text: str, kafka: str, client: ClientChoice) -> list[tuple[str, str
         raise UsageError(f"--compare {text!r}: name two or more different versions, or clients: 3.6.2,4.3.1.")
     if versions and len(versions) < len(words):
         raise UsageError(
-            f"--compare {text!r} mixes versions and clients; name versions, and a client with --client, or "
-            f"clients, and a version with --kafka."
+            f"--compare {text!r} mixes versions and clients; name versions (and a client with --client) or "
+            f"clients (and a version with --kafka)."
         )
     if versions and kafka:
         raise UsageError("--compare names the versions; leave --kafka, --kafka-home and --kafka-jars out.")

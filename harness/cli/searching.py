@@ -22,7 +22,7 @@ from harness.search.schedule import Schedule
 from report import search as report
 
 _EXPECTED_S = 40.0
-"""A run, before any has been measured."""
+"""The length of a run in seconds, before any has been measured."""
 
 
 @dataclass(kw_only=True)
@@ -41,7 +41,7 @@ class Limits:
         self._pace.append(record.seconds)
 
     def may_start(self, begun: int, runs: int = 1) -> bool:
-        """Whether another schedule may begin, after ``begun`` ones, if ``runs`` must still be made then."""
+        """Whether another schedule may begin after ``begun`` others, if ``runs`` runs must follow it."""
         usual = sorted(self._pace)[len(self._pace) // 2] if self._pace else _EXPECTED_S
         needed = usual * math.ceil(runs / self.parallel)
         in_time = self.budget_s is None or self.elapsed_s + needed <= self.budget_s
@@ -49,7 +49,7 @@ class Limits:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the begin."""
+        """Seconds since the beginning."""
         return time.monotonic() - self.began
 
     @property
@@ -60,7 +60,7 @@ class Limits:
         return f", {max(0.0, self.budget_s - self.elapsed_s) / 60:.0f} min left"
 
     def described(self, plan: SearchPlan, path: Path) -> str:
-        """What is done how long, in a sentence."""
+        """The plan and its limits, in a sentence."""
         limits = (
             f"{self.most} schedules" if self.most else "",
             f"{self.budget_s / 60:.0f} min" if self.budget_s else "",
@@ -127,7 +127,7 @@ def compare(
 
 
 def _told(record: TriedSchedule, work: Search) -> str:
-    """A record in a line."""
+    """A record as a line of text."""
     fresh = [one for one in record.findings if work.is_new(one, record)]
     what = "; ".join(f"{one.weight}: {one.signature} ({one.count})" for one in fresh)
     if not record.judged:
@@ -168,7 +168,7 @@ def _stopped(schedules: int, path: Path) -> StoppedError:
 
 
 def _exit_code(found: Iterator[tuple[str, str]], unjudged: bool) -> int:
-    """That of groups of findings, by weight and promise."""
+    """The exit code for groups of findings, by weight and promise."""
     groups = list(found)
     if any(weight == "new" or promise == "broken" for weight, promise in groups):
         return EXIT_VIOLATED

@@ -88,7 +88,7 @@ class Series:
     folder: SeriesFolder
     planned: Sequence[Cell]
     left: Sequence[Cell]
-    """What has not been run yet."""
+    """The cells that have not run yet."""
     clusters: int
     """How many to run side by side."""
     runs: Path
@@ -101,7 +101,7 @@ class Series:
 
 
 def with_cluster(settings: Settings, path: Path | None) -> tuple[ClusterFile | None, Settings]:
-    """The cluster file, if there is one, and the settings over those of the file. Raises UsageError."""
+    """The cluster file, if there is one, and the settings, which override the file's. Raises UsageError."""
     if path is None:
         return None, settings
     from harness.cluster.cluster_file import read_cluster_file
@@ -230,7 +230,7 @@ def exit_code(series: Series) -> int:
 
 
 def not_run(series: Series) -> list[Cell]:
-    """The cells of the plan that have not been run: the time was over, or the series was interrupted."""
+    """The cells of the plan that have not run, because the time ran out or the series was interrupted."""
     return remaining(series.planned, [run.cell for run in series.folder.runs])
 
 

@@ -1,4 +1,4 @@
-"""`acked summary`: what several series came to, for the last job of a night."""
+"""`acked summary`: the results of several series, for the last job of a night."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def write_nodes(
     Of the ``settings``, broker properties apply. Raises UsageError for those that the harness owns.
     """
     if mode not in ROLES_BY_MODE:
-        raise UsageError(f"There is no mode {mode!r}; say {', '.join(ROLES_BY_MODE)}.")
+        raise UsageError(f"There is no mode {mode!r}; use {', '.join(ROLES_BY_MODE)}.")
     lab = ComposeLab(layout.topology(mode, subnet), folder)
     brokers = tuple(host.node_id for host in lab.topology.role("broker"))
     equal = refuse_owned(settings.broker, lab.topology, mode, Setup(topics=(), brokers=brokers))

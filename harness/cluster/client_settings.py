@@ -1,4 +1,4 @@
-"""Properties of Java producers and consumers as those of the libraries that the harness's clients use.
+"""Translates properties of Java producers and consumers for the libraries of the harness's clients.
 
 Users write Java names (`[producer]`, `producer.properties`). Producers and group members are librdkafka's,
 consumers with assigned partitions are kafka-python's. `docs/settings.md` shows the table with its sources.

@@ -28,7 +28,7 @@ CONSUMER_TIMES = (
     *("reconnect.backoff.ms", "request.timeout.ms", "retry.backoff.max.ms", "retry.backoff.ms"),
     *("session.timeout.ms", "socket.connection.setup.timeout.ms"),
 )
-"""What is divided, by table: how soon a failure is noticed, and what is retried how often."""
+"""The properties that are divided, by table: how soon a failure is noticed, and how often to retry."""
 
 FLOORS: Mapping[str, tuple[int, str]] = {
     "zookeeper.session.timeout.ms": (1000, "the ZooKeeper nodes here grant no shorter session"),
@@ -64,9 +64,9 @@ _BROKER_ORDER = (
 def compress(settings: Settings, below: Mapping[str, str]) -> tuple[Settings, tuple[str, ...]]:
     """The settings with their times divided, and a sentence that lists them with old and new values.
 
-    ``below`` are the effective broker properties without the user's. Those are short already and stay.
-    Raises UsageError where there is nothing to divide, where a time would fall below what is possible, and
-    where one of two times would no longer be the shorter one.
+    ``below`` are the effective broker properties without the user's. They are short already and are not
+    divided. Raises UsageError if there is nothing to divide, if a time would become too short, or if the
+    order of two times would change.
     """
     factor = settings.compress_time
     if factor == 1:
@@ -119,8 +119,8 @@ def _keep_order(settings: Settings, divided: Settings, below: Mapping[str, str])
         first, second, third, fourth = map(int, values)
         if _order(first, second) != _order(third, fourth):
             raise UsageError(
-                f"--compress-time {settings.compress_time:g} would turn {one}={first} and {other}={second} "
-                f"around, to {third} and {fourth}; use a smaller factor, or set both."
+                f"--compress-time {settings.compress_time:g} would reverse the order of {one}={first} and "
+                f"{other}={second}, to {third} and {fourth}; use a smaller factor, or set both."
             )
 
 

@@ -45,7 +45,7 @@ def syntax(path: Path, text: str, error: tomllib.TOMLDecodeError) -> str:
 
 
 def shape(path: Path, text: str, data: Mapping[str, Any], known: Sequence[str]) -> str | None:
-    """A sentence for tables of another kind than they should be; None if all are as they should be."""
+    """A sentence for a table that is not of the right kind; None if all are."""
     azs = data.get("az")
     if isinstance(azs, dict):
         name, inner = next(iter(azs.items()), ("", None))

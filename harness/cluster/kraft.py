@@ -1,8 +1,8 @@
 """A Kafka cluster that keeps its metadata in a KRaft quorum, with dedicated controllers or combined nodes.
 
 The quorum's leader is forced by a vote cast in advance: every voter's data folder says that it has voted for
-the wanted leader, and that one starts first. Which controller wins an election after a fault is left to
-Kafka.
+the wanted leader, and that one starts first. After a fault, Kafka alone decides which controller wins an
+election.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from harness.lab.model import Host
 from harness.waiting import wait_until
 
 RESTART_S = 40.0
-"""With the sessions and requests of the base configuration."""
+"""Deadlines in seconds, for the sessions and requests of the base configuration."""
 _COMBINED_HEAP_MB = 384
 _ELECTION_ATTEMPTS = 6
 _APPENDS_AHEAD = 3
@@ -175,7 +175,7 @@ class KRaftCluster:
         return self._lab.data_dir(host) / "server.log"
 
     def close(self) -> None:
-        """Nothing stays open: every query uses its own connection."""
+        """Do nothing: every query closes its own connection."""
 
     def _nodes(self) -> tuple[Host, ...]:
         return (*self._voters, *(host for host in self._brokers if host not in self._voters))
@@ -230,9 +230,9 @@ class KRaftCluster:
     def _elect_wanted(self) -> None:
         """If another controller has won, make the wanted one the only one that can be elected.
 
-        As many controllers as the quorum can do without are paused until they lack records that the wanted
-        one has. Then the others are paused instead, but for the wanted one: no voter votes for a candidate
-        with a shorter log.
+        This pauses as many controllers as the quorum can do without, until they lack records that the wanted
+        one has. Then it pauses the other controllers except the wanted one. Now only the wanted one can win,
+        because no voter votes for a candidate with a shorter log.
         """
         for _ in range(_ELECTION_ATTEMPTS):
             active = first_answer(self.controller, "a controller")

@@ -60,7 +60,7 @@ class QuorumProbe:
         return None if found is None else found.partitions.get(TopicPartition(topic, partition))
 
     def knows_itself(self, host: Host) -> bool:
-        """A broker answers and lists itself as live: it has caught up and is not fenced."""
+        """Whether a broker answers and lists itself as live: it has caught up and is not fenced."""
         return any(host.node_id in found.brokers for found in _metadata((host,), []))
 
 

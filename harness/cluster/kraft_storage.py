@@ -92,7 +92,7 @@ def clone(template: Path, data: Path, node_id: int, cluster_id: str | None = Non
 
     ``cluster_id`` replaces that of the template.
 
-    The folder may exist: a disk that can lose power is mounted there. What was formatted survives that.
+    The folder exists if a disk that can lose power is mounted there. Then the files are flushed to that disk.
     """
     on_its_own_disk = data.exists()
     data.parent.mkdir(parents=True, exist_ok=True)

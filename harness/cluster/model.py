@@ -58,7 +58,7 @@ class Cluster(Protocol):
     """A Kafka cluster in a lab."""
 
     mode: str
-    """The metadata mode: `zookeeper`, `kraft` or `kraft-combined`; in a migration, that of now."""
+    """The metadata mode: `zookeeper`, `kraft` or `kraft-combined`; in a migration, the current one."""
     poll_s: float
     """Time between two queries of the metadata store: on KRaft each opens new connections."""
 

@@ -56,7 +56,7 @@ _PLAIN: Mapping[str, str] = {
     "zookeeper.metadata.migration.enable": "false",
     "broker.id.generation.enable": "true",
 }
-"""What holds without being set: the same as not setting it."""
+"""Values that are the defaults anyway, so setting them changes nothing."""
 
 
 def is_owned(key: str) -> bool:

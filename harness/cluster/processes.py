@@ -1,4 +1,4 @@
-"""Java processes of a cluster in the hosts of a lab: started, monitored, reported with log if they die."""
+"""Java processes of a cluster in the hosts of a lab: started, monitored, and if they die, reported."""
 
 from __future__ import annotations
 

@@ -79,13 +79,13 @@ class Settings:
     producer: Mapping[str, Setting] = field(default_factory=dict)
     consumer: Mapping[str, Setting] = field(default_factory=dict)
     compress_time: float = 1.0
-    """By what the time settings are divided."""
+    """The factor by which the time settings are divided."""
 
     def __bool__(self) -> bool:
         return self != NO_SETTINGS
 
     def over(self, other: Settings) -> Settings:
-        """Both; where both set a property, this one's value counts."""
+        """Both settings together; where both set a property, this one's value counts."""
         return Settings(
             broker={**other.broker, **self.broker},
             topic={**other.topic, **self.topic},
@@ -157,7 +157,7 @@ def split_topic(path: Sequence[str], place: str) -> tuple[str, str]:
     tails = [".".join(words[start:]) for start in range(len(words))]
     near = [match for tail in tails for match in difflib.get_close_matches(tail, known, n=1, cutoff=0.75)]
     hint = f"did you mean {near[0]}?" if near else "docs/settings.md lists them."
-    raise UsageError(f"{place}: {'.'.join(words)!r} ends in no topic property of Kafka; {hint}")
+    raise UsageError(f"{place}: {'.'.join(words)!r} does not end in a topic property of Kafka; {hint}")
 
 
 def own_topics(
@@ -253,7 +253,7 @@ def checked_shape(name: str, given: Mapping[str, Any], place: str) -> TopicShape
 
 
 def rack_aware(racks: Mapping[int, str], partitions: int, factor: int) -> tuple[tuple[int, ...], ...]:
-    """Replicas of each partition, as Kafka spreads them over racks, without its random first broker.
+    """Replicas of each partition, as Kafka spreads them over racks, but without its random start.
 
     ``racks`` has the rack of each broker. As in `AdminUtils.assignReplicasToBrokersRackAware`, brokers are
     listed alternating between racks; each partition begins at the next one, and takes a second broker of a

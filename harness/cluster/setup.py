@@ -13,7 +13,7 @@ ONE_TRANSACTION_PARTITION = {
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
 }
-"""A broker takes partition 0 for the coordinator of every id only if it is told that there is one."""
+"""Only with these do brokers know that the topic has one partition, and look for every id in partition 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Setup:
     brokers: tuple[int, ...] = (1, 2, 3)
     """Node ids of the brokers."""
     zookeeper_pins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Brokers that may connect only to these ZooKeeper nodes: healthy ones stay off the AZ to be cut."""
+    """The only ZooKeeper nodes that a broker may connect to; keeps healthy brokers off the AZ to be cut."""
     format_features: Mapping[str, str] = field(default_factory=dict)
     """KRaft features that are set when the data folders are formatted, by name and level."""
     volatile_disks: tuple[str, ...] = ()
@@ -45,17 +45,17 @@ class Setup:
     own_topics: tuple[Topic, ...] = ()
     """The user's own topics, beside those of the scenario."""
     controller_config: Mapping[str, str] = field(default_factory=dict)
-    """What dedicated KRaft controllers get beside the properties that they always read."""
+    """Properties of dedicated KRaft controllers, beside those that they always read."""
     for_layout: bool = False
-    """It names hosts of the layout that it runs on. Other set-ups are written for three AZs."""
+    """It names hosts of the layout that it runs on; other set-ups name hosts of the default three AZs."""
     transaction_log: tuple[int, ...] = ()
-    """Brokers that hold `__transaction_state`, made beforehand with one partition; the first of them
-    coordinates all transactions. Empty: brokers make it when somebody asks for a coordinator."""
+    """Brokers that hold `__transaction_state`, created beforehand with one partition; the first of them
+    coordinates all transactions. Empty: brokers create it when a client asks for a coordinator."""
     offsets_log: tuple[int, ...] = ()
-    """Brokers that hold `__consumer_offsets`, made beforehand with one partition; the first of them
-    coordinates all groups. Empty: brokers make it when somebody asks for a coordinator."""
+    """Brokers that hold `__consumer_offsets`, created beforehand with one partition; the first of them
+    coordinates all groups. Empty: brokers create it when a client asks for a coordinator."""
     offsets_log_config: Mapping[str, str] = field(default_factory=dict)
-    """Its topic configuration, beside its compaction."""
+    """Configuration of `__consumer_offsets`, beside its compaction."""
     read_back: bool = True
     """At the end, a consumer reads every topic from start to end (rows of `reads`)."""
 

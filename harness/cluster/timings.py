@@ -51,7 +51,7 @@ class Timings:
     def of(cls, broker_config: Mapping[str, str], mode: str) -> Timings:
         """The timings of a run whose brokers get ``broker_config`` on top of the base configuration.
 
-        Values that are no numbers count as those of the base: the brokers will refuse them.
+        A value that is not a number counts as the base's value; the brokers will refuse it.
         """
         given = effective_times(broker_config, mode)
         base = cls()
@@ -89,7 +89,7 @@ class Timings:
 
     @property
     def recovery_s(self) -> float:
-        """How much longer than on the base settings a healed cluster takes at most to work together again."""
+        """How much longer a healed cluster may take to recover than with the base settings."""
         return (
             max(0.0, 3.0 * (self.request_s - 3.0))
             + max(0.0, 1.5 * (self.session_s - 4.0))
@@ -103,17 +103,17 @@ class Timings:
 
     @property
     def harmless_s(self) -> float:
-        """Longer than a session with an election, a request, and a lagging follower's stay in the ISR."""
+        """Longer than a session with its election, a request, and a lagging follower's stay in the ISR."""
         return max(1.5 * self.lag_s + 1.0, 1.5 * self.session_s + 4.0, self.request_s + 7.0)
 
     @property
     def cut_s(self) -> float:
-        """The same with a margin: for a cut after which everything that can happen has happened."""
+        """`harmless_s` with a margin: after a cut of this length, everything that can happen has happened."""
         return self.harmless_s + 2.0
 
     @property
     def quorum_cut_s(self) -> float:
-        """The same, and long enough for several elections of the KRaft quorum."""
+        """As `cut_s`, but also long enough for several elections of the KRaft quorum."""
         return max(self.cut_s, 6.0 * self.quorum_fetch_s)
 
     @property
@@ -123,7 +123,7 @@ class Timings:
 
     @property
     def all_checked_s(self) -> float:
-        """After the first partition of a leader, all others have been looked at for lagging followers."""
+        """How long a leader takes at most to check all its partitions for lagging followers."""
         return self.lag_s / 2 + 1.0
 
     @property

@@ -1,8 +1,8 @@
 """A Kafka cluster that keeps its metadata in ZooKeeper, with forced roles.
 
-ZooKeeper's leader is forced by numbers: of the nodes that are started first, a bare majority, the one with
-the highest id leads. A single node is *standalone*. Kafka's controller is forced by start order: the first
-broker to register takes `/controller`.
+The start order forces ZooKeeper's leader: a bare majority of the nodes starts first, and among them the node
+with the highest id leads. A single node is *standalone*. The start order also forces Kafka's controller: the
+first broker to register takes `/controller`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness.zookeeper.session import NoZooKeeperAnswerError, ZooKeeperSession
 from harness.zookeeper.znodes import partition_state, state_path
 
 RESTART_S = 30.0
-"""With the sessions and requests of the base configuration."""
+"""Deadlines in seconds, for the sessions and requests of the base configuration."""
 _PLACING_ATTEMPTS = 5
 _FEWEST_WITH_A_SPARE = 3
 _END_S = 10.0
@@ -140,7 +140,7 @@ class ZooKeeperCluster:
                 self._lab.signal(name, signal.SIGCONT)
 
     def _zookeepers_that(self, mode: str | None) -> list[str]:
-        """The nodes that are in this mode; None: that do not serve."""
+        """The nodes in this mode; with None, the nodes that do not serve."""
         nodes = self._lab.topology.role("zookeeper")
         return [node.name for node in nodes if zookeeper_mode(node.zookeeper_address) == mode]
 
@@ -235,7 +235,7 @@ class ZooKeeperCluster:
         return node_id in registered
 
     def _wait_until_it_serves(self, host: str, within_s: float) -> None:
-        """Newer brokers (seen with 3.5 and 3.9) open their listener only after they have registered."""
+        """Wait for the listener, which newer brokers (seen with 3.5 and 3.9) open only once registered."""
         address = self._lab.topology.host(host).broker_address
         self._wait(lambda: accepts(address), f"{host} to open its listener", within_s=within_s)
 

@@ -146,15 +146,15 @@ HINT = "such as broker.replica.lag.time.max.ms=30000."
         ),
         (
             "[topic]\nretentoin.ms = 3\n",
-            "FILE:2: 'retentoin.ms' ends in no topic property of Kafka; did you mean retention.ms?",
+            "FILE:2: 'retentoin.ms' does not end in a topic property of Kafka; did you mean retention.ms?",
         ),
         (
             "[topic.t]\nmin.insync.replica = 3\n",
-            "FILE:2: 't.min.insync.replica' ends in no topic property of Kafka; did you mean",
+            "FILE:2: 't.min.insync.replica' does not end in a topic property of Kafka; did you mean",
         ),
         (
             "[topic.t]\nx = 3\n",
-            "FILE:2: 't.x' ends in no topic property of Kafka; docs/settings.md lists them.",
+            "FILE:2: 't.x' does not end in a topic property of Kafka; docs/settings.md lists them.",
         ),
         ('[topic."a b"]\npartitions = 3\n', "FILE:2: 'a b' is no topic name; use up to 249 letters"),
         ("[topic.t]\npartitions = 0\n", "FILE:2: topic 't': partitions = 0: give a number from 1 to 100."),
@@ -236,7 +236,7 @@ def test_a_topic_file_is_for_every_topic(tmp_path: Path) -> None:
         (["broker.a b=1"], "--set: 'a b' is no property of Kafka"),
         (["topic.t.partitions=many"], "--set: topic 't': partitions = 'many': give a number from 1 to 100."),
         (["topic.t.assignment=1"], "--set: assignment=1: write the assignment in a cluster file, as lists."),
-        (["topic.retention.days=1"], "--set: 'retention.days' ends in no topic property of Kafka; "),
+        (["topic.retention.days=1"], "--set: 'retention.days' does not end in a topic property of Kafka; "),
     ],
 )
 def test_malformed_options(options: list[str], sentence: str) -> None:

@@ -234,7 +234,7 @@ def test_times_are_divided_and_listed() -> None:
         (
             ["broker.zookeeper.session.timeout.ms=18000"],
             5,
-            "turn zookeeper.session.timeout.ms=18000 and replica",
+            "order of zookeeper.session.timeout.ms=18000 and replica",
         ),
         (
             ["broker.zookeeper.session.timeout.ms=18000", "broker.replica.lag.time.max.ms=60000"],
@@ -249,7 +249,7 @@ def test_times_are_divided_and_listed() -> None:
         (
             ["broker.zookeeper.session.timeout.ms=5000", "broker.replica.lag.time.max.ms=30000"],
             5,
-            "turn request.timeout.ms=3000 and zookeeper.session.timeout.ms=5000 around, to 3000 and 1000",
+            "of request.timeout.ms=3000 and zookeeper.session.timeout.ms=5000, to 3000 and 1000",
         ),
     ],
 )

@@ -268,11 +268,11 @@ def test_new_writes_a_file_that_declares_a_scenario(
     found = find("./first_case.py")
     assert (found.name, len(found.claims)) == ("first-case", 3)
     before = (tmp_path / "first_case.py").read_text()
-    with pytest.raises(UsageError, match="first_case.py exists, and is left as it is"):
+    with pytest.raises(UsageError, match="first_case.py exists already"):
         new("first-case")
     assert (tmp_path / "first_case.py").read_text() == before
     for name, sentence in (
-        ("First Case", "no name of a scenario"),
+        ("First Case", "not a name for a scenario"),
         ("no-fault", "a scenario 'no-fault' already"),
     ):
         with pytest.raises(UsageError, match=sentence):
