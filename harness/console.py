@@ -1,4 +1,4 @@
-"""Progress on stderr: a line per step with the time since the start, and the present state while it waits."""
+"""Progress on stderr: a line per step with the time since the start, and the current state during waits."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rich.text import Text
 from harness.waiting import current_waits
 
 REFRESH_S = 1.0
-"""How often a terminal shows the state anew."""
+"""Seconds between two displays of the state on a terminal."""
 WORTH_A_LINE_S = 10.0
-"""Without a terminal, a wait of so long is reported in a line, and again after each further such time."""
+"""Without a terminal, a wait gets a line after each period of so many seconds."""
 State = Callable[[], Sequence[str]]
 """The lines that show how a run stands."""
 
@@ -99,14 +99,14 @@ class Progress:
             thread.join()
 
     def report_long_waits(self, told: dict[float, float], state: State = tuple) -> None:
-        """Print a line for each wait that has lasted `WORTH_A_LINE_S` longer than when it was last told.
+        """Print a line for each wait that has lasted `WORTH_A_LINE_S` since its beginning or its last line.
 
-        ``told`` remembers, by the begin of a wait, when it is to be told next.
+        ``told`` maps the beginning of each wait to the length at which it gets its next line.
         """
         now = time.monotonic()
         for one in current_waits():
             if now - one.since >= told.get(one.since, WORTH_A_LINE_S):
                 told[one.since] = now - one.since + WORTH_A_LINE_S
                 facts = "; ".join(state())
-                since = f"waits since {now - one.since:.0f} s for {one.awaiting}"
+                since = f"has waited {now - one.since:.0f} s for {one.awaiting}"
                 self.say(f"{since}{f'; {facts}' if facts else ''}")

@@ -1,4 +1,4 @@
-"""The optional parts of an installation: what they bring, and what to say where something is missing."""
+"""The optional parts of an installation: what each installs, and the message if one is missing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def missing(extra: str) -> list[str]:
 
 
 def lacks(module: str, command: str) -> str:
-    """The sentence for a command that needs a module of an extra that is not installed; empty for others."""
+    """The message for a command that needs a module of a missing extra; empty for any other module."""
     if not extra_of(module):
         return ""
     extra = extra_of(module) if command in OF_STORED_RUNS else "lab"

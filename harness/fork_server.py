@@ -72,7 +72,7 @@ class ForkedProcess:
             self._server.send_signal(number, self._number)
 
     def set_ended(self, status: int) -> None:
-        """For the fork server: the process has ended."""
+        """Record that the process has ended; only the fork server calls it."""
         self.status = status
         self._ended.set()
 
@@ -81,7 +81,7 @@ class ForkServer:
     """The fork server, as the process that started it sees it. Thread-safe."""
 
     def __init__(self, connection: socket.socket, pid: int) -> None:
-        """For a process that runs already; use `spawn` or `fork`."""
+        """Takes over a process that runs already; use `spawn` or `fork`."""
         self.pid = pid
         self._connection = connection
         self._lock = threading.Lock()

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 BUSY_PERCENT = 90
-"""From this use on a machine counts as busy: what takes too long may have waited for a processor, and claims
+"""A machine counts as busy from this use on. What takes too long may then have waited for a processor, so claims
 do not take it as evidence."""
 
 _IDLE = slice(3, 5)
-"""Of the fields of the line `cpu` in `/proc/stat`: idle, and waiting for input or output (proc(5))."""
+"""The fields of the line `cpu` in `/proc/stat` for idle, and for waiting for input or output (proc(5))."""
 _COUNTED = 8
-"""The fields after these are part of others."""
+"""How many fields to add up; later fields are already contained in earlier ones."""
 
 
 class ProcessorUse:
@@ -24,7 +24,7 @@ class ProcessorUse:
         self._before = self._ticks()
 
     def percent(self) -> int | None:
-        """The share since the call before, or since construction; None where no tick has passed."""
+        """The share since the previous call, or since construction; None if no tick has passed."""
         now = self._ticks()
         total, idle = (after - before for after, before in zip(now, self._before, strict=True))
         if total <= 0:
@@ -33,6 +33,6 @@ class ProcessorUse:
         return round(100 * (total - idle) / total)
 
     def _ticks(self) -> tuple[int, int]:
-        """Ticks of all processors since boot: all of them, and those in which nothing ran."""
+        """Ticks of all processors since boot: the total, and the idle ones."""
         ticks = [int(field) for field in self._stat().partition("\n")[0].split()[1 : 1 + _COUNTED]]
         return sum(ticks), sum(ticks[_IDLE])

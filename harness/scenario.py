@@ -48,7 +48,7 @@ class Erratum:
 
 @dataclass(frozen=True)
 class Either:
-    """The other outcome of a claim where Kafka really does the one or the other, and what decides it."""
+    """The other outcome of a claim, where Kafka allows both, and what decides between them."""
 
     says: str
     """The other sentence."""
@@ -62,9 +62,9 @@ class Either:
 class Claim:
     """One sentence about a run, and the query that decides it.
 
-    As declared means: the query holds. Where an erratum is given, the query must not hold and the erratum's
-    must. Where another outcome is given (``either``), one of the two must hold, and the judgement says which
-    one did.
+    A claim is as declared if its query holds. If it has an erratum, its own query must not hold and the
+    erratum's must. If it has another outcome (``either``), one of the two queries must hold, and the
+    judgement says which one does.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Claim:
     holds: str
     """A query that returns one row with `holds` and `observed`; `acked.claims` writes the common ones."""
     section: str = ""
-    """Where the sentence stands in its article; empty for a claim of one's own."""
+    """The section of the article with this sentence; empty for a claim of your own."""
     quote: str = ""
     """The article's own sentence, in its language."""
     given: str = ""
@@ -85,7 +85,7 @@ class Claim:
     either: Either | None = None
     """The other outcome that Kafka allows."""
     precondition: bool = False
-    """It only establishes the situation: it must hold (else it is *not reproduced*), and is not a claim."""
+    """It only establishes the situation for other claims, and is *not reproduced* if it does not hold."""
     since: str = ""
     """First Kafka version for which the claim is evaluated; empty for all."""
     before: str = ""
@@ -95,12 +95,14 @@ class Claim:
 
     def __post_init__(self) -> None:
         if self.erratum and self.either:
-            raise ValueError(f"Claim {self.name!r} has both an erratum and another outcome; it may have one.")
+            raise ValueError(
+                f"Claim {self.name!r} has both an erratum and another outcome; remove one of them."
+            )
 
 
 @dataclass(frozen=True)
 class Expected:
-    """Findings that are expected here, so that they are shown but are no violation.
+    """Findings that are expected here: they are shown, but are not a violation.
 
     A finding that no Expected covers makes the verdict *violated*.
     """
@@ -146,7 +148,7 @@ class Scenario:
     body: Callable[[Stage], None]
     """Called once the cluster is up and the set-up holds."""
     setup: Setup
-    """What must hold before."""
+    """What must hold before the first fault."""
     article: str = "own"
     """The article that the case belongs to."""
     section: str = ""
@@ -154,7 +156,7 @@ class Scenario:
     claims: tuple[Claim, ...] = ()
     """What the run is judged by, beside the findings that every run is searched for."""
     expected: tuple[Expected, ...] = ()
-    """Findings that are no violation here."""
+    """Findings that are not a violation here."""
     faults: tuple[str, ...] = ()
     """What is broken, in a few words each, for `acked list`."""
     kafka: str = "2.7.1"
@@ -164,11 +166,11 @@ class Scenario:
     outcome: str = ""
     """One sentence for `acked list`: what a correct run ends with."""
     versions: tuple[str, ...] = ()
-    """Kafka versions whose difference the scenario shows, oldest first; none: its own alone."""
+    """Kafka versions between which the scenario shows a difference, oldest first; empty: only its own."""
     modes: tuple[str, ...] = ()
-    """Metadata modes it makes sense in; none: its own alone."""
+    """Metadata modes in which it makes sense; empty: only its own."""
     timed: tuple[Callable[[Timings], Claim], ...] = ()
-    """Write those claims that name times for other time settings; ``claims`` has them for its own."""
+    """Functions that write the claims that name times for given time settings."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Hosts by the letters that the article gives them, beside its `broker-0`, which is always `broker1`."""
     file: ScenarioFile | None = field(default=None, compare=False, repr=False)
@@ -187,9 +189,9 @@ class Scenario:
         return replace(self, claims=tuple(anew.get(claim.name, claim) for claim in self.claims))
 
     def declared(self, version: str = "", client: Library = "librdkafka") -> dict[str, Any]:
-        """Claims and expected findings of a Kafka version and of a client, as stored in the run folder.
+        """Claims and expected findings for a Kafka version and a client, as `claims.json` stores them.
 
-        (`claims.json`.) What known bugs of the version leave behind is expected in every scenario.
+        Every scenario also expects the findings that known bugs of the version cause.
         """
         kafka = version or self.kafka
         return {
@@ -225,7 +227,7 @@ def speaks_of(entry: Claim | Erratum | Expected, version: str, client: Library =
 
 
 def _stored(entry: Claim | Expected, version: str, client: Library) -> dict[str, Any]:
-    """An entry as data for one version and client, without bounds, and without an erratum of others."""
+    """An entry as data for one version and client, without bounds and without an erratum of another one."""
     stored = asdict(entry)
     if isinstance(entry, Claim) and entry.erratum is not None:
         if speaks_of(entry.erratum, version, client):

@@ -31,13 +31,13 @@ def installed(tool: str) -> bool:
 
 
 def not_installed(tool: str) -> str:
-    """That a program is missing, and its package where we know it; without a full stop."""
+    """A phrase that the program is not installed, with its package if known; without a full stop."""
     package = PACKAGES.get(tool)
     return f"{tool} is not installed" + (f" (package {package})" if package else "")
 
 
 def missing(*needed: str) -> str:
-    """Which of the programs are missing, by `not_installed`; empty where all are there."""
+    """The phrases of `not_installed` for the programs that are missing; empty if none is."""
     return "; ".join(not_installed(tool) for tool in needed if not installed(tool))
 
 

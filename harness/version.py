@@ -17,7 +17,7 @@ def version() -> str:
 
 
 def commit() -> str:
-    """The commit, with `-dirty` where files have been changed since; empty if it is not known."""
+    """The commit, with `-dirty` if files have changed since then; empty if it is not known."""
     if _BUILT_FROM.is_file():
         return _BUILT_FROM.read_text(encoding="utf-8").strip()
     checkout = Path(__file__).resolve().parents[1]

@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Wait:
-    """Something that this process waits for at present."""
+    """Something for which this process is waiting now."""
 
     awaiting: str
     since: float
-    """`time.monotonic` at its begin."""
+    """`time.monotonic` at its beginning."""
 
 
 _waits: dict[int, Wait] = {}
@@ -91,7 +91,7 @@ def wait_until(
         waited = time.monotonic() - started
         busy = use.percent() or 0
         why = (
-            f" The processors were {busy} % busy meanwhile: run less beside it."
+            f" The processors were {busy} % busy meanwhile: end other programs."
             if busy >= BUSY_PERCENT
             else ""
         )

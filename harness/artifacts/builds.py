@@ -1,4 +1,4 @@
-"""Kafka builds of the user's: an unpacked release or a build of one's own, or jars in front of a release.
+"""The user's own builds of Kafka: the folder of an unpacked build, or jars in front of a release.
 
 A build is copied into the cache, under the first 12 digits of the SHA-256 of its jars' checksums. Its label,
 `3.9.1+0f3a52c91be4`, is accepted wherever a Kafka version is, also later, when the folder has changed.
@@ -41,7 +41,7 @@ def take_in(
     ``home`` is a folder with Kafka's jars in `libs` or `lib`. ``jars`` are jars, or folders of jars, whose
     classes take precedence: over those of ``home``, or over those of the release ``base``.
 
-    Raises UsageError, in one sentence, for a folder that holds no Kafka or two, and for what is no jar.
+    Raises UsageError for a folder with no Kafka or with two versions, and for a file that is no jar.
     """
     patches = [jar for path in jars for jar in _jars_at(path)]
     names = [jar.name for jar in patches]
@@ -100,13 +100,13 @@ def _read_home(home: Path) -> tuple[str, list[Path]]:
             f"other jars."
         )
     if len(kafka) > 1:
-        raise UsageError(f"{folder} holds several versions of Kafka ({', '.join(kafka)}); leave one of them.")
+        raise UsageError(f"{folder} holds several versions of Kafka ({', '.join(kafka)}); keep one of them.")
     (version,) = kafka
     spec = kafka_version(version, force=True)
     if not any(name in jar.name for jar in jars for name in _LOGGING[spec.log_syntax].split(" or ")):
         raise UsageError(
-            f"{folder} has no jar of {_LOGGING[spec.log_syntax]}, without which Kafka {version} writes no "
-            f"log by which claims could be judged; add one."
+            f"{folder} has no jar of {_LOGGING[spec.log_syntax]}; without it Kafka {version} writes no "
+            f"log, and claims cannot be judged; add one."
         )
     return version, jars
 

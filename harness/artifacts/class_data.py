@@ -41,8 +41,8 @@ def archives(
 ) -> Archives:
     """The archives of a distribution for this Java. Creates them if that was never tried.
 
-    A failure is reported to ``say`` and never fatal: the cluster only starts more slowly. It is remembered,
-    so that the next call does not try again, unless with ``retry``.
+    A failure is reported to ``say`` and is never fatal: the cluster only starts more slowly. It is
+    remembered, and the next call does not try again unless ``retry`` is set.
     """
     folder = root / "class-data" / java.build
     found = _found(folder)

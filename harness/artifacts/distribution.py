@@ -16,9 +16,9 @@ from harness.artifacts.modules import Say
 from harness.kafka.versions import DEFAULT, KafkaVersion, kafka_version
 
 SIDE_BY_SIDE = 4
-"""Versions that are resolved at a time: look-ups mostly wait for answers."""
+"""How many versions are resolved at the same time; look-ups mostly wait for answers."""
 STILL_S = 15.0
-"""With several versions, how often each is reported to go on."""
+"""With several versions, seconds between two reports that a step of one is still running."""
 
 
 def _silent(_text: str) -> None: ...
@@ -52,7 +52,7 @@ class KafkaDistribution:
     def class_path(self, folder: str | None = None) -> str:
         """Class path, identical for every process, because the archives depend on it.
 
-        ``folder`` is the place at which `root / "lib"` is mounted, if it is not its own.
+        ``folder`` is the place at which `root / "lib"` is mounted, if that is elsewhere.
         """
         return ":".join(f"{folder}/{jar.name}" if folder else str(jar) for jar in self.jars)
 
@@ -96,8 +96,8 @@ def resolve(
 def resolve_all(versions: Iterable[str | KafkaVersion], *, say: Say = _silent, force: bool = False) -> None:
     """Resolve several versions side by side, so that each is in the cache afterwards.
 
-    Lines of ``say`` begin with the version; that a step goes on is said less often than for one version.
-    Raises the first error, and then downloads nothing more.
+    Lines of ``say`` begin with the version. Steps that are still running are reported less often than for a
+    single version. Raises the first error, and then downloads nothing more.
     """
     wanted = list(dict.fromkeys(versions))
     if len(wanted) < 2:

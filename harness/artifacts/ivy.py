@@ -49,7 +49,7 @@ FILES = ("ivysettings.xml", "ivy.xml")
 ATTEMPTS = 3
 FIRST_WAIT_S = 1.0
 STILL = "still"
-"""Begins a line that says that a step goes on."""
+"""The first word of a line about a step that is still running."""
 QUIET_S = 3.0
 """Longest time without a line of progress."""
 

@@ -1,4 +1,4 @@
-"""Clients of Kafka's own as programs of the client protocol: the Java client, and the verifiable tools.
+"""Kafka's own clients as programs of the client protocol: the Java client, and the verifiable tools.
 
 Both are made from a source file in `workloads/java` and the jars of a Kafka version, which the cache holds
 anyway; the tools need two jars more.
@@ -64,7 +64,7 @@ def java_client(version: KafkaVersion, *, say: Say = lambda text: None) -> JavaC
 def verifiable_tools(version: KafkaVersion, *, say: Say = lambda text: None) -> JavaClient:
     """VerifiableProducer and VerifiableConsumer of a Kafka version. Raises what `java_client` does.
 
-    May download kafka-tools, unless a build of the user's contains it.
+    May download kafka-tools, unless the user's own build contains it.
     """
     _require(version, OLDEST_TOOLS, "VerifiableProducer")
     kafka = resolve(version, say=say, with_archives=False)
@@ -88,7 +88,7 @@ def verifiable_tools(version: KafkaVersion, *, say: Say = lambda text: None) -> 
 
 
 def libraries_among(jars: Iterable[Path]) -> list[Path]:
-    """The jars that a client needs, whatever follows the version in their names."""
+    """The jars that a client needs, whatever their names have after the version."""
     return [jar for jar in jars if jar.name.startswith(tuple(f"{name}-" for name in _LIBRARIES))]
 
 

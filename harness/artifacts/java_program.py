@@ -48,7 +48,7 @@ class JavaProgram:
     training: tuple[str, ...] = ()
     """Arguments of a run that loads the classes of an ordinary run."""
     training_input: str = ""
-    """Standard input of that run, which ends at the end of it."""
+    """Standard input of that run; the run ends when the input ends."""
 
     def argv(self, shelf: Path, say: Callable[[str], None]) -> tuple[str, ...]:
         """The command line up to the main class, compiling the source where the cache folder lacks it.

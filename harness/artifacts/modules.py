@@ -1,4 +1,4 @@
-"""Maven modules in the cache: downloaded once, with checksums by which damage is noticed and repaired."""
+"""Maven modules in the cache: downloaded once, with checksums to find and repair damage."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Modules:
 
     @property
     def recipe(self) -> str:
-        """What was asked for, as the folder keeps it."""
+        """The request, as the folder stores it."""
         return "".join(f"{entry}\n" for entry in self.coordinates)
 
 
 def fetched(modules: Modules, root: Path, java: Java, say: Say) -> Checksums:
-    """The checksums of the jars in ``root / "lib"``, which are downloaded unless they are there, undamaged.
+    """The checksums of the jars in ``root / "lib"``. Downloads jars that are missing or damaged.
 
     Raises UnfitError if the cache cannot be written, or a download fails.
     """

@@ -64,7 +64,7 @@ class Case:
     controller_inside: bool
     quorum_leader_inside: bool
     parts: Mapping[str, str] = field(default_factory=dict)
-    """Part that an AZ or a host plays in the fault, by name; what it does not name plays none."""
+    """The part of each AZ or host in the fault, by name; all others have none."""
     stands_for: tuple[str, ...] = ()
     """Names of equivalent cases, which are not run."""
 
@@ -103,8 +103,8 @@ def select(cases: Sequence[Case], globs: Sequence[str]) -> tuple[Case, ...]:
         alike = [case.name for case in cases if any(_matches(name, glob) for name in case.stands_for)]
         if alike:
             raise UsageError(
-                f"--faults {glob!r} matches only faults that are not run, because others are equivalent "
-                f"({', '.join(alike)}); name those."
+                f"--faults {glob!r} matches only faults that are not run, because they are equivalent to "
+                f"others; name these instead: {', '.join(alike)}."
             )
         raise UsageError(
             f"--faults {glob!r} matches no fault of this cluster; `acked assess --list` shows the names."
@@ -119,7 +119,7 @@ def _matches(name: str, glob: str) -> bool:
 def within_budget(
     cases: Sequence[Case], seconds: Callable[[Case], float], budget_s: float, parallel: int
 ) -> tuple[Case, ...]:
-    """The cases from the first on that fit into a time, ``parallel`` of them side by side; at least one."""
+    """The first cases, as many as fit into a time with ``parallel`` of them side by side; at least one."""
     kept: list[Case] = []
     spent = 0.0
     for case in cases:
@@ -181,7 +181,7 @@ class _Cluster:
         return self.topology.az_name(az)
 
     def placements(self) -> Iterator[_Roles]:
-        """The roles in each AZ that can have them; what an AZ cannot have is in the first one that can."""
+        """One placement per AZ: the roles that it can have are in it, and others in the first AZ that can."""
         for az in self.azs:
             controller = next((host for host in self.controllers if host.az == az), None)
             quorum = next((host for host in self.quorum if host.az == az), None)

@@ -45,7 +45,7 @@ _FLAP_PERIOD_S = 2.0
 
 
 def run_case(stage: Stage, case: Case, producers: Sequence[ProducerSetting], names: Sequence[str]) -> None:
-    """Run one case. ``names`` are those by which the topics of the set-up are described, in its order.
+    """Run one case. ``names`` are the described names of the set-up's topics, in the same order.
 
     Raises InvalidRunError if it proves nothing.
     """
@@ -212,7 +212,7 @@ def _recover(stage: Stage) -> None:
 
 
 def _act(stage: Stage) -> bool:
-    """What an operator does about partitions that do not recover; false if there is nothing to do."""
+    """Do what an operator would about partitions that do not recover; False if there is nothing to do."""
     acted = False
     restarted: set[int] = set()
     for key in _unhealthy(stage):
@@ -247,7 +247,7 @@ def _unhealthy(stage: Stage) -> list[TopicPartition]:
 
 
 def _silent(stage: Stage) -> list[TopicPartition]:
-    """Partitions of which a replica does not answer with its log.
+    """Partitions with a replica that does not answer for its log.
 
     After all brokers have ended at once, the metadata store still states the old leaders and the full ISR.
     """
@@ -271,11 +271,11 @@ def _cluster_hosts(stage: Stage) -> list[str]:
 
 
 def _stand(stage: Stage, since: int, for_s: float) -> None:
-    """Let a situation stand until so many seconds have passed since a mark."""
+    """Change nothing until ``for_s`` seconds have passed since a mark."""
     wait_until(
         lambda: stage.since(since) >= for_s,
         within_s=for_s + 5,
         poll_s=0.2,
-        awaiting=f"the situation to have stood for {for_s:g} s",
+        awaiting=f"{for_s:g} s to pass since the last step",
         abort=stage.cluster.check_alive,
     )

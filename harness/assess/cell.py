@@ -27,7 +27,7 @@ class CaseOrder(serving.RunOrder):
 
 
 def scenario(case: Case, topology: Topology, mode: str, settings: Settings, number: int = 1) -> Scenario:
-    """A case as a scenario, the ``number``-th one on its cluster; it claims nothing."""
+    """A case as a scenario without claims, the ``number``-th one on its cluster."""
     return Scenario(
         name=case.name,
         title=case.says,

@@ -2,7 +2,8 @@
 
 Starting a cluster costs more than a fault. A cluster therefore runs one case after the other, if they need
 the same roles. Each case has a run folder, a topic and clients of its own. A run is judged while the next one
-goes on, which counts only if nothing speaks against its cluster. A new cluster is started after
+goes on. The next one counts only if that judgement finds nothing against the cluster. A new cluster is
+started after
 
 * a run that was not complete, or in which an operator had to act;
 * a broken promise, or a finding that no fault explains (`STRANGE`);
@@ -107,16 +108,16 @@ class _Needs:
 
 
 class _Work:
-    """The cells that nobody has begun. Thread-safe."""
+    """The cells that have not begun. Thread-safe."""
 
     def __init__(self, cells: Sequence[Cell], cases: Mapping[str, Case]) -> None:
         self._left, self._cases = list(cells), cases
         self._lock = threading.Lock()
         self._served: Counter[_Needs] = Counter()
-        """Clusters that run, by what they offer."""
+        """How many clusters run, by what they offer."""
 
     def begin(self) -> Cell | None:
-        """The first case of a new cluster: of those that no running cluster can take, if there are any."""
+        """The first case for a new cluster, preferably one that no running cluster can take."""
         with self._lock:
             if not self._left:
                 return None
@@ -127,7 +128,7 @@ class _Work:
             return cell
 
     def end(self, cell: Cell) -> None:
-        """A cluster that ran this case has ended."""
+        """Record that a cluster that ran this case has ended."""
         with self._lock:
             self._served[self._needs(cell)] -= 1
 
@@ -141,7 +142,7 @@ class _Work:
         return None
 
     def put_back(self, cell: Cell) -> None:
-        """A case that was not run after all."""
+        """Put back a case that was not run after all."""
         with self._lock:
             self._left.insert(0, cell)
 
@@ -152,7 +153,7 @@ class _Work:
 
 @dataclass(frozen=True, kw_only=True)
 class _Line:
-    """What every thread needs that runs cases on a cluster."""
+    """What each thread that runs cases on a cluster needs."""
 
     processes: RunProcesses
     runs: Path
@@ -177,7 +178,7 @@ class _Line:
                 work.end(cell)
 
     def _on_one_cluster(self, cell: Cell, work: _Work) -> bool:
-        """Run a case, and others that can follow it; False if nothing may start any more."""
+        """Run a case, and others that can follow it. Returns False if nothing may start any more."""
         before: Future[bool] | None = None
         with _Cluster(self, cell) as cluster:
             for _ in range(MOST_CASES):

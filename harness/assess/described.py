@@ -19,7 +19,7 @@ from harness.run.clients import choose
 TOPIC = "assessed"
 """Name of the topic where the description has none."""
 POWERLESS = ("power-az", "power-all", "disk-full")
-"""Mechanisms that need disks of which the harness can take away what was not flushed, or space."""
+"""Mechanisms that need disks from which the harness can take unflushed data or free space."""
 RATE_PER_PARTITION = 5.0
 """Messages per second of each producer to each partition: gaps are measured to about 1/5 s."""
 CALM_FETCHES = {"fetch.min.bytes": 100_000, "fetch.wait.max.ms": 200}
@@ -37,7 +37,7 @@ class ProducerSetting:
 
     name: str
     fixed: Mapping[str, Value] = field(default_factory=dict)
-    """By Java's names; they win over the described ones."""
+    """By Java's names; they override the described ones."""
 
 
 def producers(settings: Settings) -> tuple[ProducerSetting, ...]:
@@ -112,8 +112,8 @@ def _azs(topology: Topology) -> str:
 def hold_s(timings: Timings) -> float:
     """How long a fault lasts: until sessions have ended and followers that lag have left the ISR.
 
-    ZooKeeper ends a session up to a half later, and brokers look for followers that lag every half of the
-    time that they may.
+    ZooKeeper ends a session after up to 1.5 times its time-out. A follower leaves the ISR after up to 1.5
+    times replica.lag.time.max.ms, because brokers check twice in that time.
     """
     return 1.5 * max(timings.session_s, timings.lag_s) + _MARGIN_S
 
@@ -126,7 +126,7 @@ def recovery_s(timings: Timings) -> float:
 def for_runs(settings: Settings, number: int = 1) -> Settings:
     """The settings for the ``number``-th run on a cluster.
 
-    They are without the shapes of topics, which `setup` follows.
+    They lack the shapes of topics, because `setup` applies those.
     """
     topics = {numbered(name, number): found for name, found in settings.topics.items()}
     return replace(settings, shapes={}, topics=topics)
@@ -143,7 +143,7 @@ def topic_names(settings: Settings) -> tuple[str, ...]:
 
 
 def only_topics(settings: Settings, globs: Sequence[str]) -> Settings:
-    """The settings with those described topics alone whose names match a glob. Raises UsageError."""
+    """The settings with only the described topics whose names match a glob. Raises UsageError."""
     names = topic_names(settings)
     for glob in globs:
         if not fnmatch.filter(names, glob):
@@ -203,7 +203,7 @@ def led_inside(case: Case, leader: int) -> bool:
 def _replicas(
     shape: TopicShape, name: str, leaders: tuple[int, ...], topology: Topology
 ) -> tuple[tuple[int, ...], ...]:
-    """For each leader the replicas that Kafka assigns to a partition of which that broker is the first."""
+    """By broker, the replicas that Kafka assigns to a partition with that broker as its preferred leader."""
     racks = {host.node_id: host.az for host in topology.role("broker")}
     factor = shape.replication_factor or min(3, len(racks))
     if factor > len(racks):

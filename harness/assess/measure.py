@@ -1,10 +1,11 @@
 """The numbers of an assessment: queries over stored runs, and what they return.
 
-`acked sql` answers every query of `QUERIES` in the same way, over one run or many: they name the columns
+`acked sql` answers every query of `QUERIES` in the same way, over one run or many. Their columns include
 `run`; `topic`, the name by which a topic is described; and `led`, which is `inside` where the fault hit the
 first leader of a partition. Times are seconds.
-Messages that were sent before the fault may be lost by it; if they are in the log twice or in the wrong
-order, that is not due to the fault, and they are not counted.
+
+A fault can lose messages that were sent before it, so these are counted as lost. If they are in the log twice
+or in the wrong order, that is not due to the fault and is not counted.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 Measures = Mapping[str, Sequence[Row]]
-"""Rows by the name of the query, and those of `harness.assess.promised` by its name."""
+"""Rows by the name of the query; those of `harness.assess.promised` have the name `promised`."""
 PROMISED = "promised"
 
 _TABLES = ("marks", "writers", "reads", "views")

@@ -1,8 +1,8 @@
 """What Kafka promised about the messages of a run, whether any was lost or not.
 
 A fault that loses nothing keeps a promise only where there was one. The table of promises
-(`checkers.promises`) judges findings; here it is asked about a message of each producer setting in each
-partition that was acknowledged just before the fault, as if that message were lost.
+(`checkers.promises`) judges findings. This module assumes that a message of each producer setting in each
+partition, acknowledged just before the fault, is lost, and judges that finding.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _rank(judged: Judged) -> int:
 def _hypotheses(
     marks: Sequence[Row], evidence: Evidence, facts: Facts
 ) -> Iterator[tuple[tuple[str, str, str], Mapping[str, Any]]]:
-    """Described topic, place of the leader, producer setting; a finding that one of its messages is lost."""
+    """Described topic, place of the leader and producer setting, with a finding that one message is lost."""
     begin = min((int(mark["ns"]) for mark in marks if mark["name"] == "begin"), default=0)
     writers: dict[str, int] = {}
     for number, writer in sorted(evidence.writers.items()):

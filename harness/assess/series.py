@@ -1,4 +1,4 @@
-"""Running a battery: the plan, the runs side by side, and the document that they come to."""
+"""Running a battery: the plan, the runs side by side, and the resulting document."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _AROUND_S = 18.0
 """A run without its fault: clients, recovery, final logs, and its share of the start of a cluster."""
 _START_S = 5.0
 _PER_HOST_S = 1.2
-"""What each further host adds."""
+"""Seconds that each further host adds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class Target:
     topology: Topology
     file: ClusterFile | None
     settings: Settings
-    """Those of the options over those of the file."""
+    """Settings of the file and of the options; options take precedence."""
 
 
 def describe(file: ClusterFile | None, kafka: str, mode: str, settings: Settings) -> Target:
@@ -125,7 +125,7 @@ class Assessment:
 
     @classmethod
     def resume(cls, path: Path) -> Assessment:
-        """An assessment that was interrupted. Raises BadDataError where the folder holds none."""
+        """An assessment that was interrupted. Raises BadDataError if the folder holds none."""
         try:
             plan = msgspec.convert(json.loads((path / PLAN).read_text(encoding="utf-8")), AssessmentPlan)
         except (OSError, ValueError) as error:

@@ -1,7 +1,8 @@
 """The table of an assessment and what follows from it in words: data only, no cluster and no queries.
 
-A line is one case and one place of the partitions' leaders. Of repeated runs a line holds the worst. Of
-several topics it holds the sum of messages, the longest time and the worst judgement, and a line for each.
+A line is one case and one place of the partitions' leaders. For repeated runs it holds the worst values. For
+several topics it holds the sum of messages, the longest time and the worst judgement, and contains a line for
+each topic.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from harness.assess.measure import PROMISED, Measures, Row
 COUNTS = ("acknowledged", "lost", "lost_after_read", "duplicated", "undetermined")
 STATUSES = ("measured", "invalid", "crashed", "unfit", "not run")
 NOTICEABLE_S = 1.0
-"""Shorter times without a write are those of a busy machine."""
+"""Shorter times without a write also occur without a fault, on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Gap:
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerOutcome:
-    """What one producer setting was told, and what became of it."""
+    """The answers that the producers of one setting got, and what became of their messages."""
 
     acknowledged: int = 0
     lost: int = 0
@@ -84,13 +85,13 @@ class Line:
     findings: Mapping[str, int] = field(default_factory=dict)
     """Further findings of the run by class."""
     topic: str = ""
-    """The described topic that the line is about; empty: all that there are."""
+    """The described topic that the line is about; empty: all topics."""
     topics: tuple[Line, ...] = ()
-    """A line for each topic, where there are several."""
+    """A line for each topic, if there are several."""
 
     @property
     def topics_differ(self) -> bool:
-        """Whether the topics fared differently, beside some seconds more or less."""
+        """Whether the topics fared differently, apart from a few seconds."""
         return len({_fared(line) for line in self.topics}) > 1
 
 
@@ -121,9 +122,9 @@ def lines(
     measures: Measures,
     unfit: Mapping[str, str] | None = None,
 ) -> list[Line]:
-    """The table: two lines a case, one where the fault hits no broker or every broker.
+    """The table: two lines per case, or one if the fault hits no broker or every broker.
 
-    ``unfit`` has the reason of every case that this machine cannot run.
+    ``unfit`` gives the reason for every case that this machine cannot run.
     """
     by_case: dict[str, list[CaseEnd]] = {}
     for run in ended:
@@ -212,9 +213,10 @@ def _setting(
     promises: Sequence[Row],
     promised: Sequence[Row],
 ) -> ProducerOutcome:
-    """``promises`` has the findings of all settings, and those of records that name no producer.
+    """The results of one setting.
 
-    A finding that names no producer counts unless it is not promised: then it says nothing about this one.
+    ``promises`` has the findings of all settings, and those of records that name no producer. The latter
+    count here only if Kafka promised something, because otherwise they say nothing about this setting.
     """
     mine = [row for row in messages if row["setting"] == name]
     judged = [
@@ -235,7 +237,7 @@ def _setting(
 
 
 def _most(rows: Sequence[Row], column: str) -> int:
-    """The count of the run that has most; the rows of one run are its topics."""
+    """The highest count of any run; the rows of a run are its topics, and are added up."""
     by_run: dict[object, int] = {}
     for row in rows:
         by_run[row["run"]] = by_run.get(row["run"], 0) + int(row[column])
@@ -318,7 +320,7 @@ def _sentence(fault: str, found: Sequence[Line], az_names: Mapping[str, str]) ->
 
 
 def _topics_where(found: Sequence[Line], holds: Callable[[Sequence[Line]], bool]) -> list[str]:
-    """The topics of whose lines something holds; none if it holds of all topics, or if there is only one."""
+    """The topics for which something holds; none if it holds for all, or if there is only one."""
     topics: dict[str, list[Line]] = {}
     for line in found:
         for one in line.topics:

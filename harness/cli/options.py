@@ -198,7 +198,7 @@ Summary = Annotated[
     typer.Option("--summary", metavar="<path>", help="Write a summary in Markdown, for a CI job."),
 ]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print what the runs came to, not how they go on.")
+    bool, typer.Option("--quiet", "-q", help="Print only the outcome, and no progress.")
 ]
 Index = Annotated[
     Path | None,

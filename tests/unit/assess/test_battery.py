@@ -42,7 +42,7 @@ def test_equivalent_placements_are_named() -> None:
     assert len(found["isolate-az1.roles-az2"]) == 5
     assert found["power-all.roles-az1"] == ()
     with pytest.raises(
-        UsageError, match=r"'isolate-az2' matches only .* \(isolate-az1.roles-az1, isolate-az1"
+        UsageError, match=r"'isolate-az2' matches only .*: isolate-az1.roles-az1, isolate-az1"
     ):
         select(cases(), ["isolate-az2"])
 

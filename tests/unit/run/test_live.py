@@ -124,7 +124,7 @@ def test_elsewhere_only_long_waits_are_told_and_each_seldom(
             now[0] += 1.0
             plain.report_long_waits(told, lambda: ["az1: down"])
     lines = [line.split("  ")[-1] for line in out.getvalue().splitlines()]
-    wanted = [f"waits since {seconds} s for broker2 to lead t/0; az1: down" for seconds in (10, 20)]
+    wanted = [f"has waited {seconds} s for broker2 to lead t/0; az1: down" for seconds in (10, 20)]
     assert lines == ([] if quiet else wanted)
 
 
