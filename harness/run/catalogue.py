@@ -1,6 +1,6 @@
 """Finds scenarios: those of the catalogue, of installed packages, and of files that the user names.
 
-A module of the catalogue, like a file of the user's, declares `SCENARIO` or `SCENARIOS`. A package offers
+Each module of the catalogue and each file of the user declares `SCENARIO` or `SCENARIOS`. A package offers
 scenarios by entry points of the group `acked.scenarios`, each a module, a scenario or a tuple of scenarios.
 """
 
@@ -50,7 +50,7 @@ def known_scenarios() -> dict[str, Scenario]:
 
 
 def by_name(found: Iterable[Scenario]) -> dict[str, Scenario]:
-    """Scenarios by name, in the order given. Raises UsageError for two of one name."""
+    """Scenarios by name, in the order given. Raises UsageError if two have the same name."""
     found = list(found)
     require_distinct(found)
     return {scenario.name: scenario for scenario in found}

@@ -1,8 +1,8 @@
-"""Whether Spark understands the SQL of own scenarios, asked before anything starts.
+"""Checks that Spark understands the SQL of the user's scenarios, before anything starts.
 
-The catalogue's SQL has been tested. That of a file of the user's is tried on empty tables, in a process of
-its own (hosts are made from a process without threads), once for each text: the cache remembers what Spark
-has understood.
+The catalogue's SQL has been tested. The SQL of a user's file is tried on empty tables. Spark runs in a
+process of its own, because hosts are made from a process without threads. Each text is tried once: the cache
+remembers what Spark has understood.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LIMIT_S = 180.0
 
 
 def require_sql(scenarios: Iterable[Scenario], *, say: Callable[[str], None] = lambda text: None) -> None:
-    """Raise UsageError, with file and line, if Spark does not understand a query of an own scenario."""
+    """Raise UsageError, with file and line, if Spark does not understand a query of the user's scenario."""
     asked = [
         (one, one.declared(version, client))
         for one in scenarios
@@ -41,7 +41,7 @@ def require_sql(scenarios: Iterable[Scenario], *, say: Callable[[str], None] = l
     say("checking the SQL of the claims (once for each change)")
     for (one, declared), refused in zip(new, _ask([declared for _, declared in new]), strict=True):
         refuse(one, refused)
-        with suppress(OSError):  # then it is asked again
+        with suppress(OSError):  # Spark is then asked again next time
             _note(declared).parent.mkdir(parents=True, exist_ok=True)
             _note(declared).touch()
 
@@ -58,7 +58,7 @@ def _versions(scenario: Scenario) -> tuple[str, ...]:
 
 
 def _clients(scenario: Scenario) -> tuple[Library, ...]:
-    """librdkafka, and the Java client where the scenario declares something for one of the two alone."""
+    """librdkafka, and the Java client if the scenario declares something for only one of the two."""
     entries = (*scenario.claims, *scenario.expected, *(claim.erratum for claim in scenario.claims))
     differ = any(entry is not None and entry.client for entry in entries)
     return ("librdkafka", "java") if differ else ("librdkafka",)

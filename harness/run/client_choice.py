@@ -1,4 +1,4 @@
-"""Which client library has the roles that librdkafka has by default: `--client` and `--client-version`."""
+"""The client library of producers and consumers, by default librdkafka: `--client`, `--client-version`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workloads.protocol.lines import HELLO_S, SHOWN, Hello, parse_hello
 from workloads.protocol.spec import ClientProgram, Via
 
 VERSIONED = ("java", "verifiable")
-"""Clients of Kafka's own: the Java client, and VerifiableProducer with VerifiableConsumer."""
+"""Kafka's own clients: the Java client, and VerifiableProducer with VerifiableConsumer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,17 +40,17 @@ class ClientChoice:
 
     @property
     def library(self) -> Library:
-        """The library by which a scenario is judged: Kafka's own clients are all the Java client."""
+        """The library whose claims apply; Kafka's own clients all count as the Java client."""
         return "java" if self.name in VERSIONED else "librdkafka"
 
     @property
     def text(self) -> str:
-        """As `parse_client` reads it."""
+        """The choice as `parse_client` reads it."""
         return f"{self.name}@{self.version}" if self.version else self.name
 
     @property
     def label(self) -> str:
-        """In one word, for tables: `java@3.6.2`, or the file name of a program."""
+        """The choice in one word, for tables: `java@3.6.2`, or the file name of a program."""
         if self.via == "program" and self.name not in VERSIONED:
             return " ".join(Path(word).name for word in shlex.split(self.name))
         return self.text
@@ -62,7 +62,7 @@ LIBRDKAFKA = ClientChoice()
 def parse_client(text: str, version: str = "") -> ClientChoice:
     """What the user names: `librdkafka`, `java`, `java@3.9.1`, `verifiable`, or a command line.
 
-    Raises UsageError where there is no such program, and for a version of anything but Kafka's own clients.
+    Raises UsageError if there is no such program, and for a version with any client that is not Kafka's own.
     """
     name, _, own = text.strip().partition("@")
     if name in VERSIONED:
@@ -88,7 +88,7 @@ def parse_clients(text: str) -> tuple[ClientChoice, ...]:
     """A comma-separated list. Raises UsageError."""
     found = tuple(parse_client(word) for word in text.split(",") if word.strip())
     if not found:
-        raise UsageError(f"--clients {text!r} names no client; say librdkafka, java or a program.")
+        raise UsageError(f"--clients {text!r} names no client; use librdkafka, java or a program.")
     return found
 
 
@@ -113,9 +113,9 @@ def program(
 def inside(program: ClientProgram, lab: Lab, host: str) -> ClientProgram:
     """The program with the command line that starts it in a host.
 
-    A container does not see the user's files: those that the command line names are copied to the host's
-    folder. Kafka's own clients lie in the artifact cache, which containers see; they have a Java and a Python
-    of their own.
+    A container does not see the user's files, so those that the command line names are copied to the host's
+    folder. Kafka's own clients lie in the artifact cache, which containers see. Containers have a Java and a
+    Python of their own.
     """
     if lab.kind != "compose":
         return program
@@ -140,7 +140,7 @@ def inside(program: ClientProgram, lab: Lab, host: str) -> ClientProgram:
 def greet(program: ClientProgram, within_s: float = HELLO_S) -> Hello:
     """Start a program outside any lab, and read what it states about itself.
 
-    Raises UsageError if it cannot be started, ends, says something else or nothing.
+    Raises UsageError if it cannot be started, ends, or writes no greeting.
     """
     who = f"The client program {program.name}"
     try:
@@ -201,13 +201,13 @@ def _command(text: str) -> list[str]:
         raise UsageError(f"--client {text!r} is no command line: {error}.") from None
     if not words:
         raise UsageError(
-            "--client is empty; say librdkafka, java, verifiable, or a program that speaks the protocol."
+            "--client is empty; use librdkafka, java, verifiable, or a program that speaks the protocol."
         )
     found = shutil.which(words[0])
     if found is None:
         wrong = "is not executable" if Path(words[0]).is_file() else "is neither a file nor on the path"
         raise UsageError(
-            f"--client {text}: {words[0]} {wrong}; say librdkafka, java, verifiable, or a program that "
+            f"--client {text}: {words[0]} {wrong}; use librdkafka, java, verifiable, or a program that "
             f"speaks the client protocol."
         )
     words[0] = str(Path(found).absolute())

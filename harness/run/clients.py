@@ -12,7 +12,7 @@ from harness.errors import UsageError
 _DELIVERY = "delivery.timeout.ms"
 _IDEMPOTENCE, _IN_FLIGHT = "enable.idempotence", "max.in.flight.requests.per.connection"
 _JAVA_DELIVERY_S = 120.0
-"""The default of delivery.timeout.ms: what bounds the time of a user's retries if nothing else does."""
+"""The default of delivery.timeout.ms, which bounds the time of a user's retries if nothing else does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +35,11 @@ class ProducerChoice:
     config: Mapping[str, Value] = field(default_factory=dict)
     """Its `config`: further settings by librdkafka's names."""
     kept: tuple[str, ...] = ()
-    """Java names of the user's properties that the scenario's own values take precedence over."""
+    """Java names of the user's properties that the scenario's own values override."""
 
     @property
     def sets_batches(self) -> bool:
-        """Whether the user says how messages are batched."""
+        """Whether the user sets how messages are batched."""
         return not {"batch.size", "linger.ms"}.isdisjoint(self.config)
 
 
@@ -58,7 +58,7 @@ def choose(user: ClientSettings, fixed: Mapping[str, Value]) -> ProducerChoice:
     found = dict(user.given)
     kept = [key for key in found if key in fixed and found[key] != fixed[key]]
     if {"retries", "request.timeout.ms"} & set(fixed) and _DELIVERY in found and _DELIVERY not in fixed:
-        del found[_DELIVERY]  # the scenario's own follows from its retries
+        del found[_DELIVERY]  # the scenario's own value follows from its retries
         kept.append(_DELIVERY)
     found |= fixed
     if found.get(_IDEMPOTENCE) is True or _IDEMPOTENCE not in found:

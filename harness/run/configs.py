@@ -87,9 +87,9 @@ def record_features(topology: Topology, asked: Mapping[str, str], journal: Journ
 
 
 def _when_known(leader: Address, topic: Topic, dialect: Dialect) -> dict[str, str | None]:
-    """The leader of a new topic knows it a moment later than the metadata store.
+    """Wait until the leader of a new topic knows it, a moment later than the metadata store.
 
-    It never shows one whose znode has values that it cannot read.
+    The leader never shows a topic if its znode has values that the leader cannot read.
     """
     try:
         return wait_until(
@@ -145,7 +145,7 @@ def _write(
 
 
 def same_value(asked: str, effective: str) -> bool:
-    """Whether two texts are the same value of a property: Kafka may write numbers and lists another way."""
+    """Whether two texts are the same value of a property: Kafka may write numbers and lists differently."""
     try:
         return float(asked) == float(effective)
     except ValueError:

@@ -1,4 +1,4 @@
-"""`acked client check`: the operations that a client program is put through, and what it may not say.
+"""`acked client check`: the operations that a client program carries out, and the reports that are wrong.
 
 The operations run as a scenario on a cluster of three brokers. Afterwards, what the program reported is
 compared with the final logs of the brokers, which the harness reads itself.
@@ -79,7 +79,7 @@ class ProgramCheck:
         topics = (Topic(TOPIC, (1, 2, 3), config=config), Topic(STREAMED, (1, 2, 3)))
         return Scenario(
             name="client-check",
-            title="A client program is put through its operations, with and without a fault",
+            title="A client program carries out its operations, with and without a fault",
             body=self.body,
             setup=Setup(topics=topics, stream_rate=0),
             kafka=KAFKA,
@@ -115,7 +115,7 @@ class ProgramCheck:
             stage.mark(name, SENTENCES[name])
             try:
                 operation(stage)
-            except InvalidRunError:  # the program broke off: there is nobody left to ask
+            except InvalidRunError:  # the program has ended, so it cannot be asked any more
                 raise
             except AckedError as error:
                 self.problems[name] = error.message
@@ -300,7 +300,7 @@ Rows = list[dict[str, Any]]
 
 
 def objections(rows: Mapping[str, Rows], check: ProgramCheck) -> Iterator[Objection]:
-    """What is wrong, by the rows of a history."""
+    """Everything that is wrong, judging by the rows of a history."""
     for name, problem in check.problems.items():
         yield Objection(name, problem)
     names = {row["writer"]: row["name"] for row in rows["writers"]}
@@ -333,7 +333,7 @@ def objections(rows: Mapping[str, Rows], check: ProgramCheck) -> Iterator[Object
 def _wrong(send: Mapping[str, Any], places: set[tuple[str, int, int]], operation: str) -> Iterator[str]:
     outcome, offset = send["outcome"], send["offset"]
     if outcome is None:
-        yield "got no outcome: they are lost without a word"
+        yield "sent, but the program never reported an outcome"
     elif outcome == "ok" and not places:
         yield "acknowledged, but in no log"
     elif outcome == "fail" and places:

@@ -1,4 +1,4 @@
-"""Whether what a scenario of the user's declares makes sense, before anything starts."""
+"""Checks that the declarations of a user's scenario make sense, before anything starts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def line_of(text: str, call: str, name: object) -> int:
 
 
 def _problems(one: Scenario) -> Iterator[_Problem]:
-    """What is wrong, the first thing first: later checks rely on earlier ones."""
+    """What is wrong, in the order of the checks; later checks rely on earlier ones."""
     mine = ("Scenario", str(one.name))
     for name in ("name", "title", "article", "section", "outcome", "kafka", "mode"):
         if not isinstance(value := getattr(one, name), str):
@@ -185,7 +185,7 @@ def _not_a_tuple(name: str, value: object, kind: type) -> Iterator[str]:
 
 
 def _any(value: object) -> object:
-    """The value, whatever its type: a file of the user's need not keep to the declared one."""
+    """The value, whatever its type: a user's file may ignore the declared type."""
     return value
 
 

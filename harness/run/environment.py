@@ -1,4 +1,4 @@
-"""What a reader needs to repeat a run or to doubt it: the program, its command line, and the machine."""
+"""What a reader needs to repeat or question a run: the program, its command line, and the machine."""
 
 from __future__ import annotations
 

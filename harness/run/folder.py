@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MANIFEST = "run.json"
 CLAIMS = "claims.json"
 SCENARIO = "scenario.py"
-"""The file of the user's that declared the scenario, as it was when the run began."""
+"""The user's file that declared the scenario, as it was when the run began."""
 
 
 @dataclass(frozen=True)

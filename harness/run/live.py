@@ -14,9 +14,9 @@ from harness.observer.views import Views
 from harness.waiting import current_waits
 
 ACKNOWLEDGED = b'"outcome":"ok"'
-"""What a client's journal holds once for each message that was acknowledged."""
+"""A text that a client's journal contains once per acknowledged message."""
 RATE_OVER_S = 0.8
-"""A rate is taken over so long at least: a terminal is drawn anew with every line that is printed."""
+"""Seconds over which a rate is measured, at least: every printed line redraws the terminal."""
 _AT_ONCE_BYTES = 4_000_000
 _HOST = re.compile(r"[a-z]+\d+")
 
@@ -69,7 +69,7 @@ class LiveState:
         now_s = time.monotonic()
         waits: dict[str, list[str]] = {}
         for wait in current_waits():
-            words = f"waits {now_s - wait.since:.1f} s for {wait.awaiting}"
+            words = f"has waited {now_s - wait.since:.1f} s for {wait.awaiting}"
             waits.setdefault(self._az_of(wait.awaiting), []).append(words)
         return [self._az(az, now_s, waits.get(az, [])) for az in self._topology.azs]
 

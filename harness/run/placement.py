@@ -33,7 +33,7 @@ def require_memory(topology: Topology) -> None:
 
 
 def place(setup: Setup, layout: Layout, mode: str, scenario: str) -> Setup:
-    """The set-up with the layout's other brokers as well, which hold no replica of the scenario's topics.
+    """The set-up extended by the layout's other brokers, which hold no replica of the scenario's topics.
 
     Scenarios are written for `THREE_AZS`, and name its hosts: `broker2` is a broker in the second AZ.
     Raises UsageError naming the roles that the layout cannot fill.

@@ -23,8 +23,8 @@ class OngoingWrites:
         if result.last_error == 0:
             self.writes.stop()
             raise WaitTimeoutError(
-                f"Waited {within_s:g} s for {self.writes.producer.brokers[0]} to refuse a write of "
-                f"{self.writes.producer.name}, in vain; it accepted {result.ok} of {result.sent}."
+                f"{self.writes.producer.brokers[0]} did not refuse a write of {self.writes.producer.name} "
+                f"within {within_s:g} s; it accepted {result.ok} of {result.sent}."
             )
         return result
 

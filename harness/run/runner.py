@@ -58,14 +58,14 @@ from workloads.protocol.java_names import producer_properties
 from workloads.protocol.spec import PROGRAMS, ClientProgram
 
 _CATCH_UP_S = 15.0
-"""With the base configuration: how long followers may take to catch up after the last heal."""
+"""How long followers may take to catch up after the last heal, with the base configuration."""
 STREAM_PARTITIONS = 3
 """Each AZ's broker leads one partition of the background stream."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What the command line may change of a scenario."""
+    """The parts of a scenario and its run that the command line may change."""
 
     version: KafkaVersion
     mode: str
@@ -74,12 +74,12 @@ class RunOptions:
     layout: Layout = THREE_AZS
     settings: Settings = NO_SETTINGS
     client: ClientChoice = LIBRDKAFKA
-    """The client library that has librdkafka's roles."""
+    """The client library of producers and consumers."""
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """How the run itself ended; what it proves is decided by the checker."""
+    """How the run itself ended; the checker decides what it proves."""
 
     folder: RunFolder
     status: str
@@ -263,7 +263,7 @@ class _Run:
                 yield topic
 
     def _note_kafka(self, distribution: Distribution) -> None:
-        """Which jars and which Java run: two builds of one version differ by their checksums."""
+        """Record which jars and which Java run: two builds of one version differ by their checksums."""
         build = self.options.version.build
         origin = {"build": build, **artifacts.sources_of(self.options.version)} if build else None
         self.folder.update(
@@ -328,7 +328,7 @@ class _Run:
         return found
 
     def _describe_client(self, stage: Stage) -> None:
-        """Note which client library the run uses. For a program, wait until it is ready in every host."""
+        """Record which client library the run uses. For a program, wait until it is ready in every host."""
         choice = self.options.client
         if choice.via == "librdkafka":
             library = "confluent-kafka"
@@ -348,7 +348,7 @@ class _Run:
         self.progress.say(f"the clients are {found[0].client} {found[0].version} ({choice.label})")
 
     def _note_memory(self, stage: Stage) -> None:
-        """Note the most memory that a client program has taken."""
+        """Record the most memory that a client program has taken."""
         via = self.options.client.via
         if via != "librdkafka":
             found = [client.describe_program(via) for client in stage.clients.values() if client.alive]
@@ -357,7 +357,7 @@ class _Run:
             self.folder.update(client={**told, "memory_mib": peak})
 
     def _check_clients(self, stage: Stage) -> None:
-        """Note how the background streams are configured.
+        """Record how the background streams are configured.
 
         librdkafka confirms settings of the user; the Java client refuses those that it does not accept.
         """
@@ -389,7 +389,7 @@ class _Run:
         stage.nemesis.heal_all()
 
     def _finish(self, stage: Stage, watch: Watch) -> None:
-        stage.cluster.check_alive()  # after a broker has ended by itself, nothing is as the scenario means it
+        stage.cluster.check_alive()  # the scenario does not expect a broker to end by itself
         stage.stop_streams()
         if left := stage.nemesis.wait_delivered():
             self.progress.say(f"not delivered before the final logs are read: {', '.join(left)}")
@@ -405,7 +405,7 @@ class _Run:
                 closed.result()
 
     def _dump_after_failure(self, stage: Stage, watch: Watch, failure: AckedError | OSError) -> None:
-        """Read what final logs there are, so that what was acknowledged until the failure can be judged."""
+        """Read the final logs as far as possible, to judge what was acknowledged before the failure."""
         with self.progress.phase("final logs", "reading the final logs, although the run has failed"):
             for step in (
                 stage.stop_streams,
@@ -419,7 +419,7 @@ class _Run:
                     failure.add_note(f"Reading the final logs failed as well: {second}")
 
     def _settle(self, stage: Stage) -> None:
-        """Give followers time to catch up after the last heal; one that does not is a finding, no error."""
+        """Give followers time to catch up after the last heal; one that does not is only a finding."""
         try:
             wait_until(
                 stage.incomplete_isrs,

@@ -1,7 +1,7 @@
-"""Scenarios of the user's own: read from a file, checked, and kept in the run folder.
+"""The user's own scenarios: read from a file, checked, and kept in the run folder.
 
 Every mistake in a file is a UsageError that names the file and the line. A run keeps the text of its file as
-`scenario.py`, and the processes of a series run that copy: what ran is what is kept, even if the file changes
+`scenario.py`, and the processes of a series run that copy, so the copy is what ran, even if the file changes
 in the meantime.
 """
 
@@ -78,7 +78,7 @@ def read_folder(folder: Path) -> list[Scenario]:
     Raises UsageError.
     """
     if not folder.is_dir():
-        raise UsageError(f"--from {folder}: there is no such folder.")
+        raise UsageError(f"--from {folder}: there is no such folder; name a folder with scenario files.")
     files = sorted(file for file in folder.glob("*.py") if not file.name.startswith("_"))
     if not files:
         raise UsageError(f"--from {folder}: the folder holds no scenario file (*.py).")
@@ -94,7 +94,7 @@ def from_module(module: ModuleType, declared: object, reference: str) -> list[Sc
 
 
 def kept(folder: RunFolder, name: str) -> Scenario | None:
-    """The scenario of the copy that a run folder keeps; None for the catalogue's and those of packages.
+    """The scenario in the copy that a run folder keeps; None for scenarios of the catalogue and of packages.
 
     Raises UsageError.
     """
@@ -106,7 +106,7 @@ def kept(folder: RunFolder, name: str) -> Scenario | None:
 
 
 def require_distinct(scenarios: Iterable[Scenario]) -> None:
-    """Raise UsageError for two scenarios of one name: their runs would share a folder."""
+    """Raise UsageError for two scenarios with the same name: their runs would share a folder."""
     known: dict[str, Scenario] = {}
     for one in scenarios:
         other = known.setdefault(one.name, one)
@@ -162,7 +162,7 @@ def _run(file: ScenarioFile, shown: Path) -> ModuleType:
     """Execute a file as a module of its own; modules in its folder can be imported."""
     folder = str(file.path.parent)
     if folder not in sys.path:
-        sys.path.append(folder)  # last: a module of the user's must not hide one that acked needs
+        sys.path.append(folder)  # last: a user's module must not hide one that acked needs
     module = ModuleType(f"acked_scenario_{file.path.stem}_{file.sha256[:8]}")
     module.__file__ = str(file.path)
     sys.modules[module.__name__] = module
@@ -186,7 +186,7 @@ def _run(file: ScenarioFile, shown: Path) -> ModuleType:
 
 
 def _guarded(body: Callable[[Stage], None], path: Path) -> Callable[[Stage], None]:
-    """The body with its own mistakes as a sentence; failures of the run pass."""
+    """The body, with its own mistakes reported as a sentence; failures of the run pass through."""
 
     def guarded(stage: Stage) -> None:
         try:

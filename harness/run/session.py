@@ -45,7 +45,7 @@ class RunOutcome:
 
     @property
     def exit_code(self) -> int:
-        """That of the verdict, else that of the problem."""
+        """The exit code of the verdict, or else of the problem."""
         if self.judgement is not None:
             return self.judgement.exit_code
         return EXIT_CRASHED if self.problem is None else self.problem.exit_code
@@ -67,9 +67,9 @@ def prepare(
     """Check what can be checked before anything starts. Raises UsageError, UnfitError.
 
     Empty ``kafka`` and ``mode`` mean those of the cluster file, else the scenario's own. ``force`` accepts a
-    Kafka version that is not known; ``client`` has librdkafka's roles. A program of the user's must greet.
-    ``say`` is called when Kafka is downloaded. ``settings`` take precedence
-    over those of the cluster file.
+    Kafka version that is not known; ``client`` is the library of producers and consumers; a user's program
+    must send its greeting. ``say`` is called when Kafka is downloaded. ``settings`` take precedence over
+    those of the cluster file.
     """
     from harness import artifacts, doctor
 
@@ -100,7 +100,7 @@ def prepare(
 
 
 def require_lab(lab: str) -> None:
-    """Raise UsageError for the name of no lab."""
+    """Raise UsageError for an unknown lab."""
     from harness import doctor
 
     if lab not in doctor.LABS:
@@ -221,7 +221,7 @@ class _Spark:
         self._started = False
 
     def start(self) -> None:
-        """Begin, once there are hosts: namespaces are made from a process that has one thread."""
+        """Begin. Call it once the hosts exist, because namespaces are made from a process with one thread."""
         self._started = True
         # A daemon thread, so that an interrupted run does not wait until Spark is warm.
         threading.Thread(target=self._fulfil, name="spark", daemon=True).start()

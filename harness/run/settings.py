@@ -1,7 +1,8 @@
-"""The user's settings applied to a scenario: what wins over what, what is refused, and what `run.json` says.
+"""The user's settings applied to a scenario: which value takes precedence, what is refused, what is recorded.
 
-A broker property of the user wins over the scenario's, which wins over the base configuration. A scenario's
-topics keep the properties that the scenario gives them, unless the user names the topic: they are its point.
+A broker property of the user overrides the scenario's, which overrides the base configuration. A scenario's
+topics keep the properties that the scenario gives them, because its claims depend on them, unless the user
+names the topic.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _ZSTD_SINCE = (2, 1)
 """The inter-broker protocol from which on brokers accept zstd (KIP-110)."""
 _ZOOKEEPER_ONLY = ("zookeeper.",)
 _KRAFT_ONLY = ("controller.quorum.", "broker.session.timeout.ms", "broker.heartbeat.interval.ms")
-"""Beginnings of broker properties that exist in one metadata mode only: one file can serve both."""
+"""Beginnings of broker properties that exist in one metadata mode only; the other mode ignores them."""
 
 
 @dataclass(frozen=True, kw_only=True)

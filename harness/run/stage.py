@@ -70,7 +70,7 @@ class Stage:
     timings: Timings = BASE
     """Times that follow from the effective settings."""
     library: Via = "librdkafka"
-    """The client library that has librdkafka's roles in this run."""
+    """The client library of producers and consumers in this run."""
     java: Callable[[], ClientProgram] | None = None
     """Finds the Java client, for scenarios that use it although the run's library is another one."""
     streams: dict[str, Stream] = field(default_factory=dict)
@@ -98,10 +98,10 @@ class Stage:
     ) -> Producer:
         """A producer in one AZ's client host; it knows the brokers ``to`` (all of them if none is named).
 
-        ``raw`` sends one ProduceRequest per message to exactly one broker, whether it leads or not. The
-        others find the leader from the bootstrap list, and get the user's producer settings where the
-        scenario gives none: ``librdkafka``, or the library that `--client` names in its place, and ``java``,
-        the official Java client. Defaults: acks=all, no retries, not idempotent, 2 s for a request. A ``raw``
+        ``raw`` sends one ProduceRequest per message to exactly one broker, whether it leads or not.
+        ``librdkafka`` (or the library that `--client` names in its place) and ``java``, the official Java
+        client, find the leader from the bootstrap list, and get the user's producer settings where the
+        scenario gives none. Defaults: acks=all, no retries, not idempotent, 2 s for a request. A ``raw``
         idempotent producer sends each message with the sequence number that the scenario names.
         """
         via = self._through(az, via)
@@ -145,9 +145,9 @@ class Stage:
     ) -> TransactionalProducer:
         """A transactional producer in one AZ's client host; prepare it before its first transaction.
 
-        ``raw`` sends each request to exactly one broker, once, and speaks the ``protocol`` that is named: v2
-        needs Kafka 4.0. The others are whole clients, which find coordinator and leaders, repeat requests,
-        and speak what they can. ``timeout_s`` is transaction.timeout.ms; ``coordinator`` the host that a raw
+        ``raw`` sends each request to exactly one broker, once, with the given ``protocol`` (v2 needs Kafka
+        4.0). The others are complete clients, which find coordinator and leaders, repeat requests, and choose
+        the protocol themselves. ``timeout_s`` is transaction.timeout.ms; ``coordinator`` the host that a raw
         producer asks, by default the one that FindCoordinator names.
         """
         via = self._through(az, via)
@@ -177,7 +177,7 @@ class Stage:
     def coordinator(self, transactional_id: str, *, not_on: str = "", within_s: float = 20.0) -> str:
         """Wait until a broker names a transaction coordinator, other than ``not_on``; returns its host.
 
-        Brokers are asked from outside the faults. Raises WaitTimeoutError.
+        The harness asks from an address that no fault affects. Raises WaitTimeoutError.
         """
         what = f"the transactional id {transactional_id}"
         return self._coordinator(transactional_id, what, group=False, not_on=not_on, within_s=within_s)
@@ -222,7 +222,7 @@ class Stage:
     def start_streams(self, rate: float, topic: str, partitions: int) -> None:
         """Start every client's background stream: idempotent, acks=all, through all brokers it can reach.
 
-        The user's producer settings take precedence. Topics of the user's own get a stream each as well.
+        The user's producer settings take precedence. Each of the user's own topics gets a stream as well.
         """
         loads = {"stream": StreamLoad(topic=topic, partitions=tuple(range(partitions)), rate=rate)}
         for own in self.setup.own_topics:
@@ -240,7 +240,7 @@ class Stage:
         *,
         writer: int | None = None,
     ) -> ProducerSpec:
-        """The producer of a background stream; ``fixed`` settings win over the user's.
+        """The producer of a background stream; ``fixed`` settings override the user's.
 
         ``writer`` is its number in the history; None: the next one.
         """
@@ -278,7 +278,7 @@ class Stage:
         load: StreamLoad,
         fixed: Mapping[str, str | int | float | bool] | None = None,
     ) -> Stream:
-        """Start one background stream in an AZ; ``fixed`` settings, by Java's names, win over the user's."""
+        """Start one background stream in an AZ; ``fixed`` settings (Java's names) override the user's."""
         self.streams[name] = self.clients[az].start_stream(self.stream_spec(name, load.rate, fixed), load)
         return self.streams[name]
 
@@ -290,7 +290,7 @@ class Stage:
     ) -> BackgroundConsumer:
         """Start a consumer in one AZ that reads these partitions from their leaders until it is stopped.
 
-        ``defaults`` are properties by librdkafka's names; those of the user win.
+        ``defaults`` are properties by librdkafka's names; the user's properties override them.
         """
         consumer = ConsumerSpec(
             reader=next(self._numbers),
@@ -338,9 +338,9 @@ class Stage:
         """Start an instance of an application in one AZ: it reads ``source`` in a group to write ``output``.
 
         It writes one message for each that it receives, to the same partition number, with the label
-        `writer/seq` of that message. Every ``every_s`` it commits: with ``transactional`` in a transaction
-        that holds output and offsets (transaction.timeout.ms is ``timeout_s``), else the offsets after the
-        output. ``config`` has properties of the consumer by librdkafka's names.
+        `writer/seq` of that message. It commits every ``every_s`` seconds. With ``transactional``, one
+        transaction holds output and offsets, and transaction.timeout.ms is ``timeout_s``. Otherwise it
+        commits the offsets after the output. ``config`` has properties of the consumer by librdkafka's names.
         """
         producer = ProducerSpec(
             writer=next(self._numbers),
@@ -388,9 +388,9 @@ class Stage:
     def read(
         self, az: str, topic: str, *brokers: str, partition: int = 0, within_s: float = 5.0
     ) -> ReadResult:
-        """A consumer in one AZ reads a topic to its high watermark.
+        """Have a consumer in one AZ read a topic to its high watermark.
 
-        With one broker named it fetches from that one alone, whether it leads or not; otherwise from the
+        If one broker is named, it fetches only from that broker, whether it leads or not; otherwise from the
         leader.
         """
         consumer = ConsumerSpec(
@@ -411,7 +411,7 @@ class Stage:
         *,
         isolation: Isolation = "read_committed",
     ) -> ReadResult:
-        """A consumer in one AZ reads partitions from start to end, from their leaders."""
+        """Have a consumer in one AZ read partitions from start to end, from their leaders."""
         consumer = ConsumerSpec(
             reader=next(self._numbers),
             name=f"{az}-final-reader",
@@ -494,7 +494,7 @@ class Stage:
         )
 
     def wait_until_serving(self, topic: str, broker: str, *, az: str = "az2", partition: int = 0) -> None:
-        """Wait until a broker accepts writes as leader; it learns of its election after the store."""
+        """Wait until a broker accepts writes as leader; it learns of its election later than the store."""
         probe = self.producer(az, f"{az}-probe-{next(self._numbers)}", broker, acks=1)
         self.clients[az].wait_writable(
             topic, probe.spec, partition=partition, within_s=15.0 + self.timings.recovery_s
@@ -527,7 +527,7 @@ class Stage:
     def wait_replicated(self, topic: str, partition: int = 0) -> None:
         """Wait until all in-sync replicas hold the same log and have its end as their high watermark.
 
-        By then the history has the records of each: claims rest on that, and a fault may come next.
+        By then the history also has the records of each replica. Claims rely on that, and a fault may follow.
         """
         wait_until(
             lambda: self._disagreement(topic, partition, full_isr=False, recorded=True),
@@ -541,7 +541,7 @@ class Stage:
     def wait_converged(self, topic: str, partition: int = 0, within_s: float | None = None) -> None:
         """Wait until the ISR is complete and all replicas hold the same log and know all of it committed.
 
-        Before that, what clients sent over links that were cut has to arrive.
+        First it waits until everything has arrived that clients sent over links while they were cut.
         """
         self.nemesis.wait_delivered()
         limit_s = 30.0 + self.timings.recovery_s if within_s is None else within_s
@@ -644,7 +644,7 @@ class Stage:
     ) -> None:
         """Wait until every node of a kind that answers reports the state; go on after ``within_s`` seconds.
 
-        Whether a node learns of the state is for the claims to judge: no error if it does not.
+        It is no error if a node does not learn of the state: the claims judge that.
         """
         views = self.observer.views
         try:

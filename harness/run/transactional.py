@@ -21,8 +21,8 @@ _END_S = 10.0
 class HeldRequest:
     """A request that the network holds back: a fault, which is over when the request is delivered.
 
-    The request is made and its connection is opened at once. So the bytes are those that the client would
-    have sent then, and they arrive on a connection that is older than the requests that overtake them.
+    The request is made and its connection is opened at once. So its bytes are those that the client would
+    have sent at that moment, and its connection is older than the requests that overtake it.
     """
 
     kind: Kind = "link"
@@ -41,7 +41,7 @@ class HeldRequest:
         self._held: Held | None = None
 
     def targets(self) -> Targets:
-        """The link that it would have gone over."""
+        """The link that it would have used."""
         return {"links": [f"{self._client.host} -> {self._broker}:{BROKER_PORT}"]}
 
     def inject(self) -> None:
@@ -102,7 +102,7 @@ class TransactionalProducer:
     group_coordinator: Callable[[str], str]
     """Finds the host that coordinates a consumer group."""
     coordinator: str
-    """Host that a raw producer takes for its coordinator."""
+    """Host that a raw producer uses as its coordinator."""
 
     def prepare(self, within_s: float = 30.0) -> TransactionalProducer:
         """Get a producer id. Raises InvalidRunError if that fails: use `initialise` where it may."""
@@ -126,9 +126,9 @@ class TransactionalProducer:
         return self.client.begin_transaction(self.spec)
 
     def add(self, topic: str, *, partition: int = 0, within_s: float = 5.0) -> int:
-        """Add a partition to a raw producer's transaction, which its first message there would do as well.
+        """Add a partition to a raw producer's transaction, as its first message there would do.
 
-        Returns the error code. With v2 of the protocol nothing is asked.
+        Returns the error code. With v2 of the protocol it sends no request.
         """
         self._require_raw("add")
         return self.client.add_partition(
@@ -180,7 +180,7 @@ class TransactionalProducer:
         generation, and a coordinator refuses it once the member has lost its place (KIP-447). librdkafka
         needs such a member. Otherwise the request names the group alone. A raw producer asks the host ``to``,
         by default the coordinator of the group, and with v1 of the protocol its own coordinator before that.
-        After an error, abort the transaction: a commit may lack the offset, and may have it.
+        After an error, abort the transaction: if it is committed, the offset may be in it or not.
         """
         consumer = of.consumer if isinstance(of, BackgroundConsumer) else None
         member = consumer is not None and consumer.via == self.spec.via
@@ -215,7 +215,7 @@ class TransactionalProducer:
         return self._end(commit=False, within_s=within_s)
 
     def must_end(self, *, commit: bool, within_s: float = _END_S) -> None:
-        """End the open transaction, and be told so. Raises InvalidRunError if not."""
+        """End the open transaction. Raises InvalidRunError if the answer does not confirm that."""
         end = self._end(commit=commit, within_s=within_s)
         wanted = "committed" if commit else "aborted"
         if end.outcome != wanted:
@@ -253,7 +253,8 @@ class TransactionalProducer:
     def hold_end(self, *, commit: bool) -> DelayedRequest:
         """Make a raw producer's request to end the open transaction, and hold it back.
 
-        It is the first attempt of a client that hears nothing: `commit` or `abort` is the second one.
+        It stands for the first attempt of a client that gets no answer; `commit` or `abort` is the second
+        attempt.
         """
         self._require_raw("hold_end")
         what = f"EndTxn {'commit' if commit else 'abort'}"

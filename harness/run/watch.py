@@ -68,7 +68,7 @@ class Watch:
     def _assignment(self) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
         for topic in self._topics:
             if topic.internal:
-                continue  # nobody sent what stands there
+                continue  # no client sent the records in these topics
             yield from zip(topic.topic_partitions, topic.assignment, strict=True)
 
     def _states(self) -> dict[TopicPartition, PartitionState]:

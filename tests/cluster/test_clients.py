@@ -27,7 +27,7 @@ def test_every_lie_of_a_client_is_caught(tmp_path: Path) -> None:
         ("acks-one", "acknowledged, but in no log"),
         ("refused", "acknowledged, but in no log"),
         ("plain", "acknowledged with an offset at which the log holds something else"),
-        ("stream", "got no outcome: they are lost without a word"),
+        ("stream", "sent, but the program never reported an outcome"),
         ("unanswered", "reported as definitely not written (`fail`), but in the log"),
     }
 

@@ -61,7 +61,7 @@ LIES: list[tuple[str, int, dict[str, Any], str, str]] = [
     ("sends", 3, {"outcome": "ok"}, "refused", "2/0: acknowledged, but in no log"),
     ("sends", 4, {"outcome": "fail"}, "unanswered", "3/0: reported as definitely not written"),
     ("sends", 1, {"offset": 2}, "plain", "1/1: acknowledged with an offset at which"),
-    ("sends", 1, {"outcome": None}, "plain", "1/1: got no outcome"),
+    ("sends", 1, {"outcome": None}, "plain", "1/1: sent, but the program never reported"),
     ("sends", 1, {"outcome": "info"}, "plain", "1/1: not acknowledged (`info`)"),
     ("copies", 0, {"intact": False}, "plain", "1/0: in the log with another value"),
     (

@@ -74,7 +74,7 @@ def test_a_wait_stands_in_the_line_of_the_az_that_it_names(state: LiveState) -> 
     """The first host that it names decides; other waits belong to no AZ."""
     with waiting_for("broker3 to follow broker2"), waiting_for("all replicas to be in sync"):
         lines = state.lines()
-    assert [line.count(" · waits ") for line in lines] == [0, 0, 1]
+    assert [line.count(" · has waited ") for line in lines] == [0, 0, 1]
     assert lines[2].endswith("s for broker3 to follow broker2")
 
 
