@@ -71,7 +71,7 @@ class Injection:
         """``number`` is the fault's number in the run. Raises UsageError for an unknown mechanism."""
         if fault.mechanism not in MECHANISMS:
             raise UsageError(
-                f"The fault {fault.name!r} has the mechanism {fault.mechanism!r}; say one of "
+                f"The fault {fault.name!r} has the mechanism {fault.mechanism!r}; use one of "
                 f"{', '.join(MECHANISMS)}."
             )
         self.number = number

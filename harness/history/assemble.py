@@ -146,7 +146,7 @@ def _read_journals(folder: Path) -> dict[str, pa.Table]:
 def _collect_lines(file: Path, lines: dict[str, list[bytes]]) -> None:
     """Add the lines of ``file`` to those of their tables."""
     *complete, last = file.read_bytes().split(b"\n")
-    if last and _is_object(last):  # written completely, but for the end of the line
+    if last and _is_object(last):  # complete except for its line end
         complete.append(last)
     start = len(_PREFIX)
     for number, line in enumerate(complete, 1):

@@ -12,9 +12,10 @@ _PLACE = ["topic", "partition"]
 
 
 def acknowledged_after_final_read(run_dir: Path) -> str:
-    """A sentence about a message that was acknowledged after its partition's log had been read; else empty.
+    """A sentence if a message was acknowledged after its partition's log had been read; otherwise empty.
 
-    Such a message may be missing from what was read and is not lost for that. Times of both are of one clock.
+    Such a message may be missing from the log as it was read, and yet not be lost. Both times are of the
+    same clock.
     """
     sends = read_columns(run_dir, "sends", (*_PLACE, "writer", "outcome", "done_ns"))
     replicas = read_columns(run_dir, "replicas", (*_PLACE, "ns"))

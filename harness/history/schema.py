@@ -348,7 +348,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             Table(
                 "producer_states",
                 "What the replicas of a partition know of its producers (DescribeProducers), recorded when "
-                "it changed and again every 2 s at most; only of runs with transactions, on Kafka 3.0 and "
+                "it changed, and otherwise every 2 s; only in runs with transactions, on Kafka 3.0 and "
                 "later.",
                 (
                     _NS,
@@ -371,11 +371,11 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             Table(
                 "transaction_states",
                 "What coordinators know of transactions (ListTransactions, DescribeTransactions), recorded "
-                "when it changed and again every 2 s at most; only of runs with transactions, on Kafka 3.0 "
+                "when it changed, and otherwise every 2 s; only in runs with transactions, on Kafka 3.0 "
                 "and later.",
                 (
                     _NS,
-                    _need("broker", "int", "broker that takes itself for the coordinator"),
+                    _need("broker", "int", "broker that regards itself as the coordinator"),
                     _need("transactional_id", "text", "transactional.id"),
                     Column("producer_id", "long", "Kafka's producer id"),
                     Column("producer_epoch", "int", "Kafka's producer epoch"),
@@ -389,8 +389,8 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     Column(
                         "partitions",
                         "text",
-                        "`topic/partition` of each partition in the transaction, with commas; while it is "
-                        "completed, of those without their marker",
+                        "`topic/partition` of each partition in the transaction, separated by commas; while "
+                        "it is completed, only of those without their marker",
                     ),
                 ),
             ),
@@ -487,13 +487,13 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             ),
             Table(
                 "machine",
-                "How busy the machine was, once a second: on a busy machine, what came late proves nothing.",
+                "How busy the machine was, once a second: on a busy machine, a late event proves nothing.",
                 (
                     _NS,
                     _need(
                         "busy",
                         "int",
-                        "processor time in use since the row before, in percent of all processors",
+                        "processor time in use since the previous row, in percent of all processors",
                     ),
                 ),
             ),

@@ -29,7 +29,7 @@ _CONTROL = 0x20
 _CODEC = 0x07
 _CODECS = ("not compressed", "gzip", "snappy", "lz4", "zstd")
 _MOST_RECORDS = 1 << 20
-"""More than any batch here has: a larger number is taken for a damaged header."""
+"""More records than any batch here has; a larger count means that the header is damaged."""
 _DAMAGED = "has a wrong checksum"
 _UNREADABLE = (
     *(CorruptRecordException, UnsupportedCodecError, cramjam.DecompressionError, zlib.error),

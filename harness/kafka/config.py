@@ -45,7 +45,8 @@ BASE_RAFT: Mapping[str, str] = {
     # Read by the controller: how long a broker may be silent before it is fenced.
     "broker.session.timeout.ms": "4000",
 }
-"""What every KRaft node gets. A quorum leader that receives no fetches resigns after 3 s (since Kafka 3.7).
+"""Properties of every KRaft node. A quorum leader that receives no fetches resigns after 3 s (since Kafka
+3.7).
 
 With half of these values, a busy machine elects leaders without any fault.
 """
@@ -58,7 +59,7 @@ OF_MODE: Mapping[str, Mapping[str, str]] = {
     "kraft-combined": {**BASE_RAFT, **BROKER_HEARTBEAT},
     "migration": {**ZOOKEEPER_SESSION, **BASE_RAFT, **BROKER_HEARTBEAT},
 }
-"""What brokers get by metadata mode, beside `BASE_BROKER`."""
+"""Properties of brokers by metadata mode, beside `BASE_BROKER`."""
 
 BASE_ZOOKEEPER: Mapping[str, str] = {
     "tickTime": "500",

@@ -61,7 +61,7 @@ class JavaProcess:
             self.java,
             f"-Xmx{self.heap_mb}m",
             f"-Xms{min(96, self.heap_mb)}m",
-            f"-Xmn{min(48, self.heap_mb // 2)}m",  # less costs a fifth more processor time
+            f"-Xmn{min(48, self.heap_mb // 2)}m",  # with less, the JVM needs a fifth more processor time
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",
             "-XX:-UsePerfData",

@@ -41,7 +41,7 @@ _LATER_CONTROLLER_IDS_FROM = 100
 Address = tuple[str, int]
 """IP address and port."""
 Generation = Literal["v1", "v2"]
-"""Of the transaction protocol; v2 is KIP-890 part 2, in Kafka 4.0 and later."""
+"""Versions of the transaction protocol; v2 is KIP-890 part 2, in Kafka 4.0 and later."""
 Library = Literal["", "librdkafka", "java"]
 """A client library by which claims differ; empty: any."""
 

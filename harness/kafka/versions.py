@@ -23,7 +23,7 @@ ZOOKEEPER: tuple[Mode, ...] = ("zookeeper",)
 KRAFT: tuple[Mode, ...] = ("kraft", "kraft-combined")
 MIGRATION: tuple[Mode, ...] = ("migration",)
 LASTING: tuple[Mode, ...] = (*ZOOKEEPER, *KRAFT)
-"""A cluster in one of these keeps its metadata store; one that migrates serves its own scenarios only."""
+"""The modes of a cluster that keeps its metadata store; migrating clusters serve special scenarios only."""
 MODES: tuple[Mode, ...] = (*LASTING, *MIGRATION)
 
 _SETUP_TIMEOUTS = frozenset({"socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms"})
@@ -90,7 +90,7 @@ class KafkaVersion:
     protocol: str = ""
     """`inter.broker.protocol.version` of the brokers; empty for their own."""
     build: str = ""
-    """Digest of a build of the user's (`harness.artifacts.builds`); empty for the release."""
+    """Digest of the user's own build (`harness.artifacts.builds`); empty for the release."""
 
     @property
     def coordinates(self) -> tuple[Coordinates, ...]:
@@ -201,10 +201,10 @@ def version_key(version: str) -> tuple[int, ...]:
 def kafka_version(version: str, *, force: bool = False) -> KafkaVersion:
     """The properties of ``version``.
 
-    `2.7.1@2.6` means 2.7.1 with the inter-broker protocol of 2.6, and `2.7.1+0f3a52c91be4` a build of the
-    user's that the cache holds; its version need not be a tested one. With ``force``, an unknown version is
-    treated like the newest known one below it. Without it, raises UsageError with the nearest and all known
-    versions.
+    `2.7.1@2.6` means 2.7.1 with the inter-broker protocol of 2.6. `2.7.1+0f3a52c91be4` means the user's own
+    build with that digest in the cache; its version need not be a tested one. With ``force``, an unknown
+    version is treated like the newest known one below it. Without it, raises UsageError with the nearest and
+    all known versions.
     """
     if "@" in version:
         return _speaking(version, force=force)

@@ -35,11 +35,11 @@ _PORTS: dict[Role, tuple[int, ...]] = {
 }
 _FIRST_OCTET: dict[Role, int] = {"zookeeper": 10, "broker": 20, "client": 30, "controller": 40}
 _FIRST_OCTET_OF_MANY: dict[Role, int] = {"zookeeper": 10, "broker": 100, "client": 150, "controller": 40}
-"""Where a role has more hosts than fit below the next one's addresses."""
+"""First octets for a role with more hosts than fit below the next role's addresses."""
 _OBSERVER_OCTET = 99
 _FEW = 9
 MOST: dict[Role, int] = {"zookeeper": _FEW, "controller": _FEW, "broker": 48, "client": 48}
-"""How many hosts of a role have addresses."""
+"""How many hosts of a role can have addresses."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,7 @@ def _hosts(role: Role, azs: Sequence[AvailabilityZone], mode: str, subnet: str) 
 
 
 def _places(role: Role, azs: Sequence[AvailabilityZone]) -> Iterator[int]:
-    """The AZ's number of each host of a role, in the order of the hosts' numbers."""
+    """For each host of a role, in order of number, the number of its AZ."""
     for turn in range(max(az.count(role) for az in azs)):
         for number, az in enumerate(azs, start=1):
             if az.count(role) > turn:

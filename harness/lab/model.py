@@ -85,7 +85,7 @@ class Topology:
         return tuple(self.az_names) or tuple(dict.fromkeys(host.az for host in self.hosts))
 
     def az_name(self, az: str) -> str:
-        """The name of an AZ; the same where it was given none."""
+        """The name of an AZ; `az1` and so on if its owner gave it none."""
         return self.az_names.get(az, az)
 
     def host(self, name: str) -> Host:
@@ -113,7 +113,7 @@ class Topology:
             known = ", ".join(host.name for host in self.hosts)
             azs = ", ".join(self.az_name(az) for az in self.azs)
             raise UsageError(
-                f"{pattern!r} names no host of this lab; say a host ({known}), an AZ ({azs}), "
+                f"{pattern!r} names no host of this lab; name a host ({known}), an AZ ({azs}), "
                 f"a role (brokers, clients, ...) or role@az."
             )
         return chosen
@@ -202,7 +202,7 @@ class Lab(Protocol):
         """Wait for the main process to end; its exit status (negative: signal). Raises WaitTimeoutError."""
 
     def alive(self, host: str) -> bool:
-        """The main process runs (a stopped one counts as running)."""
+        """Whether the main process runs; a stopped one counts as running."""
 
     def pid(self, host: str) -> int | None:
         """The main process's pid as seen by the harness (its `/proc` entry); None while it does not run."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.clock import Anchor
 
 MOST_ERRORS = 500
-"""Errors kept per host: a failing broker logs the same error over and over."""
+"""How many errors to keep per host; a failing broker logs the same error over and over."""
 
 _LINE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[,.](\d{3}) (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) (.*)")
 _NAME = r"(?P<topic>[\w.-]+)-(?P<partition>\d+)"

@@ -33,9 +33,9 @@ def final_dump(
 ) -> tuple[ReplicaLog, ...]:
     """Read every replica in ``assignment`` and write `copies` and `replicas`; brokers are read in parallel.
 
-    ``states`` are the final states of the partitions; of one that is missing there, neither leader nor ISR is
-    known. The replicas of a broker that does not answer are read from its files where there are any, and
-    marked as incomplete; those of a broker that is ``stopped`` (its process has ended) count as complete.
+    ``states`` are the final states of the partitions; if one is missing there, its leader and ISR are not
+    known. If a broker does not answer, its replicas are read from its files, where there are any, and marked
+    as incomplete. If it is ``stopped`` (its process has ended), they count as complete.
     """
 
     def read(broker: Node) -> list[ReplicaLog]:

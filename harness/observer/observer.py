@@ -30,9 +30,9 @@ from harness.observer.views import SourceView, Views
 class Observer:
     """Records `views` (what every node states), and `sightings`, `gone` and `watermarks` of every replica.
 
-    Beside them `machine`, the use of the processors.
-    In runs with transactions also `producer_states` and `transaction_states`, where the version has them.
-    Must run where no fault reaches it. Threads are started by `start` and ended by `stop`.
+    It also records `machine` (the use of the processors) and, in runs with transactions, `producer_states`
+    and `transaction_states` where the version has them. Must run where no fault reaches it. Threads are
+    started by `start` and ended by `stop`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""One poll of one node: what it states, as views. That a node does not answer is a view too."""
+"""One poll of one node: what it states, as views. A node's silence is a view too."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class ZooKeeperPoller:
         self._due = 0.0
 
     def poll(self) -> None:
-        """Read the znodes if something may have changed; otherwise check at times that the node answers."""
+        """Read the znodes if something may have changed; otherwise check that the node still answers."""
         if not self._node.connected:
             problem = "no session: down, or outside of a quorum"
             self._views.record([View(source=self.name, subject="reachable", error=problem)])

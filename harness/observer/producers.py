@@ -1,4 +1,4 @@
-"""What replicas know of producers, and coordinators of transactions: when it changes, and now and then."""
+"""Records what replicas know of producers and coordinators of transactions, on changes and periodically."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.kafka.wire.transactions import (
 
 Row = dict[str, object]
 REPEATED_S = 1.5
-"""What does not change is written again after this time, as a sign that it still holds."""
+"""Seconds after which an unchanged state is written again, to show that it still holds."""
 
 
 class KnownStates:
@@ -80,14 +80,14 @@ class TransactionPoller:
         partitions: Callable[[], tuple[TopicPartition, ...]],
         journal: Journal,
     ) -> None:
-        """``partitions`` names those that the broker has a replica of."""
+        """``partitions`` returns the partitions of which the broker has a replica."""
         self.name = f"{broker_name(broker)}'s transactions"
         self.period_s = 0.5
         self._connection, self._partitions, self._journal = connection, partitions, journal
         self._known = KnownStates(broker)
 
     def poll(self) -> None:
-        """Ask once. A broker that does not answer says nothing: `views` tell that."""
+        """Ask once. Nothing is written for a broker that does not answer; `views` show its silence."""
         try:
             ns = now_ns()
             for row in self._known.transactions(coordinated_transactions(self._connection), ns):

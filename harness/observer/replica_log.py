@@ -46,8 +46,8 @@ def read_broker(
 ) -> list[ReplicaLog]:
     """Read every replica of a broker, one after the other.
 
-    The files of a ``stopped`` broker count as complete. Of a broker that does not answer, the files are read
-    too, but the logs are marked as incomplete.
+    The files of a ``stopped`` broker count as complete. If a running broker does not answer, its files are
+    read too, but the logs are marked as incomplete.
     """
     logs = [ReplicaLog(topic_partition=key, broker=broker.node_id) for key in partitions]
     silent: str | None = None
@@ -66,7 +66,7 @@ def read_broker(
                         "this Kafka version cannot show a replica's own log, and no data folder was given"
                     )
             except OSError as error:
-                silent = str(error)  # the next replica would cost the same time-out, in vain
+                silent = str(error)  # the next replica would only time out as well
                 _give_up(log, folder, broker.data_dir, silent)
             log.ns = now_ns()
             if folder is not None:

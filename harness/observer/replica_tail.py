@@ -16,7 +16,7 @@ from harness.kafka.model import OFFSET_OUT_OF_RANGE, TopicPartition
 from harness.kafka.wire.logs import Fetched
 
 FETCH_BYTES = 4 << 20
-"""More than the largest batch that brokers accept by default: one that does not fit would look truncated."""
+"""Larger than any batch that brokers accept by default; a batch that does not fit would look truncated."""
 
 
 class _Seen(NamedTuple):
@@ -48,7 +48,7 @@ class ReplicaTail:
 
     @property
     def end(self) -> int:
-        """The offset behind the last record that is believed to be there."""
+        """The offset after the last record that is believed to be there."""
         return self.batches[-1].next_offset if self.batches else 0
 
     def update(self, fetched: Fetched, ns: int) -> tuple[list[dict[str, object]], list[dict[str, object]]]:

@@ -68,7 +68,7 @@ class FileSource:
         """``data_dir`` is the broker's `log.dirs`."""
         self._data_dir = data_dir
         self._positions: dict[TopicPartition, dict[int, _Position]] = {}
-        """Where the batches read last begin, so that the next read need not scan the whole file."""
+        """Where the batches read last begin; the next read starts there, not at the start of the file."""
 
     def read(self, offsets: Mapping[TopicPartition, int], max_bytes: int) -> dict[TopicPartition, Fetched]:
         """The whole log of each partition from an offset on; files need no limit."""
@@ -110,7 +110,7 @@ class FileSource:
         return Fetched(parsed=parsed, log_start=int(files[0].stem), size_bytes=size)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: nothing is held open."""
 
 
 class TailPoller:
@@ -135,7 +135,7 @@ class TailPoller:
         return 0 if tail is None else tail.end
 
     def poll(self) -> None:
-        """Read what is new on every replica, repeatedly where one read did not reach the end."""
+        """Read what is new on every replica, repeatedly if one read does not reach the end."""
         pending = self._replicas()
         for _ in range(8):
             pending = self._step(pending)

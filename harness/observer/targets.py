@@ -35,7 +35,7 @@ class Targets:
         brokers: tuple[int, ...] | None = None,
         data_dir: Callable[[str], Path] | None = None,
     ) -> Targets:
-        """The nodes of a topology; of the brokers those with these ids (None: all).
+        """The nodes of a topology; ``brokers`` limits the brokers to these ids (None: all).
 
         ``data_dir`` maps a broker's host name to the folder that holds its partitions (`log.dirs`).
         """

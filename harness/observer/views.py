@@ -38,7 +38,7 @@ class View:
 
     @property
     def key(self) -> _Key:
-        """Its source and what it is about."""
+        """The source of the statement, and what it is about."""
         return (self.source, self.subject, self.topic_partition)
 
     def row(self, ns: int) -> dict[str, object]:
@@ -182,7 +182,7 @@ class SourceView:
         return view.brokers if view else None
 
     def reachable(self) -> bool:
-        """The source answers (for a kind: any of them does)."""
+        """Whether the source answers; for a kind of source, whether any of them does."""
         return any(view.error is None for view in self._all("reachable"))
 
     def _newest(self, subject: Subject, topic_partition: TopicPartition | None = None) -> View | None:

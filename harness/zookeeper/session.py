@@ -58,7 +58,7 @@ class ZooKeeperSession:
         )
 
     def close(self) -> None:
-        """End the session; failures are of no consequence."""
+        """End the session; failures are ignored."""
         _close(self._client)
 
     def read_json(self, path: str) -> Any | None:
@@ -134,7 +134,7 @@ class ZooKeeperSession:
             raise NoZooKeeperAnswerError(f"ZooKeeper did not answer ({type(error).__name__})") from error
 
     def _move_on(self, silent: KazooClient) -> None:
-        """Open a session with the next node: kazoo stays with a node that hangs as long as requests come."""
+        """Open a session with the next node; while requests come, kazoo stays with a hanging node."""
         with self._lock:
             if self._client is not silent:
                 return  # another thread has moved on already

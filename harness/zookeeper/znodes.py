@@ -77,17 +77,17 @@ class ZooKeeperNode:
 
     @property
     def connected(self) -> bool:
-        """There is a session with this node right now."""
+        """Whether there is a session with this node right now."""
         return bool(self.client.connected)
 
     @property
     def stale(self) -> bool:
-        """What was read may have changed since, or nothing has been read yet in this session."""
+        """Whether the znodes may have changed since the last read, or none was read in this session."""
         return self._stale.is_set()
 
     @property
     def watched(self) -> bool:
-        """`stale` becomes true with every change of what was read; false if a znode was absent (no watch)."""
+        """Whether `stale` shows every change; not so if a znode was absent, because it has no watch."""
         return not self._absent
 
     def zxid(self) -> int:

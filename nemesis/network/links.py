@@ -144,7 +144,7 @@ def ring(topology: Topology, *groups: str, calls_only: bool = True) -> tuple[Lin
     sides = [_group(topology, group) for group in groups]
     count = len(sides)
     if count < (3 if calls_only else 4):
-        raise UsageError(f"A ring of {count} groups cuts nothing; say at least {3 if calls_only else 4}.")
+        raise UsageError(f"A ring of {count} groups cuts nothing; use at least {3 if calls_only else 4}.")
     near = (1,) if calls_only else (1, count - 1)
     links: list[Link] = []
     for index, side in enumerate(sides):

@@ -35,7 +35,7 @@ class Loss:
     ) -> None:
         """``percent`` is the share that each link loses. Raises UsageError outside of 0.1 to 99."""
         if not 0.1 <= percent <= 99:
-            raise UsageError(f"A loss of {percent:g} % is not possible; say 0.1 to 99, or cut the link.")
+            raise UsageError(f"A loss of {percent:g} % is not possible; use 0.1 to 99, or cut the link.")
         if any(link.port is not None for link in links):
             raise UsageError("Loss applies to all packets of a link: name the link without a service.")
         self.name = name

@@ -34,7 +34,7 @@ class Discipline:
 def throttle(rate_kbit: float) -> Discipline:
     """At most ``rate_kbit`` kilobits a second, by a token bucket."""
     if rate_kbit < 8:
-        raise UsageError(f"A rate of {rate_kbit:g} kbit/s is not possible; say 8 or more, or cut the link.")
+        raise UsageError(f"A rate of {rate_kbit:g} kbit/s is not possible; use 8 or more, or cut the link.")
     words = ("tbf", "rate", f"{rate_kbit:g}kbit", "burst", str(_BURST_BYTES), "latency", "2s")
     return Discipline("throttle", words, rate_kbit=rate_kbit)
 
@@ -42,7 +42,7 @@ def throttle(rate_kbit: float) -> Discipline:
 def delay(delay_ms: float, jitter_ms: float = 0.0) -> Discipline:
     """Every packet leaves ``delay_ms`` later; needs the kernel's netem."""
     if not 1 <= delay_ms <= 10_000:
-        raise UsageError(f"A delay of {delay_ms:g} ms is not possible; say 1 to 10000.")
+        raise UsageError(f"A delay of {delay_ms:g} ms is not possible; use 1 to 10000.")
     jitter = (f"{jitter_ms:g}ms",) if jitter_ms else ()
     words = ("netem", "delay", f"{delay_ms:g}ms", *jitter)
     return Discipline("delay", words, delay_ms=delay_ms - jitter_ms)

@@ -94,7 +94,7 @@ def cut_rules(topology: Topology, chain: str, links: Iterable[Link], action: Cut
     """Rules that cut ``links``, each at the hosts at which its packets arrive."""
     if action not in get_args(CutAction):
         known = " or ".join(get_args(CutAction))
-        raise UsageError(f"A link cannot be cut by {action!r}; say {known}.")
+        raise UsageError(f"A link cannot be cut by {action!r}; use {known}.")
     rules: dict[str, list[ChainRule]] = {}
     for link in links:
         source, destination = topology.host(link.source), topology.host(link.destination)

@@ -36,8 +36,9 @@ class Fetched:
     last_stable_offset: int | None = None
     """LSO of the replica that answers; None where the broker states none."""
     aborted: tuple[tuple[int, int], ...] = ()
-    """Producer id and first offset of the aborted transactions among the records, by offset. Only a consumer
-    of committed records is told."""
+    """Producer id and first offset of the aborted transactions among the records, by offset. Only answers to
+    a consumer of committed records state them.
+    """
     log_start: int = -1
     size_bytes: int = 0
     limit_bytes: int = 0
@@ -56,7 +57,7 @@ class Fetched:
 
     @property
     def cut_short(self) -> bool:
-        """The byte limit was reached, so there may be more."""
+        """Whether the byte limit was reached, so that there may be more."""
         return self.parsed.consumed_bytes < self.size_bytes or 0 < self.limit_bytes <= self.size_bytes
 
 
@@ -167,8 +168,8 @@ def fetch_as_consumer(
 ) -> Fetched:
     """What a consumer that fetches from this broker receives from ``offset`` on.
 
-    ``committed``: as with isolation.level=read_committed, up to the last stable offset. The consumer itself
-    leaves out control records, and what `Fetched.aborted` says was aborted: see `committed_records`.
+    With ``committed`` it reads up to the last stable offset, as with isolation.level=read_committed. The
+    consumer itself leaves out control records and aborted ones (`Fetched.aborted`): see `committed_records`.
     """
     key = TopicPartition(topic, partition)
     return _fetch(target, CONSUMER, {key: offset}, max_bytes, dialect, timeout_s, int(committed))[key]

@@ -36,7 +36,7 @@ class Produced:
 
 @dataclass(frozen=True)
 class Sequenced:
-    """What makes a batch one of an idempotent producer: whose it is, and its place in that one's order."""
+    """The identity of a batch's idempotent producer, and the batch's place in that producer's order."""
 
     identity: ProducerIdentity
     sequence: int
@@ -89,7 +89,7 @@ def produce_once(
     """Send one record to exactly this broker, once, over a connection of its own.
 
     ``timeout_ms`` is the broker's own time-out (error 7); ``answer_within_s`` bounds the wait for the
-    response and defaults to that time-out plus 3 s; ``of`` names the idempotent producer, if it is one's.
+    response and defaults to that time-out plus 3 s; ``of`` names the idempotent producer, if there is one.
     """
     data = ProduceRequest.TopicProduceData.PartitionProduceData(
         index=partition, records=one_record_batch(value, dialect.magic, of=of)

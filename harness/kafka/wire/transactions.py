@@ -1,6 +1,6 @@
-"""Requests of a transactional producer, and of those who look at its transactions, one at a time.
+"""Requests of a transactional producer, and requests that describe transactions, one at a time.
 
-Kafka has two generations of the transaction protocol, and the client decides which one is spoken:
+Kafka has two generations of the transaction protocol, and the client decides which one to use:
 
 * v1 (all versions from 0.11): the client adds partitions and groups to the transaction at its coordinator
   before it writes to them or commits their offsets, and the producer epoch stays the same from one
@@ -58,7 +58,7 @@ RETRIABLE = (
     NOT_COORDINATOR,
     CONCURRENT_TRANSACTIONS,
 )
-"""Answers of a coordinator after which every client asks again: it has not carried out the request."""
+"""Errors after which every client asks again, because the coordinator has not carried out the request."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,7 +275,7 @@ class ActiveProducer:
     producer_id: int
     producer_epoch: int
     coordinator_epoch: int
-    """Of the last marker; -1: none."""
+    """Epoch of the coordinator that wrote the last marker; -1: there is none."""
     transaction_start: int | None
     """Offset of the first record of its open transaction; None: none is open."""
     last_sequence: int = -1
@@ -376,7 +376,7 @@ def write_abort_marker(
 ) -> int:
     """Abort what a producer left open in a partition, as `kafka-transactions.sh abort` does.
 
-    Returns the error code. Kafka 2.8 and later. There is no tool that would commit instead.
+    Returns the error code. Kafka 2.8 and later. No tool can commit instead.
     """
     marker = WriteTxnMarkersRequest.WritableTxnMarker
     request = WriteTxnMarkersRequest(

@@ -114,7 +114,7 @@ def require_on_bridge(address: str) -> None:
             raise UnfitError(
                 f"The engine's bridge ({address}) is not on this machine, so the harness cannot observe the "
                 f"containers: run acked where the engine runs (not against Docker Desktop or a remote "
-                f"engine), or take the embedded lab."
+                f"engine), or use the embedded lab."
             ) from error
 
 

@@ -1,8 +1,8 @@
 """Processes in a running container, started by the engine's `exec`: short commands, main processes, helpers.
 
-The SDK reads the headers of the engine's response through a buffer, and the output of the process past it:
-what a process prints before the headers are read is lost silently. So a process whose output is needed waits
-for a line before it begins.
+The SDK reads the headers of the engine's response through a buffer, but reads the output of the process
+without it. Output that the process prints before the headers are read is silently lost. So a process whose
+output is needed waits for a line before it begins.
 """
 
 from __future__ import annotations

@@ -73,7 +73,8 @@ class ComposeLab:
     def down(self) -> None:
         """Remove containers, network and volumes of this run; the run folder remains.
 
-        While disks are mounted in it, it remains a mount too; call `down` again after they are unmounted.
+        While disks are mounted in the run folder, it remains a mount too; call `down` again after unmounting
+        them.
         """
         client, self._client = self._client, None
         self._main.clear()
@@ -142,7 +143,7 @@ class ComposeLab:
         return status
 
     def alive(self, host: str) -> bool:
-        """The main process was started and has not ended."""
+        """Whether the main process was started and has not ended."""
         process = self._main.get(host)
         return process is not None and process.poll() is None
 

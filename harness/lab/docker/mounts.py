@@ -69,7 +69,7 @@ def detach(folder: Path) -> None:
 
 
 def shared() -> Iterator[SharedFolder]:
-    """All folders that runs on this machine share at present."""
+    """All folders that runs on this machine share now."""
     for point in mount_points(_MOUNTS.read_text()):
         try:
             lines = _mark(point).read_text().splitlines() if point.name else []

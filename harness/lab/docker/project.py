@@ -106,9 +106,10 @@ def compose_file(topology: Topology, folder: Path) -> Path:
 
 
 def compose_text(topology: Topology) -> str:
-    """The Compose file of any layout: that of three AZs, with its first service of each role for every host.
+    """The Compose file of any layout, made from that of three AZs.
 
-    The result for three AZs with one host of each role is the checked-in file itself.
+    Every host gets a copy of the first service of its role. For three AZs with one host of each role, the
+    result is the checked-in file itself.
     """
     head, body, tail = _parts(_template(topology).read_text())
     blocks = {match[1]: match[0] for match in _FIRST_SERVICE.finditer(body)}

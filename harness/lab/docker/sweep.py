@@ -1,4 +1,4 @@
-"""What runs leave behind on the engine: finds it by label, checks whether its harness lives, removes it."""
+"""Finds by label what runs left behind on the engine, and removes it if its harness no longer lives."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def lives(mark: str) -> bool:
 
 
 def leftovers(client: docker.DockerClient, run: str = "") -> list[Leftover]:
-    """Every labelled container, network, volume and mount (of one run, where given)."""
+    """Every labelled container, network, volume and mount; with a run given, only those of that run."""
     return [Leftover(kind, name, label, alive) for kind, name, label, alive, _remove in _things(client, run)]
 
 

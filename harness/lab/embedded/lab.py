@@ -51,9 +51,7 @@ class Helper:
         try:
             self._fork.wait(timeout_s)
         except TimeoutError:
-            raise WaitTimeoutError(
-                f"Waited {timeout_s:.1f} s for a helper process to end, in vain."
-            ) from None
+            raise WaitTimeoutError(f"A helper process did not end within {timeout_s:.1f} s.") from None
         assert self._fork.status is not None
         return self._fork.status
 
@@ -74,7 +72,7 @@ class EmbeddedLab:
 
     def up(self) -> None:
         """Create a namespace, a link to the bridge and an address for every host."""
-        self._forks = ForkServer.fork()  # first of all, while there is one thread
+        self._forks = ForkServer.fork()  # first of all, while the process has one thread
         names = [host.name for host in self.topology.hosts]
         observer = self.topology.observer_address
         _ip("".join(f"netns add {name}\n" for name in [_LAN, *names]))
@@ -164,7 +162,7 @@ class EmbeddedLab:
         return process.returncode
 
     def alive(self, host: str) -> bool:
-        """The main process was started and has not ended."""
+        """Whether the main process was started and has not ended."""
         process = self._main.get(host)
         return process is not None and process.poll() is None
 

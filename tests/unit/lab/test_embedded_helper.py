@@ -15,7 +15,7 @@ def test_one_that_does_not_end_is_a_timeout_and_can_be_killed(tmp_path: Path) ->
     """The caller can then kill it. On a busy machine this happens, and it must not end the run."""
     forks = ForkServer.fork()
     helper = Helper(forks, "nemesis.proof.agent", (), tmp_path / "helper.log")
-    with pytest.raises(WaitTimeoutError, match="a helper process to end"):
+    with pytest.raises(WaitTimeoutError, match="A helper process did not end"):
         helper.wait(0.05)
     assert helper.poll() is None
     helper.kill()

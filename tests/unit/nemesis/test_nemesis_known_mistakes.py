@@ -73,7 +73,7 @@ def test_a_misspelt_name_without_effect(text: str) -> None:
 
 
 def test_a_misspelt_setting_without_effect() -> None:
-    with pytest.raises(UsageError, match="say drop or reject"):
+    with pytest.raises(UsageError, match="use drop or reject"):
         cut_rules(TOPOLOGY, "ACKED-t-1", [Link("broker1", "broker2")], "rejct")  # type: ignore[arg-type]
 
 

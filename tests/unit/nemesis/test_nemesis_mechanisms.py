@@ -209,5 +209,5 @@ def test_the_links_of_an_isolated_host_are_all_named(nemesis: Nemesis, rows: Row
 def test_an_unknown_mechanism_is_refused(rows: Rows) -> None:
     fault = Remembering()
     fault.mechanism = "magic"
-    with pytest.raises(UsageError, match="'magic'; say one of cut, "):
+    with pytest.raises(UsageError, match="'magic'; use one of cut, "):
         Injection(1, fault, rows.journal)
