@@ -23,7 +23,7 @@ POWERLESS = ("power-az", "power-all", "disk-full")
 RATE_PER_PARTITION = 5.0
 """Messages per second of each producer to each partition: gaps are measured to about 1/5 s."""
 CALM_FETCHES = {"fetch.min.bytes": 100_000, "fetch.wait.max.ms": 200}
-"""A consumer gets what has come in every 200 ms. By default it would fetch every message on its own, which
+"""A consumer fetches new messages every 200 ms. By default it would fetch each message on its own, which
 costs brokers more than the producers do."""
 DRAIN_S = 10.0
 """How long producers may take to stop."""

@@ -83,10 +83,10 @@ class SearchComparison:
         may_start: Callable[[int, int], bool],
         extra: Sequence[Schedule] = (),
     ) -> bool:
-        """Carry out schedules on all sides until ``may_start`` says no. True: Ctrl-C ended it.
+        """Carry out schedules on all sides until ``may_start`` says no. Returns whether Ctrl-C ended it.
 
-        ``may_start`` is given how many schedules have begun in this call, and how many runs another one makes
-        necessary, with those that are still to be made. ``extra`` are carried out first.
+        ``may_start`` gets the number of schedules that have begun in this call, and the number of runs that
+        will be left to do if another one begins. ``extra`` are carried out first.
         """
         first, *others = self.sides
         leader, many = first.search, len(self.sides)
@@ -129,7 +129,7 @@ class SearchComparison:
         return {number: [records[number] for records in by_side] for number in numbers}
 
     def _groups(self) -> list[dict[str, Any]]:
-        """The groups of findings with their rates on each side: those that tell the sides apart first."""
+        """The groups of findings with their rates on each side; those that differ come first."""
         found: dict[str, dict[str, Group]] = {}
         for side in self.sides:
             for group in side.search.groups():
@@ -162,7 +162,7 @@ class SearchComparison:
         }
 
     def _differences(self, both: dict[int, list[TriedSchedule]]) -> list[dict[str, Any]]:
-        """The schedules that do not come to the same on all sides, what matters most first."""
+        """The schedules whose results differ between the sides, the most important first."""
         found: list[tuple[int, int, dict[str, Any]]] = []
         for number, records in both.items():
             signatures = [{one.signature: one for one in record.findings} for record in records]

@@ -50,7 +50,7 @@ class Crowd:
     readers: list[BackgroundConsumer] = field(default_factory=list)
 
     def warm_up(self) -> None:
-        """Start the clients that work from the begin on. Raises WaitTimeoutError if they do not."""
+        """Start the clients that work from the beginning. Raises WaitTimeoutError if they do not."""
         stage = self.stage
         azs = [az for az in stage.lab.topology.azs if az in stage.clients]
         self.readers = [stage.start_reader(az, self.partitions, CALM_FETCHES) for az in azs[:_READERS]]
@@ -104,14 +104,14 @@ class Crowd:
         return {name: stream.counts() for name, stream in self.producers.items()}
 
     def wait_through(self, within_s: float) -> None:
-        """Wait until every producer has got another message through. Raises WaitTimeoutError."""
+        """Wait until every producer has had another message acknowledged. Raises WaitTimeoutError."""
         before = self.counts()
         wait_until(
             lambda: stuck(before, self.counts()),
             accept=lambda names: not names,
             within_s=within_s,
             poll_s=POLL_S,
-            awaiting="every producer to get a message through",
+            awaiting="every producer to have a message acknowledged",
         )
 
     @property
@@ -120,12 +120,12 @@ class Crowd:
         return [one for one in self.producers.values() if isinstance(one, TransactionLoad)]
 
     def abandon(self) -> None:
-        """Let no transactional producer go on: the run is over, whatever has become of it."""
+        """Let the transactional producers begin nothing more, because the run is over."""
         for one in self.transactions:
             one.abandon()
 
     def drain(self) -> None:
-        """Let the consumers read what came last, and stop all clients."""
+        """Let the consumers read the last messages, and stop all clients."""
         stage, since = self.stage, now_ns()
         self.abandon()
         for one in self.transactions:
@@ -134,7 +134,7 @@ class Crowd:
             lambda: stage.since(since) >= _STEADY_S,
             within_s=_STEADY_S + 5,
             poll_s=POLL_S,
-            awaiting="the consumers to read what came last",
+            awaiting="the consumers to read the last messages",
         )
         stage.stop_streams(DRAIN_S)
         stage.mark("drained", "the producers have stopped")

@@ -14,13 +14,13 @@ class Seen:
     """What is seen of a cluster at one moment."""
 
     leaders: Mapping[TopicPartition, int]
-    """-1: none. A partition of which nothing is known is missing."""
+    """-1 stands for none. A partition of which nothing is known is left out."""
     in_sync: Mapping[TopicPartition, int]
     """How many replicas are in sync."""
     replicas: Mapping[TopicPartition, int]
     controller: int | None
     counts: Mapping[str, StreamCounts]
-    """Of the producers that run, by name."""
+    """Messages of the producers that run, by name."""
 
 
 def happened(event: str, before: Seen, now: Seen) -> bool:

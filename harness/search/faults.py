@@ -19,13 +19,13 @@ class StepKind:
     takes: Takes
     """What it acts on."""
     lasts: bool = False
-    """It has an end; ended processes are started again then."""
+    """It has an end, at which ended processes are started again."""
     ends_processes: bool = False
     """It ends or halts processes, so that it needs some that run."""
     roles: tuple[str, ...] = ()
     """Roles of the hosts that it may act on; none: all."""
     about_partition: bool = False
-    """Beside its hosts it needs a partition."""
+    """It needs a partition beside its hosts."""
     values: tuple[float, ...] = ()
     """Strengths that the grammar chooses from, the mildest first."""
     unit: str = ""

@@ -1,4 +1,4 @@
-"""What a judged run found, in groups by signature, and how much each group matters.
+"""The findings of a judged run, in groups by signature, and how much each group matters.
 
 A signature is the class of the findings, what the promise table says of them, their cause, and the settings
 of the producer and the topic. Its `kind` leaves the settings out: shrinking changes those.
@@ -22,13 +22,13 @@ from harness.search.schedule import Schedule
 
 Weight = Literal["new", "unknown", "known", "not promised"]
 WEIGHTS: tuple[Weight, ...] = ("new", "unknown", "known", "not promised")
-"""What a finding is, what matters most first.
+"""How much a finding matters, the most important weight first.
 
 `new`: a broken promise, or an error, an exit or a cluster that does not recover, which no fault and no known
 bug explains. `unknown`: the history does not decide. `known`: a known bug of the version. `not promised`:
 Kafka does not promise to prevent it."""
 UNEXPLAINED = ("process_exit", "server_error", "config_mismatch")
-"""Classes that break no promise, and that nothing explains either."""
+"""Classes that are not about a promise; no fault and no known bug explains such a finding."""
 MARK = "finding-"
 _COLUMNS = ("class", "promise", "promise_row", "known_bug", "cause", "writer", "topic", "detail", "count")
 _BEGINNING = 70
@@ -41,7 +41,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The class, such as `lost`, or what a mark says: `no-recovery`."""
     weight: Weight
     promise: str = ""
-    """`broken`, `not promised` or `unknown`; empty for what the table is not about."""
+    """`broken`, `not promised` or `unknown`; empty for findings that the table does not cover."""
     row: str = ""
     known_bug: str = ""
     cause: str = ""
@@ -57,10 +57,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def essence(self) -> str:
-        """What stays of the kind when faults are left out.
+        """The part of the kind that stays the same when faults are left out.
 
-        Of a broken promise, that is the class: which row of the table is broken, and what the cause looks
-        like, depend on the other faults of the run.
+        For a broken promise, that is the class. The row of the table and the cause may change with the
+        faults.
         """
         if self.weight == "new" and self.promise == "broken":
             return f"{self.name}: {self.promise}"
@@ -68,12 +68,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def signature(self) -> str:
-        """What tells this group from others."""
+        """The text that identifies this group."""
         return f"{self.kind} [{self.settings}]" if self.settings else self.kind
 
 
 def findings_of(folder: Path, schedule: Schedule) -> tuple[Finding, ...]:
-    """The groups of findings of a judged run, what matters most first. Raises BadDataError."""
+    """The groups of findings of a judged run, the most important first. Raises BadDataError."""
     counts: Counter[Finding] = Counter()
     source = open_source(str(folder / "history"))
     writers = {row["writer"]: str(row["name"]) for row in read_small(source, "writers").to_pylist()}
@@ -91,7 +91,7 @@ def findings_of(folder: Path, schedule: Schedule) -> tuple[Finding, ...]:
 
 def _of_row(row: Mapping[str, Any], settings: str) -> Finding:
     name, promise, bug = str(row["class"]), str(row["promise"] or "unknown"), str(row["known_bug"] or "")
-    cause = str(row["cause"] or "").partition(":")[0]  # then come numbers, and faults by their targets
+    cause = str(row["cause"] or "").partition(":")[0]  # the rest has numbers, and faults by their targets
     if name in UNEXPLAINED:
         cause, settings = _wording(str(row["detail"] or "")), ""
     weight: Weight = "not promised"
@@ -138,7 +138,7 @@ def weightiest(findings: Sequence[Finding]) -> Finding | None:
 
 
 def select(findings: Sequence[Finding], text: str) -> Iterator[Finding]:
-    """Those whose signature contains a text."""
+    """The groups whose signature contains a text."""
     return (one for one in findings if text.casefold() in one.signature.casefold())
 
 

@@ -1,9 +1,9 @@
 """Carrying out schedules on several clusters side by side, and judging each run as it ends.
 
-A cluster is used for up to ten runs, each with topics and clients of its own. It proves its health before
-each: the roles are back at their hosts, no node logs anything more, and the run before was complete, ended
+A cluster is used for up to ten runs, each with topics and clients of its own. Its health is checked before
+each: the roles are back on their hosts, no node logs anything more, and the previous run was complete, ended
 with every replica in sync, and showed nothing that speaks against the cluster. A run is judged while the next
-one goes on, which is repeated on another cluster if the judgement is bad.
+one goes on. If the judgement speaks against the cluster, the next run is repeated on another one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PROGRAM = "harness.search.cell"
 MOST_RUNS = 10
 """Runs on one cluster: topics of earlier ones stay, and logs grow."""
 SUMMARY = (FILE, "run.json", "judgement.json")
-"""What a thinned run keeps."""
+"""The files that a thinned run keeps."""
 _POLL_S = 0.2
 
 
@@ -78,7 +78,7 @@ class ScheduleJob:
 
     schedule: Schedule
     number: int = 0
-    """Whatever the caller tells jobs apart by."""
+    """The caller's number for the job."""
     parent: int | None = None
     """The number of the schedule from which it was mutated."""
 
@@ -299,7 +299,7 @@ class Fleet:
 
 
 def thin(folder: Path) -> None:
-    """Leave of a run what `SUMMARY` names."""
+    """Remove everything of a run except what `SUMMARY` names."""
     for path in folder.iterdir():
         if path.name in SUMMARY:
             continue
@@ -311,6 +311,6 @@ def thin(folder: Path) -> None:
 
 
 def _remove_data(cluster: Path) -> None:
-    """Leave the logs of a cluster's nodes, without their data."""
+    """Remove the data of a cluster's nodes, and keep their logs."""
     for data in cluster.glob("nodes/*/data"):
         shutil.rmtree(data, ignore_errors=True)

@@ -40,9 +40,9 @@ T = TypeVar("T")
 MOST_STEPS = 7
 _MOST_PRODUCERS = 4
 _WEIGHTS = {"leader": 2, "follower": 1, "controller": 3, "quorum-leader": 2, "coordinator": 2}
-"""How often a link is one of the holder of a role."""
+"""How often each role is chosen, relative to the others."""
 _AT_ONCE = 0.25
-"""Share of the steps that begin together with the step before."""
+"""Share of the steps that begin together with the previous step."""
 _TRANSACTIONAL = Producer(az="", transactional=True)
 _SAFE = (*(Producer(az=""),) * 2, Producer(az="", in_flight=1), _TRANSACTIONAL)
 _ANY = (
@@ -200,7 +200,7 @@ def _with_roles_of(space: Space, producers: Sequence[Producer]) -> Space:
 
 
 def _tidy(schedule: Schedule) -> Schedule:
-    """The schedule with references that a change has left without an object mended."""
+    """The schedule with the references repaired that a change has left dangling."""
     count, partitions = len(schedule.steps), len(schedule.partitions)
     steps = tuple(replace(step, partition=step.partition % partitions) for step in schedule.steps)
     producers = []
@@ -213,7 +213,7 @@ def _tidy(schedule: Schedule) -> Schedule:
 
 
 def _lasting(producers: tuple[Producer, ...]) -> tuple[Producer, ...]:
-    """At least one producer writes from the begin to the end, so that every run has messages."""
+    """Let at least one producer write from beginning to end, so that every run has messages."""
     if any(one.starts == 0 and one.stops == 0 for one in producers):
         return producers
     return (replace(producers[0], starts=0, stops=0), *producers[1:])
@@ -273,7 +273,7 @@ def _aims(rng: Random, space: Space, kind: StepKind) -> tuple[tuple[str, ...], t
 
 
 def _place(rng: Random, space: Space) -> str:
-    """A role, the AZ of one, an AZ, or a host, the first most often."""
+    """A role, the AZ of a role, an AZ, or a host; a role most often."""
     sort = rng.choices(["role", "az of role", "az", "host"], [4, 2, 2, 2])[0]
     if sort == "az":
         return rng.choice(space.topology.azs)
@@ -361,7 +361,7 @@ def _swap(rng: Random, space: Space, schedule: Schedule) -> Schedule:
 
 
 def _change(rng: Random, space: Space, schedule: Schedule) -> Schedule:
-    """Another begin, end, aim or strength of one step."""
+    """The schedule with another beginning, end, aim or strength of one step."""
     if not schedule.steps:
         return schedule
     place = rng.randrange(len(schedule.steps))

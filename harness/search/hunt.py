@@ -1,4 +1,4 @@
-"""`acked search`: schedules from a seed, those that reached something new mutated, findings in groups.
+"""`acked search` runs schedules from a seed, mutates those that reached something new, and groups findings.
 
 The folder of a search, `runs/search/<UTC time>`, holds
 
@@ -6,7 +6,7 @@ The folder of a search, `runs/search/<UTC time>`, holds
 |---|---|
 | `plan.json` | what is searched |
 | `schedules.jsonl` | a line for each schedule that was carried out (`TriedSchedule`) |
-| `runs/` | the run folders: of clean ones their summary, of others all |
+| `runs/` | the run folders; clean runs keep only their summary |
 | `corpus/` | the schedules that reached something new |
 | `search.json` | the outcome |
 """
@@ -41,7 +41,7 @@ RECORDS, OUTCOME = "schedules.jsonl", "search.json"
 MUTATE = 0.5
 """Share of the schedules that are mutated from the corpus, as soon as there is one."""
 KEPT_OF_A_GROUP = 3
-"""Runs of a group of findings that are kept whole, where Kafka promises nothing or the bug is known."""
+"""How many runs of a group are kept whole if Kafka promises nothing or the bug is known."""
 BUDGET_S = 1800.0
 
 
@@ -70,7 +70,7 @@ class TriedSchedule(msgspec.Struct, frozen=True, kw_only=True):
     new: tuple[str, ...] = ()
     """What no schedule had reached before."""
     promises: dict[str, int] = {}
-    """Promises that were put to the test, and in how many supposed cases."""
+    """Promises that were put to the test, and in how many assumed cases."""
     skipped: int = 0
     """Steps that could not be carried out."""
     reasons: tuple[str, ...] = ()
@@ -142,8 +142,8 @@ class Search:
     ) -> bool:
         """Carry out schedules until ``may_start`` says no. Returns whether Ctrl-C ended it early.
 
-        ``may_start`` is given how many schedules have begun in this call. ``extra`` are carried out first:
-        the corpus of another search.
+        ``may_start`` gets the number of schedules that have begun in this call. ``extra`` are carried out
+        first: the corpus of another search.
         """
 
         def jobs() -> Iterator[ScheduleJob]:
@@ -160,7 +160,7 @@ class Search:
         return self._carry_out(jobs(), parallel, ended)
 
     def follow(self, leader: Search, parallel: int, ended: Callable[[TriedSchedule], None]) -> bool:
-        """Carry out what another search has carried out and this one has not, under the same numbers.
+        """Carry out the schedules that only another search has carried out, under the same numbers.
 
         Returns whether Ctrl-C ended it early.
         """
@@ -171,14 +171,14 @@ class Search:
         return self._carry_out(jobs, parallel, ended)
 
     def behind(self, leader: Search) -> list[TriedSchedule]:
-        """What another search has carried out and this one has not."""
+        """The schedules that another search has carried out and this one has not."""
         done = {record.number for record in self.records}
         return [record for record in leader.records if record.number not in done]
 
     def _carry_out(
         self, jobs: Iterator[ScheduleJob], parallel: int, ended: Callable[[TriedSchedule], None]
     ) -> bool:
-        """Carry out jobs, which are made just before they may begin. True: Ctrl-C ended it early."""
+        """Carry out jobs, each made just before it may begin. Returns whether Ctrl-C ended it early."""
         try:
             with Fleet(self.place(), self.path / "runs", parallel) as fleet:
                 while True:
@@ -201,14 +201,14 @@ class Search:
         return ScheduleJob(schedule=child, number=number, parent=parent)
 
     def _add(self, ended: JudgedRun) -> TriedSchedule:
-        """Record a run that has ended, keep what it is worth, and thin it if it is clean."""
+        """Record a run that has ended, keep its schedule if it is new, and thin the run if it is clean."""
         from checkers.tables.source import open_source, read_small
         from harness.search.reached import exercised, reached
 
         found: frozenset[str] = frozenset()
         promises: Counter[str] = Counter()
         skipped = 0
-        with suppress(BadDataError):  # what a history does not hold was not reached
+        with suppress(BadDataError):  # without a readable history, nothing counts as reached
             if ended.judged:
                 found, promises = reached(ended.folder), exercised(ended.folder)
                 marks = read_small(open_source(str(ended.folder / "history")), "marks")
@@ -243,7 +243,7 @@ class Search:
         return record
 
     def _worth_keeping(self, record: TriedSchedule) -> bool:
-        """A finding that matters, or one of the first few of its group."""
+        """Whether the run has a finding that matters, or one of the first few of its group."""
         seen = Counter(one.signature for other in self.records for one in other.findings)
         return any(
             one.weight in ("new", "unknown") or seen[one.signature] < KEPT_OF_A_GROUP
@@ -263,7 +263,7 @@ class Search:
         )
 
     def groups(self) -> list[Group]:
-        """Findings by signature: what matters most first, then the most frequent."""
+        """Findings by signature; the most important come first, then the most frequent."""
         judged = [record for record in self.records if record.judged]
         by_signature: dict[str, list[tuple[TriedSchedule, Finding]]] = {}
         for record in judged:

@@ -41,10 +41,10 @@ def shrink(
     *,
     steps_only: bool = False,
 ) -> Schedule:
-    """The smallest schedule that was found to pass. ``schedule`` itself is taken to pass.
+    """The smallest schedule that was found to pass. ``schedule`` itself is assumed to pass.
 
-    ``passes`` is called once for each schedule: its answers are remembered. With ``steps_only`` steps are
-    removed and nothing else is made smaller.
+    ``passes`` is called only once for each schedule, and its answers are remembered. With ``steps_only``,
+    only steps are removed.
     """
     known: dict[str, bool] = {schedule.digest: True}
 
@@ -84,11 +84,11 @@ def _without_chunks(schedule: Schedule, test: Callable[[Schedule], bool]) -> Sch
 
 
 def without_steps(schedule: Schedule, first: int, end: int) -> Schedule:
-    """The schedule without some steps; producers that start or stop after one do so after the step before."""
+    """The schedule without some steps; producers that refer to one now refer to the step before it."""
     end = min(end, len(schedule.steps))
 
     def moved(number: int) -> int:
-        """The number that a step has afterwards; of a removed one, that of the step before."""
+        """The number that a step has afterwards; for a removed step, that of the previous one."""
         return number if number <= first else max(first, number - (end - first))
 
     producers = []
@@ -140,7 +140,7 @@ def _fewer_steps(schedule: Schedule) -> Iterator[Schedule]:
 
 
 def _fewer_partitions(schedule: Schedule) -> Iterator[Schedule]:
-    """Without one partition, which no step is about, or without a whole topic of such partitions.
+    """Schedules without one partition that no step is about, or without a whole topic of such partitions.
 
     Topics are cut from their ends, so that the leaders of the others stay what they are, as far as possible.
     """
@@ -185,7 +185,7 @@ def _smaller_steps(step: Step, topology: Topology) -> Iterator[Step]:
 
 
 def _fewer_hosts(names: tuple[str, ...], topology: Topology) -> Iterator[tuple[str, ...]]:
-    """Each single name, all names but one, and a name's parts in its place: each alone, and all but one."""
+    """Fewer names: one only, or all but one; or in place of a name, one of its parts, or all but one."""
     if len(names) > 2:
         yield from ((name,) for name in names)
     if len(names) > 1:
@@ -217,7 +217,7 @@ def parts(name: str, topology: Topology) -> tuple[str, ...]:
 
 
 def _sooner(moment: Moment, shortest_s: float) -> Iterator[Moment]:
-    """At the shortest time, after half of the time, and after a time instead of an event."""
+    """Earlier moments: after the shortest time, after half of the time, after a time instead of an event."""
     if moment.event:
         yield Moment(after_s=shortest_s)
         yield Moment(after_s=moment.after_s)
@@ -250,7 +250,7 @@ def _plainer_topics(topic: TopicPlan) -> Iterator[TopicPlan]:
 
 
 def size(schedule: Schedule, topology: Topology) -> int:
-    """How much there is to a schedule; every reduction lowers it."""
+    """How large a schedule is; every reduction lowers it."""
     return (
         sum(_step_size(step, topology) for step in schedule.steps)
         + sum(_producer_size(one) for one in schedule.producers)
@@ -263,7 +263,7 @@ def _step_size(step: Step, topology: Topology) -> int:
     values = KINDS[step.fault].values
     strength = values.index(step.value) if step.value in values else len(values)
     return (
-        # More than producers grow where the steps at which they start or stop change their numbers.
+        # More than producers can grow when a removal renumbers the steps at which they start or stop.
         10_000
         + 10 * aims
         + (step.arrow == "<->")
@@ -279,7 +279,7 @@ def _moment_size(moment: Moment) -> int:
 
 
 def name_size(name: str, topology: Topology) -> int:
-    """What a name stands for, in hosts, so that the names in its place weigh less."""
+    """The weight of a name by the hosts that it stands for; names of its parts weigh less."""
     hosts, azs = len(topology.hosts), len(topology.azs)
     if name in (OTHERS, OTHER_AZS):
         return 4 * hosts + 2 * azs + (16 if name == OTHERS else 8)
@@ -319,7 +319,7 @@ def within(small: Schedule, large: Schedule, topology: Topology) -> bool:
 
 
 def _some_of(few: tuple[T, ...], many: tuple[T, ...], fits: Callable[[T, T], bool]) -> bool:
-    """Each of ``few`` fits another one of ``many``, in the same order."""
+    """Whether each of ``few`` fits a different one of ``many``, in the same order."""
     left = iter(many)
     return all(any(fits(one, other) for other in left) for one in few)
 

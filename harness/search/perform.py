@@ -1,7 +1,8 @@
 """The body of the scenario that carries out a schedule.
 
 It survives whatever the schedule does: a step that cannot be carried out is skipped, and a process that ends
-by itself is recorded and started again. At the end everything is healed and runs, and must converge.
+by itself is recorded and started again. At the end every fault is healed and every process runs, and the
+cluster must converge.
 
 | mark | text |
 |---|---|
@@ -12,7 +13,7 @@ by itself is recorded and started again. At the end everything is healed and run
 | `late-1`, ... | the event that the step waited for did not come |
 | `note` | what else went wrong |
 | `healed`, `recovered`, `drained` | every fault is over; the cluster is whole; the producers have stopped |
-| `finding-...` | what must not be: `no-recovery`, `broker-down`, `client-stuck` |
+| `finding-...` | what must not happen: `no-recovery`, `broker-down`, `client-stuck` |
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from nemesis.fault import Injection
 
 _START_TRIES = 2
 _EFFECT_S = 4.0
-"""The next step does not wait any longer for the effect of an operator's request."""
+"""How long to wait for the effect of an operator's request before the next step."""
 
 
 def _heal(injections: list[Injection]) -> Callable[[], None]:
@@ -60,7 +61,7 @@ def perform(stage: Stage, schedule: Schedule) -> None:
 
 @dataclass(kw_only=True)
 class _Lasting:
-    """A step whose end is still to come."""
+    """A step that has begun and not ended."""
 
     number: int
     until: Moment
@@ -156,7 +157,7 @@ class _Performance:
         return now_ns(), seen
 
     def _wait(self, moment: Moment, since: int, before: Seen) -> bool:
-        """Wait for a moment, and end the steps whose own end comes meanwhile. False: without its event."""
+        """Wait for a moment, and end steps in the meantime. Returns False if its event did not come."""
         wait_until(
             lambda: self._tick() or self._reached(moment, since, before),
             accept=lambda reached: reached != "",
@@ -172,7 +173,7 @@ class _Performance:
         return "time" if self.stage.since(since) >= moment.after_s else ""
 
     def _tick(self) -> Literal[""]:
-        """Look after processes that have ended by themselves, and end what is to end now."""
+        """Handle processes that have ended by themselves, and end the steps whose end has come."""
         self._note_ends()
         for one in tuple(self.lasting):
             if self._reached(one.until, one.since, one.before):
@@ -188,7 +189,7 @@ class _Performance:
             self.stage.mark("note", error.message.partition(";")[0])
 
     def _quietly(self, act: Callable[[], object]) -> bool:
-        """Whether it worked; if not, the history says why."""
+        """Returns whether it worked; if not, the history says why."""
         try:
             act()
         except (AckedError, OSError) as error:
@@ -332,7 +333,7 @@ class _Performance:
                 )
 
     def _check_producers(self) -> None:
-        """Every producer must get another message through."""
+        """Check that every producer gets another message acknowledged."""
         patience_s, before = self.stage.timings.patience_s, self.crowd.counts()
         try:
             self.crowd.wait_through(patience_s)

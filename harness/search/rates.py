@@ -44,7 +44,7 @@ class Sequential:
 
 
 def misses_that_tell(rate: float, error: float = 0.05, most: int = 12) -> int:
-    """After how many runs in vain something of this rate would have come back, but for ``error``."""
+    """How many runs without a hit exclude this rate, with an error probability of ``error``."""
     if rate >= 1 - error:
         return 1
     if rate <= 0:

@@ -22,9 +22,9 @@ from checkers.tables.source import open_source, read_small
 from harness.run.folder import read_json
 
 ASKED = ("lost", "lost_after_read", "duplicated", "out_of_order", "not_converged")
-"""Classes of findings that are supposed, to see which promise would be broken."""
+"""Classes of findings that `exercised` assumes, to see which promise they would break."""
 OF_TRANSACTIONS = ("torn_transaction", "hanging_transaction")
-"""The same of transactional producers."""
+"""The same for transactional producers."""
 TESTABLE = tuple(
     row.name for row in ROWS if row.promised and any(one in (*ASKED, *OF_TRANSACTIONS) for one in row.classes)
 )
@@ -93,7 +93,7 @@ def _orders(facts: Facts) -> Iterator[str]:
 
 
 def _faults(evidence: Evidence, facts: Facts) -> Iterator[str]:
-    """Each fault with the roles that the hosts had which it hit."""
+    """Each fault with the roles of the hosts that it hit."""
     controllers = [
         (int(row["ns"]), int(row["controller"]))
         for row in evidence.rows("views")
@@ -125,10 +125,10 @@ def evidence_brokers(evidence: Evidence) -> frozenset[str]:
 
 
 def exercised(folder: Path) -> Counter[str]:
-    """Promises that the run put to the test, and in how many supposed cases.
+    """Promises that the run put to the test, and in how many assumed cases.
 
-    A message that was acknowledged just before a fault is supposed to be lost, duplicated or moved behind
-    another one; where that would have broken a promise, the promise was put to the test.
+    This assumes that a message acknowledged just before a fault was lost, duplicated or moved behind another
+    one. If that would have broken a promise, the run put the promise to the test.
     """
     evidence = gather(open_source(str(folder / "history")))
     manifest = read_manifest(str(folder))

@@ -1,4 +1,4 @@
-"""Carrying out one schedule again and again: how often does something come back?"""
+"""Carries out one schedule again and again, to measure how often a finding comes back."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class RepeatedSchedule:
 
 
 def source_of(path: Path, wanted: str = "") -> RepeatedSchedule:
-    """The schedule of a run folder or of a file, and the finding that is meant.
+    """The schedule of a run folder or of a file, and the finding to look for.
 
-    That is the one whose signature contains ``wanted``, else the one that matters most. Raises BadDataError,
-    and UsageError where the run did not find what is wanted.
+    The finding is the one whose signature contains ``wanted``, or else the most important one. Raises
+    BadDataError, and UsageError if the run does not have the wanted finding.
     """
     if path.is_file() or path.suffix == ".json":
         return RepeatedSchedule(schedule=read(path), finding=None)
@@ -65,7 +65,7 @@ class Origin:
 
 
 def origin_of(source: RepeatedSchedule) -> Origin:
-    """Where the run was that a schedule is from; of a file, what the schedule was made for."""
+    """Where the schedule ran; for a file without a run, where it was made to run."""
     schedule = source.schedule
     if source.folder is None:
         return Origin(kafka=schedule.kafka, mode=schedule.mode)
@@ -98,7 +98,7 @@ class Tally:
     """A run that showed it."""
 
     def add(self, ended: JudgedRun, kind: str) -> bool:
-        """Count a run; whether it showed the kind of finding, or that essence."""
+        """Count a run. Returns whether it showed the kind of finding, or that essence."""
         if not ended.judged:
             self.unjudged += 1
             return False
@@ -171,7 +171,7 @@ def repeat(
 
 
 def until_decided(test: Sequential | None = None) -> Callable[[Tally], bool]:
-    """Enough is when a sequential test decides; the tally gets the decision."""
+    """A test for ``enough``: true when a sequential test decides. The tally gets the decision."""
     chosen = test or Sequential()
 
     def enough(tally: Tally) -> bool:

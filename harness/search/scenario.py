@@ -1,4 +1,4 @@
-"""A schedule as an ordinary scenario, which claims nothing."""
+"""A schedule as an ordinary scenario without claims."""
 
 from __future__ import annotations
 

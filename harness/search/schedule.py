@@ -1,8 +1,8 @@
 """A schedule: what happens to a cluster and its clients during a run, as data (`schedule.json`).
 
-The steps are carried out in their order. A step begins at a time after the step before it, or on an event
-that is observed. A step that lasts ends in the same way. A host is named by itself (`broker1`), by its AZ
-(`az1`), or by a role that is looked up when the step begins (`leader`, `az-of-leader`).
+The steps are carried out in their order. A step begins some time after the beginning of the previous step, or
+on an event that is observed. A step that lasts ends in the same way. A host is named by itself (`broker1`),
+by its AZ (`az1`), or by a role that is looked up when the step begins (`leader`, `az-of-leader`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from harness.lab.model import Topology
 from harness.search.faults import KINDS
 
 VERSION = 2
-"""Of the format; also part of what a seed means, because another grammar makes other schedules."""
+"""Version of the format. A seed belongs to a version, because another grammar makes other schedules."""
 READABLE = (1, VERSION)
-"""Versions of files that are read: the first one has no transactions, and is the same otherwise."""
+"""Versions of files that can be read; version 1 has no transactions, and is otherwise the same."""
 FILE = "schedule.json"
 
 Event = Literal[
@@ -39,7 +39,7 @@ Event = Literal[
 ]
 """What may be observed; empty: nothing, only time counts.
 
-| event | since the step before began |
+| event | since the previous step began |
 |---|---|
 | `leader-elected` | a partition has another leader |
 | `no-leader` | a partition has no leader (now) |
@@ -68,7 +68,7 @@ _TOPIC = re.compile(r"[a-z][a-z0-9]{0,40}")
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A time, or an observed event; then the time is how long to wait for it before going on without."""
+    """A time, or an observed event; with an event, the time is the longest wait for it."""
 
     after_s: Seconds = 0.0
     """Seconds, at most 600."""
@@ -92,9 +92,9 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     value: float = 0.0
     """Of faults with a strength: percent, kbit/s or seconds."""
     when: Moment = Moment()
-    """When it begins, from the begin of the step before."""
+    """When it begins, counted from the beginning of the previous step."""
     until: Moment = Moment(after_s=5.0)
-    """When it ends, from its own begin; without meaning for what acts once."""
+    """When it ends, counted from its own beginning; ignored for a step that acts once."""
 
 
 class Producer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -171,7 +171,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def transactional(self) -> bool:
-        """Whether a producer is."""
+        """Whether any producer is transactional."""
         return any(one.transactional for one in self.producers)
 
     @property
@@ -284,7 +284,7 @@ def _step_problems(step: Step, partitions: int) -> Iterator[str]:
 
 
 def require_hosts(schedule: Schedule, topology: Topology, place: str) -> None:
-    """Raise UsageError where a schedule names what a cluster does not have."""
+    """Raise UsageError if a schedule names something that the cluster does not have."""
     for number, step in enumerate(schedule.steps, start=1):
         for target in (*step.targets, *step.toward):
             name = target.removeprefix(AZ_OF)
@@ -337,7 +337,7 @@ def topics_of(schedule: Schedule, brokers: Iterable[int], suffix: str = "") -> t
 
 
 def described(step: Step) -> str:
-    """A step in a line, for people."""
+    """A step as a line of text."""
     kind = KINDS[step.fault]
     parts = [step.fault]
     if kind.takes == "links":

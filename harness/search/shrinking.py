@@ -1,8 +1,8 @@
 """`acked shrink`: the smallest schedule that still shows a finding, and the scenario that it becomes.
 
 The folder `runs/shrink/<UTC time>` holds `plan.json` (what is shrunk), `tests.jsonl` (a line for each
-schedule that was tried, by which an interrupted shrinking goes on where it was), `smallest.json`, and at the
-end the scenario file.
+schedule that was tried, from which an interrupted shrinking continues), `smallest.json`, and at the end the
+scenario file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.search.schedule import Schedule, decode, read
 
 TESTS, ORIGINAL, SMALLEST = "tests.jsonl", "original.json", "smallest.json"
 MEASURED = 8
-"""Runs by which the rate of the original is measured, at most."""
+"""How many runs at most measure the rate of the original."""
 
 
 class ShrinkPlan(stored.Where, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class ShrinkPlan(stored.Where, frozen=True, kw_only=True):
 
 
 class Test(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule that was tried. The first line is the original, by which the rate is measured."""
+    """A schedule that was tried. The first line is the original, with its measured rate."""
 
     digest: str
     passes: bool
@@ -80,7 +80,7 @@ class Shrinking:
         *,
         steps_only: bool = False,
     ) -> Schedule:
-        """Shrink; with ``steps_only`` by steps alone.
+        """Shrink; with ``steps_only``, only remove steps.
 
         Raises InvalidRunError where the original does not show the finding again.
         """
@@ -153,7 +153,7 @@ class Shrinking:
 def finish(work: Shrinking, smallest: Schedule, *, told: bool = True) -> Path:
     """Write the scenario file of a shrunk schedule, beside the folder's other files; returns its path.
 
-    Without ``told`` it has no story of a message, which takes a Spark session.
+    Without ``told``, the file lacks the story of a message, which needs a Spark session.
     """
     from harness.search.written import scenario_text
 
@@ -175,7 +175,7 @@ def finish(work: Shrinking, smallest: Schedule, *, told: bool = True) -> Path:
 
 
 def _shown(finding: Finding, test: Test, schedule: Schedule) -> Finding:
-    """The finding as the shrunk schedule shows it: its row and its cause may be others."""
+    """The finding as the shrunk schedule shows it; its row and its cause may differ."""
     if not test.folder or not (Path(test.folder) / "history").is_dir():
         return finding
     found = findings_of(Path(test.folder), schedule)

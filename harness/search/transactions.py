@@ -55,7 +55,7 @@ class TransactionLoad:
         self._thread.start()
 
     def counts(self) -> StreamCounts:
-        """Its messages; acknowledged ones count once their transaction has ended as it was asked to."""
+        """Its messages; acknowledged ones count once their transaction has ended as requested."""
         with self._lock:
             return self._counts
 
@@ -79,10 +79,10 @@ class TransactionLoad:
             self._stop.wait(_PAUSE_S)
 
     def _next(self) -> TransactionalProducer:
-        """A producer that has fenced its predecessor, as soon as the coordinator lets it."""
+        """A producer that has fenced its predecessor, once the coordinator accepts it."""
         self._generation += 1
         stage = self._stage
-        # The Java client bounds by this time what librdkafka bounds by that of a connection's answer.
+        # The Java client uses this time-out where librdkafka uses that of a connection's answer.
         config: dict[str, str | int | float | bool] = {
             "max.in.flight.requests.per.connection": self._in_flight
         }
@@ -105,7 +105,7 @@ class TransactionLoad:
         return producer
 
     def _transaction(self, producer: TransactionalProducer) -> bool:
-        """Carry out a transaction; whether the producer can begin another one."""
+        """Carry out a transaction. Returns whether the producer can begin another one."""
         producer.begin()
         first, *others = self._partitions
         results = self._send(producer, [first])
@@ -123,9 +123,9 @@ class TransactionLoad:
     def _send(
         self, producer: TransactionalProducer, partitions: Sequence[TopicPartition]
     ) -> list[SendResult | None]:
-        """Send a message to each partition, and wait for the outcomes; None: none in time.
+        """Send a message to each partition, and wait for the outcomes; None if they do not come in time.
 
-        A fenced librdkafka producer names none before its transaction is aborted.
+        A fenced librdkafka producer reports no outcome before its transaction is aborted.
         """
         label = str(self._ended)
         futures = [producer.send_later(topic, label, partition=partition) for topic, partition in partitions]

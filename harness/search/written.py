@@ -115,7 +115,7 @@ def _where(finding: Finding) -> str:
 
 
 def _expected(finding: Finding) -> Iterator[str]:
-    """The declaration that the finding is no violation; what a mark says is none anyway."""
+    """The declaration that the finding is not a violation; empty for a mark, which never is one."""
     if finding.name in FINDINGS:
         yield "    expected=("
         yield f'        Expected({_text(finding.name)}, "true", {_text(_because(finding))}),'
@@ -140,7 +140,7 @@ _STRUCTS = (Schedule, Step, Producer, TopicPlan, Moment)
 
 
 def _value(value: Any, depth: int) -> str:
-    """A literal of a schedule's part, without what is the default."""
+    """A literal for a part of a schedule, without default values."""
     if isinstance(value, _STRUCTS):
         given = []
         for field in msgspec.structs.fields(value):

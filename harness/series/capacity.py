@@ -14,7 +14,7 @@ USUAL = 3
 USUAL_HOSTS = 9
 """Hosts of a cluster of three AZs."""
 CLUSTERS_PER_CORE = 1.5
-"""A scenario mostly waits for sessions and lags to end, so that two cores carry three clusters."""
+"""A scenario mostly waits for sessions and lags to end, so two cores carry three clusters."""
 CLUSTER_GIB = 0.75
 """Six JVMs and the clients; measured: 0.6 GiB (docs/benchmarks.md)."""
 

@@ -1,8 +1,8 @@
 """The process of one run in a series: it runs a scenario; the process that started it judges the run.
 
 `python -m harness.series.cell SCENARIO VERSION MODE LAB FOLDER SETTINGS [CLUSTER_FILE [CLIENT]]` runs into a
-run folder that exists already. SETTINGS are all that the user has set, as JSON, or null. An empty
-CLUSTER_FILE is none. CLIENT has librdkafka's roles.
+run folder that exists already. SETTINGS are all the user's settings, as JSON, or null. An empty CLUSTER_FILE
+means none. CLIENT is the library of producers and consumers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from harness.scenario import Scenario
 
 def main(argv: list[str]) -> int:
     """Run one cell; the arguments are those of the module. Returns the exit code."""
-    die_with_parent()  # a series that is killed leaves no cluster behind
+    die_with_parent()  # so that a killed series leaves no cluster behind
     name, version, mode, lab, path, *given = argv
     folder = RunFolder.open(Path(path))
     try:

@@ -1,4 +1,4 @@
-"""What a nightly job asks of a series: a share of the cells, a limit of time, and few folders left behind."""
+"""What a nightly job asks of a series: a share of the cells, a time limit, and few folders left behind."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """`2/4` is the second of four. Raises UsageError."""
+        """Parse `2/4`, the second of four shares. Raises UsageError."""
         match = re.fullmatch(r"(\d+)/(\d+)", text.strip())
         if not match or not 1 <= int(match[1]) <= int(match[2]):
             raise UsageError(f"--shard {text}: give a share and the number of shares, such as 2/4.")
@@ -66,7 +66,7 @@ def longest_unseen_first(cells: Iterable[Cell], earlier: Iterable[RunSummary]) -
 
 @dataclass
 class Budget:
-    """Starts no cell that would end after the time is over, by what the cells took before."""
+    """Starts no cell that would end too late, judging by how long the cells took before."""
 
     seconds: float
     took: Mapping[Cell, float]

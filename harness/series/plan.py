@@ -22,7 +22,7 @@ class Cell:
     file: ScenarioFile | None = field(default=None, compare=False, repr=False)
     """Where the scenario was read from; None for the catalogue."""
     client: str = ""
-    """The client library that has librdkafka's roles, as `--client` names it; empty: librdkafka."""
+    """The client library of producers and consumers, as `--client` names it; empty: librdkafka."""
 
     def __str__(self) -> str:
         return f"{self.scenario} on {self.version} {self.mode}" + (f" with {self.client}" * bool(self.client))
@@ -64,7 +64,7 @@ def version_order(label: str) -> tuple[tuple[int, ...], str]:
 def own_cells(
     scenarios: Sequence[Scenario], repeat: int = 1, kafka: str = "", mode: str = "", client: str = ""
 ) -> list[Cell]:
-    """Each scenario ``repeat`` times, in rounds, on this Kafka version and in this mode; else on its own."""
+    """Each scenario ``repeat`` times, in rounds, on this version and in this mode; by default, on its own."""
     return [
         Cell(
             scenario=one.name, version=kafka or one.kafka, mode=mode or one.mode, file=one.file, client=client
@@ -82,7 +82,7 @@ def plan(
 ) -> list[Cell]:
     """Every combination that can run, ``repeat`` times, in rounds.
 
-    Without ``versions`` or ``modes``, those whose difference a scenario shows; without ``clients``,
+    Without ``versions`` or ``modes``, those between which a scenario shows a difference; without ``clients``,
     librdkafka. Raises UsageError where no combination can run.
     """
     cells: list[Cell] = []
@@ -114,7 +114,7 @@ def plan(
 
 
 def remaining(cells: Sequence[Cell], done: Iterable[Cell]) -> list[Cell]:
-    """The cells that have not been run yet; of a cell that is planned several times, the missing ones."""
+    """The cells that have not run yet; for a cell that is planned several times, its missing runs."""
     count = Counter(done)
     left: list[Cell] = []
     for cell in cells:

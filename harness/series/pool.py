@@ -113,7 +113,7 @@ class RunProcesses:
             child.wait()
 
     def forget(self, child: ForkedProcess) -> None:
-        """A process that has ended."""
+        """Forget a process that has ended."""
         with self._lock:
             self._children.discard(child)
 
@@ -188,7 +188,7 @@ def run_cell(
 ) -> CellRun:
     """Run a cell in a process of its own and wait for it; its output goes to `run.log`.
 
-    The run folder says how the run ended, also where the process itself could not: then it has crashed.
+    The run folder says how the run ended. If the process itself could not say, the run has crashed.
     Raises KeyboardInterrupt when ``processes`` have been asked to end.
     """
     if processes is None:
@@ -250,7 +250,7 @@ def judge_cell(session: SparkSession, run: CellRun) -> RunSummary:
 
 
 def summarised(judgement: Judgement, run: RunSummary) -> RunSummary:
-    """The record of a run with what it was judged to be."""
+    """The record of a run with its judgement."""
     fates, classes = judgement.fates, judgement.findings_by_class
     return replace(
         run,

@@ -1,7 +1,7 @@
 """The process of a cluster that outlasts a run, from inside: it carries out orders and answers them.
 
 The arguments of such a process are VERSION MODE LAB FOLDER SETTINGS [CLUSTER_FILE]: it keeps the cluster in
-FOLDER, and SETTINGS are all that the user has set, as JSON. Each line of its input is an order as JSON, which
+FOLDER, and SETTINGS are all the user's settings, as JSON. Each line of its input is an order as JSON, which
 names a run folder. When the run has ended, it writes a `RunAnswer`, a line of JSON. At the end of its input
 it takes the cluster down. `harness.series.standing` is the other side.
 """
@@ -51,14 +51,14 @@ class Site:
     """What all runs on the cluster have in common."""
 
     options: RunOptions
-    """With all that the user has set."""
+    """The options, with all the user's settings."""
     path: Path
     """The folder of the cluster."""
 
 
 OrderT = TypeVar("OrderT", bound=RunOrder)
 Choose: TypeAlias = Callable[[Site, OrderT, int], tuple[Scenario, RunOptions]]
-"""The scenario and the options for an order, the so-manieth on the cluster (from 1)."""
+"""The scenario and the options for an order; the number counts the runs on the cluster, from 1."""
 
 
 def serve(argv: list[str], kind: type[OrderT], choose: Choose[OrderT]) -> int:

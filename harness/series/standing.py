@@ -26,7 +26,7 @@ class LostClusterError(Exception):
 class StandingProcess:
     """A process that keeps a cluster, and carries out runs on it one after the other; a context.
 
-    It is a module that reads a line for each order, and answers each with a line.
+    The process runs a module that reads each order as a line, and answers it with a line.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class StandingProcess:
 
 
 def passed(verdict: Future[bool], stopped: Callable[[], bool]) -> bool:
-    """Wait for the verdict on a run, on which the next one depends; False if nobody gives one any more."""
+    """Wait for the verdict on a run, on which the next one depends; False if there will be none."""
     while not stopped() or verdict.done():
         with suppress(TimeoutError):
             return verdict.result(timeout=_POLL_S)

@@ -32,7 +32,7 @@ class StoredRun:
     status: str
     """`run.json`'s, or empty."""
     verdict: str
-    """The judgement's; empty if the run has not been judged."""
+    """The verdict of the judgement; empty if the run has not been judged."""
     lost: int
     size_bytes: int
     written_s: float

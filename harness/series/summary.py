@@ -21,7 +21,7 @@ FILE = "runs.jsonl"
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
-    """What one run came to. Counts are messages; ``version`` may name a protocol: `2.7.1@2.6`."""
+    """The result of one run. Counts are messages; ``version`` may name a protocol: `2.7.1@2.6`."""
 
     scenario: str
     version: str
@@ -44,11 +44,11 @@ class RunSummary:
     ended: str = ""
     """UTC, to the second."""
     client: str = ""
-    """The client library that had librdkafka's roles; empty: librdkafka."""
+    """The client library of producers and consumers; empty: librdkafka."""
 
     @property
     def cell(self) -> Cell:
-        """What was run."""
+        """The cell that was run."""
         return Cell(scenario=self.scenario, version=self.version, mode=self.mode, client=self.client)
 
     @property
