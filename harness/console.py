@@ -49,7 +49,7 @@ class Progress:
     def phase(self, name: str, text: str, state: State = tuple) -> Iterator[None]:
         """Measure a phase under ``name``.
 
-        While it lasts, a terminal shows ``text``, what is awaited and the lines of ``state``. Without a
+        While it lasts, a terminal shows ``text``, the current waits and the lines of ``state``. Without a
         terminal, only waits of `WORTH_A_LINE_S` and more are reported.
         """
         begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""A fork server: processes that start as forks of one that has already imported what they need.
+"""A fork server: processes start as forks of a process that has already imported the modules that they need.
 
 Importing takes longer than most of these processes run. The server is a process with one thread that forks
 when it is asked to and reports which forks have ended. The kernel ends the server with the process that

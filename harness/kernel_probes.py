@@ -1,7 +1,7 @@
 """Probes of what the kernel allows inside a lab's namespaces. Each tries the real thing, in new namespaces.
 
 `harness.doctor` runs this module as `python -m harness.kernel_probes NAME...`. It prints a JSON object: the
-problem of each probe by name, empty where there is none. Everything that a probe makes disappears with its
+problem of each probe by name, empty if there is none. Everything that a probe makes disappears with its
 namespaces, when the process ends.
 """
 

@@ -154,7 +154,7 @@ class Scenario:
     section: str = ""
     """The section of the article."""
     claims: tuple[Claim, ...] = ()
-    """What the run is judged by, beside the findings that every run is searched for."""
+    """What the run is judged by, besides the findings that every run is searched for."""
     expected: tuple[Expected, ...] = ()
     """Findings that are not a violation here."""
     faults: tuple[str, ...] = ()
@@ -172,7 +172,7 @@ class Scenario:
     timed: tuple[Callable[[Timings], Claim], ...] = ()
     """Functions that write the claims that name times for given time settings."""
     aliases: Mapping[str, str] = field(default_factory=dict)
-    """Hosts by the letters that the article gives them, beside its `broker-0`, which is always `broker1`."""
+    """Hosts by the letters that the article gives them, besides its `broker-0`, which is always `broker1`."""
     file: ScenarioFile | None = field(default=None, compare=False, repr=False)
     """Where it was read from; None for the catalogue. Set by the harness."""
 

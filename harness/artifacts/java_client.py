@@ -45,7 +45,7 @@ class JavaClient:
 def java_client(version: KafkaVersion, *, say: Say = lambda text: None) -> JavaClient:
     """The Java client of a Kafka version. Compiles it where the cache lacks it, and may download Kafka.
 
-    Raises UsageError for a version that is too old, and UnfitError where there is no compiler.
+    Raises UsageError for a version that is too old, and UnfitError if there is no compiler.
     """
     _require(version, OLDEST, "The Java client")
     kafka = resolve(version, say=say, with_archives=False)

@@ -53,7 +53,7 @@ class JavaProgram:
     def argv(self, shelf: Path, say: Callable[[str], None]) -> tuple[str, ...]:
         """The command line up to the main class, compiling the source where the cache folder lacks it.
 
-        The paths in it are those of the cache, which every host sees. Raises UnfitError where there is no
+        The paths in it are those of the cache, which every host sees. Raises UnfitError if there is no
         compiler, and LabError for a source that does not compile.
         """
         wanted = repr((_OPTIONS, list(map(str, self.jars))))

@@ -19,7 +19,7 @@ from checkers.tables.output import FINDING
 from checkers.tables.source import Source, read_small
 
 _OUTCOMES = {"broken": "kept", "not promised": "not promised", "unknown": "unknown"}
-"""What the judgement of a lost message says about one that is not lost."""
+"""The judgement of a lost message → that of a message that is not lost."""
 _WORST = ("not promised", "unknown", "kept")
 
 

@@ -116,7 +116,7 @@ class Assessment:
 
     @classmethod
     def create(cls, runs: Path, plan: AssessmentPlan, cluster: Path | None) -> Assessment:
-        """Make the folder `<runs>/assess/<UTC time>`. Raises UsageError where it cannot be made."""
+        """Make the folder `<runs>/assess/<UTC time>`. Raises UsageError if it cannot be made."""
         series = SeriesFolder.create(runs, "assess")
         if cluster is not None:
             series.keep(CLUSTER, cluster.read_text(encoding="utf-8"))
@@ -231,7 +231,7 @@ def timings(settings: Settings, mode: str) -> Timings:
 
 
 def seconds(case: Case, topology: Topology, timings: Timings) -> float:
-    """How long a run of a case takes, about, if the machine is not busy."""
+    """About how many seconds a run of a case takes, if the machine is not busy."""
     around = _AROUND_S + _PER_HOST_S * max(0, len(topology.hosts) - USUAL_HOSTS)
     if case.mechanism == "rolling-restart":
         return around + _START_S * len(topology.role("broker"))

@@ -61,7 +61,7 @@ def new(
         str, typer.Argument(help="Name of the scenario: lower-case words with hyphens, such as my-case.")
     ],
 ) -> None:
-    """Write a scenario of your own to begin with: a short file that runs as it is.
+    """Write a first scenario of your own: a short file that runs as it is.
 
     The file is written into the current folder: `acked new my-case` writes
     `my_case.py`, and `acked run ./my_case.py` runs it.

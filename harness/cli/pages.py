@@ -9,7 +9,7 @@ from harness.errors import AckedError
 
 
 def add_page(folder: Path, say: Callable[[str], None]) -> Path | None:
-    """Write the page beside a judgement. A page that fails is reported, and changes nothing else."""
+    """Write the page beside a judgement. If that fails, report it and go on."""
     from report.page.write import write_page
 
     try:

@@ -53,7 +53,7 @@ def write_nodes(
 ) -> ComposeLab:
     """Write `nodes/<host>` of every host: configuration, data folder, and the command it runs.
 
-    Of the ``settings``, broker properties apply. Raises UsageError for those that the harness owns.
+    Only broker properties of ``settings`` apply. Raises UsageError for those that the harness owns.
     """
     if mode not in ROLES_BY_MODE:
         raise UsageError(f"There is no mode {mode!r}; use {', '.join(ROLES_BY_MODE)}.")

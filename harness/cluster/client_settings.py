@@ -114,7 +114,7 @@ CANONICAL: Mapping[str, str] = {
     "max.in.flight.requests.per.connection": "max.in.flight.requests.per.connection",
     "retries": "message.send.max.retries",
 }
-"""Names by which librdkafka shows properties that have several."""
+"""The names that librdkafka shows for properties with several names."""
 CONSUMER: Mapping[str, Equivalent] = {
     **_SHARED,
     "check.crcs": Equivalent(_flag, "check.crcs", "check_crcs"),

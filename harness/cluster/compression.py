@@ -58,7 +58,7 @@ _BROKER_ORDER = (
     ("request.timeout.ms", "zookeeper.session.timeout.ms"),
     ("request.timeout.ms", "broker.session.timeout.ms"),
 )
-"""Pairs whose order decides what happens first: one that the division turns around is refused."""
+"""Pairs whose order decides what happens first: a division that changes the order is refused."""
 
 
 def compress(settings: Settings, below: Mapping[str, str]) -> tuple[Settings, tuple[str, ...]]:

@@ -144,7 +144,7 @@ class KRaftCluster:
         return None if found is None else frozenset(found.brokers)
 
     def controller(self) -> int | None:
-        """Node id of the quorum's leader; of several that claim to lead, the one with the last epoch."""
+        """Node id of the quorum's leader; if several claim to lead, the one with the latest epoch."""
         info = self.quorum.describe()
         return None if info is None else info.leader
 

@@ -24,7 +24,7 @@ class QuorumProbe:
     brokers: tuple[Host, ...]
 
     def describe(self) -> QuorumInfo | None:
-        """The quorum as its leader describes it; of several that claim to lead, the one in the last epoch."""
+        """The quorum as its leader describes it; if several claim to lead, the one with the latest epoch."""
         answers = _answers(self.controllers, lambda host: describe_quorum(host.controller_address, PROBE_S))
         leading = [info for _, info in answers if info.error == 0 and info.leader >= 0]
         return max(leading, key=lambda info: info.epoch, default=None)

@@ -68,7 +68,7 @@ class Cluster(Protocol):
     def place_roles(self) -> None:
         """Give the roles of the set-up back to their hosts on a running cluster, in which every process runs.
 
-        Raises InvalidRunError or WaitTimeoutError where that fails.
+        Raises InvalidRunError or WaitTimeoutError if that fails.
         """
 
     def create_topics(self, topics: tuple[Topic, ...]) -> None:

@@ -67,7 +67,7 @@ def is_owned(key: str) -> bool:
 def refuse_owned(settings: Mapping[str, Setting], topology: Topology, mode: str, setup: Setup) -> set[str]:
     """The keys of ``settings`` that the harness owns and that have the harness's own value anyway.
 
-    Raises UsageError that names every other one that it owns, with place and value.
+    Raises UsageError for all other keys that the harness owns; it names each with place and value.
     """
     mine = [setting for setting in settings.values() if is_owned(setting.key)]
     if not mine:

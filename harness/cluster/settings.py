@@ -1,4 +1,4 @@
-"""The user's settings as data: Kafka properties by table, and topics to create beside those of a scenario.
+"""The user's settings as data: Kafka properties by table, and topics to create in addition to a scenario's.
 
 `harness.cluster.settings_files` reads them; `harness.run.settings` applies them. `docs/settings.md` is the
 reference.
@@ -19,7 +19,7 @@ from harness.lab.model import Topology
 TABLES = ("broker", "topic", "producer", "consumer")
 PARTITIONS, REPLICATION_FACTOR, ASSIGNMENT = "partitions", "replication-factor", "assignment"
 SHAPE_KEYS = (PARTITIONS, REPLICATION_FACTOR, ASSIGNMENT)
-"""Keys of `[topic.NAME]` that are no Kafka properties: how many partitions and replicas, and where."""
+"""Keys of `[topic.NAME]` that are not Kafka properties: how many partitions and replicas, and where."""
 
 TOPIC_PROPERTIES = (
     *("cleanup.policy", "compression.gzip.level", "compression.lz4.level", "compression.type"),
@@ -54,7 +54,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class TopicShape:
-    """Partitions and replicas of a topic of the user's own; each in the order of the partitions."""
+    """Partitions and replicas of one of the user's own topics; each in the order of the partitions."""
 
     partitions: int = 0
     """0: as many as the assignment has, else 1."""
@@ -150,7 +150,7 @@ def split_topic(path: Sequence[str], place: str) -> tuple[str, str]:
                 raise UsageError(f"{place}: {key} belongs to one topic; write it under [topic.NAME].")
             if name and not _TOPIC_NAME.fullmatch(name):
                 raise UsageError(
-                    f"{place}: {name!r} is no topic name; use up to 249 letters, digits, '.', '_' and '-'."
+                    f"{place}: {name!r} is not a topic name; use up to 249 letters, digits, '.', '_' and '-'."
                 )
             return name, key
     known = (*TOPIC_PROPERTIES, *SHAPE_KEYS)

@@ -79,7 +79,7 @@ def _pairs(path: Path, text: str) -> Iterator[tuple[str, str, str, str]]:
                 yield place, element.key, element.value, element.source.strip()
     except javaproperties.InvalidUEscapeError as error:
         raise UsageError(
-            f"{path}:{line}: {error.escape!r} is no Unicode escape; write \\u and four hexadecimal digits."
+            f"{path}:{line}: {error.escape!r} is not a Unicode escape; write \\u and four hexadecimal digits."
         ) from None
 
 
@@ -184,8 +184,8 @@ def _once(table: Mapping[str, Setting], key: str, place: str) -> None:
 def _setting(key: str, value: str, place: str) -> Setting:
     if not _KEY.fullmatch(key):
         raise UsageError(
-            f"{place}: {key!r} is no property of Kafka: its names consist of words with dots between them, "
-            f"such as replica.lag.time.max.ms."
+            f"{place}: {key!r} is not a property of Kafka: its names consist of words with dots between "
+            f"them, such as replica.lag.time.max.ms."
         )
     if any(ord(letter) < 32 and letter != "\t" for letter in value):
         raise UsageError(f"{place}: {key}={value!r}: a value is one line of text.")

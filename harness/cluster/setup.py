@@ -43,9 +43,9 @@ class Setup:
     stream_config: Mapping[str, str] = field(default_factory=dict)
     """Its topic configuration."""
     own_topics: tuple[Topic, ...] = ()
-    """The user's own topics, beside those of the scenario."""
+    """The user's own topics, in addition to the scenario's."""
     controller_config: Mapping[str, str] = field(default_factory=dict)
-    """Properties of dedicated KRaft controllers, beside those that they always read."""
+    """Properties of dedicated KRaft controllers, in addition to those that they always read."""
     for_layout: bool = False
     """It names hosts of the layout that it runs on; other set-ups name hosts of the default three AZs."""
     transaction_log: tuple[int, ...] = ()
@@ -55,7 +55,7 @@ class Setup:
     """Brokers that hold `__consumer_offsets`, created beforehand with one partition; the first of them
     coordinates all groups. Empty: brokers create it when a client asks for a coordinator."""
     offsets_log_config: Mapping[str, str] = field(default_factory=dict)
-    """Configuration of `__consumer_offsets`, beside its compaction."""
+    """Configuration of `__consumer_offsets`, in addition to its compaction."""
     read_back: bool = True
     """At the end, a consumer reads every topic from start to end (rows of `reads`)."""
 

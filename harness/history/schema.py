@@ -355,7 +355,9 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     _TOPIC,
                     _PARTITION,
                     _need(
-                        "broker", "int", "broker that said so: the leader, or a follower, which may be behind"
+                        "broker",
+                        "int",
+                        "broker that reported it: the leader, or a follower, which may be behind",
                     ),
                     _need("producer_id", "long", "Kafka's producer id"),
                     Column("producer_epoch", "int", "Kafka's producer epoch"),

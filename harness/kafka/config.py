@@ -59,7 +59,7 @@ OF_MODE: Mapping[str, Mapping[str, str]] = {
     "kraft-combined": {**BASE_RAFT, **BROKER_HEARTBEAT},
     "migration": {**ZOOKEEPER_SESSION, **BASE_RAFT, **BROKER_HEARTBEAT},
 }
-"""Properties of brokers by metadata mode, beside `BASE_BROKER`."""
+"""Properties of brokers by metadata mode, in addition to `BASE_BROKER`."""
 
 BASE_ZOOKEEPER: Mapping[str, str] = {
     "tickTime": "500",

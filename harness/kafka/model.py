@@ -81,8 +81,8 @@ class TopicPartition(NamedTuple):
 class PartitionState:
     """Leader, leader epoch and ISR of a partition as one source states them: a metadata store or a broker.
 
-    ``leader`` is NO_LEADER when there is none. ``leader_epoch`` is None where the source does not state it
-    (Metadata responses below version 7), ``replicas`` where it was not asked for it.
+    ``leader`` is NO_LEADER when there is none. ``leader_epoch`` is None if the source does not state it
+    (Metadata responses below version 7), and ``replicas`` is None if it was not asked for.
     """
 
     leader: int

@@ -33,7 +33,7 @@ class ReplicaLog:
     leo: int | None = None
     high_watermark: int | None = None
     last_stable_offset: int | None = None
-    """None where the log was read from files."""
+    """None if the log was read from files."""
     log_start: int | None = None
     epochs: list[tuple[int, int]] | None = None
     """Leader epoch cache: (epoch, start offset) pairs."""

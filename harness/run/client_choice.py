@@ -163,7 +163,7 @@ def greet(program: ClientProgram, within_s: float = HELLO_S) -> Hello:
                 return parse_hello(line)
             except ValueError as error:
                 raise UsageError(
-                    f"{who} does not greet as docs/client-protocol.md says: {error}; its first line is "
+                    f"{who} did not send the hello of docs/client-protocol.md: {error}; its first line is "
                     f"{line.strip()[:SHOWN]!r}."
                 ) from None
         finally:
@@ -198,7 +198,7 @@ def _command(text: str) -> list[str]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise UsageError(f"--client {text!r} is no command line: {error}.") from None
+        raise UsageError(f"--client {text!r} is not a command line: {error}.") from None
     if not words:
         raise UsageError(
             "--client is empty; use librdkafka, java, verifiable, or a program that speaks the protocol."

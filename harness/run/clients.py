@@ -1,4 +1,4 @@
-"""Which of the user's producer and consumer settings a client gets, beside what the scenario fixes."""
+"""Which of the user's producer and consumer settings a client gets, besides those that the scenario fixes."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from harness.scenario import Claim, Either, Erratum, Expected, Scenario, speaks_
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 """Lower-case words with hyphens."""
 _RESERVED = ("all", "assess", "matrix")
-"""Folders of series, beside those of the scenarios."""
+"""Names of the folders of series, which no scenario may have."""
 _TUPLES = {"claims": Claim, "expected": Expected, "faults": str, "versions": str, "modes": str}
 _SETUP_TUPLES = {
     "topics": Topic,
@@ -44,7 +44,7 @@ def check(scenario: Scenario, text: str, path: Path) -> None:
 
 
 def line_of(text: str, call: str, name: object) -> int:
-    """The line where ``call(name="...")`` stands in a source text; 1 where it is not written like that."""
+    """The line where ``call(name="...")`` stands in a source text; 1 if it is not written like that."""
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] != call:
             continue

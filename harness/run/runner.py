@@ -306,7 +306,7 @@ class _Run:
         return ground, clients
 
     def _boot(self, cluster: Cluster) -> None:
-        """Start the cluster. Raises InvalidRunError where the user's settings prevent it."""
+        """Start the cluster. Raises InvalidRunError if the user's settings prevent it."""
         try:
             cluster.boot()
         except ProcessDiedError as error:

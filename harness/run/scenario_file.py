@@ -32,7 +32,7 @@ def is_file(reference: str) -> bool:
 
 
 def split(reference: str) -> tuple[Path, str]:
-    """The path in `PATH[:NAME]`, and the name; empty where there is none."""
+    """The path in `PATH[:NAME]`, and the name; empty if there is none."""
     place, colon, name = reference.rpartition(":")
     if colon and place.endswith(".py") and "/" not in name:
         return Path(place), name

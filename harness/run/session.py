@@ -37,7 +37,7 @@ class RunOutcome:
     """How a run ended and what it proves."""
 
     judgement: Judgement | None = None
-    """None where the run left nothing to judge."""
+    """None if the run left nothing to judge."""
     problem: AckedError | None = None
     """What ended the run early."""
     durations: Mapping[str, float] = field(default_factory=dict)
@@ -127,7 +127,7 @@ def misfit(scenario: Scenario, layout: Layout, *, kafka: str, mode: str) -> str:
 
 
 def choose_mode(scenario: Scenario, version: KafkaVersion, asked: str = "") -> str:
-    """The metadata mode asked for, else the scenario's own, else another one that both support.
+    """The requested metadata mode, else the scenario's own, else another one that both support.
 
     Raises UsageError.
     """

@@ -48,7 +48,7 @@ class Standing:
         """Give the roles back to their hosts after a run, and wait until no node logs anything more.
 
         The run's own end has proved that no rule of a fault is left, and that its topic has a full ISR.
-        Raises AckedError where it fails.
+        Raises AckedError if it fails.
         """
         if self.ground is None:
             return

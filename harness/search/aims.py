@@ -34,7 +34,7 @@ def hosts_of(stage: Stage, names: tuple[str, ...], key: TopicPartition) -> tuple
 
 
 def links_of(stage: Stage, step: Step, key: TopicPartition) -> tuple[Link, ...]:
-    """The links between the two sides of a step. Raises InvalidRunError where there is none."""
+    """The links between the two sides of a step. Raises InvalidRunError if there is none."""
     one = hosts_of(stage, step.targets, key)
     azs = {host.az for host in one}
     if OTHERS in step.toward:

@@ -53,7 +53,7 @@ class SearchComparison:
     def create(
         cls, runs: Path, plans: Sequence[tuple[str, SearchPlan]], cluster: Path | None
     ) -> SearchComparison:
-        """Make the folder, with a search for each name and plan. Raises UsageError where that fails."""
+        """Make the folder, with a search for each name and plan. Raises UsageError if that fails."""
         series = SeriesFolder.create(runs, "compare")
         sides = []
         for number, (name, plan) in enumerate(plans, start=1):
@@ -66,7 +66,7 @@ class SearchComparison:
 
     @classmethod
     def resume(cls, path: Path) -> SearchComparison:
-        """A comparison that has ended or was interrupted. Raises BadDataError where the folder holds none."""
+        """A comparison that has ended or was interrupted. Raises BadDataError if the folder holds none."""
         try:
             names = msgspec.json.decode((path / SIDES).read_bytes(), type=list[str])
         except (OSError, msgspec.MsgspecError) as error:

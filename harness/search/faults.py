@@ -25,7 +25,7 @@ class StepKind:
     roles: tuple[str, ...] = ()
     """Roles of the hosts that it may act on; none: all."""
     about_partition: bool = False
-    """It needs a partition beside its hosts."""
+    """It needs a partition in addition to its hosts."""
     values: tuple[float, ...] = ()
     """Strengths that the grammar chooses from, the mildest first."""
     unit: str = ""

@@ -110,12 +110,12 @@ class Search:
 
     @classmethod
     def create(cls, runs: Path, plan: SearchPlan, cluster: Path | None) -> Search:
-        """Make the folder. Raises UsageError where it cannot be made."""
+        """Make the folder. Raises UsageError if it cannot be made."""
         return cls(path=stored.create(runs, "search", plan, cluster).path, plan=plan)
 
     @classmethod
     def resume(cls, path: Path) -> Search:
-        """A search that has ended or was interrupted. Raises BadDataError where the folder holds none."""
+        """A search that has ended or was interrupted. Raises BadDataError if the folder holds none."""
         plan, records = stored.resume(path, SearchPlan, RECORDS, TriedSchedule, what="search", kind="search")
         search = cls(path=path, plan=plan, records=records)
         for record in records:
@@ -315,7 +315,7 @@ class Search:
 
 
 def corpus_of(folder: Path) -> list[Schedule]:
-    """The schedules of a folder, in the order of their names. Raises BadDataError where it holds none."""
+    """The schedules of a folder, in the order of their names. Raises BadDataError if it holds none."""
     inner = folder / "corpus" if (folder / "corpus").is_dir() else folder
     files = sorted(inner.glob("*.json"))
     if not files:

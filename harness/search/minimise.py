@@ -299,7 +299,7 @@ def _producer_size(one: Producer) -> int:
         + 4 * one.transactional
         + 2 * (one.acks != -1)
         + (not one.idempotent)
-        # With idempotence, five requests may be in flight; that many fit beside each other.
+        # With idempotence, five requests may be in flight; that many fit next to each other.
         + (one.in_flight > 1)
     )
 

@@ -267,7 +267,7 @@ def problems(schedule: Schedule) -> Iterator[str]:
 def _step_problems(step: Step, partitions: int) -> Iterator[str]:
     kind = KINDS.get(step.fault)
     if kind is None:
-        yield f"is no fault; use {', '.join(KINDS)}"
+        yield f"is not a fault; use {', '.join(KINDS)}"
         return
     if kind.takes in ("hosts", "links") and not step.targets:
         yield "names no targets"

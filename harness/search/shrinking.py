@@ -57,14 +57,14 @@ class Shrinking:
 
     @classmethod
     def create(cls, runs: Path, plan: ShrinkPlan, original: Schedule, cluster: Path | None) -> Shrinking:
-        """Make the folder. Raises UsageError where it cannot be made."""
+        """Make the folder. Raises UsageError if it cannot be made."""
         series = stored.create(runs, "shrink", plan, cluster)
         series.keep(ORIGINAL, original.encode().decode())
         return cls(series.path, plan, original)
 
     @classmethod
     def resume(cls, path: Path) -> Shrinking:
-        """A shrinking that was interrupted. Raises BadDataError where the folder holds none."""
+        """A shrinking that was interrupted. Raises BadDataError if the folder holds none."""
         plan, tests = stored.resume(path, ShrinkPlan, TESTS, Test, what="shrinking", kind="shrink")
         return cls(path, plan, read(path / ORIGINAL), {test.digest: test for test in tests})
 
@@ -82,7 +82,7 @@ class Shrinking:
     ) -> Schedule:
         """Shrink; with ``steps_only``, only remove steps.
 
-        Raises InvalidRunError where the original does not show the finding again.
+        Raises InvalidRunError if the original does not show the finding again.
         """
         place = self.place()
         number = 0

@@ -47,7 +47,7 @@ Line = TypeVar("Line")
 
 
 def create(runs: Path, kind: str, plan: Where, cluster: Path | None) -> SeriesFolder:
-    """Make the folder `runs/<kind>/<UTC time>` with its plan. Raises UsageError where it cannot be made."""
+    """Make the folder `runs/<kind>/<UTC time>` with its plan. Raises UsageError if it cannot be made."""
     series = SeriesFolder.create(runs, kind)
     write_plan(series, plan, cluster)
     return series
@@ -65,7 +65,7 @@ def resume(
 ) -> tuple[PlanT, list[Line]]:
     """The plan of a folder and the lines of its file ``name``.
 
-    A last line that was cut short when the work was ended is left out. Raises BadDataError where the folder
+    A last line that was cut short when the work was ended is left out. Raises BadDataError if the folder
     holds no ``what``.
     """
     try:

@@ -21,7 +21,7 @@ class Found:
     last_before: str
     """The last version before the change."""
     first: str
-    """The first version after the change; empty where the claim is the same at both ends."""
+    """The first version after the change; empty if the claim is the same at both ends."""
     statuses: tuple[tuple[str, str, str], ...]
     """Version, status and observation of each run, in the order in which they ran."""
 
@@ -65,7 +65,7 @@ def candidates(
 def search(claim: str, versions: Sequence[str], run: Callable[[str], RunSummary]) -> Found:
     """Halve the range between two versions that disagree until they are neighbours.
 
-    Raises InvalidRunError where a run does not decide the claim.
+    Raises InvalidRunError if a run does not decide the claim.
     """
     decided: dict[str, tuple[str, str]] = {}
 

@@ -30,7 +30,7 @@ class SeriesFolder:
 
     @classmethod
     def create(cls, runs: Path, kind: str) -> SeriesFolder:
-        """A new folder. Raises UsageError where it cannot be made."""
+        """A new folder. Raises UsageError if it cannot be made."""
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S")
         for number in itertools.count(1):
             path = runs / kind / (stamp if number == 1 else f"{stamp}.{number}")
@@ -47,7 +47,7 @@ class SeriesFolder:
 
     @classmethod
     def resume(cls, path: Path) -> SeriesFolder:
-        """The folder of an interrupted series. Raises BadDataError where it is none or is damaged."""
+        """The folder of an interrupted series. Raises BadDataError if it is none or is damaged."""
         if not (path / FILE).is_file():
             raise BadDataError(
                 f"{path} has no {FILE}, so there is nothing to resume; name a folder like runs/all/<time>."
@@ -85,7 +85,7 @@ class SeriesFolder:
         self.runs.append(run)
 
     def keep(self, name: str, text: str) -> None:
-        """Write a file beside the lines: the outcome as a document."""
+        """Write the outcome as a document into the folder."""
         (self.path / name).write_text(text.rstrip("\n") + "\n", encoding="utf-8")
 
     def remove_if_empty(self, *, stopped: bool = True) -> None:

@@ -16,7 +16,7 @@ from harness.series.plan import Cell
 from harness.series.summary import RunSummary
 
 UNKNOWN_S = 60.0
-"""Estimate for a cell where no cell has run before; none of the catalogue takes longer on an idle machine."""
+"""Estimate if no cell has run before; none of the catalogue takes longer on an idle machine."""
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -46,7 +46,7 @@ class Shard:
         return cls(int(match[1]), int(match[2]))
 
     def share(self, cells: Sequence[Cell]) -> list[Cell]:
-        """The cells of this share. Repeats of a cell stay together, so that one share sees if they agree."""
+        """The cells of this share. Repeats of a cell stay together, to show whether they agree."""
         order = {cell: number for number, cell in enumerate(dict.fromkeys(cells))}
         return [cell for cell in cells if order[cell] % self.of == self.number - 1]
 

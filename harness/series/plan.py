@@ -83,7 +83,7 @@ def plan(
     """Every combination that can run, ``repeat`` times, in rounds.
 
     Without ``versions`` or ``modes``, those between which a scenario shows a difference; without ``clients``,
-    librdkafka. Raises UsageError where no combination can run.
+    librdkafka. Raises UsageError if no combination can run.
     """
     cells: list[Cell] = []
     tried: dict[str, None] = {}
@@ -128,7 +128,7 @@ def remaining(cells: Sequence[Cell], done: Iterable[Cell]) -> list[Cell]:
 def longest_first(cells: Iterable[Cell], seconds: Mapping[Cell, float]) -> list[Cell]:
     """Cells in rounds, in each round the longest first, so that no long run is left to run alone.
 
-    ``seconds`` holds what is known from earlier runs; cells that it lacks come first, in the order given.
+    ``seconds`` holds durations of earlier runs; cells without one come first, in the order given.
     """
     rounds: list[tuple[int, float, Cell]] = []
     seen: Counter[Cell] = Counter()

@@ -48,7 +48,7 @@ IMPORTED_BEFORE = (
 )
 """What a run needs sooner or later: imported once, before the processes of runs are forked."""
 UNJUDGED = 2
-"""How many runs may wait to be judged, beside those that run: the judgements must keep up with the runs."""
+"""How many runs may wait to be judged, besides those that run; the judgements must keep up with the runs."""
 
 
 @dataclass(frozen=True)

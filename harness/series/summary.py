@@ -73,7 +73,7 @@ class Totals:
     """How many runs had each verdict, in the order in which the verdicts first occurred."""
     worst: str
     claims: tuple[tuple[int, int, int], ...]
-    """The different `RunSummary.claim_counts`, sorted; empty where no run was judged."""
+    """The different `RunSummary.claim_counts`, sorted; empty if no run was judged."""
     lost: tuple[int, int] = (0, 0)
     duplicated: tuple[int, int] = (0, 0)
     moved: tuple[int, int] = (0, 0)

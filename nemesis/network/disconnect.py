@@ -34,7 +34,7 @@ class Detachable(Protocol):
 
 
 def detachable(lab: Lab) -> Detachable:
-    """``lab`` as one that can disconnect hosts. Raises UnfitError where it cannot."""
+    """``lab`` as one that can disconnect hosts. Raises UnfitError if it cannot."""
     if isinstance(lab, Detachable):
         return lab
     raise UnfitError(
@@ -52,7 +52,7 @@ class Disconnect:
     ends_processes = False
 
     def __init__(self, context: FaultContext, number: int, hosts: Sequence[Host]) -> None:
-        """Raises UnfitError where the lab cannot disconnect hosts."""
+        """Raises UnfitError if the lab cannot disconnect hosts."""
         self.name = f"disconnect {', '.join(host.name for host in hosts)}"
         self._context, self._number, self._hosts = context, number, tuple(hosts)
         self._lab = detachable(context.lab)

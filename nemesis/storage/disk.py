@@ -37,7 +37,7 @@ class Disk(Protocol):
         """There is room again. Safe to call twice."""
 
     def detach(self) -> None:
-        """Unmount, and remove what is behind it; with the power on or off. Safe to call twice."""
+        """Unmount, and remove the files behind it; with the power on or off. Safe to call twice."""
 
 
 def copy(source: Path, target: Path) -> None:
@@ -54,7 +54,7 @@ def mounted(mount: Path) -> bool:
 def run(*argv: str) -> str:
     """Run a command as the harness; returns what it printed.
 
-    Raises LabError with the first line of its error output (all of it in the detail), and UnfitError where
+    Raises LabError with the first line of its error output (all of it in the detail), and UnfitError if
     the program is not installed.
     """
     try:

@@ -36,7 +36,7 @@ class Disks:
     def make(self, host: str, kind: DiskKind | None = None) -> Disk:
         """Give a host's data folder a disk of its own; without ``kind``, of the first kind that works here.
 
-        Raises UnfitError where none does: a power cut of that host can then only be emulated.
+        Raises UnfitError if none does: a power cut of that host can then only be emulated.
         """
         if host in self._disks:
             return self._disks[host]

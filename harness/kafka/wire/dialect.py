@@ -10,7 +10,7 @@ from harness.errors import UsageError
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """Request versions that one Kafka version understands; None where it lacks the request."""
+    """Request versions that one Kafka version understands; None if it lacks the request."""
 
     produce: int = 7
     fetch: int = 11

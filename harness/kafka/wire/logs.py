@@ -34,7 +34,7 @@ class Fetched:
     error: int = 0
     high_watermark: int = -1
     last_stable_offset: int | None = None
-    """LSO of the replica that answers; None where the broker states none."""
+    """LSO of the replica that answers; None if the broker states none."""
     aborted: tuple[tuple[int, int], ...] = ()
     """Producer id and first offset of the aborted transactions among the records, by offset. Only answers to
     a consumer of committed records state them.

@@ -50,7 +50,7 @@ def test_what_a_client_may_be_called() -> None:
         ("./no-such-agent", "", "./no-such-agent is neither a file nor on the path"),
         (str(PROGRAM), "", "is not executable"),
         ("", "", "--client is empty"),
-        ("'", "", "no command line"),
+        ("'", "", "not a command line"),
         ("librdkafka", "3.6.2", "--client-version 3.6.2 is for --client java and verifiable"),
         ("java", "x", "'x'"),
     ],
