@@ -181,7 +181,7 @@ class _Cluster:
         return self.topology.az_name(az)
 
     def placements(self) -> Iterator[_Roles]:
-        """One placement per AZ: the roles that it can have are in it, and others in the first AZ that can."""
+        """One placement per AZ, with the roles that it can have; others are in the first AZ that can."""
         for az in self.azs:
             controller = next((host for host in self.controllers if host.az == az), None)
             quorum = next((host for host in self.quorum if host.az == az), None)

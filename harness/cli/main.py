@@ -123,7 +123,7 @@ def main() -> None:
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     note_command(sys.argv[1:])
     signal.signal(signal.SIGTERM, _interrupt)
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell may have it ignored
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # unless a shell had it ignored
         signal.signal(signal.SIGINT, _interrupt)
     try:
         status = app(standalone_mode=False, prog_name="acked")

@@ -88,7 +88,7 @@ def run(
         bool,
         typer.Option(
             "--git-bisect",
-            help="Exit with the codes of `git bisect run`: 125 skips a commit that proved nothing.",
+            help="Exit with the codes of `git bisect run`: 125 (skip) if nothing was proven.",
         ),
     ] = False,
     quiet: Quiet = False,

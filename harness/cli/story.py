@@ -23,8 +23,8 @@ def story(
 ) -> None:
     """Tell what happened to one message: who acknowledged it, where it appeared and vanished, and why.
 
-    Or tell it of one transaction: its messages, the end that its producer asked for, the answer, the markers
-    that decided it, and its readers.
+    Or what happened to one transaction: its messages, the end that its producer asked for, the answer, the
+    markers that decided it, and its readers.
 
     acked story c runs/leader-az-isolated/latest
     """

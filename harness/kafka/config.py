@@ -45,8 +45,7 @@ BASE_RAFT: Mapping[str, str] = {
     # Read by the controller: how long a broker may be silent before it is fenced.
     "broker.session.timeout.ms": "4000",
 }
-"""Properties of every KRaft node. A quorum leader that receives no fetches resigns after 3 s (since Kafka
-3.7).
+"""Properties of every KRaft node. A quorum leader without fetches resigns after 3 s (since Kafka 3.7).
 
 With half of these values, a busy machine elects leaders without any fault.
 """

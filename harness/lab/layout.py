@@ -35,11 +35,11 @@ _PORTS: dict[Role, tuple[int, ...]] = {
 }
 _FIRST_OCTET: dict[Role, int] = {"zookeeper": 10, "broker": 20, "client": 30, "controller": 40}
 _FIRST_OCTET_OF_MANY: dict[Role, int] = {"zookeeper": 10, "broker": 100, "client": 150, "controller": 40}
-"""First octets for a role with more hosts than fit below the next role's addresses."""
+"""Where the addresses of a role begin if it has more hosts than fit below the next role's."""
 _OBSERVER_OCTET = 99
 _FEW = 9
 MOST: dict[Role, int] = {"zookeeper": _FEW, "controller": _FEW, "broker": 48, "client": 48}
-"""How many hosts of a role can have addresses."""
+"""The most hosts that a role can have, because each needs an address."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,4 +131,4 @@ def _require(azs: Sequence[AvailabilityZone], mode: str) -> None:
         if number == 0:
             raise UsageError(f"The cluster has no {role} in any AZ; mode {mode} needs at least one.")
         if number > MOST[role]:
-            raise UsageError(f"The cluster has {number} {role}s; {MOST[role]} of them have addresses.")
+            raise UsageError(f"The cluster has {number} {role}s; use at most {MOST[role]}.")

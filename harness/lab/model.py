@@ -1,4 +1,4 @@
-"""The lab protocol: hosts in AZs, processes in hosts. Both substrates (embedded, compose) speak it.
+"""The lab protocol: hosts in AZs, processes in hosts. Both labs (embedded, compose) implement it.
 
 A host has an address of its own and runs one main process (a ZooKeeper node, a broker, a controller, or a
 client's agent). Short commands run inside a host's network with `execute`: firewall rules are loaded and

@@ -67,9 +67,9 @@ def prepare(
     """Check what can be checked before anything starts. Raises UsageError, UnfitError.
 
     Empty ``kafka`` and ``mode`` mean those of the cluster file, else the scenario's own. ``force`` accepts a
-    Kafka version that is not known; ``client`` is the library of producers and consumers; a user's program
-    must send its greeting. ``say`` is called when Kafka is downloaded. ``settings`` take precedence over
-    those of the cluster file.
+    Kafka version that is not known. ``client`` is the library of producers and consumers, or a user's
+    program, which must send its greeting. ``say`` is called when Kafka is downloaded. ``settings`` take
+    precedence over those of the cluster file.
     """
     from harness import artifacts, doctor
 

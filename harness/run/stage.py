@@ -541,7 +541,7 @@ class Stage:
     def wait_converged(self, topic: str, partition: int = 0, within_s: float | None = None) -> None:
         """Wait until the ISR is complete and all replicas hold the same log and know all of it committed.
 
-        First it waits until everything has arrived that clients sent over links while they were cut.
+        First it waits for everything that clients sent over cut links to arrive.
         """
         self.nemesis.wait_delivered()
         limit_s = 30.0 + self.timings.recovery_s if within_s is None else within_s
