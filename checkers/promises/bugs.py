@@ -89,14 +89,14 @@ KNOWN: tuple[KnownBug, ...] = (
     ),
     KnownBug(
         name="KAFKA-20716",
-        says="if an unclean election removes a marker, nobody writes it again",
+        says="if an unclean election removes a transaction marker, nobody writes it again",
         classes=TRANSACTIONS,
         when=("the marker of the transaction is missing", "an unclean leader was elected"),
         contributes=True,
     ),
     KnownBug(
         name="KAFKA-20716",
-        says="if an unclean election removes a marker, nobody writes it again",
+        says="if an unclean election removes a transaction marker, nobody writes it again",
         classes=("hung_transaction",),
         when=("an unclean leader was elected",),
         contributes=True,

@@ -21,13 +21,19 @@ The checker judges every finding by the table on this page, with or without a sc
   recorded, or the final read did not reach the end of a log.
 
 The first row that lists the class of the finding, and whose conditions all hold, decides. If an earlier row
-with the opposite verdict cannot be decided, the promise is unknown. The judgement does not change the verdict
-of a run: a scenario may expect a broken promise (a known bug), and a finding that nothing declared violates
-the run even if nothing promised its absence.
+with the opposite verdict cannot be decided, the promise is unknown.
 
-The table `findings` holds the judgement in `promise` (`broken`, `not promised` or `unknown`), `promise_row`
-(the row below; for `unknown` the first row that might decide), `promise_reason` (the facts that decided, or
-the one that is missing) and `known_bug`:
+The judgement does not change the verdict of a run. A scenario may expect a broken promise (a known bug). And a
+finding that the scenario does not declare violates the run even if Kafka does not promise its absence.
+
+The table `findings` holds the judgement:
+
+| column | content |
+|---|---|
+| `promise` | `broken`, `not promised` or `unknown` |
+| `promise_row` | the row below that decided; for `unknown` the first row that might decide |
+| `promise_reason` | the facts that decided, or the fact that is missing |
+| `known_bug` | the [known bug](#known-bugs) that explains the finding |
 
 ```sh
 acked sql "SELECT promise, promise_row, known_bug, count(*) AS findings FROM findings
@@ -64,8 +70,8 @@ _TAIL = """\
 * Topic configurations that change during a run are not recorded; the table uses the values read at the start.
 * A message is committed if it was acknowledged with `acks=all`, or if a consumer received it. A message with
   `acks=1` that was replicated to all in-sync replicas, but never read, is judged as uncommitted.
-* ISRs are those that the metadata store reported, as often as the observer asked. An ISR that existed only
-  between two reports is not seen.
+* ISRs are those that the metadata store reported, as often as the observer asked. The observer does not see
+  an ISR that existed only between two reports.
 * A paused or isolated broker counts as alive: it keeps its data.
 """
 

@@ -324,7 +324,7 @@ ROWS: tuple[Row, ...] = (
         brief="a network partition does not lose committed messages",
         says="A committed message survives any partition of the network. An isolated leader cannot commit "
         "without its ISR; an ISR that was shrunk to it before the isolation makes the partition "
-        "unavailable, not lossy. This holds with `min.insync.replicas=1` as well.",
+        "unavailable, and nothing is lost. This holds with `min.insync.replicas=1` as well.",
         sources=(REPLICATION, UNCLEAN, KIP_101),
     ),
     Row(
@@ -629,7 +629,7 @@ ROWS: tuple[Row, ...] = (
         when=(),
         promised=False,
         brief="Kafka promises nothing about a single process",
-        says="Kafka promises nothing about a single process; it promises that the data outlives the process.",
+        says="Kafka makes no promise about a single process, only that the data outlives it.",
         sources=(NO_STATEMENT,),
     ),
     Row(

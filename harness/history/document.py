@@ -17,9 +17,10 @@ _PARQUET = {
 }
 
 _VIEW_DESCRIPTIONS = {
-    "truth": "Partition states as ZooKeeper's nodes report them; as brokers report them in a history without "
-    "ZooKeeper, and once ZooKeeper has named a KRaft controller.",
-    "controllers": "The controller as ZooKeeper's nodes report it, or without ZooKeeper KRaft's controllers.",
+    "truth": "Partition states as ZooKeeper's nodes report them. In a history without ZooKeeper, and once "
+    "ZooKeeper has named a KRaft controller, as brokers report them.",
+    "controllers": "The controller as ZooKeeper's nodes report it. In a history without ZooKeeper, as KRaft's "
+    "controllers report it.",
 }
 
 _HEAD = f"""\
@@ -44,10 +45,12 @@ A run folder keeps its tables in `history/`; an imported folder holds them itsel
 `life.parquet`, `findings.parquet` and `judgement.json` beside them, and tables about transactions if there
 are any ([fates and findings](findings.md)).
 
-* Only `sends` and `copies` are required. Each other table adds something: `replicas` shows whether a log was
-  read to its end, `reads` adds what consumers received, `views`, `faults`, `log_events` and `sightings` let
-  the checker name causes, `watermarks` shows what each replica counted as committed, and `writers` adds the
-  names of producers.
+* Only `sends` and `copies` are required. Each other table adds something:
+  - `replicas`: whether a log was read to its end;
+  - `reads`: what consumers received;
+  - `views`, `faults`, `log_events` and `sightings`: evidence from which the checker names causes;
+  - `watermarks`: what each replica counted as committed;
+  - `writers`: the names of producers.
 * The folder of a table contains only its files. Names that begin with `_` or `.` are ignored; any other name,
   and a folder below it, is an error.
 * Columns are matched by name, in any order, and unknown columns are ignored. A required column must be
@@ -57,11 +60,11 @@ are any ([fates and findings](findings.md)).
 * Times are integer nanoseconds of one monotonic clock, the same for all tables; its zero point does not
   matter. Offsets, epochs and broker ids are Kafka's own.
 * A message is identified by `writer`, the number of its producer, and `seq`, a number that rises with each
-  message of that producer, in whichever partition. Neither is negative. The checker finds the message in the
-  logs by these two numbers, so the message itself must carry them.
-* `writer` is not Kafka's producer id (`producer_id` in `copies`), because the application numbers its
-  producers while brokers assign producer ids: one writer may have several of them, one after the other, or
-  none if it is neither idempotent nor transactional.
+  message of that producer over all partitions. Neither is negative. The checker finds the message in the
+  logs by these two numbers, so the message itself must contain them.
+* `writer` is not Kafka's producer id (`producer_id` in `copies`). The application numbers its producers, while
+  brokers assign producer ids. One writer may have several producer ids, one after the other. It has none if it
+  is neither idempotent nor transactional.
 * `seq`, the message's number, is not Kafka's sequence number (`sequence` in `copies`). Every message of every
   writer has a `seq`, which stays the same over all retries. A sequence number counts the records of one
   producer id and epoch in one partition, and producers that are not idempotent have none.
@@ -70,8 +73,8 @@ are any ([fates and findings](findings.md)).
 * The checker is fastest if each file of `sends`, `copies`, `reads` and `sightings` holds one topic partition
   and has column statistics. Its result does not depend on that.
 
-A record that is in a log although nobody sent it is a row of `copies` with null `writer` and `seq`. A replica
-with an empty log has no rows in `copies`, but one in `replicas`.
+A record that nobody sent is a row of `copies` with null `writer` and `seq`. A replica with an empty log has no
+rows in `copies`, but one in `replicas`.
 
 ## Outcomes
 
@@ -92,8 +95,8 @@ _TAIL = """\
 
 ### Java
 
-A producer that numbers its messages and a dump of each replica's log are enough. With any Parquet writer
-(here an imagined `ParquetRows`, one row per call):
+All you need is a producer that numbers its messages and a dump of each replica's log. Use any Parquet writer
+(`sends` and `copies` here are imaginary ones that write one row per call):
 
 ```java
 // Sending: the value carries writer and seq; the row is written when the outcome is known.

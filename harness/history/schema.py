@@ -277,7 +277,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             ),
             Table(
                 "groups",
-                "Events of consumer groups: a rebalance or a seek can explain why records were read again.",
+                "Events of consumer groups. A rebalance or a seek can explain why records were read again.",
                 (
                     _NS,
                     _need("group", "text", "consumer group"),
@@ -286,11 +286,11 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     _need(
                         "event",
                         "text",
-                        "`assigned`, `revoked` (given up), `lost` (the member learnt that it no longer owns "
-                        "the partition), `sent` (handed to a transaction, which commits it or not), "
-                        "`committed` (acknowledged), `commit_failed` (not acknowledged; the offset may "
-                        "still have been written), `fetched` (a broker was asked for the committed offset) "
-                        "or `sought`",
+                        "`assigned`; `revoked`: given up; `lost`: the member learnt that it no longer owns "
+                        "the partition; `sent`: the offset was handed to a transaction, which commits it or "
+                        "not; `committed`: acknowledged; `commit_failed`: not acknowledged, although the "
+                        "offset may have been written; `fetched`: a broker answered with the committed "
+                        "offset; `sought`",
                     ),
                     Column("topic", "text", "topic name"),
                     Column("partition", "int", "partition number"),
@@ -304,7 +304,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     Column(
                         "broker",
                         "int",
-                        "broker that the client asked, where it asked exactly one; null: not known",
+                        "broker that the client asked, if it asked exactly one; null: not known",
                     ),
                     Column(
                         "error",
@@ -347,9 +347,9 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             ),
             Table(
                 "producer_states",
-                "What the replicas of a partition know of its producers (DescribeProducers), recorded when "
-                "it changed, and otherwise every 2 s; only in runs with transactions, on Kafka 3.0 and "
-                "later.",
+                "What the replicas of a partition know of its producers (DescribeProducers). A state is "
+                "recorded when it changes, and again within 2 s if it does not change. Only runs with "
+                "transactions on Kafka 3.0 and later have this table.",
                 (
                     _NS,
                     _TOPIC,
@@ -357,7 +357,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     _need(
                         "broker",
                         "int",
-                        "broker that reported it: the leader, or a follower, which may be behind",
+                        "broker that reported it: the leader, or a follower, which may lag",
                     ),
                     _need("producer_id", "long", "Kafka's producer id"),
                     Column("producer_epoch", "int", "Kafka's producer epoch"),
@@ -372,12 +372,12 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             ),
             Table(
                 "transaction_states",
-                "What coordinators know of transactions (ListTransactions, DescribeTransactions), recorded "
-                "when it changed, and otherwise every 2 s; only in runs with transactions, on Kafka 3.0 "
-                "and later.",
+                "What coordinators know of transactions (ListTransactions, DescribeTransactions). A state is "
+                "recorded when it changes, and again within 2 s if it does not change. Only runs with "
+                "transactions on Kafka 3.0 and later have this table.",
                 (
                     _NS,
-                    _need("broker", "int", "broker that regards itself as the coordinator"),
+                    _need("broker", "int", "broker that considers itself the coordinator"),
                     _need("transactional_id", "text", "transactional.id"),
                     Column("producer_id", "long", "Kafka's producer id"),
                     Column("producer_epoch", "int", "Kafka's producer epoch"),
@@ -392,7 +392,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                         "partitions",
                         "text",
                         "`topic/partition` of each partition in the transaction, separated by commas; while "
-                        "it is completed, only of those without their marker",
+                        "it is being completed, only those that still lack their marker",
                     ),
                 ),
             ),
@@ -489,7 +489,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             ),
             Table(
                 "machine",
-                "How busy the machine was, once a second: on a busy machine, a late event proves nothing.",
+                "How busy the machine was, once a second. On a busy machine, a late event proves nothing.",
                 (
                     _NS,
                     _need(
