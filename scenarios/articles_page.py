@@ -25,12 +25,12 @@ _INTRO = """\
 # The articles, sentence by sentence
 
 `python -m scenarios.articles_page` generates this page from `scenarios/sentences/` and the claims of the
-scenarios. It lists every sentence of the five articles that states a behaviour: the article's own words, the same
-in English, and the claims of the [catalogue](catalogue.md) that judge it, or why none does. What stands there as
-the outcome is what a run must show. The articles count brokers from 0, acked from 1: their broker-0 is `broker1`.
+scenarios. It lists every sentence of the five articles that states a behaviour: the article's own words, an English
+translation, and the claims of the [catalogue](catalogue.md) that judge it, or the reason why none does. The outcome
+is what a run must show. The articles count brokers from 0 and acked from 1, so their broker-0 is `broker1`.
 
-*Refuted* means that Kafka does something else, which then stands in italics. *Differs by scenario* means that the
-sentence holds in some scenarios and not in others. *Either* means that Kafka does the one or the other.
+*Refuted* means that Kafka does something else, which is in italics. *Differs by scenario* means that the
+sentence holds in some scenarios and not in others. *Either* means that Kafka may do one or the other.
 
 ## Counts
 """

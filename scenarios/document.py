@@ -30,25 +30,28 @@ _ARTICLES = {
 _INTRO = """\
 # Catalogue
 
-`python -m scenarios.document` generates this page from `scenarios/`. `acked list` shows the scenarios in short,
-`acked run NAME` runs one, and `acked run --all` runs all of them; [repeats](repeats.md) shows how often they were
-run and with what result. [The articles](articles.md) goes through the articles sentence by sentence. They count
-brokers from 0, acked from 1: their broker-0 is `broker1`.
+`python -m scenarios.document` generates this page from `scenarios/`. `acked list` lists the scenarios,
+`acked run NAME` runs one, and `acked run --all` runs all of them. [Repeats](repeats.md) shows how often each was
+run and with what result. [The articles](articles.md) lists what the articles say, sentence by sentence. Articles
+count brokers from 0 and acked from 1, so their broker-0 is `broker1`.
 
 ## Overview
 
-*As said* counts the claims that a run must confirm; *otherwise* those that a run must refute, because Kafka does
-something else, which must then hold. *Lost* says which acknowledged messages a correct run loses, and why;
-*transactions and groups* names the [findings](findings.md#transactions) about them that it has.
+| column | meaning |
+|---|---|
+| *lost* | which acknowledged messages a correct run loses, and why |
+| *transactions and groups* | the [findings](findings.md#transactions) about them in a correct run |
+| *as said* | how many claims a run must confirm |
+| *otherwise* | how many claims a run must refute. Kafka does something else, and a run must confirm that |
 """
 _DETAILS = """\
 # Details
 
-A claim is a sentence of the article, or of acked where it goes beyond. *As said* means that a run on real Kafka
-must confirm it. Where Kafka does otherwise, the claim must be refuted, and what Kafka does instead, in italics,
-must hold. Where Kafka may do one or the other, both are given, and one of them must hold. A *precondition* only
-establishes the situation that the claims speak of. Clients are librdkafka's; where the Java client (`--client java`)
-differs, both outcomes are given.
+A claim is a sentence of the article, or one that acked adds. *As said* means that a run on real Kafka must confirm
+it. If Kafka does something else, a run must refute the claim and confirm what Kafka does instead, which is in
+italics. If Kafka may do one or the other, the table has both, and one of them must hold. A *precondition* only
+establishes the situation for the other claims. Scenarios run with librdkafka; if the outcome differs with the Java
+client (`--client java`), the table has both outcomes.
 
 The pictures show stored runs: what each AZ sent, which leader each node named, and when the fault was in force.
 [The page of a run](page.md#reading-the-pictures) explains how to read them. `python -m tests.runs.pictures` draws them.
