@@ -23,8 +23,8 @@ The checker judges every finding by the table on this page, with or without a sc
 The first row that lists the class of the finding, and whose conditions all hold, decides. If an earlier row
 with the opposite verdict cannot be decided, the promise is unknown.
 
-The judgement does not change the verdict of a run. A scenario may expect a broken promise (a known bug). And a
-finding that the scenario does not declare violates the run even if Kafka does not promise its absence.
+The judgement does not change the verdict of a run. A scenario may expect a broken promise (a known bug), and
+a finding that the scenario does not declare violates the run even if Kafka does not promise its absence.
 
 The table `findings` holds the judgement:
 

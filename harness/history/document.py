@@ -19,8 +19,8 @@ _PARQUET = {
 _VIEW_DESCRIPTIONS = {
     "truth": "Partition states as ZooKeeper's nodes report them. In a history without ZooKeeper, and once "
     "ZooKeeper has named a KRaft controller, as brokers report them.",
-    "controllers": "The controller as ZooKeeper's nodes report it. In a history without ZooKeeper, as KRaft's "
-    "controllers report it.",
+    "controllers": "The controller as ZooKeeper's nodes report it. In a history without ZooKeeper, as "
+    "KRaft's controllers report it.",
 }
 
 _HEAD = f"""\
@@ -62,9 +62,9 @@ are any ([fates and findings](findings.md)).
 * A message is identified by `writer`, the number of its producer, and `seq`, a number that rises with each
   message of that producer over all partitions. Neither is negative. The checker finds the message in the
   logs by these two numbers, so the message itself must contain them.
-* `writer` is not Kafka's producer id (`producer_id` in `copies`). The application numbers its producers, while
-  brokers assign producer ids. One writer may have several producer ids, one after the other. It has none if it
-  is neither idempotent nor transactional.
+* `writer` is not Kafka's producer id (`producer_id` in `copies`). The application numbers its producers,
+  while brokers assign producer ids. One writer may have several producer ids, one after the other. It has none
+  if it is neither idempotent nor transactional.
 * `seq`, the message's number, is not Kafka's sequence number (`sequence` in `copies`). Every message of every
   writer has a `seq`, which stays the same over all retries. A sequence number counts the records of one
   producer id and epoch in one partition, and producers that are not idempotent have none.
@@ -73,8 +73,8 @@ are any ([fates and findings](findings.md)).
 * The checker is fastest if each file of `sends`, `copies`, `reads` and `sightings` holds one topic partition
   and has column statistics. Its result does not depend on that.
 
-A record that nobody sent is a row of `copies` with null `writer` and `seq`. A replica with an empty log has no
-rows in `copies`, but one in `replicas`.
+A record that nobody sent is a row of `copies` with null `writer` and `seq`. A replica with an empty log has
+no rows in `copies`, but one in `replicas`.
 
 ## Outcomes
 
