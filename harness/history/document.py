@@ -63,8 +63,8 @@ are any ([fates and findings](findings.md)).
   message of that producer over all partitions. Neither is negative. The checker finds the message in the
   logs by these two numbers, so the message itself must contain them.
 * `writer` is not Kafka's producer id (`producer_id` in `copies`). The application numbers its producers,
-  while brokers assign producer ids. One writer may have several producer ids, one after the other. It has none
-  if it is neither idempotent nor transactional.
+  while brokers assign producer ids. One writer may have several producer ids, one after the other. It has
+  none if it is neither idempotent nor transactional.
 * `seq`, the message's number, is not Kafka's sequence number (`sequence` in `copies`). Every message of every
   writer has a `seq`, which stays the same over all retries. A sequence number counts the records of one
   producer id and epoch in one partition, and producers that are not idempotent have none.
