@@ -175,7 +175,7 @@ ROWS: tuple[Row, ...] = (
         when=("acks 1", "not received by a reader", "the leader failed or was deposed"),
         promised=False,
         brief="acks=1: what the next leader had not copied may be lost",
-        says="With `acks=1` the leader confirms alone. If it crashes, loses its disk, or another leader is "
+        says="With `acks=1` only the leader confirms. If it crashes, loses its disk, or another leader is "
         "elected while it is isolated, messages that no other in-sync replica had copied are lost. "
         "`min.insync.replicas` makes no difference.",
         sources=(ACKS, AVAILABILITY),
@@ -207,9 +207,9 @@ ROWS: tuple[Row, ...] = (
         when=("an unclean leader was elected", "unclean election is enabled"),
         promised=False,
         brief="unclean.leader.election.enable=true: a leader out of sync may lack what was committed",
-        says="With `unclean.leader.election.enable=true` a replica outside the ISR may become leader, and "
-        "messages that it lacks are lost, even with `acks=all` and any `min.insync.replicas`. `true` was "
-        "the default before 0.11.0.",
+        says="With `unclean.leader.election.enable=true` a replica outside the ISR may become leader. "
+        "Messages that it lacks are lost, even with `acks=all` and any `min.insync.replicas`. `true` was the "
+        "default before 0.11.0.",
         sources=(UNCLEAN_KEY, UNCLEAN, KIP_106),
     ),
     Row(
@@ -323,8 +323,8 @@ ROWS: tuple[Row, ...] = (
         promised=True,
         brief="a network partition does not lose committed messages",
         says="A committed message survives any partition of the network. An isolated leader cannot commit "
-        "without its ISR; an ISR that was shrunk to it before the isolation makes the partition "
-        "unavailable, and nothing is lost. This holds with `min.insync.replicas=1` as well.",
+        "without its ISR. If the ISR had shrunk to the leader before the isolation, the partition becomes "
+        "unavailable, but loses nothing. This holds with `min.insync.replicas=1` as well.",
         sources=(REPLICATION, UNCLEAN, KIP_101),
     ),
     Row(
