@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 BUSY_PERCENT = 90
-"""A machine counts as busy from this use on. What takes too long may then have waited for a processor, so claims
-do not take it as evidence."""
+"""A machine counts as busy from this use on. What takes too long may then have waited for a processor, so
+claims do not take it as evidence."""
 
 _IDLE = slice(3, 5)
 """The fields of the line `cpu` in `/proc/stat` for idle, and for waiting for input or output (proc(5))."""

@@ -197,9 +197,7 @@ Summary = Annotated[
     Path | None,
     typer.Option("--summary", metavar="<path>", help="Write a summary in Markdown, for a CI job."),
 ]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print only the outcome, and no progress.")
-]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the outcome, and no progress.")]
 Index = Annotated[
     Path | None,
     typer.Option("--index", metavar="<path>", help="Write the page of the series, with links to their runs."),
