@@ -190,7 +190,7 @@ def _apart_at(one: Chain) -> str:
     if leads and leads != label and holders:
         said.append(
             f"At the end only {listed(holders)} has it, at {where}; "
-            f"broker{one.leader}, which leads, has {leads} there."
+            f"broker{one.leader}, which leads, has {leads} there, so readers get {leads} instead."
         )
     elif holders:
         said.append(f"At the end only {listed(holders)} has it, at {where}; the leader does not.")

@@ -256,7 +256,7 @@ class _History:
             return ""
         if found[0].startswith("zookeeper"):
             return f"{old}'s ZooKeeper session had ended by {found[1]:.1f} s"
-        return f"{old} was fenced: {new} no longer counted it among the live brokers"
+        return f"{old} was fenced: {new}'s metadata no longer listed it as alive"
 
     def _unaware(self, place: str, old: str, elected_s: float) -> str:
         """A clause that says that the old leader followed a replaced controller.

@@ -132,7 +132,8 @@ def fault_in_words(fault: Fault) -> str:
         return f"“{fault.name}” did not take effect at {fault.from_s:.1f} s."
     prefix = next((one for one in _SAID if fault.name.startswith(one)), "")
     what, more = _SAID.get(prefix, ("", ""))
-    names = fault.name.removeprefix(prefix).split(" (")[0]
+    named = fault.name.removeprefix(prefix).split(" (")[0]
+    names = listed(sorted(named.split(", "), key=_by_number))
     if not fault.proven:
         begun = f"“{fault.name}” was injected at {fault.from_s:.1f} s"
         return f"{begun}, and did not last until it was healed; its proof says why."
@@ -168,8 +169,14 @@ def _clause(name: str) -> str:
     return ""
 
 
+def _by_number(name: str) -> tuple[str, int]:
+    """Sorts broker2 before broker10."""
+    stem = name.rstrip("0123456789")
+    return stem, int(name[len(stem) :] or 0)
+
+
 def _plural(verb: str, names: str) -> str:
-    return verb.replace("was ", "were ", 1) if ", " in names else verb
+    return verb.replace("was ", "were ", 1) if " and " in names else verb
 
 
 def _of_zombies(zombies: Sequence[tuple[str, Zombie]], partitions: Sequence[PartitionStory]) -> list[str]:
@@ -252,7 +259,7 @@ def _of_promises(promises: Sequence[Promise]) -> list[str]:
     if broken:
         number = sum(one.count for one in broken)
         bugs = list(dict.fromkeys(one.known_bug for one in broken if one.known_bug))
-        known = f" The cause is a known bug: {', '.join(bugs)}." if bugs else ""
+        known = f" The cause is known: {', '.join(bugs)}." if bugs else ""
         verb = "breaks" if number == 1 else "break"
         why = broken[0].why.rstrip(".")
         return [f"{counted(number, 'finding')} {verb} a promise of Kafka, namely that {why}.{known}"]
@@ -260,7 +267,7 @@ def _of_promises(promises: Sequence[Promise]) -> list[str]:
     if not free:
         return []
     largest = max(free, key=lambda one: one.count)
-    return [f"Kafka does not promise to prevent this: {largest.why.rstrip('.')}."]
+    return [f"Kafka does not promise to prevent this ({largest.why.rstrip('.')})."]
 
 
 def _of_gaps(found: Sequence[Availability]) -> list[str]:

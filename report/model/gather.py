@@ -172,7 +172,8 @@ class _Gathering:
         return found
 
     def _chains(self, drawn: Sequence[PartitionStory], controllers: Sequence[Lane]) -> tuple[Chain, ...]:
-        return chains(
+        """How messages of each partition were lost, in the order of the pictures."""
+        found = chains(
             self.tables,
             self.findings,
             self.seconds,
@@ -183,6 +184,8 @@ class _Gathering:
             views=self.small["views"],
             log_events=self.small["log_events"],
         )
+        order = {one.name: number for number, one in enumerate(drawn)}
+        return tuple(sorted(found, key=lambda one: order.get(one.place, len(order))))
 
     def _acks_of_lost(self) -> set[int | None]:
         """The acks of the producers whose messages are lost."""

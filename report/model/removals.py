@@ -211,14 +211,15 @@ def _consequence(
         which = "" if len(rows) == 1 else f"{'all' if took == len(rows) else took} "
         return f"This erased every copy of {which}{of_them.removeprefix('of ')}."
     if parts:
-        which = "" if len(rows) == 1 else f" of {parts}"
-        return f"This erased some copies{which} {of_them}."
+        which = of_them if len(rows) == 1 else f"of {counted(parts, 'lost message')}"
+        return f"This erased some copies {which}, not all."
     if during:
         verb = "was" if during == 1 else "were"
         which = "The lost message" if len(rows) == 1 else f"{during} {of_them}"
         return f"{which} {verb} acknowledged meanwhile."
     if spared == len(rows):
-        return f"This erased no copy {of_them}."
+        which = of_them if len(rows) == 1 else "of a lost message"
+        return f"This erased no copy {which}."
     return f"Whether this erased a copy {of_them} is not known."
 
 

@@ -97,8 +97,8 @@ _KEYS: Mapping[str, Sequence[_Key]] = {
         ),
     ),
     "offsets": (
-        _line("watermark", "high watermark"),
-        _line("leo", "log end offset"),
+        _line("watermark", "high watermark (HW)"),
+        _line("leo", "log end offset (LEO)"),
         _bar("uncommitted", "in the log, not committed"),
     ),
     "logs": (

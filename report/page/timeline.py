@@ -205,11 +205,14 @@ def _labels(canvas: _Canvas, labels: Sequence[_Label], class_: str, *, down: boo
         rows[number].append((min(start, one.x - edge), max(start + width, one.x + edge)))
         placed.append((one, number, one.x - begin if leftwards else one.x + begin, words, leftwards))
     below = canvas.y + 15 * len(rows) + 4
+    if down:  # before all words, so that the words' outlines cover them
+        for one, number, *_ in placed:
+            top = canvas.y + 4 + 15 * number
+            stem = tag("line", x1=one.x, x2=one.x, y1=top, y2=below, class_="mark")
+            canvas.add(titled(stem, one.title))
     for one, number, x, words, leftwards in placed:
         y = canvas.y + 13 + 15 * number
         parts = [text(x, y, words, class_, text_anchor="end" if leftwards else None)]
-        if down:
-            parts.insert(0, tag("line", x1=one.x, x2=one.x, y1=y - 9, y2=below, class_="mark"))
         if one.sign:
             parts.append(turn_sign(one.sign, one.x, y - 4))
         canvas.add(titled(joined(parts), one.title))
@@ -268,7 +271,7 @@ def _heading(canvas: _Canvas, words: str) -> None:
 def _sends(canvas: _Canvas, sends: Mapping[str, Sequence[SendBin]]) -> None:
     if not sends:
         return
-    _heading(canvas, "messages sent, by what the client was told; a ring: lost later")
+    _heading(canvas, "messages sent: the higher, the more at a time; a ring: lost later")
     most = max(one.ok + one.info + one.fail for bins in sends.values() for one in bins)
     for az, bins in sends.items():
         total = sum(one.ok + one.info + one.fail for one in bins)

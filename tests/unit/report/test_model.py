@@ -195,10 +195,10 @@ def test_every_claim_says_where_it_looks(judged: Judged) -> None:
     [
         (
             [("broken", 2, "K-1"), ("not promised", 9, None)],
-            "2 findings break a promise of Kafka, namely that why broken. The cause is a known bug: K-1.",
+            "2 findings break a promise of Kafka, namely that why broken. The cause is known: K-1.",
         ),
         ([("broken", 1, None)], "1 finding breaks a promise of Kafka, namely that why broken."),
-        ([("not promised", 9, None)], "Kafka does not promise to prevent this: why not promised."),
+        ([("not promised", 9, None)], "Kafka does not promise to prevent this (why not promised)."),
         ([("unknown", 9, None)], None),
     ],
 )
@@ -274,7 +274,7 @@ def test_model_is_plain_json_with_a_version(judged: Judged, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("power-cut", "broker1, broker2, broker3 were killed at "),
+        ("power-cut", "broker1, broker2 and broker3 were killed at "),
         ("leader-az-isolated", "az1 was cut off from everything else from "),
         ("leader-paused", "broker1 hung from "),
     ],

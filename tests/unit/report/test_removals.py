@@ -38,11 +38,11 @@ def test_a_run_without_a_loss_removes_nothing(judged: Judged) -> None:
 @pytest.mark.long
 def test_a_fault_that_took_nothing_is_told_apart_from_one_that_did(judged: Judged) -> None:
     kill, power = report_model(judged("power-cut")).verdict.sentences[:2]
-    assert kill.endswith("This erased no copy of the 6 lost messages.")
+    assert kill.endswith("This erased no copy of a lost message.")
     assert power.endswith("This erased every copy of all the 6 lost messages.")
     kill, power = report_model(judged("hw-truncation-diverges")).verdict.sentences[:2]
-    assert kill.endswith("This erased no copy of the 2 lost messages.")
-    assert power.endswith("This erased some copies of 1 of the 2 lost messages.")
+    assert kill.endswith("This erased no copy of a lost message.")
+    assert power.endswith("This erased some copies of 1 lost message, not all.")
 
 
 def test_marks_are_told_in_sentences(judged: Judged) -> None:
