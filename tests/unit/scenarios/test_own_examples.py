@@ -41,9 +41,10 @@ def test_the_tutorial_changes_the_template_into_a_scenario(tmp_path: Path) -> No
     assert [entry.finding for entry in changed.expected] == ["lost"]
 
 
-def test_the_page_on_faults_shows_the_example() -> None:
-    for block in _code("writing-a-nemesis.md"):
-        assert block in EXAMPLE.read_text()
+def test_the_page_on_faults_holds_the_whole_example() -> None:
+    """Its blocks, one after the other, are the file: a reader without a clone has nothing else."""
+    blocks = [block.strip("\n") for block in _code("writing-a-nemesis.md")]
+    assert "\n\n\n".join(blocks) + "\n" == EXAMPLE.read_text()
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLE.parent.glob("*.py")), ids=lambda file: file.stem)
