@@ -12,9 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.artifacts.builds import read_home
 from harness.artifacts.cache import cache_dir, writable
 from harness.artifacts.java import INSTALL, MIN_JAVA, find_java
-from harness.errors import UnfitError
+from harness.errors import UnfitError, UsageError
 from harness.extras import EXTRAS, install, missing
 from harness.kernel_probes import PROBES
 
@@ -97,6 +98,18 @@ def diagnose(names: Collection[str] = CHECKS) -> list[Check]:
         Check(name=name, ok=ok, found=what, remedy=remedy, needed_for=_NEEDED[name])
         for name, (ok, what, remedy) in ((name, found[name]) for name in wanted)
     ]
+
+
+def kafka_home(home: Path) -> Check:
+    """Whether a folder holds all that a run with `--kafka-home` needs."""
+    try:
+        version, jars = read_home(home)
+    except UsageError as error:
+        found, _, remedy = error.message.rstrip(".").partition("; ")
+        ok = False
+    else:
+        ok, found, remedy = True, f"Kafka {version}, {len(jars)} jars in {jars[0].parent}", ""
+    return Check(name="kafka-home", ok=ok, found=found, remedy=remedy, needed_for="runs with --kafka-home")
 
 
 def require(names: Iterable[str]) -> None:

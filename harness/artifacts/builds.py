@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256 as new_sha256
 from pathlib import Path
@@ -27,6 +28,8 @@ _LOGGING = {
     "log4j1": "slf4j-log4j12 or slf4j-reload4j",
     "log4j2": "log4j-slf4j-impl or log4j-slf4j2-impl",
 }
+_LIBRARIES = ("kafka-clients", "scala-library", "metrics-core")
+"""Jars without which no broker of any version starts, without their versions."""
 
 
 def take_in(
@@ -49,7 +52,7 @@ def take_in(
         if names.count(name) > 1:
             raise UsageError(f"--kafka-jars names two files called {name}; give one of them another name.")
     if home is not None:
-        version, own = _read_home(home)
+        version, own = read_home(home)
         if base and base != version:
             raise UsageError(
                 f"--kafka {base} and --kafka-home {home}, which is Kafka {version}: leave out one."
@@ -72,17 +75,26 @@ def _jars_at(path: Path) -> list[Path]:
         found = sorted(path.glob("*.jar"))
         if not found:
             raise UsageError(f"--kafka-jars {path}: the folder holds no jar.")
+        _require_archives(found)
         return found
     if path.suffix != ".jar" or not path.is_file():
         problem = "is no jar" if path.exists() else "does not exist"
         raise UsageError(
             f"--kafka-jars {path} {problem}; name jars, or folders of jars, separated by commas."
         )
+    _require_archives([path])
     return [path]
 
 
-def _read_home(home: Path) -> tuple[str, list[Path]]:
-    """The Kafka version and the jars of an unpacked release."""
+def _require_archives(jars: Sequence[Path]) -> None:
+    """Java ignores a damaged jar on its class path; the classes that it should hold are missed much later."""
+    for jar in jars:
+        if not zipfile.is_zipfile(jar):
+            raise UsageError(f"{jar} is no jar, or a damaged one; copy or build it again.")
+
+
+def read_home(home: Path) -> tuple[str, list[Path]]:
+    """The Kafka version and the jars of an unpacked release. Raises UsageError that says what it lacks."""
     if not home.is_dir():
         problem = "is no folder" if home.exists() else "does not exist"
         raise UsageError(f"--kafka-home {home} {problem}; name the folder of an unpacked Kafka release.")
@@ -108,6 +120,14 @@ def _read_home(home: Path) -> tuple[str, list[Path]]:
             f"{folder} has no jar of {_LOGGING[spec.log_syntax]}; without it Kafka {version} writes no "
             f"log, and claims cannot be judged; add one."
         )
+    wanted = (*_LIBRARIES, "zookeeper") if spec.zookeeper else _LIBRARIES
+    lacking = [name for name in wanted if not any(jar.name.startswith(f"{name}-") for jar in jars)]
+    if lacking:
+        raise UsageError(
+            f"{folder} lacks {', '.join(f'{name}-*.jar' for name in lacking)}, without which Kafka {version} "
+            f"does not start; unpack the whole release."
+        )
+    _require_archives(jars)
     return version, jars
 
 

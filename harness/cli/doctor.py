@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from harness.doctor import LABS, Check, can_run, diagnose
+from harness.doctor import LABS, Check, can_run, diagnose, kafka_home
 from harness.errors import EXIT_UNFIT
 from report.console import table_console
 
 
 def doctor(
+    home: Annotated[
+        Path | None,
+        typer.Option(
+            "--kafka-home",
+            metavar="<path>",
+            help="Also check that this folder of a Kafka release, or of your own build, is complete.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False,
 ) -> None:
     """Check what runs need on this machine, and say how to get it.
@@ -23,15 +32,19 @@ def doctor(
     Every check tries the real thing, in temporary namespaces; nothing on the
     machine is changed.
 
-    Exit code: 0 if at least one lab can run here, 3 if none can.
+    Exit code: 0 if at least one lab can run here and the folder of
+    --kafka-home, if given, is complete; 3 otherwise.
     """
     checks = diagnose()
+    if home is not None:
+        checks.append(kafka_home(home.expanduser()))
     labs = {lab: can_run(lab, checks) for lab in LABS}
     if as_json:
         typer.echo(json.dumps({"labs": labs, "checks": [asdict(check) for check in checks]}, indent=2))
     else:
         _show(checks, labs)
-    raise typer.Exit(0 if any(labs.values()) else EXIT_UNFIT)
+    fit = any(labs.values()) and (home is None or checks[-1].ok)
+    raise typer.Exit(0 if fit else EXIT_UNFIT)
 
 
 def _show(checks: list[Check], labs: dict[str, bool]) -> None:

@@ -7,9 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import typer
 
 from harness import doctor
-from harness.errors import UnfitError
+from harness.cli import doctor as command
+from harness.errors import EXIT_UNFIT, UnfitError
 from harness.lab.docker import engine as docker_engine
 
 
@@ -48,6 +50,22 @@ def test_probes_leave_nothing_behind() -> None:
 def test_only_what_is_asked_for_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(docker_engine, "connect", lambda: pytest.fail("asked the engine"))
     assert [check.name for check in doctor.diagnose(("memory", "python"))] == ["python", "memory"]
+
+
+@pytest.mark.parametrize(("folder", "status"), [(None, 0), ("nothing", EXIT_UNFIT)])
+def test_a_folder_of_kafka_that_cannot_run(
+    folder: str | None, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--kafka-home` adds a check, which decides about the exit code as well."""
+    fit = [
+        doctor.Check(name=name, ok=True, found="works", remedy="", needed_for="runs")
+        for name in doctor.CHECKS
+    ]
+    monkeypatch.setattr(command, "diagnose", lambda: list(fit))
+    with pytest.raises(typer.Exit) as end:
+        command.doctor(home=Path(folder) if folder else None, as_json=False)
+    assert end.value.exit_code == status
+    assert ("--kafka-home nothing does not exist" in capsys.readouterr().out) == (folder is not None)
 
 
 def test_no_such_check() -> None:

@@ -12,10 +12,15 @@ import pytest
 from harness.artifacts import builds, stored_build
 from harness.artifacts.manifest import Checksums
 from harness.cli.running import for_git_bisect
+from harness.doctor import kafka_home
 from harness.errors import UsageError
 from harness.kafka.versions import kafka_version, version_key
 
 pytestmark = pytest.mark.usefixtures("cache_folder")
+JARS = (
+    *("kafka_2.13-3.9.1-SNAPSHOT.jar", "kafka-clients-3.9.1.jar", "slf4j-reload4j-1.7.36.jar"),
+    *("scala-library-2.13.14.jar", "metrics-core-2.2.0.jar", "zookeeper-3.8.4.jar"),
+)
 
 
 def jar(path: Path, text: str = "") -> Path:
@@ -28,7 +33,7 @@ def jar(path: Path, text: str = "") -> Path:
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """An unpacked release, as far as its files are looked at."""
-    for name in ("kafka_2.13-3.9.1-SNAPSHOT.jar", "kafka-clients-3.9.1.jar", "slf4j-reload4j-1.7.36.jar"):
+    for name in JARS:
         jar(tmp_path / "home" / "libs" / name)
     jar(tmp_path / "home" / "libs" / "kafka_2.13-3.9.1-SNAPSHOT-sources.jar")
     return tmp_path / "home"
@@ -39,11 +44,7 @@ def test_a_build_is_a_version(home: Path) -> None:
     spec = kafka_version(label)
     assert (spec.version, spec.label, spec.modes) == ("3.9.1", label, kafka_version("3.9.1").modes)
     assert version_key(label) == (3, 9, 1)
-    assert set(stored_build.manifest_of(spec).sums) == {
-        "kafka_2.13-3.9.1-SNAPSHOT.jar",
-        "kafka-clients-3.9.1.jar",
-        "slf4j-reload4j-1.7.36.jar",
-    }
+    assert set(stored_build.manifest_of(spec).sums) == set(JARS)
     assert stored_build.sources_of(spec) == {"home": str(home), "jars": []}
     assert builds.take_in(home=home) == label
 
@@ -91,6 +92,18 @@ def without_logging(home: Path) -> Path:
     return home
 
 
+def without_libraries(home: Path) -> Path:
+    for name in ("scala-library-2.13.14.jar", "zookeeper-3.8.4.jar"):
+        (home / "libs" / name).unlink()
+    return home
+
+
+def with_half_a_jar(home: Path) -> Path:
+    whole = home / "libs" / "metrics-core-2.2.0.jar"
+    whole.write_bytes(whole.read_bytes()[:40])
+    return home
+
+
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
@@ -100,19 +113,35 @@ def without_logging(home: Path) -> Path:
         (without_broker, "has no jar like kafka_2.13-3.9.1.jar"),
         (two_versions, r"several versions of Kafka \(3.8.1, 3.9.1\)"),
         (without_logging, "no jar of slf4j-log4j12 or slf4j-reload4j"),
+        (
+            without_libraries,
+            r"lacks scala-library-\*.jar, zookeeper-\*.jar, without which Kafka 3.9.1 does not",
+        ),
+        (with_half_a_jar, "metrics-core-2.2.0.jar is no jar, or a damaged one"),
     ],
 )
 def test_a_folder_that_is_no_release(home: Path, damage: Callable[[Path], Path], says: str) -> None:
-    with pytest.raises(UsageError, match=says):
+    """The doctor says the same of it."""
+    with pytest.raises(UsageError, match=says) as refused:
         builds.take_in(home=damage(home))
+    check = kafka_home(damage(home) if damage in (missing, file, without_jars) else home)
+    assert (check.ok, f"{check.found}; {check.remedy}.") == (False, refused.value.message)
+
+
+def test_the_doctor_of_a_complete_folder(home: Path) -> None:
+    check = kafka_home(home)
+    assert (check.ok, check.found) == (True, f"Kafka 3.9.1, {len(JARS)} jars in {home / 'libs'}")
 
 
 def test_patches_that_are_no_jars(home: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
+    half = tmp_path / "half.jar"
+    half.write_bytes(b"PK")
     twice = [jar(tmp_path / "a" / "x.jar"), jar(tmp_path / "b" / "x.jar")]
     for jars, says in (
         ([tmp_path / "none.jar"], "does not exist"),
         ([Path(__file__)], "is no jar"),
+        ([half], "half.jar is no jar, or a damaged one"),
         ([tmp_path / "empty"], "holds no jar"),
         (twice, "two files called x.jar"),
     ):

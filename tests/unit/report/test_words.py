@@ -175,7 +175,8 @@ def test_a_message_that_the_leader_lacks_is_named_with_what_stands_in_its_place(
     )
     assert reasons((), (-1,), (apart,)) == (
         "t/0: broker2 acknowledged m3 at 17.6 s. At the end only broker2 has it, at offset 1; broker1, which "
-        "leads, has m2 there, so readers get m2 instead. broker2 had m2, too, and lost it in the power cut at 10.2 s.",
+        "leads, has m2 there, so readers get m2 instead. broker2 had m2, too, and lost it in the power cut "
+        "at 10.2 s.",
     )
 
 
