@@ -56,9 +56,15 @@ class TrainingCluster:
 
     def tool(self, name: str, main_class: str, *arguments: str) -> None:
         """Run a tool to its end. It writes an archive."""
-        done = self._popen(name, main_class, arguments, True).wait(START_S)
-        if done != 0:
-            raise ProcessDiedError(f"{main_class} ended with status {done}.")
+        process = self._popen(name, main_class, arguments, True)
+        try:
+            status = process.wait(START_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise ProcessDiedError(f"{main_class} did not end within {START_S:g} s.") from None
+        if status != 0:
+            raise ProcessDiedError(f"{main_class} ended with status {status}.")
 
     def _popen(
         self, name: str, main_class: str, arguments: tuple[str, ...], record: bool

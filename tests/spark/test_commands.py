@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ import checkers.spark.session
 from checkers.judge import judge
 from harness.cli.main import app
 from harness.errors import BadDataError, UsageError
+from harness.extras import EXTRAS
 from tests.spark.test_general import explained, stored_run
 from tests.unit.run.own import write
 
@@ -220,6 +224,50 @@ def test_export_as_edn_is_one_operation_a_line(acked: Run, run: Path, tmp_path: 
     assert f"{len(lines)} operations (6 sends" in re.sub(r"\s+", " ", shown)
     with pytest.raises(UsageError, match=r"\.edn or \.json"):
         acked("export", run, "--to", tmp_path / "history.csv")
+
+
+WITHOUT_THE_LAB = """
+import sys
+from importlib.machinery import PathFinder
+
+class WithoutTheLab(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in {modules} else super().find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = WithoutTheLab
+from harness.cli.main import main
+main()
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (("check", "{run}"), "Verdict: "),
+        (("sql", "select count(*) as n from sends", "{run}"), "n\n6"),
+        (("export", "{run}", "--to", "history.edn"), "6 sends"),
+    ],
+    ids=lambda words: words[0] if isinstance(words, tuple) else "",
+)
+def test_the_extra_check_is_enough(words: tuple[str, ...], shown: str, run: Path, tmp_path: Path) -> None:
+    """Stored runs are judged, queried and exported without any package of the extra `lab`."""
+    code = WITHOUT_THE_LAB.format(modules=set(EXTRAS["lab"]))
+    given = [word.format(run=run) for word in words]
+    command = [sys.executable, "-c", code, *given]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    assert shown in done.stdout, done.stdout + done.stderr
 
 
 def blocks(language: str, heading: str) -> list[str]:
