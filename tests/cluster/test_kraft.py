@@ -29,6 +29,20 @@ def test_the_main_case_in_kraft(runs: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("version", "mode"),
+    [
+        *((version, "zookeeper") for version in ("2.8.2", "3.3.2", "3.5.2", "3.9.1")),
+        *((version, "kraft-combined") for version in ("3.7.2", "3.8.1", "4.0.1", "4.2.0")),
+    ],
+)
+def test_the_main_case_on_each_version(runs: Path, version: str, mode: str) -> None:
+    """As declared on the versions that no other test runs: acks=1 writes are lost, no acks=all write is."""
+    claims = claims_of(runs, "leader-az-isolated", version, mode)
+    assert (claims["zombie-writes-lost"], claims["acks-all-safe"]) == ("confirmed", "confirmed")
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(("version", "split"), [("3.6.2", "confirmed"), ("3.9.1", "refuted")])
 def test_the_zombie_controller(runs: Path, version: str, split: str) -> None:
     """Two leaders of the quorum and lost writes before 3.7.0, neither from then on."""
