@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadDataError, UsageError
-from harness.series.folder import PLAN, SeriesFolder, earlier_runs
+from harness.series.folder import CELLS, SeriesFolder, earlier_runs
 from harness.series.summary import FILE, RunSummary, append, seconds_by_cell
 
 RUN = RunSummary(
@@ -35,7 +35,7 @@ def test_a_series_knows_what_it_has_not_run(tmp_path: Path) -> None:
     series.plan([RUN.cell, other, RUN.cell])
     series.add(RUN)
     assert SeriesFolder(series.path).not_run() == [other, RUN.cell]
-    (series.path / PLAN).write_text("[]\n")
+    (series.path / CELLS).write_text("[]\n")
     with pytest.raises(BadDataError, match=r"planned\.jsonl"):
         series.not_run()
 
