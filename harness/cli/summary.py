@@ -12,7 +12,7 @@ import typer
 from harness.cli.options import Earlier, Index, Junit, Summary
 from harness.cli.series import index_of, read_night
 from harness.errors import UsageError
-from harness.series.folder import PLAN, SeriesFolder
+from harness.series.folder import CELLS, SeriesFolder
 from harness.series.summary import FILE, RunSummary
 
 
@@ -57,7 +57,7 @@ def summary(
 def _read(place: Path) -> SeriesFolder:
     """A series by its folder or its file. Raises UsageError, BadDataError."""
     folder = place if place.is_dir() else place.parent
-    if not (place.is_file() or (folder / FILE).is_file() or (folder / PLAN).is_file()):
+    if not (place.is_file() or (folder / FILE).is_file() or (folder / CELLS).is_file()):
         raise UsageError(f"FILES {place}: no such file; give a {FILE} or the folder of a series.")
     return SeriesFolder(folder, place.name if place.is_file() else FILE)
 

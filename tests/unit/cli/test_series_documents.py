@@ -9,8 +9,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from typer.testing import CliRunner
 
 from harness.cli import series as module
+from harness.cli.main import app
 from harness.cli.series import Series, exit_code, open_series, read_night, run_series, write_documents
 from harness.console import Progress
 from harness.run.folder import RunFolder
@@ -166,3 +168,11 @@ def test_the_next_series_in_the_folder_shows_the_runs_of_the_one_before(
     append(before / FILE, run(A, "violated", ended="2026-01-04"))
     carry_out([A], {A: ["as declared"]})
     assert re.findall(r"^\| a .*? \| (.*?) \|", summary(tmp_path), re.MULTILINE) == ["✗✓"]
+
+
+def test_the_summary_of_a_series_that_ran_nothing_names_what_it_left_out(tmp_path: Path) -> None:
+    """The budget of a shard may be over before its first run."""
+    series = SeriesFolder.create(tmp_path / "runs", "all")
+    series.plan([A, B])
+    done = CliRunner().invoke(app, ["summary", str(series.path)])
+    assert "### Not run\n\n- a on 2.7.1 zookeeper\n- b on" in done.stdout
