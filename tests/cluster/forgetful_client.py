@@ -16,9 +16,12 @@ import struct
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
-from example_client import honest
+sys.path.insert(0, str(Path(__file__).parent))  # a client program runs without its folder on the path
+
+from example_client import honest  # noqa: E402
 
 SILENT_S = 1.5
 """A broker that has not answered within this time is silent. The shortest halt that counts lasts 2 s."""

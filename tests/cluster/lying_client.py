@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
-from example_client import honest
+sys.path.insert(0, str(Path(__file__).parent))  # a client program runs without its folder on the path
+
+from example_client import honest  # noqa: E402
 
 
 class Liar(honest.Producer):  # type: ignore[misc]  # the example is loaded from its file

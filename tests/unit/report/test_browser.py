@@ -144,6 +144,8 @@ def test_link_to_a_message_opens_its_story(browser: Any, lossy: Path) -> None:
 
 
 def test_link_to_a_moment_marks_it_in_the_timeline(browser: Any, lossy: Path) -> None:
+    from playwright.sync_api import expect
+
     with Reader(browser, lossy) as page:
         cursor, chosen = (
             page.locator("svg.timeline .cursor").first,
@@ -152,16 +154,11 @@ def test_link_to_a_moment_marks_it_in_the_timeline(browser: Any, lossy: Path) ->
         assert cursor.get_attribute("visibility") == "hidden"
         page.locator('#claims a[href*="-"]').first.click()
         # The browser announces a new hash after the click has returned.
-        page.wait_for_function(
-            "document.querySelector('svg.timeline .cursor').getAttribute('visibility') === 'visible'"
-        )
-        assert cursor.get_attribute("visibility") == "visible"
+        expect(cursor).to_have_attribute("visibility", "visible")
         assert chosen.get_attribute("visibility") == "visible"
         assert float(chosen.get_attribute("width")) > 5
         page.evaluate("location.hash = '#t=7.5'")
-        page.wait_for_function(
-            "document.querySelector('svg.timeline .chosen').getAttribute('visibility') === 'hidden'"
-        )
+        expect(chosen).to_have_attribute("visibility", "hidden")
         assert cursor.get_attribute("visibility") == "visible"
 
 
