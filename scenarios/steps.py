@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from harness.errors import InvalidRunError, WaitTimeoutError
@@ -173,6 +174,16 @@ def wait_log(
     return lines[-1]
 
 
+_ISR_UPDATED = re.compile(r"ISR updated (?:from AlterIsr )?to \[?([\d, ]*\d)")
+"""Since 3.5, `(under-min-isr)` may follow the ids."""
+
+
+def updated_isr(line: str) -> frozenset[int]:
+    """The broker ids of a leader's line `ISR updated to …`; empty if the line names none."""
+    found = _ISR_UPDATED.search(line)
+    return frozenset(int(number) for number in found[1].split(",")) if found else frozenset()
+
+
 def wait_isr_committed(stage: Stage, leader: str, topic: str, isr: Iterable[int]) -> None:
     """Wait until the leader itself works with a changed ISR, as its log says.
 
@@ -183,8 +194,7 @@ def wait_isr_committed(stage: Stage, leader: str, topic: str, isr: Iterable[int]
 
     def committed() -> bool:
         for line in reversed(log_lines(stage, leader, f"[Partition {topic}-0 ", "ISR updated")):
-            said = line.split(" to ", 1)[1].split(" and ", 1)[0].strip("[] ")
-            return {int(number) for number in said.replace("[", "").replace("]", "").split(",")} == members
+            return updated_isr(line) == members
         return False
 
     wait_until(
