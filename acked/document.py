@@ -99,8 +99,8 @@ def _entry(name: str, thing: object) -> Iterator[str]:
     yield _text(thing)
     if inspect.isclass(thing):
         rows = [
-            f"* `{field}: {kind}`{f' – {_one_line(said)}' if said else ''}"
-            for field, kind, said in fields_of(thing)
+            f"* `{field}: {kind}`{f' – {_one_line(doc)}' if doc else ''}"
+            for field, kind, doc in fields_of(thing)
         ]
         if rows:
             yield "\n".join(rows)
@@ -148,14 +148,14 @@ def _plain(thing: object) -> str:
 
 def _text(thing: object) -> str:
     """A docstring as Markdown. Raises ValueError if there is none."""
-    said = inspect.getdoc(thing)
-    if not said:
+    doc = inspect.getdoc(thing)
+    if not doc:
         raise ValueError(f"{thing!r} is public, and has no docstring.")
-    return said.replace("::\n\n", ":\n\n").replace("``", "`")
+    return doc.replace("::\n\n", ":\n\n").replace("``", "`")
 
 
-def _one_line(said: str) -> str:
-    return " ".join(said.replace("``", "`").split())
+def _one_line(doc: str) -> str:
+    return " ".join(doc.replace("``", "`").split())
 
 
 def _signature(thing: Callable[..., object]) -> str:
@@ -197,8 +197,8 @@ def fields_of(thing: type) -> list[tuple[str, str, str]]:
             name = node.target.id
             if not _is_public(thing, name):
                 continue
-            said = after.value if isinstance(after, ast.Expr) else None
-            text = str(said.value) if isinstance(said, ast.Constant) else ""
+            doc = after.value if isinstance(after, ast.Expr) else None
+            text = str(doc.value) if isinstance(doc, ast.Constant) else ""
             found.append((name, ast.unparse(node.annotation), text))
     for name, value in vars(thing).items():
         if isinstance(value, property) and _is_public(thing, name):

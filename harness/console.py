@@ -84,11 +84,11 @@ class Progress:
     @contextmanager
     def _reporting(self, state: State) -> Iterator[None]:
         ended = threading.Event()
-        told: dict[float, float] = {}
+        next_line_s: dict[float, float] = {}
 
         def report() -> None:
             while not ended.wait(REFRESH_S):
-                self.report_long_waits(told, state)
+                self.report_long_waits(next_line_s, state)
 
         thread = threading.Thread(target=report, name="progress", daemon=True)
         thread.start()
@@ -98,15 +98,15 @@ class Progress:
             ended.set()
             thread.join()
 
-    def report_long_waits(self, told: dict[float, float], state: State = tuple) -> None:
+    def report_long_waits(self, next_line_s: dict[float, float], state: State = tuple) -> None:
         """Print a line for each wait that has lasted `WORTH_A_LINE_S` since its beginning or its last line.
 
         ``told`` maps the beginning of each wait to the length at which it gets its next line.
         """
         now = time.monotonic()
         for one in current_waits():
-            if now - one.since >= told.get(one.since, WORTH_A_LINE_S):
-                told[one.since] = now - one.since + WORTH_A_LINE_S
+            if now - one.since >= next_line_s.get(one.since, WORTH_A_LINE_S):
+                next_line_s[one.since] = now - one.since + WORTH_A_LINE_S
                 facts = "; ".join(state())
                 since = f"has waited {now - one.since:.0f} s for {one.awaiting}"
                 self.say(f"{since}{f'; {facts}' if facts else ''}")

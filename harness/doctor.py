@@ -143,10 +143,10 @@ def _inside(names: list[str]) -> dict[str, _Found]:
     except subprocess.TimeoutExpired:
         return dict.fromkeys(names, (False, "the probe did not end within 20 s", "see the kernel's log"))
     if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or [f"the probe ended with status {done.returncode}"])[-1]
+        reason = (done.stderr.strip().splitlines() or [f"the probe ended with status {done.returncode}"])[-1]
         remedy = _namespace_remedy()
         refused = {name: (False, "not tried: this machine refuses namespaces", remedy) for name in names}
-        return {**refused, "namespaces": (False, said, remedy)} if "namespaces" in names else refused
+        return {**refused, "namespaces": (False, reason, remedy)} if "namespaces" in names else refused
     problems: dict[str, str] = json.loads(done.stdout)
     return {
         name: (not problem, problem or "works", "" if not problem else _REMEDIES.get(name, ""))

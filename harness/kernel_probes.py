@@ -46,8 +46,8 @@ def _run(*command: str, stdin: str = "", keep_open: Sequence[int] = ()) -> None:
         raise _Refused(f"{command[0]}: {error}") from None
     if done.returncode != 0:
         lines = (done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}").splitlines()
-        said = next((line for line in lines if "Error" in line), lines[-1])
-        raise _Refused(f"{command[0]}: {said}")
+        error_line = next((line for line in lines if "Error" in line), lines[-1])
+        raise _Refused(f"{command[0]}: {error_line}")
 
 
 def _namespaces() -> None:

@@ -139,8 +139,8 @@ def wait_view(stage: Stage, broker: str, topic: str, *, leader: int, epoch: int 
     views = stage.observer.views.of(broker)
 
     def believes() -> bool:
-        said = views.partition(topic)
-        return said is not None and said.leader == leader and epoch in (None, said.leader_epoch)
+        belief = views.partition(topic)
+        return belief is not None and belief.leader == leader and epoch in (None, belief.leader_epoch)
 
     wait_until(
         believes,
@@ -292,12 +292,12 @@ def try_create_topic(stage: Stage, broker: str, topic: str, replicas: tuple[int,
     new = Topic(topic, replicas)
     try:
         answer = create_topics(address, [new], wait_ms=1500, dialect=stage.dialect, timeout_s=2.5)
-        said = f"answered with error {answer[topic].error}"
+        last_answer = f"answered with error {answer[topic].error}"
     except OSError:
-        said = "no answer"
+        last_answer = "no answer"
     exists = stage.cluster.partition(topic) is not None
     stage.mark(
-        mark, f"{broker} asked to create {topic}: {said}; {'it exists' if exists else 'no such topic'}"
+        mark, f"{broker} asked to create {topic}: {last_answer}; {'it exists' if exists else 'no such topic'}"
     )
 
 

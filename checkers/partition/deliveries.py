@@ -251,10 +251,11 @@ def _repositioned(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs) -> tu
     at_least_once = grouped & pairs.back
     at_least_once &= reads.offset[pairs.after] >= _committed(reads, events, pairs.after, read_ns).offset
     # A member does not begin at an offset that it commits itself.
-    told = _committed(reads, events, pairs.after, assigned_ns)
+    committed = _committed(reads, events, pairs.after, assigned_ns)
     other = _committed(reads, events, pairs.after, read_ns, by_others=True)
     start, start_ns, committer = (
-        np.where(assigned, getattr(told, name), getattr(other, name)) for name in ("offset", "ns", "reader")
+        np.where(assigned, getattr(committed, name), getattr(other, name))
+        for name in ("offset", "ns", "reader")
     )
     fresh = handover & ~pairs.back & (start < 0)
     low = np.where(handover & ~pairs.back, np.maximum(pairs.low, start - 1), pairs.low)

@@ -314,10 +314,10 @@ def _in_sync_disagree(case: FindingContext) -> Answer:
     if case.finding["detail"]:
         return Answer(True, str(case.finding["detail"]))
     holders = set(case.finding["brokers"] or ())
-    told = [r.in_sync for r in case.facts.replicas.get(case.where, ()) if r.broker in holders]
-    if any(told):
+    in_sync = [r.in_sync for r in case.facts.replicas.get(case.where, ()) if r.broker in holders]
+    if any(in_sync):
         return Answer(True, "an in-sync follower holds it")
-    if not told or None in told:
+    if not in_sync or None in in_sync:
         return unknown("whether the replicas that hold it were in sync is not recorded")
     return Answer(False, "only replicas out of sync hold it")
 

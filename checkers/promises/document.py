@@ -98,8 +98,8 @@ def _matrix() -> str:
         cells = []
         for setting in SETTINGS:
             judged = cell(setting, disaster)
-            said = "**kept**" if judged.promise == "broken" else "may be lost"
-            cells.append(f"[{said}](#{judged.row})")
+            cell_text = "**kept**" if judged.promise == "broken" else "may be lost"
+            cells.append(f"[{cell_text}](#{judged.row})")
         lines.append(f"| {disaster.name} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 

@@ -209,19 +209,19 @@ def _linked(rows: Iterable[Row]) -> Mapping[int, frozenset[str]]:
 def _down(processes: Iterable[Row], faults: tuple[FaultSpan, ...]) -> Mapping[int, tuple[Span, ...]]:
     spans: dict[int, list[Span]] = {}
     ended: dict[int, int] = {}
-    told = False
+    any_process = False
     for row in processes:
         broker = broker_number(row["host"])
         if broker < 0:
             continue
-        told = True
+        any_process = True
         if row["event"] in _ENDED:
             ended.setdefault(broker, row["ns"])
         elif row["event"] == "started" and broker in ended:
             spans.setdefault(broker, []).append(Span(ended.pop(broker), row["ns"]))
     for broker, ns in ended.items():
         spans.setdefault(broker, []).append(Span(ns, FOREVER))
-    if not told:  # a history without processes: the faults say when one was down
+    if not any_process:  # a history without processes: the faults say when one was down
         for fault in faults:
             if fault.mechanism in ("kill", "stop", "power_cut"):
                 for broker in filter(lambda number: number >= 0, map(broker_number, fault.hosts)):

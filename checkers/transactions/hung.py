@@ -48,11 +48,11 @@ def hung_transactions(evidence: Evidence) -> Iterator[dict[str, Any]]:
     states = sorted(evidence.rows("producer_states"), key=_where)
     for _, rows in groupby(states, key=_where):
         history = sorted(rows, key=lambda row: int(row["ns"]))
-        told: set[int] = set()
+        reported: set[int] = set()
         for span in _open(history, elections):
             longest = _overlap(span, _over(span.row, known.get(span.row["producer_id"], [])))
-            if longest is not None and span.row["transaction_start"] not in told:
-                told.add(span.row["transaction_start"])
+            if longest is not None and span.row["transaction_start"] not in reported:
+                reported.add(span.row["transaction_start"])
                 yield _finding(span.row, longest, evidence.start_ns)
 
 

@@ -108,14 +108,14 @@ def resolve_all(versions: Iterable[str | KafkaVersion], *, say: Say = _silent, f
 
     def one(version: str | KafkaVersion) -> None:
         name = version if isinstance(version, str) else version.name
-        said = time.monotonic()
+        reported_s = time.monotonic()
 
         def about(text: str) -> None:
-            nonlocal said
+            nonlocal reported_s
             if stop.is_set():
                 raise InterruptedError(name)  # ends the download, which reports every few seconds
-            if not text.startswith(ivy.STILL) or time.monotonic() - said >= STILL_S:
-                said = time.monotonic()
+            if not text.startswith(ivy.STILL) or time.monotonic() - reported_s >= STILL_S:
+                reported_s = time.monotonic()
                 say(f"{name}: {text}")
 
         resolve(version, say=about, force=force)

@@ -245,7 +245,7 @@ def _shrink(work: Shrinking, progress: Progress, parallel: int, *, steps_only: b
     except KeyboardInterrupt:
         smallest = work.smallest()
         if smallest.digest in work.tests:
-            progress.say(f"the smallest so far: {finish(work, smallest, told=False)}")
+            progress.say(f"the smallest so far: {finish(work, smallest, with_story=False)}")
         raise StoppedError(
             f"interrupted after {len(work.tests)} schedules; everything that was started has been ended. To "
             f"continue, use --resume {work.path}."

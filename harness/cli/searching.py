@@ -79,7 +79,7 @@ def search(
 
     def ended(record: TriedSchedule) -> None:
         limits.ran(record)
-        progress.say(_told(record, work))
+        progress.say(_outcome_line(record, work))
 
     def lines() -> list[str]:
         groups = {one.signature for record in work.records for one in record.findings}
@@ -110,7 +110,7 @@ def compare(
 
     def ended(side: Side, record: TriedSchedule) -> None:
         limits.ran(record)
-        progress.say(f"{side.name}: {_told(record, side.search)}")
+        progress.say(f"{side.name}: {_outcome_line(record, side.search)}")
 
     def lines() -> list[str]:
         counts = ", ".join(f"{side.name}: {len(side.search.records)}" for side in work.sides)
@@ -126,7 +126,7 @@ def compare(
     return _exit_code(found, document["judged"] < document["schedules"])
 
 
-def _told(record: TriedSchedule, work: Search) -> str:
+def _outcome_line(record: TriedSchedule, work: Search) -> str:
     """A record as a line of text."""
     fresh = [one for one in record.findings if work.is_new(one, record)]
     what = "; ".join(f"{one.weight}: {one.signature} ({one.count})" for one in fresh)

@@ -190,8 +190,8 @@ def _ended(who: str, process: subprocess.Popen[bytes]) -> str:
     assert process.stderr is not None
     status = process.wait(5.0)
     last = process.stderr.read().decode(errors="replace").strip().splitlines()[-1:]
-    said = f": {last[0]}" if last else ""
-    return f"{who} ended before its first line (exit status {status}){said}."
+    last_words = f": {last[0]}" if last else ""
+    return f"{who} ended before its first line (exit status {status}){last_words}."
 
 
 def _command(text: str) -> list[str]:

@@ -77,11 +77,11 @@ def _problems(one: Scenario) -> Iterator[_Problem]:
     except TypeError:
         yield *mine, "the body must take one argument: def body(stage): ..."
     for name, kind in _TUPLES.items():
-        yield from ((*mine, said) for said in _not_a_tuple(name, getattr(one, name), kind))
-    yield from ((*mine, said) for said in _version_problems(one))
+        yield from ((*mine, problem) for problem in _not_a_tuple(name, getattr(one, name), kind))
+    yield from ((*mine, problem) for problem in _version_problems(one))
     if not isinstance(_any(one.setup), Setup):
         yield *mine, f"setup is {_shown(one.setup)}, but must be a Setup(...)."
-    yield from ((*mine, said) for said in _setup_problems(one))
+    yield from ((*mine, problem) for problem in _setup_problems(one))
     yield from _claim_problems(one)
 
 

@@ -117,7 +117,7 @@ def run_scenario(
     )
     declared = applied.scenario.declared(options.version.version, options.client.library)
     write_json(folder.path / CLAIMS, declared)
-    for sentence in applied.said:
+    for sentence in applied.notes:
         progress.say(sentence)
     status = "complete"
     problem: AckedError | None = None
@@ -352,9 +352,9 @@ class _Run:
         via = self.options.client.via
         if via != "librdkafka":
             found = [client.describe_program(via) for client in stage.clients.values() if client.alive]
-            told = self.folder.manifest()["client"]
+            recorded = self.folder.manifest()["client"]
             peak = max((one.memory_mib for one in found), default=None)
-            self.folder.update(client={**told, "memory_mib": peak})
+            self.folder.update(client={**recorded, "memory_mib": peak})
 
     def _check_clients(self, stage: Stage) -> None:
         """Record how the background streams are configured.

@@ -170,9 +170,9 @@ def _run(file: ScenarioFile, shown: Path) -> ModuleType:
         exec(compile(file.text, str(file.path), "exec", dont_inherit=True), module.__dict__)
     except SyntaxError as error:
         place = shown if error.filename in (None, str(file.path)) else error.filename
-        said = f" in `{error.text.strip()}`" if error.text else ""
+        excerpt = f" in `{error.text.strip()}`" if error.text else ""
         raise UsageError(
-            f"{place}:{error.lineno or 1}: syntax error{said}: {error.msg}; correct the line."
+            f"{place}:{error.lineno or 1}: syntax error{excerpt}: {error.msg}; correct the line."
         ) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the file raises: shown as a sentence
         line = _line_in(error, file.path)
@@ -203,8 +203,10 @@ def _guarded(body: Callable[[Stage], None], path: Path) -> Callable[[Stage], Non
 
 
 def _sentence(error: BaseException) -> str:
-    said = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {said[0].rstrip('.')}" if said else type(error).__name__
+    message_lines = str(error).strip().splitlines()
+    return (
+        f"{type(error).__name__}: {message_lines[0].rstrip('.')}" if message_lines else type(error).__name__
+    )
 
 
 def _line_in(error: BaseException, path: Path) -> int:

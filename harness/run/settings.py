@@ -50,7 +50,7 @@ class Applied:
     clients: UserClients = NO_CLIENTS
     manifest: Mapping[str, Any] = field(default_factory=dict)
     """`settings` of `run.json`."""
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     """What the user should know: properties without effect, and those that a scenario keeps."""
     given: Settings = field(default_factory=Settings)
     """The user's settings as they are applied, times compressed."""
@@ -91,7 +91,7 @@ def apply(
             setup.brokers,
         ),
     )
-    said = (
+    notes = (
         *foreign,
         *compressed,
         *kept,
@@ -115,9 +115,9 @@ def apply(
             "producer": _given(clients.producer, settings.producer),
             "consumer": _given(clients.consumer, settings.consumer),
             "compress_time": settings.compress_time,
-            "said": list(said),
+            "said": list(notes),
         },
-        said=said,
+        notes=notes,
         given=settings,
     )
 
@@ -150,8 +150,8 @@ def _of_mode(settings: Settings, mode: str) -> tuple[Settings, tuple[str, ...]]:
         setting for key, setting in settings.broker.items() if key.startswith(elsewhere) and not is_owned(key)
     ]
     kept = {key: setting for key, setting in settings.broker.items() if setting not in foreign}
-    said = tuple(f"{setting} has no effect in mode {mode}." for setting in foreign)
-    return replace(settings, broker=kept), said
+    notes = tuple(f"{setting} has no effect in mode {mode}." for setting in foreign)
+    return replace(settings, broker=kept), notes
 
 
 def all_of_topics(settings: Settings) -> Iterator[Setting]:
@@ -244,10 +244,10 @@ def check_took_effect(user: ClientSettings, found: Configuration, given: Mapping
         asked = str(given.get(name, "")).lower()
         effective = found.values.get(CANONICAL.get(name, name))
         if effective is None or not same_value(asked, effective):
-            said = "it is not set" if effective is None else f"it is {effective}"
+            actual = "it is not set" if effective is None else f"it is {effective}"
             raise InvalidRunError(
-                f"The producers were given {key} as {name}={asked}, but in the library {said}; the run would "
-                f"test another configuration."
+                f"The producers were given {key} as {name}={asked}, but in the library {actual}; the run "
+                f"would test another configuration."
             )
 
 
@@ -256,9 +256,9 @@ def explained_refusal(error: ProcessDiedError, users: Mapping[str, Setting]) -> 
     complaint = _COMPLAINT.search(error.detail) if users else None
     if complaint is None:
         return None
-    said = complaint[1].rstrip(".")
-    named = [setting for key, setting in users.items() if key in said] or list(users.values())
-    return f"{'; '.join(map(str, named))}: a broker does not start with it: {said}."
+    complaint_text = complaint[1].rstrip(".")
+    named = [setting for key, setting in users.items() if key in complaint_text] or list(users.values())
+    return f"{'; '.join(map(str, named))}: a broker does not start with it: {complaint_text}."
 
 
 _COMPLAINT = re.compile(

@@ -150,7 +150,7 @@ class Shrinking:
         return decode(file.read_bytes(), str(file)) if file.exists() else self.original
 
 
-def finish(work: Shrinking, smallest: Schedule, *, told: bool = True) -> Path:
+def finish(work: Shrinking, smallest: Schedule, *, with_story: bool = True) -> Path:
     """Write the scenario file of a shrunk schedule, beside the folder's other files; returns its path.
 
     Without ``told``, the file lacks the story of a message, which needs a Spark session.
@@ -167,7 +167,7 @@ def finish(work: Shrinking, smallest: Schedule, *, told: bool = True) -> Path:
         version=work.plan.version,
         mode=work.plan.mode,
         rate=f"it came back in {test.hits} of {test.runs} runs",
-        story=_story(Path(test.folder), finding) if told and test.folder else (),
+        story=_story(Path(test.folder), finding) if with_story and test.folder else (),
     )
     file = work.path / f"{name.replace('-', '_')}.py"
     file.write_text(text, encoding="utf-8")

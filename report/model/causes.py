@@ -32,10 +32,10 @@ def reasons(
         if len(levels) == 1 and (level := levels.pop()) is not None
         else ""
     )
-    said = _of_chains(chains, asked) if chains else _of_causes(groups, asked)
-    if len(said) > MOST:
-        return (*said[:MOST], "The findings below name the other causes.")
-    return tuple(said)
+    sentences = _of_chains(chains, asked) if chains else _of_causes(groups, asked)
+    if len(sentences) > MOST:
+        return (*sentences[:MOST], "The findings below name the other causes.")
+    return tuple(sentences)
 
 
 def _of_causes(groups: Sequence[FindingGroup], asked: str) -> list[str]:
@@ -61,7 +61,7 @@ def _of_chains(chains: Sequence[Chain], asked: str) -> list[str]:
     for one in chains:
         key = (one.name, one.brokers, one.instead is not None)
         alike.setdefault(key, []).append(one)
-    said = []
+    sentences = []
     for members in sorted(alike.values(), key=lambda found: -sum(one.count for one in found)):
         first, *others = sorted(members, key=lambda one: (-one.count, one.place))
         text = _chain(first, asked)
@@ -69,8 +69,8 @@ def _of_chains(chains: Sequence[Chain], asked: str) -> list[str]:
             count = sum(one.count for one in others)
             where = listed([one.place for one in others[:3]]) if len(others) <= 3 else f"{len(others)} others"
             text += f" The same happened to {counted(count, 'message')} of {where}."
-        said.append(f"{first.place}: {text}")
-    return said
+        sentences.append(f"{first.place}: {text}")
+    return sentences
 
 
 def _chain(one: Chain, asked: str) -> str:
@@ -107,12 +107,12 @@ def _which(one: Chain) -> str:
 def _acknowledged(one: Chain, asked: str) -> str:
     """When messages were acknowledged, and with which acks."""
     begin, end = one.acked_from_s, one.acked_to_s
-    told = f" with {asked}" if asked else ""
+    with_acks = f" with {asked}" if asked else ""
     if begin is None:
-        return told
+        return with_acks
     if end is None or f"{begin:.1f}" == f"{end:.1f}":
-        return f"{told} at {begin:.1f} s"
-    return f"{told} from {begin:.1f} s to {end:.1f} s"
+        return f"{with_acks} at {begin:.1f} s"
+    return f"{with_acks} from {begin:.1f} s to {end:.1f} s"
 
 
 def _deposed(one: Chain, asked: str) -> str:
@@ -120,23 +120,23 @@ def _deposed(one: Chain, asked: str) -> str:
     assert one.brokers is not None
     old, new = one.brokers
     them = "it" if one.count == 1 else "them"
-    said = [f"{old} acknowledged {_which(one)}{_acknowledged(one, asked)}."]
+    sentences = [f"{old} acknowledged {_which(one)}{_acknowledged(one, asked)}."]
     number = int(new.removeprefix("broker"))
     cut_s = one.power.get(number)
     if cut_s is not None:
-        said.append(f"{new} had {them}, too, and lost {them} in the power cut at {cut_s:.1f} s.")
+        sentences.append(f"{new} had {them}, too, and lost {them} in the power cut at {cut_s:.1f} s.")
     if one.gone and one.name != "zombie accepted after heal":
-        said.append(f"{_capital(one.gone)}.")
+        sentences.append(f"{_capital(one.gone)}.")
     if one.elected_s is not None:
         after = one.acked_from_s is not None and one.acked_from_s > one.elected_s
         had = "had led" if after else "led"
-        said.append(f"{new} {had} from {one.elected_s:.1f} s" + _lacked(one, number, them) + ".")
+        sentences.append(f"{new} {had} from {one.elected_s:.1f} s" + _lacked(one, number, them) + ".")
     elif cut_s is None:
-        said.append(f"{new} led{_lacked(one, number, them)}.")
+        sentences.append(f"{new} led{_lacked(one, number, them)}.")
     if one.name == "zombie accepted after heal":
-        said.append(f"The fault was healed by then, but {old} still took itself for the leader.")
+        sentences.append(f"The fault was healed by then, but {old} still took itself for the leader.")
     if one.unaware and one.name != "zombie accepted after heal":
-        said.append(f"{_capital(one.unaware)}.")
+        sentences.append(f"{_capital(one.unaware)}.")
     others = {broker: seen for broker, seen in one.held.items() if broker != number}
     cuts = {found[1] for detail in one.details if (found := _CUT.search(detail))}
     who = listed(sorted(cuts)[0].split(", ")) if len(cuts) == 1 else old
@@ -144,10 +144,10 @@ def _deposed(one: Chain, asked: str) -> str:
     single = one.count == 1 and len(others) == 1
     if others:
         copies = f"{'copy' if single else 'copies'} on {most_held(others, one.count)}"
-        said.append(f"The {copies} {'was' if single else 'were'} removed when {truncated}.")
+        sentences.append(f"The {copies} {'was' if single else 'were'} removed when {truncated}.")
     else:
-        said.append(f"{truncated}, which removed {them}.")
-    return " ".join(said)
+        sentences.append(f"{truncated}, which removed {them}.")
+    return " ".join(sentences)
 
 
 def _lacked(one: Chain, number: int, them: str) -> str:
@@ -181,25 +181,25 @@ def _apart_at(one: Chain) -> str:
     assert one.instead is not None
     (label,) = one.labels or (counted(1, "message"),)
     holders = [f"broker{broker}" for broker, name in one.instead.items() if name == label]
-    said = []
+    sentences = []
     by = listed([f"broker{broker}" for broker in one.acked_by])
     if by:
-        said.append(f"{by} acknowledged {label}{_acknowledged(one, '')}.")
+        sentences.append(f"{by} acknowledged {label}{_acknowledged(one, '')}.")
     where = f"offset {one.offset}"
     leads = one.instead.get(one.leader) if one.leader is not None else None
     if leads and leads != label and holders:
-        said.append(
+        sentences.append(
             f"At the end only {listed(holders)} has it, at {where}; "
             f"broker{one.leader}, which leads, has {leads} there, so readers get {leads} instead."
         )
     elif holders:
-        said.append(f"At the end only {listed(holders)} has it, at {where}; the leader does not.")
+        sentences.append(f"At the end only {listed(holders)} has it, at {where}; the leader does not.")
     for broker, name in (one.also or {}).items():
         if name != label:
-            said.append(
+            sentences.append(
                 f"broker{broker} had {name}, too, and lost it in the power cut at {one.power[broker]:.1f} s."
             )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def _capital(text: str) -> str:
@@ -211,8 +211,8 @@ def _sentence(name: str, details: Sequence[str], count: int, asked: str) -> str:
     if name == "not known":
         return f"The history does not show why {messages} {'is' if count == 1 else 'are'} lost."
     make = _SENTENCES.get(name)
-    told = make(details, messages, asked) if make else ""
-    return told or f"{messages}: {name}{f', {details[0]}' if details[0] else ''}."
+    sentence = make(details, messages, asked) if make else ""
+    return sentence or f"{messages}: {name}{f', {details[0]}' if details[0] else ''}."
 
 
 def _them(messages: str) -> str:

@@ -117,13 +117,13 @@ def _of_faults(faults: Sequence[Fault], consequences: Mapping[int, str]) -> list
     if not faults:
         return ["No fault was injected."]
     doubtful = [one for one in faults if not one.proven]
-    told = [one for one in faults if one.proven and one.kind != "operator"]
-    chosen = [*doubtful, *told][:_MOST_FAULTS] or list(faults)[:1]
-    said = [f"{fault_in_words(one)} {consequences.get(one.number, '')}".rstrip() for one in chosen]
-    left = len([*doubtful, *told]) - len(chosen)
+    proven = [one for one in faults if one.proven and one.kind != "operator"]
+    chosen = [*doubtful, *proven][:_MOST_FAULTS] or list(faults)[:1]
+    lines = [f"{fault_in_words(one)} {consequences.get(one.number, '')}".rstrip() for one in chosen]
+    left = len([*doubtful, *proven]) - len(chosen)
     if left > 0:
-        said.append(f"{counted(left, 'further fault')} followed.")
-    return said
+        lines.append(f"{counted(left, 'further fault')} followed.")
+    return lines
 
 
 def fault_in_words(fault: Fault) -> str:
@@ -180,17 +180,17 @@ def _plural(verb: str, names: str) -> str:
 
 
 def _of_zombies(zombies: Sequence[tuple[str, Zombie]], partitions: Sequence[PartitionStory]) -> list[str]:
-    said = []
+    lines = []
     for role, one in sorted(zombies, key=lambda found: found[1].from_s - found[1].to_s)[:2]:
         lasted = one.to_s - one.from_s
         what = "it was the active controller" if role == "controller" else f"it led {role}"
         elected = f"{one.source.rstrip('0123456789')}{node_number(one.elected, role)}"
         flat = next((text for story in partitions if story.name == role and (text := _flat(story, one))), "")
-        said.append(
+        lines.append(
             f"{one.source} went on believing that {what} for {lasted:.1f} s after {elected} had been elected"
             f"{flat}."
         )
-    return said
+    return lines
 
 
 def _flat(story: PartitionStory, zombie: Zombie) -> str:
@@ -232,13 +232,13 @@ def _of_losses(fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> list
         ]
     of = [one for one in groups if one.name in LOST]
     surprising = sum(one.count for one in of if not one.expected)
-    told = (
+    ending = (
         f"; the scenario does not expect {'them' if surprising == lost else f'{surprising} of them'}"
         if surprising
         else EXPECTED
     )
     verb = "is" if lost == 1 else "are"
-    return [f"{counted(lost, 'acknowledged message')} {verb} lost{told if groups else ''}."]
+    return [f"{counted(lost, 'acknowledged message')} {verb} lost{ending if groups else ''}."]
 
 
 def promises_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Promise, ...]:
@@ -274,8 +274,8 @@ def _of_gaps(found: Sequence[Availability]) -> list[str]:
     gaps = [one for one in found if one.longest_gap_s >= WORTH_A_SENTENCE_S]
     if not gaps:
         return []
-    told = ", ".join(f"{one.az} {one.longest_gap_s:.1f} s" for one in gaps)
-    return [f"Background producers were without an acknowledgement for at most: {told}."]
+    gaps_text = ", ".join(f"{one.az} {one.longest_gap_s:.1f} s" for one in gaps)
+    return [f"Background producers were without an acknowledgement for at most: {gaps_text}."]
 
 
 def _of_claims(claims: Sequence[Claim]) -> list[str]:
@@ -285,8 +285,8 @@ def _of_claims(claims: Sequence[Claim]) -> list[str]:
     good = sum(one.as_declared for one in real)
     errata = sum(one.as_declared and one.instead_kind == "erratum" for one in real)
     verb, noun = ("contradicts", "an erratum") if errata == 1 else ("contradict", "errata")
-    told = f"; {errata} of them {verb} the article ({noun})" if errata else ""
-    return [f"{good} of {counted(len(real), 'claim')} came out as declared{told}."]
+    errata_text = f"; {errata} of them {verb} the article ({noun})" if errata else ""
+    return [f"{good} of {counted(len(real), 'claim')} came out as declared{errata_text}."]
 
 
 _NUMBERED = re.compile(r"\b(?:broker|replica)-(\d+)\b")
@@ -333,11 +333,11 @@ _AFTER_STEP = re.compile(r"\b(\d+(?:\.\d+)?) s after ([\w-]+)")
 def _with_steps(text: str, steps: Mapping[str, float]) -> str:
     """The text with the moment of each step of the scenario from which it counts."""
 
-    def told(match: re.Match[str]) -> str:
+    def with_step(match: re.Match[str]) -> str:
         step = steps.get(match[2])
         return match[0] if step is None else f"{match[1]}{_STEP}{match[2]}” at {step:.1f} s"
 
-    return _AFTER_STEP.sub(told, text)
+    return _AFTER_STEP.sub(with_step, text)
 
 
 def counts_from_step(observed: str) -> bool:

@@ -88,7 +88,7 @@ class _Gathering:
         disagreed = splits(controllers, from_s, to_s)
         all_lanes = {(one.topic, one.partition): one.lanes for one in drawn}
         messages = chosen_messages(self.findings)
-        told = stories(
+        message_stories = stories(
             self.tables,
             messages,
             self.seconds,
@@ -98,8 +98,10 @@ class _Gathering:
             log_events=self.small["log_events"],
         )
         transactions = RunTransactions(self.tables)
-        told_of = transactions.stories(self.findings, self.seconds, faults=self.faults, marks=self.marks)
-        named = (story.message for story in (*told, *told_of))
+        transaction_stories = transactions.stories(
+            self.findings, self.seconds, faults=self.faults, marks=self.marks
+        )
+        named = (story.message for story in (*message_stories, *transaction_stories))
         groups = finding_groups(self.findings, self.seconds, named, self.life)
         aliases: Mapping[str, str] = self.tables.json("claims.json").get("aliases") or {}
         steps = {one.name: one.s for one in self.marks}
@@ -155,9 +157,9 @@ class _Gathering:
             availability=azs,
             promises=promises,
             groups=groups,
-            stories=told,
+            stories=message_stories,
             transactions=transactions.groups(),
-            transaction_stories=told_of,
+            transaction_stories=transaction_stories,
             settings=self._settings(),
             files=_files(self.folder),
         )

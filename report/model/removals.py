@@ -155,8 +155,8 @@ def consequences(
 
     Empty unless several faults were injected: for a single fault, "Why they are lost" says everything.
     """
-    told = [one for one in faults if one.injected and one.kind != "operator"]
-    if len(told) < 2 or not findings.num_rows:
+    injected = [one for one in faults if one.injected and one.kind != "operator"]
+    if len(injected) < 2 or not findings.num_rows:
         return {}
     lost = findings.filter(pc.is_in(findings["class"], pa.array(LOST, findings["class"].type)))
     lost = lost.filter(pc.is_valid(lost["writer"]))
@@ -178,7 +178,10 @@ def consequences(
         if one["kind"] in _STARTS and one["offset"] is not None:
             at = (one["topic"], one["partition"], one["host"])
             leo.setdefault(at, []).append((seconds(one["ns"]), one["offset"]))
-    return {fault.number: _consequence(fault, told, rows, copies, leo, log_events, seconds) for fault in told}
+    return {
+        fault.number: _consequence(fault, injected, rows, copies, leo, log_events, seconds)
+        for fault in injected
+    }
 
 
 def _consequence(

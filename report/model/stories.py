@@ -19,7 +19,7 @@ STORIES = 24
 
 
 def finding_groups(
-    table: pa.Table, seconds: Seconds, told: Iterable[str], life: pa.Table | None = None
+    table: pa.Table, seconds: Seconds, with_story: Iterable[str], life: pa.Table | None = None
 ) -> tuple[FindingGroup, ...]:
     """Findings grouped by class and cause; unexpected groups first, then the largest.
 
@@ -27,7 +27,7 @@ def finding_groups(
     """
     if not table.num_rows:
         return ()
-    stories = set(told)
+    stories = set(with_story)
     keys = ["class", "cause", "expected"]
     counts = table.group_by(keys).aggregate([([], "count_all")]).to_pylist()
     groups = []
@@ -68,7 +68,7 @@ def _members(table: pa.Table, group: Row) -> pa.Table:
 
 
 def _finding(
-    row: Mapping[str, Any], seconds: Seconds, told: set[str], copies: Mapping[tuple[int, int], int]
+    row: Mapping[str, Any], seconds: Seconds, with_story: set[str], copies: Mapping[tuple[int, int], int]
 ) -> Finding:
     message = "" if row["writer"] is None else f"{row['writer']}/{row['seq']}"
     if row["txn"] is not None:
@@ -88,7 +88,7 @@ def _finding(
         copies=copies.get((row["writer"], row["seq"])),
         detail=row["detail"] or "",
         promise=row["promise"] or "",
-        story=message in told,
+        story=message in with_story,
     )
 
 

@@ -75,11 +75,11 @@ class RunTransactions:
             key = fate["writer"], fate["txn"]
             writer = writers.get(fate["writer"], {})
             client = writer.get("host") or writer.get("az") or "client"
-            told = _Telling(client, seconds)
-            told.ends(events.get(key, ()))
-            told.messages(sends.get(key, ())[:MESSAGES], reads)
-            told.markers(self._markers(records.get(key, ())))
-            found.append(told.story(fate, causes.get(key, ""), faults, marks))
+            telling = _Telling(client, seconds)
+            telling.ends(events.get(key, ()))
+            telling.messages(sends.get(key, ())[:MESSAGES], reads)
+            telling.markers(self._markers(records.get(key, ())))
+            found.append(telling.story(fate, causes.get(key, ""), faults, marks))
         return tuple(found)
 
     def _chosen(self) -> list[Row]:

@@ -76,12 +76,12 @@ def _head(model: ReportModel) -> list[tuple[str, str]]:
     verdict, run = model.verdict, model.run
     lost = f", {verdict.lost} acknowledged messages lost" if verdict.lost else ", nothing lost"
     first = f"{ICONS.get(verdict.verdict, '?')} {run.scenario}, Kafka {run.kafka}: {verdict.verdict}{lost}"
-    told = [
+    others = [
         (line, "headtext")
         for sentence in verdict.sentences[:SENTENCES]
         for line in wrapped(sentence, WIDTH - 16, 12, most=2)
     ]
-    return [(first, "headline"), *told]
+    return [(first, "headline"), *others]
 
 
 def _element(markup: str) -> ElementTree.Element:

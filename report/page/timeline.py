@@ -237,11 +237,11 @@ def turn_sign(kind: str, x: float, y: float) -> Markup:
 
 def _turns(canvas: _Canvas, turns: Sequence[Turn]) -> None:
     """Elections, and removals of acknowledged messages from a log, in words above the lanes."""
-    told = [one for one in turns if one.kind in ("elected", "removed")]
-    if not told:
+    shown = [one for one in turns if one.kind in ("elected", "removed")]
+    if not shown:
         return
     removed = ", and acknowledged messages that were removed from a replica's log"
-    _heading(canvas, "elections" + removed * any(one.kind == "removed" for one in told))
+    _heading(canvas, "elections" + removed * any(one.kind == "removed" for one in shown))
     short = {"elected": "{0}", "removed": "{1}"}
     labels = [
         _Label(
@@ -250,7 +250,7 @@ def _turns(canvas: _Canvas, turns: Sequence[Turn]) -> None:
             f"{one.s:.2f} s: {one.text}",
             one.kind,
         )
-        for one in told
+        for one in shown
     ]
     _labels(canvas, labels, "turnname", down=False)
 

@@ -128,12 +128,12 @@ _PRODUCER_SAYS = {
 def _claim(kind: MatrixTopic, producer: str) -> Claim:
     fate = fate_of(kind, producer)
     writes = messages(f"{kind.topic} {producer}", after="isolated")
-    said = "is lost without an error" if (producer, fate) == ("acks0", "lost") else _SAYS[fate]
+    outcome = "is lost without an error" if (producer, fate) == ("acks0", "lost") else _SAYS[fate]
     return Claim(
         name=f"{kind.topic}-{producer}",
         section="configuration matrix",
         says=f"ISR {kind.situation}, min.insync.replicas={kind.min_insync}, unclean election "
-        f"{'on' if kind.unclean else 'off'}: a write with {_PRODUCER_SAYS[producer]} {said}.",
+        f"{'on' if kind.unclean else 'off'}: a write with {_PRODUCER_SAYS[producer]} {outcome}.",
         holds={
             "kept": writes.kept(),
             "lost": writes.became("lost", "lost_after_read"),

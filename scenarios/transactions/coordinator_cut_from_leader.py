@@ -44,7 +44,7 @@ def body(protocol: Generation) -> Callable[[Stage], None]:
         with stage.nemesis.cut(f"{COORDINATOR} <-> broker3"):
             stage.mark("cut", f"{COORDINATOR}, the coordinator, does not reach broker3, which leads {FAR}")
             orders.must_end(commit=True)
-            told = stage.mark("told", "the producer is told that its transaction is committed")
+            reported = stage.mark("told", "the producer is told that its transaction is committed")
             wait_markers(stage, "broker2", NEAR)
             plain.must_send(FAR, "behind")
             orders.begin()
@@ -54,7 +54,7 @@ def body(protocol: Generation) -> Callable[[Stage], None]:
             error = anew.initialise(within_s=2.0)
             stage.mark("anew", f"a new producer with this transactional id: error {error}")
             # Longer than a coordinator needs to abort a transaction that nobody has ended.
-            stand(stage, told, TIMEOUT_S + CLEANUP_S + 2.0)
+            stand(stage, reported, TIMEOUT_S + CLEANUP_S + 2.0)
             for topic in (NEAR, FAR):
                 stage.read("az2", topic)
             stage.mark("waited", "a consumer with read_committed has read both topics as far as it gets")

@@ -94,7 +94,7 @@ class GroupOffsets:
         The answer is the offset that these brokers last named between the marks. Use it only for groups that
         never commit a lower offset on purpose.
         """
-        return self._compared(f"count_if(offset > said) >= {at_least}", by, after, before)
+        return self._compared(f"count_if(offset > answered) >= {at_least}", by, after, before)
 
     def none_lost(self, *, by: int | tuple[int, ...], after: str, before: str, at_least: int = 1) -> str:
         """No commit acknowledged before the second mark is higher than the answer at that mark.
@@ -102,7 +102,7 @@ class GroupOffsets:
         The answer is the offset that these brokers last named between the marks.
         """
         return self._compared(
-            f"CASE WHEN count(offset) >= {at_least} THEN count_if(offset > said) = 0 END",
+            f"CASE WHEN count(offset) >= {at_least} THEN count_if(offset > answered) = 0 END",
             by,
             after,
             before,
@@ -110,21 +110,21 @@ class GroupOffsets:
         )
 
     def _fetched(self, wanted: str, by: int | tuple[int, ...], after: str, before: str, at_least: int) -> str:
-        said = (
+        answered = (
             "if(coalesce(error, 0) <> 0, concat('error ', error), coalesce(cast(offset AS string), 'none'))"
         )
         return answer(
             f"CASE WHEN count(*) >= {at_least} THEN count_if(coalesce({wanted}, false)) = count(*) END",
-            f"concat({counted('answer')}, ': ', {listed('said')})",
-            f"(SELECT *, {said} AS said FROM groups WHERE {self.where} AND event = 'fetched' "
+            f"concat({counted('answer')}, ': ', {listed('answered')})",
+            f"(SELECT *, {answered} AS answered FROM groups WHERE {self.where} AND event = 'fetched' "
             f"AND {is_in('broker', by)}{window(after, before)})",
         )
 
     def _compared(
         self, holds: str, by: int | tuple[int, ...], after: str, before: str, *, ever: bool = False
     ) -> str:
-        said = (
-            f"SELECT max_by(coalesce(offset, 0), ns) AS said FROM groups WHERE {self.where} "
+        answered = (
+            f"SELECT max_by(coalesce(offset, 0), ns) AS answered FROM groups WHERE {self.where} "
             f"AND event = 'fetched' AND error = 0 AND {is_in('broker', by)}{window(after, before)}"
         )
         committed = (
@@ -132,11 +132,11 @@ class GroupOffsets:
             f"{window('' if ever else after, before)}"
         )
         return answer(
-            f"CASE WHEN max(said) IS NOT NULL THEN {holds} END",
-            "concat(count(offset), ' acknowledged, ', count_if(offset > said), ' lost: offset ', "
-            f"{text_of('max(said)')}, ', ', coalesce(greatest(max(offset) - max(said), 0), 0), "
+            f"CASE WHEN max(answered) IS NOT NULL THEN {holds} END",
+            "concat(count(offset), ' acknowledged, ', count_if(offset > answered), ' lost: offset ', "
+            f"{text_of('max(answered)')}, ', ', coalesce(greatest(max(offset) - max(answered), 0), 0), "
             f"' messages are processed again')",
-            f"({said}) LEFT JOIN ({committed}) ON true",
+            f"({answered}) LEFT JOIN ({committed}) ON true",
         )
 
 

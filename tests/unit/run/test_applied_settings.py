@@ -38,7 +38,7 @@ def test_without_settings_every_scenario_stays_as_it_is() -> None:
             version=kafka_version(scenario.kafka),
         )
         assert found.scenario == scenario, scenario.name
-        assert not found.said
+        assert not found.notes
         assert not found.clients.producer.given
 
 
@@ -71,7 +71,7 @@ def test_a_scenarios_topics_keep_what_it_gives_them_unless_they_are_named() -> N
     assert configs["led-inside-min1"] == {"min.insync.replicas": "2", "retention.ms": "99"}
     assert configs["led-outside-min1"] == {"min.insync.replicas": "1", "retention.ms": "99"}
     assert found.scenario.setup.stream_config == {"min.insync.replicas": "3", "retention.ms": "99"}
-    assert [sentence.split("=")[0] for sentence in found.said] == [
+    assert [sentence.split("=")[0] for sentence in found.notes] == [
         f"topic {name} keeps the scenario's min.insync.replicas"
         for name in ("led-inside-min2", "led-outside-min1", "led-outside-min2")
     ]
@@ -197,7 +197,7 @@ def test_one_file_serves_both_metadata_modes() -> None:
     both = ("broker.zookeeper.session.timeout.ms=18000", "broker.broker.session.timeout.ms=9000")
     with_zookeeper = applied("leader-az-isolated", *both)
     assert with_zookeeper.scenario.setup.broker_config == {"zookeeper.session.timeout.ms": "18000"}
-    assert with_zookeeper.said == ("--set: broker.session.timeout.ms=9000 has no effect in mode zookeeper.",)
+    assert with_zookeeper.notes == ("--set: broker.session.timeout.ms=9000 has no effect in mode zookeeper.",)
     with_kraft = applied("leader-az-isolated", *both, kafka="3.9.1", mode="kraft")
     assert with_kraft.scenario.setup.broker_config == {"broker.session.timeout.ms": "9000"}
     assert (with_zookeeper.timings.session_s, with_kraft.timings.session_s) == (18, 9)
@@ -218,7 +218,7 @@ def test_times_are_divided_and_listed() -> None:
         "request.timeout.ms": "6000",
     }
     assert found.clients.producer.given == {"delivery.timeout.ms": 24000}
-    assert found.said == (
+    assert found.notes == (
         "times are divided by 5: broker.zookeeper.session.timeout.ms 18000 -> 3600; "
         "broker.replica.lag.time.max.ms 30000 -> 6000; broker.request.timeout.ms 30000 -> 6000; "
         "producer.delivery.timeout.ms 120000 -> 24000",
