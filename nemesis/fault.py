@@ -92,7 +92,7 @@ class Injection:
             self.fault.inject()
             in_force_ns = now_ns()
             self.evidence = self.fault.verify()
-            json.dumps(self.evidence)  # only data is evidence: a function, for example, is left out
+            json.dumps(self.evidence)  # evidence must be data: a function, for example, is refused
             done = True
         except AckedError as error:
             failure = _failure(error)

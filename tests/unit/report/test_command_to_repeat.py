@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import typer.main
 
+from harness.cli.main import app
+from report.model import command
 from report.model.command import command_to_repeat
 
 FACTS = {"kafka": "2.7.1", "mode": "zookeeper", "lab": "embedded"}
@@ -43,3 +46,15 @@ def test_scenario_of_a_file_is_named_by_its_file() -> None:
     assert found == f"acked run '/my folder/case.py:my-case' {PLACED}"
     of_a_package = command_to_repeat({**FACTS, "scenario_file": {**file, "module": "theirs"}}, "my-case")
     assert of_a_package == f"acked run my-case {PLACED}"
+
+
+def test_every_flag_of_the_command_is_known() -> None:
+    """The word after an unknown flag would be taken for its value."""
+    run = typer.main.get_group(app).commands["run"]
+    flags = {
+        name
+        for one in run.params
+        if getattr(one, "is_flag", False)
+        for name in (*one.opts, *one.secondary_opts)
+    }
+    assert flags == command._FLAGS | command._FLAGS_OF_OUTPUT
