@@ -1,4 +1,4 @@
-"""Runs as JUnit XML, which CI systems show as tests."""
+"""Runs as JUnit XML, which CI systems show as tests: a series run by run, one run claim by claim."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
+from report.model.model import Claim, FindingGroup, ReportModel
 from report.series import Cell, Run, cell_name
 
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -35,10 +36,55 @@ def junit(runs: Sequence[Run], not_run: Iterable[Cell] = ()) -> str:
     for cell in not_run:
         kinds.append("skipped")
         ElementTree.SubElement(_case(suite, cell), "skipped", message="not run: the series ended before")
+    return _document(suite, kinds, sum(run.seconds for run in runs))
+
+
+def run_junit(model: ReportModel) -> str:
+    """A test suite of one run, with a test case for its verdict, for each claim, and for its findings.
+
+    A claim with another result than declared is a failure, and one that was left open is an error. Findings
+    that the scenario does not expect are failures, a test case for each class and cause.
+    """
+    suite = ElementTree.Element("testsuite", name=_clean(model.run.scenario))
+    kinds: list[str] = []
+
+    def case(name: str, kind: str, message: str) -> None:
+        named = {"classname": _clean(f"acked.{model.run.scenario}"), "name": _clean(name)}
+        element = ElementTree.SubElement(suite, "testcase", named)
+        if kind:
+            kinds.append(kind)
+            ElementTree.SubElement(element, kind, message=_clean(message))
+
+    verdict = model.verdict
+    kind = "" if verdict.verdict == "as declared" else _ELEMENTS.get(verdict.verdict, "error")
+    case("verdict", kind, "; ".join(verdict.reasons) or verdict.verdict)
+    for claim in model.claims:
+        case(f"claim {claim.name}", _kind_of(claim), f"{claim.says} {claim.status}: {claim.observed}")
+    unexpected = [group for group in model.groups if not group.expected]
+    for group in unexpected:
+        case(_title(group), "failure", f"{group.count} that the scenario does not expect")
+    if not unexpected:
+        case("no finding but those that the scenario expects", "", "")
+    return _document(suite, kinds, model.run.duration_s)
+
+
+def _kind_of(claim: Claim) -> str:
+    """The JUnit element of a claim's result; empty if it is as declared."""
+    if claim.as_declared:
+        return ""
+    return "failure" if claim.status in ("confirmed", "refuted") else "error"
+
+
+def _title(group: FindingGroup) -> str:
+    return f"finding {group.name.replace('_', ' ')}" + (f": {group.cause}" if group.cause else "")
+
+
+def _document(suite: ElementTree.Element, kinds: Sequence[str], seconds: float) -> str:
+    """The XML of one suite; ``kinds`` are the elements of its cases that did not pass."""
     suite.set("tests", str(len(suite)))
     for kind, name in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
         suite.set(name, str(kinds.count(kind)))
-    suite.set("time", f"{sum(run.seconds for run in runs):.1f}")
+    suite.set("time", f"{seconds:.1f}")
     root = ElementTree.Element("testsuites")
     root.append(suite)
     ElementTree.indent(root)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from report.markdown import plain
 from report.series import Cell, Run, cell_name, number_of_runs, span
 
 LIMIT_BYTES = 1 << 20
@@ -79,12 +80,12 @@ def _section(title: str, lines: Sequence[str]) -> str:
 
 def _failure(run: Run) -> str:
     reasons = "; ".join(run.reasons) or "no reason is recorded"
-    return f"- **{_text(cell_name(run))}: {run.verdict}**. {_text(reasons)} (`{run.folder}`)"
+    return f"- **{plain(cell_name(run))}: {run.verdict}**. {plain(reasons)} (`{run.folder}`)"
 
 
 def _flaky(cell: Cell, how: Disagreement) -> str:
     differ = "".join(f"; claim {name}: {_counted(answers)}" for name, answers in how.claims.items())
-    return f"- {_text(cell_name(cell))}: {_counted(how.verdicts)}{_text(differ)}"
+    return f"- {plain(cell_name(cell))}: {_counted(how.verdicts)}{plain(differ)}"
 
 
 def _counted(outcomes: Mapping[str, int]) -> str:
@@ -98,7 +99,7 @@ def _table(cells: dict[str, list[Run]], earlier: dict[str, list[Run]]) -> str:
         judged = [run for run in mine if run.judged]
         lost, twice = _span(run.lost for run in judged), _span(run.duplicated for run in judged)
         rows.append(
-            f"| {_text(name)} | {strip} | {lost} | {twice} | {_span(round(run.seconds) for run in mine)} |"
+            f"| {plain(name)} | {strip} | {lost} | {twice} | {_span(round(run.seconds) for run in mine)} |"
         )
     return "### Cases\n\n" + "\n".join(rows) + f"\n\n{_LEGEND}"
 
@@ -115,14 +116,6 @@ def _by_cell(runs: Iterable[Run]) -> dict[str, list[Run]]:
     for run in runs:
         found.setdefault(cell_name(run), []).append(run)
     return found
-
-
-def _text(text: str) -> str:
-    """Text that Markdown shows as it is, in one line."""
-    plain = " ".join(text.split())
-    for sign in "\\`*_<>|[]#":
-        plain = plain.replace(sign, "\\" + sign)
-    return plain
 
 
 def _bounded(text: str, limit: int) -> str:

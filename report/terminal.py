@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from harness.errors import AckedError
+from report.model.model import Claim, Finding, Promise, ReportModel, WriterFates, acks_in_words
 
 _STATUS_STYLE = {
     "confirmed": "green",
@@ -30,20 +29,19 @@ _VERDICT_STYLE = {
 SHOWN_GROUPS = 8
 
 
-def show(judgement: Mapping[str, Any], console: Console | None = None) -> None:
-    """Print a judgement (`judgement.json`) for a person."""
+def show(model: ReportModel, console: Console | None = None) -> None:
+    """Print what a run's judgement says, for a person."""
     out = console or Console(highlight=False)
-    _claims(judgement.get("claims", ()), out)
-    _fates(judgement, out)
-    _findings(judgement, out)
-    _promises(judgement.get("promises") or (), out)
-    verdict = str(judgement["verdict"])
-    style = _VERDICT_STYLE.get(verdict, "bold")
-    out.print(f"\nVerdict: [{style}]{verdict}[/]", end="")
-    reasons = judgement.get("reasons") or ()
+    _claims(model.claims, out)
+    _fates(model.writers, out)
+    _findings(model, out)
+    _promises(model.promises, out)
+    verdict = model.verdict.verdict
+    out.print(f"\nVerdict: [{_VERDICT_STYLE.get(verdict, 'bold')}]{verdict}[/]", end="")
+    reasons = model.verdict.reasons
     out.print(f" ({escape('; '.join(reasons))})" if reasons else "", soft_wrap=True)
-    if judgement.get("run"):
-        out.print(f"Run folder: {escape(_short(str(judgement['run'])))}", soft_wrap=True)
+    if model.run.folder:
+        out.print(f"Run folder: {escape(_short(model.run.folder))}", soft_wrap=True)
 
 
 def _short(path: str) -> str:
@@ -67,101 +65,62 @@ def show_durations(durations: Mapping[str, float], console: Console | None = Non
     out.print(f"Phases: {' · '.join(parts)}", style="dim", soft_wrap=True)
 
 
-def _claims(claims: Sequence[Mapping[str, Any]], out: Console) -> None:
+def _claims(claims: Sequence[Claim], out: Console) -> None:
     if not claims:
         return
     out.print("\n[bold]Claims[/]")
     for claim in claims:
-        status = str(claim["status"])
-        mark = "[green]✓[/]" if claim["as_declared"] else "[bold red]✗[/]"
-        style = _STATUS_STYLE.get(status, "")
-        kind = "precondition" if claim.get("precondition") else ""
-        section = ", ".join(part for part in (claim["section"], kind) if part)
+        mark = "[green]✓[/]" if claim.as_declared else "[bold red]✗[/]"
+        style = _STATUS_STYLE.get(claim.status, "")
+        kind = "precondition" if claim.precondition else ""
+        section = ", ".join(part for part in (claim.section, kind) if part)
         place = f" [dim]({escape(section)})[/]" if section else ""
-        out.print(f" {mark} [{style}]{status:<14}[/] {escape(claim['says'])}{place}", soft_wrap=True)
-        out.print(f"     [dim]observed:[/] {escape(str(claim['observed']))}", soft_wrap=True)
-        either = claim.get("either")
-        instead = claim.get("erratum") or (
-            either if either and claim.get("occurred") == either["says"] else None
-        )
-        if instead:
+        out.print(f" {mark} [{style}]{claim.status:<14}[/] {escape(claim.says)}{place}", soft_wrap=True)
+        out.print(f"     [dim]observed:[/] {escape(claim.observed)}", soft_wrap=True)
+        if claim.instead:
             out.print(
-                f"     [dim]instead:[/]  {escape(instead['says'].rstrip('.'))}, "
-                f"[dim]because {escape(instead['because'])}[/]",
+                f"     [dim]instead:[/]  {escape(claim.instead.rstrip('.'))}, "
+                f"[dim]because {escape(claim.because)}[/]",
                 soft_wrap=True,
             )
 
 
-def _fates(judgement: Mapping[str, Any], out: Console) -> None:
-    rows = judgement.get("fates_by_writer") or ()
-    if not rows:
+def _fates(writers: Sequence[WriterFates], out: Console) -> None:
+    if not writers:
         return
     out.print("\n[bold]What became of every message[/]")
-    fates = sorted({row["fate"] for row in rows})
+    fates = sorted({fate for one in writers for fate in one.fates})
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in ("writer", "az", "acks"):
         table.add_column(heading)
     for fate in fates:
         table.add_column(fate.replace("_", " "), justify="right")
-    writers: dict[tuple[str, str, str], dict[str, int]] = {}
-    for row in rows:
-        acks = {-1: "all", None: ""}.get(row.get("acks"), str(row.get("acks")))
-        key = (str(row.get("writer_name") or ""), str(row.get("az") or ""), acks)
-        counts = writers.setdefault(key, {})
-        counts[row["fate"]] = counts.get(row["fate"], 0) + int(row["count"])
-    for key, counts in sorted(writers.items()):
-        table.add_row(*(escape(part) for part in key), *(str(counts.get(fate, "")) for fate in fates))
+    for one in writers:
+        names = (escape(one.writer), escape(one.az), acks_in_words(one.acks))
+        table.add_row(*names, *(str(one.fates.get(fate, "")) for fate in fates))
     out.print(table)
 
 
-@dataclass(kw_only=True)
-class _Group:
-    """Findings with the same class and cause, either all expected or none."""
-
-    name: str
-    cause: str
-    expected: bool
-    example: Mapping[str, Any]
-    count: int = 0
-
-
-def _grouped(findings: Sequence[Mapping[str, Any]]) -> list[_Group]:
-    """Groups of findings, unexpected ones first, then the largest."""
-    groups: dict[tuple[str, str, bool], _Group] = {}
-    for finding in findings:
-        name, cause = str(finding.get("class")), str(finding.get("cause") or "")
-        expected = bool(finding.get("expected"))
-        group = groups.setdefault(
-            (name, cause, expected), _Group(name=name, cause=cause, expected=expected, example=finding)
-        )
-        group.count += 1
-    return sorted(groups.values(), key=lambda group: (group.expected, -group.count))
-
-
-def _findings(judgement: Mapping[str, Any], out: Console) -> None:
-    totals: Mapping[str, int] = judgement.get("findings_by_class") or {}
-    if not totals:
+def _findings(model: ReportModel, out: Console) -> None:
+    if not model.findings:
         out.print("\nFindings: none")
         return
-    out.print(
-        f"\n[bold]Findings[/]: {escape(', '.join(_count(n, name) for name, n in sorted(totals.items())))}"
-    )
-    sample: Sequence[Mapping[str, Any]] = judgement.get("findings") or ()
-    groups = _grouped(sample)
-    complete = len(sample) == sum(totals.values())
+    totals = ", ".join(_count(count, name) for name, count in sorted(model.findings.items()))
+    out.print(f"\n[bold]Findings[/]: {escape(totals)}")
+    groups = model.groups
     for group in groups[:SHOWN_GROUPS]:
         mark = "[dim]expected[/]  " if group.expected else "[bold red]UNEXPECTED[/]"
         number = _count(group.count, group.name)
-        if not complete:  # the judgement holds only a sample
+        if group.sampled:
             number = f"at least {number}"
         cause = f": {group.cause}" if group.cause else ""
         out.print(f" {mark} {escape(number + cause)}", soft_wrap=True)
-        introduction = "for example " if group.count > 1 or not complete else ""
-        out.print(f"            {introduction}{escape(describe(group.example))}", soft_wrap=True)
+        introduction = "for example " if group.count > 1 or group.sampled else ""
+        out.print(f"            {introduction}{escape(describe(group.shown[0]))}", soft_wrap=True)
     if len(groups) > SHOWN_GROUPS:
         left = sum(group.count for group in groups[SHOWN_GROUPS:])
         out.print(f" [dim]... and {left} more, of other classes or causes[/]")
-    if not complete or len(groups) > SHOWN_GROUPS:
+    if len(groups) > SHOWN_GROUPS or any(group.sampled for group in groups):
         out.print(" [dim]findings.parquet in the run folder holds them all[/]")
 
 
@@ -174,28 +133,28 @@ _PROMISES = {
 SHOWN_PROMISES = 4
 
 
-def _promises(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
+def _promises(promises: Sequence[Promise], out: Console) -> None:
     """Which findings break what Kafka promises, by row of the promise table."""
-    if not rows:
+    if not promises:
         return
     totals: dict[str, int] = {}
-    reasons: dict[tuple[str, str, str, str], int] = {}
-    for row in rows:
-        promise, count = str(row["promise"]), int(row["count"])
-        totals[promise] = totals.get(promise, 0) + count
-        key = (promise, str(row.get("row") or ""), str(row.get("known_bug") or ""), str(row["why"]))
-        reasons[key] = reasons.get(key, 0) + count
+    for one in promises:
+        totals[one.promise] = totals.get(one.promise, 0) + one.count
     parts = [f"{count} {_PROMISES[promise][1 if count == 1 else 2]}" for promise, count in totals.items()]
     out.print(f"[bold]Promises of Kafka[/]: {', '.join(parts)}")
-    shown = list(reasons.items())
-    for (promise, name, bug, why), count in shown[:SHOWN_PROMISES]:
+    for one in promises[:SHOWN_PROMISES]:
         place = "; ".join(
-            part for part in (f"row {name}" if name else "", f"known bug {bug}" if bug else "") if part
+            part
+            for part in (
+                f"row {one.row}" if one.row else "",
+                f"known bug {one.known_bug}" if one.known_bug else "",
+            )
+            if part
         )
-        text = f"{count}: {why}" + (f" ({place})" if place else "")
-        out.print(f" {_PROMISES[promise][0]} {escape(text)}", soft_wrap=True)
-    if len(shown) > SHOWN_PROMISES:
-        left = sum(count for _, count in shown[SHOWN_PROMISES:])
+        text = f"{one.count}: {one.why}" + (f" ({place})" if place else "")
+        out.print(f" {_PROMISES[one.promise][0]} {escape(text)}", soft_wrap=True)
+    if len(promises) > SHOWN_PROMISES:
+        left = sum(one.count for one in promises[SHOWN_PROMISES:])
         out.print(f" [dim]... and {left} more, of other rows[/]")
 
 
@@ -203,25 +162,26 @@ def _count(number: int, name: str) -> str:
     return f"{number} {name.replace('_', ' ')}"
 
 
-def describe(finding: Mapping[str, Any]) -> str:
+def describe(finding: Finding) -> str:
     """The record of a finding, and what is known about it."""
     what = "record"
-    if finding.get("writer") is not None:
-        label = f"{finding['label']} " if finding.get("label") else ""
-        what = f"message {label}({finding['writer']}/{finding['seq']})"
-    text = f"{what} in {finding.get('topic')}/{finding.get('partition')}"
-    if finding.get("offset") is not None:
-        text += f" at offset {finding['offset']}"
-    if finding.get("epoch") is not None:
-        text += f" in epoch {finding['epoch']}"
-    if finding.get("acked_by") is not None or finding.get("acked_s") is not None:
+    if finding.message:
+        kind = "transaction" if finding.message.startswith("txn:") else "message"
+        label = f"{finding.label} " if finding.label else ""
+        what = f"{kind} {label}({finding.message})"
+    text = f"{what} in {finding.place}" if finding.place else what
+    if finding.offset is not None:
+        text += f" at offset {finding.offset}"
+    if finding.epoch is not None:
+        text += f" in epoch {finding.epoch}"
+    if finding.acked_by is not None or finding.acked_s is not None:
         text += ", acknowledged"
-    if finding.get("acked_by") is not None:
-        text += f" by broker{finding['acked_by']}"
-    if finding.get("acked_s") is not None:
-        text += f" at {finding['acked_s']:.2f} s"
-    if finding.get("fault"):
-        text += f" during `{finding['fault']}`"
-    if finding.get("last_broker") is not None:
-        text += f", last seen on broker{finding['last_broker']}"
+    if finding.acked_by is not None:
+        text += f" by broker{finding.acked_by}"
+    if finding.acked_s is not None:
+        text += f" at {finding.acked_s:.2f} s"
+    if finding.during:
+        text += f" during `{finding.during}`"
+    if finding.last_broker is not None:
+        text += f", last seen on broker{finding.last_broker}"
     return text

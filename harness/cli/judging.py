@@ -89,13 +89,14 @@ def _print(judgements: Sequence[Judgement], *, as_json: bool) -> int:
     """Print judgements; returns the exit code of the worst verdict."""
     from checkers.verdict import VERDICTS, worst
     from report import terminal
+    from report.model.judged import judged_model
 
     shown = [judgement.as_json() for judgement in judgements]
     if as_json:
         typer.echo(json.dumps(shown[0] if len(shown) == 1 else shown, indent=2, default=str))
     else:
         for one in shown:
-            terminal.show(one)
+            terminal.show(judged_model(one))
     return VERDICTS[worst(judgement.verdict for judgement in judgements)]
 
 

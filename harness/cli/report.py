@@ -1,4 +1,4 @@
-"""`acked report`: the page of a stored run."""
+"""`acked report`: the report of a stored run, as a page, Markdown, JUnit XML or JSON."""
 
 from __future__ import annotations
 
@@ -21,31 +21,63 @@ def report(
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print what the page shows as JSON, and write no page.")
+        bool, typer.Option("--json", help="Write the report as JSON instead: all that the page shows.")
+    ] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Write the report as Markdown instead.")
+    ] = False,
+    junit: Annotated[
+        bool, typer.Option("--junit", help="Write JUnit XML instead: a test for each claim.")
     ] = False,
 ) -> None:
     """Write the page of a judged run: what happened, who believed what, the logs, the claims, the findings.
 
     The page is one HTML file that needs no network. Nothing is judged again. For a series, write its index.
+
+    JSON, Markdown and JUnit XML are printed, unless --output names a file.
     """
-    if (run / "runs.jsonl").is_file():
-        _index(run, output, open_page=open_page)
-        return
-    if as_json:
-        from report.model.gather import report_model
-
-        typer.echo(json.dumps(report_model(run).as_json(), indent=1))
-        return
-    from report.page.write import write_page
-
+    forms = {"--json": as_json, "--markdown": markdown, "--junit": junit}
+    chosen = [name for name, wanted in forms.items() if wanted]
+    if len(chosen) > 1:
+        raise UsageError(f"{' and '.join(chosen)} are two forms of one report; give one of them.")
+    if chosen and open_page:
+        raise UsageError(f"{chosen[0]} writes no page that --open could show; leave out one of them.")
+    series = (run / "runs.jsonl").is_file()
+    if series and chosen:
+        raise UsageError(
+            f"{run} is a series, and {chosen[0]} reports one run; "
+            "`acked summary` writes the Markdown and the JUnit XML of a series."
+        )
     try:
-        file = write_page(run, output).resolve()
+        if series:
+            _index(run, output, open_page=open_page)
+        elif chosen:
+            text = _document(run, chosen[0])
+            if output is None:
+                typer.echo(text, nl=False)
+            else:
+                output.write_text(text, encoding="utf-8")
+        else:
+            from report.page.write import write_page
+
+            show(write_page(run, output).resolve(), open_page=open_page)
     except OSError as error:
         where = output or run
         raise UsageError(
-            f"The page cannot be written to {where} ({error.strerror}); name a file with --output."
+            f"The report cannot be written to {where} ({error.strerror}); name a file with --output."
         ) from error
-    show(file, open_page=open_page)
+
+
+def _document(run: Path, form: str) -> str:
+    """The report of a run in the form that an option names."""
+    from report.junit import run_junit
+    from report.markdown import run_markdown
+    from report.model.gather import report_model
+
+    model = report_model(run)
+    if form == "--json":
+        return json.dumps(model.as_json(), indent=1) + "\n"
+    return run_markdown(model) if form == "--markdown" else run_junit(model)
 
 
 def show(file: Path, *, open_page: bool) -> None:

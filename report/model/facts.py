@@ -347,11 +347,14 @@ def counts_from_step(observed: str) -> bool:
 
 def claim_of(
     stored: Mapping[str, Any],
-    seconds: Seconds,
+    seconds: Seconds | None,
     aliases: Mapping[str, str],
     steps: Mapping[str, float] | None = None,
 ) -> Claim:
-    """A claim of `judgement.json`; ``steps`` are the moments of the scenario's marks, in seconds."""
+    """A claim of `judgement.json`; ``steps`` are the moments of the scenario's marks, in seconds.
+
+    Without ``seconds``, the zero of the run's clock is not known, and the claim has no times.
+    """
     erratum, either = stored.get("erratum"), stored.get("either")
     occurred = stored.get("occurred") or ""
     instead = erratum or (either if either and occurred == either["says"] else None) or {}
@@ -370,8 +373,8 @@ def claim_of(
         instead_kind="erratum" if erratum else "either" if instead else "",
         precondition=bool(stored.get("precondition")),
         names=names_in(f"{stored['says']} {instead.get('says', '')} {instead.get('because', '')}", aliases),
-        from_s=None if begin is None else seconds(begin),
-        to_s=None if end is None else seconds(end),
+        from_s=None if begin is None or seconds is None else seconds(begin),
+        to_s=None if end is None or seconds is None else seconds(end),
         sources=tuple(evidence.get("sources") or ()),
         partitions=tuple(evidence.get("partitions") or ()),
         offsets=tuple(evidence.get("offsets") or ()),

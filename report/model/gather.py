@@ -17,6 +17,7 @@ from report.model.chains import Chain, chains
 from report.model.command import command_to_repeat
 from report.model.facts import claim_of, lost_messages, meaning, promises_of, sentences
 from report.model.faults import faults as faults_of
+from report.model.judged import writers_of
 from report.model.logs import Damage, log_figure
 from report.model.messages import COLUMNS, LOST, availability, fault_in_force, meta_of, send_bins
 from report.model.model import (
@@ -156,6 +157,8 @@ class _Gathering:
             claims=claims,
             availability=azs,
             promises=promises,
+            writers=writers_of(self.judgement),
+            findings=dict(self.judgement.get("findings_by_class") or {}),
             groups=groups,
             stories=message_stories,
             transactions=transactions.groups(),

@@ -49,6 +49,11 @@ def counted(number: int, noun: str) -> str:
     return f"{grouped(number)} {noun}{'' if number == 1 else 's'}"
 
 
+def acks_in_words(acks: int | None) -> str:
+    """A producer's setting `acks`: `all`, `1`, `0`, or nothing if it is not known."""
+    return "" if acks is None else "all" if acks == -1 else str(acks)
+
+
 def listed(words: Sequence[str]) -> str:
     """Words of a list, the last after “and”."""
     return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
@@ -409,9 +414,23 @@ class FindingGroup:
     cause: str
     expected: bool
     count: int
+    sampled: bool = False
+    """Whether only a sample of the findings was counted, so that there may be more."""
     promises: Mapping[str, int]
     """How many are broken, not promised, unknown."""
     shown: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriterFates:
+    """What became of the messages of one producer, or of several that have one name."""
+
+    writer: str
+    az: str
+    acks: int | None
+    """-1: all; None: not known."""
+    fates: Mapping[str, int]
+    """Messages by fate."""
 
 
 @dataclass(frozen=True)
@@ -434,7 +453,11 @@ class File:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportModel:
-    """Everything a report shows of one run."""
+    """Everything that reports show of one run: the terminal, the page, Markdown, JUnit XML and JSON.
+
+    A model made from a judgement alone has no times, no pictures and no stories (`model.judged`); one made
+    from a run folder has all (`model.gather`).
+    """
 
     run: Run
     verdict: Verdict
@@ -454,7 +477,12 @@ class ReportModel:
     availability: tuple[Availability, ...] = ()
     promises: tuple[Promise, ...] = ()
     """Broken ones first."""
+    writers: tuple[WriterFates, ...] = ()
+    """By name and AZ."""
+    findings: Mapping[str, int] = field(default_factory=dict)
+    """By class, all of them."""
     groups: tuple[FindingGroup, ...] = ()
+    """Unexpected ones first, then the largest."""
     stories: tuple[Story, ...] = ()
     transactions: tuple[TransactionGroup, ...] = ()
     """Those with a finding first."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from report.model.beliefs import Seconds
-from report.model.model import Fault, Finding, FindingGroup, Lane, Mark, Story, StoryEvent
+from report.model.judged import finding_of
+from report.model.model import Fault, FindingGroup, Lane, Mark, Story, StoryEvent
 from report.model.tables import Row, RunTables
 
 SHOWN = 200
@@ -27,14 +27,22 @@ def finding_groups(
     """
     if not table.num_rows:
         return ()
-    stories = set(with_story)
+    stories = frozenset(with_story)
     keys = ["class", "cause", "expected"]
     counts = table.group_by(keys).aggregate([([], "count_all")]).to_pylist()
     groups = []
     for row in counts:
         rows = _members(table, row).slice(0, SHOWN).to_pylist()
         copies = _copies(rows, life) if row["class"] == "duplicated" and life is not None else {}
-        shown = tuple(_finding(one, seconds, stories, copies) for one in rows)
+        shown = tuple(
+            finding_of(
+                one,
+                acked_s=None if one["acked_ns"] is None else seconds(one["acked_ns"]),
+                with_story=stories,
+                copies=copies,
+            )
+            for one in rows
+        )
         shown = tuple(sorted(shown, key=lambda one: (not one.story, one.place, one.offset or -1)))
         groups.append(
             FindingGroup(
@@ -65,36 +73,6 @@ def _members(table: pa.Table, group: Row) -> pa.Table:
     cause = pc.is_null(table["cause"]) if group["cause"] is None else pc.equal(table["cause"], group["cause"])
     kept = pc.and_(kept, pc.fill_null(cause, False))
     return table.filter(pc.and_(kept, pc.equal(table["expected"], group["expected"])))
-
-
-def _finding(
-    row: Mapping[str, Any], seconds: Seconds, with_story: set[str], copies: Mapping[tuple[int, int], int]
-) -> Finding:
-    message = "" if row["writer"] is None else f"{row['writer']}/{row['seq']}"
-    if row["txn"] is not None:
-        message = transaction_name(row["writer"], row["txn"])
-    return Finding(
-        name=row["class"],
-        place="" if row["topic"] is None else f"{row['topic']}/{row['partition']}",
-        offset=row["offset"],
-        epoch=row["epoch"],
-        message=message,
-        label=row["label"] or "",
-        acked_s=None if row["acked_ns"] is None else seconds(row["acked_ns"]),
-        acked_by=row["acked_by"],
-        during=row["acked_during"] or "",
-        last_broker=row["last_broker"],
-        brokers=tuple(row["brokers"] or ()),
-        copies=copies.get((row["writer"], row["seq"])),
-        detail=row["detail"] or "",
-        promise=row["promise"] or "",
-        story=message in with_story,
-    )
-
-
-def transaction_name(writer: int, txn: int) -> str:
-    """How `acked story` and the page name a transaction."""
-    return f"txn:{writer}/{txn}"
 
 
 def chosen_messages(table: pa.Table) -> list[tuple[int, int]]:

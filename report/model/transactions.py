@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from report.model.beliefs import Seconds
+from report.model.judged import transaction_name
 from report.model.model import Fault, Mark, Story, StoryEvent, TransactionGroup
-from report.model.stories import marks_and_faults, thinned, transaction_name
+from report.model.stories import marks_and_faults, thinned
 from report.model.tables import Row, RunTables
 
 SHOWN = 12

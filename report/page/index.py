@@ -170,7 +170,7 @@ def _entry(runs: Sequence[Summary], before: Sequence[Summary], link: Callable[[s
         verdicts=[(name, ICONS.get(name, "?"), counts[name]) for name in sorted(counts, key=_severity)],
         claims=_disagreeing(judged),
         counts=[
-            f"{_span([str(values[0]), str(values[-1])])} {name}"
+            f"{_span([str(values[0]), str(values[-1])])} {name.replace('_', ' ')}"
             for name, values in {"lost": lost, **classes}.items()
             if values
         ],

@@ -16,7 +16,10 @@ import pytest
 
 from checkers.claims.citations import cite
 from checkers.claims.evaluate import queries_of, texts_of
+from checkers.claims.expected import described
 from checkers.claims.moments import read_moments
+from checkers.evidence import gather
+from checkers.judge import SAMPLE
 from checkers.tables.output import FATES
 from checkers.tables.source import open_source
 from checkers.verdict import VERDICTS, Judgement
@@ -59,6 +62,7 @@ def judged_run(name: str, folder: Path, *, verdict: str = "as declared", **manif
         replace(one, evidence=cite(queries_of([declared[one.name]]).values(), moments)) for one in claims
     )
     fates = Counter(found.life["fate"].to_pylist())
+    start_ns = gather(open_source(history)).start_ns
     judgement = Judgement(
         verdict=verdict,
         exit_code=VERDICTS[verdict],
@@ -66,8 +70,17 @@ def judged_run(name: str, folder: Path, *, verdict: str = "as declared", **manif
         messages=found.life.num_rows,
         claims=cited,
         fates={fate: fates[fate] for fate in FATES if fates[fate]},
+        fates_by_writer=_fates_by_writer(found.life),
         findings_by_class=dict(Counter(findings["class"].to_pylist())),
+        findings=tuple(described(row, start_ns) for row in findings.slice(0, SAMPLE).to_pylist()),
         run=str(folder),
     )
     (folder / "judgement.json").write_text(json.dumps(judgement.as_json()))
     return folder
+
+
+def _fates_by_writer(life: pa.Table) -> tuple[Mapping[str, Any], ...]:
+    """Rows of `Judgement.fates_by_writer`."""
+    columns = ["writer", "writer_name", "az", "acks", "outcome", "fate"]
+    counts = life.group_by(columns).aggregate([([], "count_all")]).rename_columns([*columns, "count"])
+    return tuple(counts.to_pylist())

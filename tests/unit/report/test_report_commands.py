@@ -40,6 +40,21 @@ def test_report_of_no_run_is_refused(judged: Judged, tmp_path: Path) -> None:
         acked("report", judged("no-fault"), "--output", tmp_path / "nowhere" / "page.html")
 
 
+def test_a_report_has_one_form_at_a_time(judged: Judged, tmp_path: Path) -> None:
+    """It goes to stdout or to a file; a wrong combination is one sentence."""
+    folder, file = judged("no-fault"), tmp_path / "run.md"
+    assert acked("report", folder, "--markdown", "--output", file) == ""
+    assert acked("report", folder, "--markdown") == file.read_text(encoding="utf-8")
+    assert acked("report", folder, "--junit").startswith("<?xml")
+    with pytest.raises(UsageError, match="are two forms of one report"):
+        acked("report", folder, "--junit", "--json")
+    with pytest.raises(UsageError, match="no page that --open could show"):
+        acked("report", folder, "--junit", "--open")
+    (tmp_path / "runs.jsonl").write_text("")
+    with pytest.raises(UsageError, match="is a series, and --markdown reports one run"):
+        acked("report", tmp_path, "--markdown")
+
+
 def test_series_has_an_index(tmp_path: Path) -> None:
     series = tmp_path / "runs" / "all" / "2026-01-05T00-00-00"
     series.mkdir(parents=True)

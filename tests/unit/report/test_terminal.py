@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
+from report.model.judged import finding_of, judged_model
 from report.terminal import describe, show
 
 _JUDGEMENT: dict[str, Any] = {
@@ -57,7 +58,7 @@ _JUDGEMENT: dict[str, Any] = {
 
 def _shown(judgement: dict[str, Any]) -> str:
     out = io.StringIO()
-    show(judgement, Console(file=out, width=200, highlight=False))
+    show(judged_model(judgement), Console(file=out, width=200, highlight=False))
     return out.getvalue()
 
 
@@ -106,10 +107,10 @@ def test_a_sample_of_the_findings_says_so() -> None:
 
 def test_many_causes_are_cut_short() -> None:
     """A terminal shows the largest groups and counts the others."""
-    found = [_lost(seq, f"cause {seq}") for seq in range(20)]
+    found = [_lost(seq, f"cause {seq:02}") for seq in range(20)]
     text = _shown({**_JUDGEMENT, "findings_by_class": {"lost": 20}, "findings": found})
-    assert "cause 7" in text
-    assert "cause 8" not in text
+    assert "cause 07" in text
+    assert "cause 08" not in text
     assert "... and 12 more" in text
 
 
@@ -127,7 +128,11 @@ def test_text_in_square_brackets_survives() -> None:
 
 def test_a_record_of_nobody() -> None:
     """A record that no client of the run sent has no writer."""
-    said = describe({"class": "foreign", "topic": "t", "partition": 0, "offset": 9, "writer": None})
+    said = describe(
+        finding_of(
+            {"class": "foreign", "topic": "t", "partition": 0, "offset": 9, "writer": None}, acked_s=None
+        )
+    )
     assert said == "record in t/0 at offset 9"
 
 

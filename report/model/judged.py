@@ -1,0 +1,131 @@
+"""From a judgement to a `ReportModel` without times and pictures, for reports that need no history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from report.model.facts import claim_of, lost_messages, meaning, promises_of
+from report.model.model import Finding, FindingGroup, ReportModel, Run, Verdict, WriterFates
+
+
+def judged_model(judgement: Mapping[str, Any]) -> ReportModel:
+    """The model of a judgement (`judgement.json`).
+
+    A judgement has a sample of the findings. If that is not all, the groups are marked as `sampled`.
+    """
+    verdict = str(judgement["verdict"])
+    fates = dict(judgement.get("fates") or {})
+    findings = dict(judgement.get("findings_by_class") or {})
+    sample = judgement.get("findings") or ()
+    groups = _groups(sample, sampled=len(sample) < sum(findings.values()))
+    return ReportModel(
+        run=Run(
+            scenario=str(judgement.get("scenario") or ""),
+            title="",
+            article="",
+            section="",
+            kafka="",
+            mode="",
+            lab="",
+            folder=str(judgement.get("run") or ""),
+            status="",
+            problem="",
+            started="",
+            duration_s=0.0,
+            azs={},
+            roles={},
+            command="",
+        ),
+        verdict=Verdict(
+            verdict=verdict,
+            meaning=meaning(verdict, fates, groups),
+            reasons=tuple(judgement.get("reasons") or ()),
+            sentences=(),
+            messages=int(judgement.get("messages") or 0),
+            fates=fates,
+            lost=lost_messages(fates),
+        ),
+        from_s=0.0,
+        to_s=0.0,
+        claims=tuple(claim_of(one, None, {}) for one in judgement.get("claims") or ()),
+        promises=promises_of(judgement.get("promises") or ()),
+        writers=writers_of(judgement),
+        findings=findings,
+        groups=groups,
+    )
+
+
+def writers_of(judgement: Mapping[str, Any]) -> tuple[WriterFates, ...]:
+    """What became of the messages of each producer; producers with the same name, AZ and acks are one."""
+    found: dict[tuple[str, str, int | None], dict[str, int]] = {}
+    for row in judgement.get("fates_by_writer") or ():
+        key = (str(row.get("writer_name") or ""), str(row.get("az") or ""), row.get("acks"))
+        counts = found.setdefault(key, {})
+        counts[row["fate"]] = counts.get(row["fate"], 0) + int(row["count"])
+    ordered = sorted(found.items(), key=lambda one: (*one[0][:2], one[0][2] is None, one[0][2] or 0))
+    return tuple(
+        WriterFates(writer=name, az=az, acks=acks, fates=counts) for (name, az, acks), counts in ordered
+    )
+
+
+def _groups(sample: Sequence[Mapping[str, Any]], *, sampled: bool) -> tuple[FindingGroup, ...]:
+    """Findings with the same class and cause, either all expected or none."""
+    members: dict[tuple[bool, str, str], list[Mapping[str, Any]]] = {}
+    for row in sample:
+        key = (bool(row.get("expected")), str(row.get("class")), str(row.get("cause") or ""))
+        members.setdefault(key, []).append(row)
+    groups = []
+    for (expected, name, cause), rows in members.items():
+        promises: dict[str, int] = {}
+        for row in rows:
+            if row.get("promise"):
+                promises[row["promise"]] = promises.get(row["promise"], 0) + 1
+        groups.append(
+            FindingGroup(
+                name=name,
+                cause=cause,
+                expected=expected,
+                count=len(rows),
+                sampled=sampled,
+                promises=promises,
+                shown=tuple(finding_of(row, acked_s=row.get("acked_s")) for row in rows),
+            )
+        )
+    return tuple(sorted(groups, key=lambda one: (one.expected, -one.count, one.name, one.cause)))
+
+
+def finding_of(
+    row: Mapping[str, Any],
+    *,
+    acked_s: float | None,
+    with_story: frozenset[str] = frozenset(),
+    copies: Mapping[tuple[int, int], int] | None = None,
+) -> Finding:
+    """A row of findings; ``with_story`` names the messages and transactions whose story the model has."""
+    writer, seq = row.get("writer"), row.get("seq")
+    message = "" if writer is None else f"{writer}/{seq}"
+    if writer is not None and row.get("txn") is not None:
+        message = transaction_name(writer, row["txn"])
+    return Finding(
+        name=str(row.get("class")),
+        place="" if row.get("topic") is None else f"{row['topic']}/{row.get('partition')}",
+        offset=row.get("offset"),
+        epoch=row.get("epoch"),
+        message=message,
+        label=row.get("label") or "",
+        acked_s=acked_s,
+        acked_by=row.get("acked_by"),
+        during=row.get("acked_during") or "",
+        last_broker=row.get("last_broker"),
+        brokers=tuple(row.get("brokers") or ()),
+        copies=None if writer is None or seq is None else (copies or {}).get((writer, seq)),
+        detail=row.get("detail") or "",
+        promise=row.get("promise") or "",
+        story=message in with_story,
+    )
+
+
+def transaction_name(writer: int, txn: int) -> str:
+    """How `acked story` and the page name a transaction."""
+    return f"txn:{writer}/{txn}"
