@@ -29,6 +29,8 @@ _LANE, _GAP, _SENDS, _OFFSETS = 27.0, 5.0, 46.0, 62.0
 _NOBODY = -1
 _MOST_ROWS, _LAST_ROWS = 8, 20
 """Rows of labels, then rows of short labels; labels that do not fit in any of them are only tooltips."""
+_FAULT_SIZE = 12
+"""Size that a fault's name is fitted for, in pixels: its sign is wider than a letter."""
 _LETTER = 6.2
 """Width of a letter of a label."""
 
@@ -137,11 +139,11 @@ def _head(canvas: _Canvas, faults: Sequence[Fault], marks: Sequence[Mark]) -> No
         canvas.y += 17
         bar = tag("rect", x=x, y=canvas.y - 12, width=max(end - x, 3.0), height=14.0, class_="faultbar", rx=2)
         name = f"⚡ {fault.name}"
-        room = WIDTH - x - 8
-        shown = fit(name, max(room, 60))
+        room = WIDTH - x - 12
+        shown = fit(name, max(room, 60), _FAULT_SIZE)
         at = x + 5
         if room < 7 * len(name) and x - LEFT > room:
-            shown, at = fit(name, x - LEFT), x - 5
+            shown, at = fit(name, x - LEFT, _FAULT_SIZE), x - 5
             label = text(at, canvas.y - 1, shown, "faultname", text_anchor="end")
         else:
             label = text(at, canvas.y - 1, shown, "faultname")

@@ -13,6 +13,8 @@ from report.model.gather import report_model
 from report.page.comparison import comparison_page
 from report.page.write import write_page
 from tests.browser import chromium
+from tests.page_layout import layout_faults
+from tests.runs.judged import RUNS
 from tests.runs.pictures import FOLDER
 
 pytestmark = pytest.mark.browser
@@ -79,6 +81,42 @@ def test_page_is_never_wider_than_the_window(browser: Any, lossy: Path, width: i
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (colour == "rgb(255, 255, 255)") == (scheme == "light")
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_no_text_is_cut_off_or_lies_on_other_text(
+    browser: Any, judged: Judged, tmp_path: Path, name: str
+) -> None:
+    """From a phone to a wide screen."""
+    file = write_page(judged(name), tmp_path / "page.html")
+    for width in (360, 768, 1280, 2560):
+        with Reader(browser, file, viewport={"width": width, "height": 900}) as page:
+            assert layout_faults(page) == [], width
+
+
+@pytest.mark.parametrize(
+    ("planted", "fault"),
+    [
+        (
+            '<svg width="90" height="40"><text x="5" y="20">one</text><text x="12" y="22">two</text></svg>',
+            "lies on",
+        ),
+        ('<svg width="90" height="40"><text x="70" y="20">broker1</text></svg>', "leaves its picture"),
+        ('<p style="width:4em;overflow:hidden;white-space:nowrap">nothing was lost</p>', "is cut off"),
+        ('<p style="width:4em">acknowledgements</p>', "is wider than its place"),
+    ],
+)
+def test_text_that_cannot_be_read_is_found(browser: Any, tmp_path: Path, planted: str, fault: str) -> None:
+    """Texts side by side or at right angles are none."""
+    good = """<svg width="90" height="90"><text x="5" y="20">one</text><text x="45" y="20">two</text>
+        <text transform="translate(20 80) rotate(-45)">one</text>
+        <text transform="translate(38 80) rotate(-45)">two</text></svg><p style="width:9em">nothing</p>"""
+    file = tmp_path / "page.html"
+    for body, found in ((good, False), (good + planted, True)):
+        file.write_text(f"<!DOCTYPE html><meta charset=utf-8>{body}", encoding="utf-8")
+        with Reader(browser, file) as page:
+            faults = layout_faults(page)
+        assert (len(faults) == 1 and fault in faults[0]) if found else faults == []
 
 
 def test_text_has_enough_contrast(browser: Any, lossy: Path) -> None:
@@ -200,6 +238,7 @@ def test_comparison_opens_without_request_or_complaint_and_fits(
     reader = Reader(browser, file, viewport={"width": 360, "height": 800})
     with reader as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        assert layout_faults(page) == []
         assert page.locator("svg.timeline").count() > 0
     assert reader.said == []
     assert [url for url in reader.asked if not url.startswith("data:")] == [file.as_uri()]
