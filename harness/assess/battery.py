@@ -4,6 +4,11 @@ Every fault comes in several placements: with the controller and the leader of t
 the fault hits, and outside. (Leaders of partitions are inside and outside in the same run: see
 `harness.assess.body`.) Placements that differ only in the names of AZs or hosts of the same shape are
 equivalent, and the first of them is run.
+
+In ZooKeeper mode, each broker's session begins at a node in its own AZ. If a fault between two AZs takes the
+nodes of one of them from the quorum, its brokers may find another node in time or not, and chance decides. So
+there are two placements: in one the sessions are in a third AZ and last, in the other the brokers know only
+the nodes of their own AZ and lose them.
 """
 
 from __future__ import annotations
@@ -41,6 +46,7 @@ ORDER: tuple[Mechanism, ...] = get_args(Mechanism)
 RATE_KBIT = 128.0
 """What a slow node may send. The load of an assessment needs several times as much from a leader."""
 DELAY_MS = 200.0
+_A_PAIR = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +69,12 @@ class Case:
     """Brokers that the fault hits: partitions that they lead are led inside the fault."""
     controller_inside: bool
     quorum_leader_inside: bool
+    sessions: Mapping[str, str] = field(default_factory=dict)
+    """The ZooKeeper node at which each broker's session is; empty in KRaft."""
+    pins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Brokers that know only these ZooKeeper nodes."""
+    sessions_of: str = ""
+    """The AZ whose nodes the fault takes from the quorum while its brokers reach others; mostly none."""
     parts: Mapping[str, str] = field(default_factory=dict)
     """The part of each AZ or host in the fault, by name; all others have none."""
     stands_for: tuple[str, ...] = ()
@@ -75,9 +87,12 @@ class Case:
             "inside" if inside else "outside"
             for inside in (self.controller_inside, self.quorum_leader_inside)
         )
-        if not self.quorum_leader or controller == quorum:
-            return controller
-        return f"{controller}, quorum leader {quorum}"
+        words = [controller]
+        if self.quorum_leader and controller != quorum:
+            words.append(f"quorum leader {quorum}")
+        if self.sessions_of:
+            words.append(f"sessions of {self.sessions_of} {'lost' if self.pins else 'kept'}")
+        return ", ".join(words)
 
 
 def battery(topology: Topology, mode: str) -> tuple[Case, ...]:
@@ -198,6 +213,38 @@ class _Cluster:
             found = (roles for roles in self.placements() if (roles.where in names) is inside)
             yield from itertools.islice(found, 1)
 
+    def dropped(self, roles: _Roles, cut: Sequence[str]) -> str:
+        """The one of two AZs whose ZooKeeper nodes leave the quorum if they are cut; empty if neither is."""
+        if self.mode != "zookeeper" or len(cut) != _A_PAIR:
+            return ""
+        leading = self.topology.host(roles.quorum_leader).az
+        if leading not in cut:
+            return ""
+        other = next(az for az in cut if az != leading)
+        for az in (other, leading):
+            if 2 * sum(node.az != az for node in self.quorum) > len(self.quorum):
+                return az
+        return ""
+
+    def session(self, broker: Host, cut: Sequence[str] = (), dropped: str = "") -> str:
+        """The ZooKeeper node of a broker's session: in its own AZ, or in the next one that has any.
+
+        With an AZ that is ``dropped`` it is, where possible, a node that stays in the quorum.
+        """
+        start = self.azs.index(broker.az)
+        azs = [az for az in (*self.azs[start:], *self.azs[:start]) if self.hosts(az, "zookeeper")]
+        lasting = [az for az in azs if az != dropped and {az, broker.az} != set(cut)]
+        nodes = self.hosts((lasting or azs)[0], "zookeeper")
+        return nodes[self.hosts(broker.az, "broker").index(broker) % len(nodes)].name
+
+    def at_risk(self, cut: Sequence[str], dropped: str) -> tuple[Host, ...]:
+        """Brokers in the AZ that is dropped, if it has ZooKeeper nodes and they can reach others as well."""
+        if not dropped or not self.hosts(dropped, "zookeeper"):
+            return ()
+        if not any(node.az not in cut for node in self.quorum):
+            return ()
+        return self.hosts(dropped, "broker")
+
     def case(
         self,
         mechanism: Mechanism,
@@ -206,7 +253,11 @@ class _Cluster:
         roles: _Roles,
         targets: Sequence[str],
         parts: Mapping[str, str],
+        cut: Sequence[str] = (),
     ) -> Case:
+        """``cut`` are the two AZs between which the fault is, if it is between two."""
+        dropped = self.dropped(roles, cut)
+
         def hit(host: str) -> bool:
             return bool(host) and (host in parts or self.topology.host(host).az in parts)
 
@@ -221,18 +272,46 @@ class _Cluster:
             inside=tuple(broker.name for broker in self.brokers if hit(broker.name)),
             controller_inside=hit(roles.controller),
             quorum_leader_inside=hit(roles.quorum_leader),
+            sessions={broker.name: self.session(broker, cut, dropped) for broker in self.brokers}
+            if self.mode == "zookeeper"
+            else {},
+            sessions_of=self.name(dropped) if self.at_risk(cut, dropped) else "",
             parts=parts,
         )
+
+    def with_sessions_lost(self, case: Case, roles: _Roles, cut: Sequence[str]) -> Iterator[Case]:
+        """The same with brokers that lose their sessions, if they would keep them otherwise."""
+        dropped = self.dropped(roles, cut)
+        losing = self.at_risk(cut, dropped)
+        if losing:
+            own = tuple(node.name for node in self.hosts(dropped, "zookeeper"))
+            yield replace(
+                case,
+                name=f"{case.name}.sessions-lost",
+                sessions={**case.sessions, **{broker.name: self.session(broker) for broker in losing}},
+                pins={broker.name: own for broker in losing},
+            )
 
     def shape(self, case: Case) -> object:
         """What two equivalent cases have in common: everything except names."""
 
-        def of_host(host: Host) -> tuple[str, str, bool, bool]:
+        def of_host(host: Host) -> tuple[object, ...]:
             part = case.parts.get(host.name, "")
-            return host.role, part, host.name == case.controller, host.name == case.quorum_leader
+            roles = host.name == case.controller, host.name == case.quorum_leader
+            return host.role, part, *roles, of_session(host), host.name in case.pins
+
+        def of_session(host: Host) -> tuple[object, ...]:
+            if host.name not in case.sessions:
+                return ()
+            node = self.topology.host(case.sessions[host.name])
+            parts = case.parts.get(node.az, ""), case.parts.get(node.name, "")
+            return *parts, node.name == case.quorum_leader, node.az == host.az
 
         azs = (
-            (case.parts.get(az, ""), *sorted(of_host(host) for host in self.topology.hosts if host.az == az))
+            (
+                case.parts.get(az, ""),
+                *sorted((of_host(host) for host in self.topology.hosts if host.az == az), key=repr),
+            )
             for az in self.azs
         )
         return case.mechanism, tuple(sorted(azs, key=repr))
@@ -280,23 +359,31 @@ def _pairs(text: str, subject: str, *, brokers_only: bool = False) -> _Recipe:
     def recipe(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
         azs = [az for az in cluster.azs if cluster.hosts(az, "broker") or not brokers_only]
         for one, other in itertools.combinations(azs, 2):
-            names = cluster.name(one), cluster.name(other)
-            for roles in cluster.inside_and_outside((one, other)):
-                parts = {one: "end", other: "end"}
-                says = text.format(*names), subject.format(*names)
-                yield cluster.case(mechanism, "-".join(names), says, roles, (one, other), parts)
+            names, cut = (cluster.name(one), cluster.name(other)), (one, other)
+            parts = {one: "end", other: "end"}
+            says = text.format(*names), subject.format(*names)
+            lost: list[Case] = []
+            for roles in cluster.inside_and_outside(cut):
+                case = cluster.case(mechanism, "-".join(names), says, roles, cut, parts, cut)
+                yield case
+                lost += cluster.with_sessions_lost(case, roles, cut) if mechanism == "cut" else ()
+            yield from lost
 
     return recipe
 
 
 def _one_way(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
     for one, other in itertools.permutations(cluster.azs, 2):
-        names = cluster.name(one), cluster.name(other)
+        names, cut = (cluster.name(one), cluster.name(other)), (one, other)
+        parts = {one: "source", other: "destination"}
+        says = f"{names[0]} → {names[1]} cut (one way)", f"Cutting {names[0]} → {names[1]} (one way)"
         both = cluster.hosts(one, "broker") and cluster.hosts(other, "broker")
-        for roles in _nearest_first(cluster, (one, other))[: 3 if both else 1]:
-            parts = {one: "source", other: "destination"}
-            says = f"{names[0]} → {names[1]} cut (one way)", f"Cutting {names[0]} → {names[1]} (one way)"
-            yield cluster.case(mechanism, "-".join(names), says, roles, (one, other), parts)
+        lost: list[Case] = []
+        for roles in _nearest_first(cluster, cut)[: 3 if both else 1]:
+            case = cluster.case(mechanism, "-".join(names), says, roles, cut, parts, cut)
+            yield case
+            lost += cluster.with_sessions_lost(case, roles, cut)
+        yield from lost
 
 
 def _rolling(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
@@ -307,7 +394,8 @@ def _rolling(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
         says = text, f"A {text}"
         roles = next(cluster.inside_and_outside((one, other)))
         parts = {one: "end", other: "end"}
-        yield cluster.case(mechanism, "-".join(names), says, roles, (one, other), parts)
+        cut = (one, other)
+        yield cluster.case(mechanism, "-".join(names), says, roles, cut, parts, cut)
     if len(with_brokers) == 1:
         yield cluster.case(
             mechanism, "", ("rolling restart", "A rolling restart"), next(cluster.placements()), (), {}

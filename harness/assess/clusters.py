@@ -103,6 +103,8 @@ class _Needs:
 
     controller: str
     quorum_leader: str
+    pins: tuple[tuple[str, tuple[str, ...]], ...]
+    """By broker, the ZooKeeper nodes that are the only ones it knows."""
     alone: bool
     """No other case may run on it."""
 
@@ -148,7 +150,12 @@ class _Work:
 
     def _needs(self, cell: Cell) -> _Needs:
         case = self._cases[cell.scenario]
-        return _Needs(case.controller, case.quorum_leader, alone=case.mechanism in POWERLESS)
+        return _Needs(
+            case.controller,
+            case.quorum_leader,
+            tuple(sorted(case.pins.items())),
+            alone=case.mechanism in POWERLESS,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

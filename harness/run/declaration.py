@@ -138,6 +138,7 @@ def _setup_problems(one: Scenario) -> Iterator[str]:
             *setup.zookeeper_pins,
             *itertools.chain(*setup.zookeeper_pins.values()),
         ],
+        "zookeeper_sessions": [*setup.zookeeper_sessions, *setup.zookeeper_sessions.values()],
     }
     for field, names in named.items():
         for name in names:

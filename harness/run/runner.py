@@ -45,6 +45,7 @@ from harness.run.environment import environment
 from harness.run.folder import CLAIMS, RunFolder, write_json
 from harness.run.live import LiveState
 from harness.run.placement import place
+from harness.run.sessions import connected, place_sessions, steered
 from harness.run.settings import Applied, apply, check_took_effect, explained_refusal, producer_origins
 from harness.run.stage import Stage
 from harness.run.standing import Ground, Standing
@@ -198,6 +199,8 @@ class _Run:
                 cluster.create_topics(tuple(self._new_topics(cluster)))
             progress.say(f"Kafka {self.options.version.name} is up: {_roles(cluster)}")
             self.folder.update(roles=dict(cluster.roles()))
+            if self.setup.zookeeper_sessions:
+                self.folder.update(zookeeper_sessions=connected(lab.topology))
             watch = Watch(
                 lab,
                 cluster,
@@ -299,7 +302,9 @@ class _Run:
         cluster = make_cluster(self.options, processes, self.setup)
         lasting.callback(cluster.close)
         with self.progress.phase("boot", "starting the cluster"):
-            self._boot(cluster)
+            with steered(lab, self.setup.zookeeper_sessions):
+                self._boot(cluster)
+            place_sessions(lab, self.setup.zookeeper_sessions, cluster.check_alive)
         ground = Ground(lab=lab, disks=disks, processes=processes, cluster=cluster)
         if standing is not None:
             standing.ground = ground

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Self
 from harness.cluster.model import Cluster
 from harness.cluster.processes import Processes
 from harness.lab.model import Lab
+from harness.run.sessions import place_sessions
 from harness.waiting import wait_until
 from nemesis.storage.disks import Disks
 
@@ -44,16 +46,21 @@ class Standing:
         self.ground: Ground | None = None
         """The cluster; None until a run has started it."""
 
-    def restore(self) -> None:
+    def restore(self, sessions: Mapping[str, str]) -> None:
         """Give the roles back to their hosts after a run, and wait until no node logs anything more.
+
+        ``sessions`` names the ZooKeeper node of each broker's session, as `Setup.zookeeper_sessions` does.
 
         The run's own end has proved that no rule of a fault is left, and that its topic has a full ISR.
         Raises AckedError if it fails.
         """
         if self.ground is None:
             return
-        self.ground.cluster.check_alive()
-        self.ground.cluster.place_roles()
+        cluster = self.ground.cluster
+        cluster.check_alive()
+        cluster.place_roles()
+        if place_sessions(self.ground.lab, sessions, cluster.check_alive):
+            cluster.place_roles()  # a session that ended on the way may have been the controller's
         quiet = _Quiet(self.path / "nodes")
         wait_until(
             quiet.since_s,
@@ -61,7 +68,7 @@ class Standing:
             within_s=_SETTLED_WITHIN_S,
             poll_s=0.1,
             awaiting="the nodes of the cluster to log nothing more",
-            abort=self.ground.cluster.check_alive,
+            abort=cluster.check_alive,
         )
 
     def __enter__(self) -> Self:

@@ -94,12 +94,16 @@ def _work(site: Site, kind: type[OrderT], choose: Choose[OrderT]) -> int:
 def _run(site: Site, standing: Standing, order: OrderT, number: int, choose: Choose[OrderT]) -> RunAnswer:
     folder = RunFolder.open(Path(order.folder))
     try:
-        standing.restore()
+        scenario, options = choose(site, order, number)
+    except AckedError as error:
+        folder.update(status="crashed", problem=error.message)
+        return RunAnswer()
+    try:
+        standing.restore(scenario.setup.zookeeper_sessions)
     except (AckedError, OSError) as error:
         sys.stderr.write(f"the cluster cannot be used again: {error}\n")
         return RunAnswer(refused=True)
     try:
-        scenario, options = choose(site, order, number)
         example = with_protocol(scenario, options.version)
         result = run_scenario(example, options, folder, Progress(), standing=standing)
     except AckedError as error:

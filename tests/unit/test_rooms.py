@@ -64,7 +64,7 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "harness/run": (
         *("harness.artifacts", "harness.cluster", "harness.console", "harness.doctor", "harness.history"),
         *("harness.kafka", "harness.lab", "harness.observer", "harness.run", "harness.scenario"),
-        *("nemesis", "workloads", "checkers", "scenarios", *HARNESS_BASE),
+        *("harness.zookeeper.four_letter", "nemesis", "workloads", "checkers", "scenarios", *HARNESS_BASE),
     ),
     "harness/series": (
         *(

@@ -61,7 +61,7 @@ def test_azs_of_different_shape_are_isolated_separately() -> None:
 
 def test_a_one_way_cut_has_three_placements() -> None:
     """The controller at the source, at the destination, and beside the cut."""
-    assert sorted(name for name in names() if name.startswith("one-way")) == [
+    assert sorted(name for name in names(mode="kraft") if name.startswith("one-way")) == [
         "one-way-az1-az2.roles-az1",
         "one-way-az1-az2.roles-az2",
         "one-way-az1-az2.roles-az3",
@@ -104,6 +104,81 @@ def test_roles_and_leaders_are_inside_or_outside() -> None:
     assert inside.inside == outside.inside == ("broker1",)
     killed = found["kill-zookeeper1.roles-here"]
     assert (killed.roles, killed.inside) == ("outside, quorum leader inside", ())
+
+
+def test_sessions_are_in_the_brokers_own_az() -> None:
+    found = {case.name: case for case in cases()}
+    home = {"broker1": "zookeeper1", "broker2": "zookeeper2", "broker3": "zookeeper3"}
+    for name in ("isolate-az1.roles-az1", "cut-az1-az2.roles-az3", "kill-zookeeper1.roles-here"):
+        assert (found[name].sessions, found[name].pins) == (home, {}), name
+        assert "sessions" not in found[name].roles
+    shared = battery(TWO_DATA_CENTRES.topology("zookeeper"), "zookeeper")[0].sessions
+    assert [shared[f"broker{number}"][-1] for number in range(1, 7)] == list("124512")
+
+
+def test_an_az_without_zookeeper_uses_the_next_one_that_the_fault_leaves_it() -> None:
+    layout = Layout(
+        (
+            AvailabilityZone(name="bare", zookeepers=0),
+            AvailabilityZone(name="east", zookeepers=2),
+            AvailabilityZone(name="west"),
+        )
+    )
+    found = {case.name: case.sessions["broker1"] for case in cases(layout)}
+    assert found["kill-broker1.roles-here"] == "zookeeper1"
+    assert found["cut-bare-east.roles-west"] == "zookeeper2"
+
+
+def test_a_cut_that_splits_the_quorum_has_two_placements_of_sessions() -> None:
+    """Cut off from the leader in az1, zookeeper2 leaves the quorum; whether broker2 finds another node in
+    time must not be left to chance."""
+    found = {case.name: case for case in cases()}
+    kept = found["cut-az1-az2.roles-az1"]
+    assert (kept.sessions["broker2"], kept.pins) == ("zookeeper3", {})
+    assert kept.roles == "inside, sessions of az2 kept"
+    lost = found["cut-az1-az2.roles-az1.sessions-lost"]
+    assert (lost.sessions["broker2"], lost.pins) == ("zookeeper2", {"broker2": ("zookeeper2",)})
+    assert lost.roles == "inside, sessions of az2 lost"
+    assert {name for name in found if name.endswith("-lost")} == {
+        "cut-az1-az2.roles-az1.sessions-lost",
+        "one-way-az1-az2.roles-az1.sessions-lost",
+        "one-way-az1-az2.roles-az2.sessions-lost",
+    }
+    assert found["one-way-az1-az2.roles-az2"].sessions["broker1"] == "zookeeper3"
+    assert found["rolling-restart-az1-az2.roles-az1"].sessions["broker2"] == "zookeeper3"
+    order = list(found)
+    assert order.index("cut-az1-az2.roles-az3") < order.index(lost.name)
+    tie = {case.name: case for case in cases(TWO_DATA_CENTRES)}["cut-north-south.roles-north.sessions-lost"]
+    assert tie.pins == dict.fromkeys(("broker2", "broker4", "broker6"), ("zookeeper2", "zookeeper5"))
+
+
+def test_without_a_third_az_the_smaller_part_has_one_placement() -> None:
+    """Its brokers reach no node of the quorum, so nothing is left to chance: also if the leader is there."""
+    two = Layout((AvailabilityZone(name="one"), AvailabilityZone(name="two", zookeepers=2)))
+    found = {case.name: case for case in cases(two) if case.mechanism == "cut"}
+    assert list(found) == ["cut-one-two.roles-one"]
+    assert found["cut-one-two.roles-one"].sessions == {"broker1": "zookeeper1", "broker2": "zookeeper2"}
+    assert found["cut-one-two.roles-one"].roles == "inside"
+
+
+def test_a_leader_in_the_minority_loses_the_quorum_itself() -> None:
+    """az1 has the leader, but az2 and az3 have most nodes: it is az1 whose sessions are at risk."""
+    layout = Layout(
+        (
+            AvailabilityZone(name="az1"),
+            AvailabilityZone(name="az2", zookeepers=3),
+            AvailabilityZone(name="az3"),
+        )
+    )
+    found = {case.name: case for case in cases(layout)}
+    case = found["cut-az1-az2.roles-az1"]
+    assert case.roles == "inside, sessions of az1 kept"
+    assert case.sessions["broker1"] == "zookeeper3"
+
+
+@pytest.mark.parametrize("mode", ["kraft", "kraft-combined"])
+def test_kraft_has_no_sessions(mode: str) -> None:
+    assert not any(case.sessions or case.pins or "sessions" in case.roles for case in cases(mode=mode))
 
 
 def test_a_lost_quorum_is_a_majority_with_the_leader() -> None:

@@ -112,6 +112,15 @@ def test_cases_with_the_same_roles_share_a_cluster(script: Script, tmp_path: Pat
     assert script.began == [HERE, [FAR]]
 
 
+def test_brokers_that_know_fewer_zookeeper_nodes_have_clusters_of_their_own(
+    script: Script, tmp_path: Path
+) -> None:
+    """They read the list when they start. Cases whose brokers know the same nodes share a cluster."""
+    lost = ["cut-az1-az2.roles-az1.sessions-lost", "one-way-az1-az2.roles-az1.sessions-lost"]
+    run(tmp_path, [HERE[0], *lost, HERE[2]])
+    assert script.began == [[HERE[0], HERE[2]], lost]
+
+
 def test_clusters_that_run_side_by_side_have_different_roles() -> None:
     """As long as there are cases that no running cluster can take."""
     work = clusters._Work(

@@ -56,6 +56,16 @@ def test_the_topic_without_a_description() -> None:
     assert made.for_layout and made.brokers == (1, 2, 3)
 
 
+def test_sessions_are_placed() -> None:
+    kept = setup(CASES["cut-az1-az2.roles-az1"], THREE, NO_SETTINGS)
+    lost = setup(CASES["cut-az1-az2.roles-az1.sessions-lost"], THREE, NO_SETTINGS)
+    assert (kept.zookeeper_sessions["broker2"], kept.zookeeper_pins) == ("zookeeper3", {})
+    assert (lost.zookeeper_sessions["broker2"], lost.zookeeper_pins) == (
+        "zookeeper2",
+        {"broker2": ("zookeeper2",)},
+    )
+
+
 def test_replicas_are_spread_over_the_azs() -> None:
     """Three replicas in two AZs of three brokers: never all in one."""
     (topic,) = setup(TWO_CASES["isolate-north.roles-north"], TWO, NO_SETTINGS).topics

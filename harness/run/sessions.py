@@ -1,0 +1,80 @@
+"""Which ZooKeeper node each broker is connected to.
+
+A broker tries the nodes of `zookeeper.connect` in a random order and stays with the first that accepts it. To
+place it at one node, all others refuse its connections for a moment. The broker keeps its whole list: if a
+fault takes its node away, it looks for another one, as in production.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from harness.kafka.model import ZOOKEEPER_PORT
+from harness.lab.model import Lab, Topology
+from harness.waiting import wait_until
+from harness.zookeeper.four_letter import clients
+from nemesis.network.chains import Chains
+from nemesis.network.links import Link
+from nemesis.network.rules import chain_name, cut_rules
+
+_TTL_S = 300.0
+"""The rules end by then, even if the harness is killed."""
+_PLACED_WITHIN_S = 20.0
+
+
+@contextmanager
+def steered(lab: Lab, sessions: Mapping[str, str]) -> Iterator[None]:
+    """Meanwhile, these brokers can connect to one ZooKeeper node each, given by broker; none is allowed.
+
+    A connection to another node is reset at its next packet.
+    """
+    links = [
+        Link(broker, node.name, ZOOKEEPER_PORT)
+        for broker, own in sessions.items()
+        for node in lab.topology.role("zookeeper")
+        if node.name != own
+    ]
+    if not links:
+        yield
+        return
+    rules = cut_rules(lab.topology, chain_name("sessions", 0), links, "reject")
+    chains = Chains(lab, _TTL_S)
+    try:
+        chains.load(rules)
+        yield
+    finally:
+        chains.remove(rules)
+
+
+def place_sessions(lab: Lab, sessions: Mapping[str, str], abort: Callable[[], None]) -> bool:
+    """Move each broker that is connected elsewhere to its node. Returns whether there was one.
+
+    Its session lasts, unless it finds the node too late. Raises WaitTimeoutError.
+    """
+
+    def strays(brokers: Iterable[str]) -> list[str]:
+        found = connected(lab.topology)
+        return [broker for broker in brokers if found[broker] != (sessions[broker],)]
+
+    moving = strays(sessions) if sessions else []
+    if not moving:
+        return False
+    with steered(lab, {broker: sessions[broker] for broker in moving}):
+        wait_until(
+            lambda: strays(moving),
+            accept=lambda found: not found,
+            within_s=_PLACED_WITHIN_S,
+            awaiting=", ".join(f"{broker} to connect to {sessions[broker]}" for broker in moving),
+            abort=abort,
+        )
+    return True
+
+
+def connected(topology: Topology) -> dict[str, tuple[str, ...]]:
+    """The ZooKeeper nodes to which each broker is connected: one, unless it is on its way."""
+    found = {node.name: clients(node.zookeeper_address) for node in topology.role("zookeeper")}
+    return {
+        broker.name: tuple(node for node, addresses in found.items() if broker.address in addresses)
+        for broker in topology.role("broker")
+    }
