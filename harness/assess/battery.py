@@ -239,11 +239,9 @@ class _Cluster:
 
     def at_risk(self, cut: Sequence[str], dropped: str) -> tuple[Host, ...]:
         """Brokers in the AZ that is dropped, if it has ZooKeeper nodes and they can reach others as well."""
-        if not dropped or not self.hosts(dropped, "zookeeper"):
-            return ()
-        if not any(node.az not in cut for node in self.quorum):
-            return ()
-        return self.hosts(dropped, "broker")
+        elsewhere = any(node.az not in cut for node in self.quorum)
+        own = dropped and self.hosts(dropped, "zookeeper")
+        return self.hosts(dropped, "broker") if own and elsewhere else ()
 
     def case(
         self,
@@ -281,10 +279,9 @@ class _Cluster:
 
     def with_sessions_lost(self, case: Case, roles: _Roles, cut: Sequence[str]) -> Iterator[Case]:
         """The same with brokers that lose their sessions, if they would keep them otherwise."""
-        dropped = self.dropped(roles, cut)
-        losing = self.at_risk(cut, dropped)
+        losing = self.at_risk(cut, self.dropped(roles, cut))
         if losing:
-            own = tuple(node.name for node in self.hosts(dropped, "zookeeper"))
+            own = tuple(node.name for node in self.hosts(losing[0].az, "zookeeper"))
             yield replace(
                 case,
                 name=f"{case.name}.sessions-lost",

@@ -50,8 +50,6 @@ class ZooKeeperCluster:
         nodes = self._lab.topology.role("zookeeper")
         self._leader = self._lab.topology.host(setup.zookeeper_leader)
         others = [node for node in nodes if node != self._leader]
-        # The node at which the first broker to start has its session must be among the first as well.
-        others.sort(key=lambda node: node.name == setup.zookeeper_sessions.get(setup.controller))
         rising = [*others, self._leader]
         self._myids = {node.name: number for number, node in enumerate(rising, start=1)}
         self._start_order = tuple(node.name for node in reversed(rising))

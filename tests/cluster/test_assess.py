@@ -30,6 +30,8 @@ def test_two_faults(tmp_path: Path) -> None:
     assert {line["status"] for line in document["lines"]} <= {"measured", "unfit"}
     manifests = [json.loads(file.read_text()) for file in tmp_path.glob("assess/*/runs/*/latest/run.json")]
     assert len(manifests) == 2 and len({manifest["cluster"] for manifest in manifests}) == 1
+    home = {f"broker{number}": [f"zookeeper{number}"] for number in (1, 2, 3)}
+    assert [manifest["zookeeper_sessions"] for manifest in manifests] == [home, home]
     assert (described["promise"], unsafe["promise"]) == ("kept", "not promised")
     (folder,) = (tmp_path / "assess").iterdir()
     assert json.loads((folder / "assessment.json").read_text()) == document

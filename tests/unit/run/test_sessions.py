@@ -1,4 +1,4 @@
-"""Brokers are moved to their ZooKeeper nodes. The hosts, the nodes' answers and the firewall are stand-ins."""
+"""Brokers are moved to their ZooKeeper nodes. Hosts, answers and firewall are stand-ins."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class World:
         self.loaded.append(rules)
         self.in_force += 1
         for broker in TOPOLOGY.role("broker"):
-            free = [node.name for node in TOPOLOGY.role("zookeeper") if not self.refused(broker.address, node)]
+            nodes = TOPOLOGY.role("zookeeper")
+            free = [node.name for node in nodes if not self.refused(broker.address, node)]
             if self.obedient and self.places.get(broker.name) not in free:
                 self.places[broker.name] = free[0]
 
