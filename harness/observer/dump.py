@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.errors import UnfitError
+from harness.errors import UnfitError, WaitTimeoutError
 from harness.history.identity import decode
 from harness.history.schema import TABLES
 from harness.history.tables import clear, history_dir, write_table
@@ -20,6 +22,10 @@ from harness.kafka.wire.admin import describe_configs
 from harness.kafka.wire.dialect import MODERN, Dialect
 from harness.observer.replica_log import ReplicaLog, read_broker
 from harness.observer.targets import Node
+from harness.waiting import wait_until
+
+CATCH_UP_S = 5.0
+"""How long followers in the ISR may take to fetch what a leader appends while the logs are being read."""
 
 
 def final_dump(
@@ -30,20 +36,44 @@ def final_dump(
     *,
     dialect: Dialect = MODERN,
     stopped: Collection[str] = (),
+    within_s: float = CATCH_UP_S,
 ) -> tuple[ReplicaLog, ...]:
     """Read every replica in ``assignment`` and write `copies` and `replicas`; brokers are read in parallel.
 
     ``states`` are the final states of the partitions; if one is missing there, its leader and ISR are not
     known. If a broker does not answer, its replicas are read from its files, where there are any, and marked
     as incomplete. If it is ``stopped`` (its process has ended), they count as complete.
-    """
 
-    def read(broker: Node) -> list[ReplicaLog]:
-        mine = sorted(key for key, replicas in assignment.items() if broker.node_id in replicas)
-        return read_broker(broker, mine, dialect, stopped=broker.name in stopped)
+    A busy broker may append a request whose client has already ended. Partitions whose in-sync replicas end
+    at different offsets are therefore read again, for up to ``within_s`` seconds. A replica that still ends
+    earlier then is written as it is.
+    """
+    running = {broker.node_id for broker in brokers if broker.name not in stopped}
+
+    def read(broker: Node, partitions: Iterable[TopicPartition]) -> list[ReplicaLog]:
+        mine = sorted(key for key in partitions if broker.node_id in assignment[key])
+        return read_broker(broker, mine, dialect, stopped=broker.name in stopped) if mine else []
+
+    def read_all(partitions: Iterable[TopicPartition]) -> dict[tuple[TopicPartition, int], ReplicaLog]:
+        logs = chain.from_iterable(pool.map(partial(read, partitions=tuple(partitions)), brokers))
+        return {(log.topic_partition, log.broker): log for log in logs}
+
+    def read_again() -> list[TopicPartition]:
+        found.update(read_all(_uneven(found.values(), states, running)))
+        return _uneven(found.values(), states, running)
 
     with ThreadPoolExecutor(max(1, len(brokers))) as pool:
-        replicas = tuple(chain.from_iterable(pool.map(read, brokers)))
+        found = read_all(assignment)
+        if _uneven(found.values(), states, running):
+            with suppress(WaitTimeoutError):  # what remains is a finding
+                wait_until(
+                    read_again,
+                    accept=lambda uneven: not uneven,
+                    within_s=within_s,
+                    awaiting="the in-sync replicas to end at the same offset",
+                    poll_s=0.2,
+                )
+    replicas = tuple(found.values())
     _write_copies(run_dir, replicas)
     cleanup = _cleanup_policies(brokers, {key.topic for key in assignment}, dialect)
     rows = [
@@ -52,6 +82,20 @@ def final_dump(
     ]
     write_table(run_dir, "replicas", pa.Table.from_pylist(rows, schema=TABLES["replicas"].arrow()))
     return replicas
+
+
+def _uneven(
+    replicas: Iterable[ReplicaLog],
+    states: Mapping[TopicPartition, PartitionState],
+    running: Collection[int],
+) -> list[TopicPartition]:
+    """Partitions whose in-sync replicas on running brokers were read to different ends."""
+    ends: dict[TopicPartition, set[int | None]] = {}
+    for log in replicas:
+        state = states.get(log.topic_partition)
+        if state is not None and log.complete and log.broker in running and log.broker in state.isr:
+            ends.setdefault(log.topic_partition, set()).add(log.leo)
+    return sorted(key for key, found in ends.items() if len(found) > 1)
 
 
 def _cleanup_policies(brokers: Sequence[Node], topics: Iterable[str], dialect: Dialect) -> dict[str, str]:

@@ -14,7 +14,7 @@ from harness.kafka.model import PartitionState, TopicPartition
 from harness.kafka.wire.dialect import MODERN
 from harness.kafka.wire.produce import one_record_batch
 from harness.observer.dump import final_dump
-from harness.observer.replica_log import read_broker
+from harness.observer.replica_log import ReplicaLog, read_broker
 from harness.observer.targets import Node
 
 T0 = TopicPartition("t", 0)
@@ -97,3 +97,63 @@ def test_a_broker_that_is_paused_costs_one_wait(tmp_path: Path, monkeypatch: pyt
     )
     assert asked == ["a"]
     assert [log.error for log in logs] == ["timed out", "timed out"]
+
+
+BROKERS = [Node(f"broker{number}", number, ("127.0.0.1", 9)) for number in (1, 2, 3)]
+BEHIND = {T0: PartitionState(leader=1, leader_epoch=0, isr=(1, 2))}
+
+
+@pytest.mark.parametrize(
+    ("ends", "read", "reads"),
+    [
+        pytest.param({1: [4], 2: [3, 3, 4], 3: [2]}, [4, 4, 2], 3, id="a follower that catches up"),
+        pytest.param({1: [3, 4], 2: [4], 3: [4]}, [4, 4, 4], 2, id="a leader that is read before it appends"),
+        pytest.param({1: [4], 2: [4], 3: [3]}, [4, 4, 3], 1, id="a follower that is not in sync"),
+        pytest.param({1: [4], 2: [None], 3: [4]}, [4, None, 4], 1, id="a broker that does not answer"),
+    ],
+)
+def test_in_sync_replicas_are_read_again_until_they_end_at_the_same_offset(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ends: dict[int, list[int | None]],
+    read: list[int | None],
+    reads: int,
+) -> None:
+    """A broker may append a client's last request while the logs are being read."""
+    asked = _reading(monkeypatch, ends)
+    logs = final_dump(tmp_path, BROKERS, {T0: (1, 2, 3)}, BEHIND)
+    assert [log.leo for log in logs] == read
+    assert asked.count(1) == reads
+    assert [row["leo"] for row in read_table(tmp_path, "replicas").to_pylist()] == read
+
+
+def test_an_in_sync_replica_that_stays_behind_is_written_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = _reading(monkeypatch, {1: [4], 2: [3], 3: [4]})
+    logs = final_dump(tmp_path, BROKERS, {T0: (1, 2, 3)}, BEHIND, within_s=0.5)
+    assert [log.leo for log in logs] == [4, 3, 4]
+    assert asked.count(2) > 1
+
+
+def test_the_files_of_a_stopped_broker_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = _reading(monkeypatch, {1: [4], 2: [3], 3: [4]})
+    final_dump(tmp_path, BROKERS, {T0: (1, 2, 3)}, BEHIND, stopped=["broker2"])
+    assert asked.count(2) == 1
+
+
+def _reading(monkeypatch: pytest.MonkeyPatch, ends: dict[int, list[int | None]]) -> list[int]:
+    """Let the reads of each broker find these log end offsets, then the last one; None: no answer."""
+    asked: list[int] = []
+
+    def read(broker: Node, partitions: list[TopicPartition], *_: object, **__: object) -> list[ReplicaLog]:
+        left = ends[broker.node_id]
+        asked.append(broker.node_id)
+        end = left[min(asked.count(broker.node_id), len(left)) - 1]
+        return [
+            ReplicaLog(topic_partition=key, broker=broker.node_id, leo=end, complete=end is not None)
+            for key in partitions
+        ]
+
+    monkeypatch.setattr("harness.observer.dump.read_broker", read)
+    return asked
