@@ -184,6 +184,27 @@ def updated_isr(line: str) -> frozenset[int]:
     return frozenset(int(number) for number in found[1].split(",")) if found else frozenset()
 
 
+def updated_to(ids: str) -> str:
+    """SQL about a row of `log_events`: the leader's line `ISR updated to …` has these ids, in this order.
+
+    ``ids`` is a regular expression such as `1,3`. Since 3.5, a space or `(under-min-isr)` follows the ids.
+    """
+    return f"text RLIKE ' to {ids} ( |[(]under-min-isr[)] )?and '"
+
+
+def wait_isr_updates(stage: Stage, leader: str, topic: str, isr: Iterable[int], *, at_least: int) -> None:
+    """Wait until the leader has logged ``at_least`` times that the ISR is this one."""
+    members = set(isr)
+    wait_until(
+        lambda: log_lines(stage, leader, f"[Partition {topic}-0 ", "ISR updated"),
+        accept=lambda found: sum(updated_isr(line) == members for line in found) >= at_least,
+        within_s=stage.timings.shrink_s,
+        poll_s=0.1,
+        awaiting=f"{leader} to log {at_least} times that the ISR of {topic} is {sorted(members)}",
+        abort=stage.cluster.check_alive,
+    )
+
+
 def wait_isr_committed(stage: Stage, leader: str, topic: str, isr: Iterable[int]) -> None:
     """Wait until the leader itself works with a changed ISR, as its log says.
 

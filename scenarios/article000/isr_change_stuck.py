@@ -7,7 +7,7 @@ from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Expected, Scenario
-from scenarios.steps import pins, seed, settle, wait_isr_committed, wait_log
+from scenarios.steps import pins, seed, settle, updated_to, wait_isr_committed, wait_log
 
 TOPIC = "t"
 
@@ -158,9 +158,7 @@ STUCK = Scenario(
             name="late-shrink",
             section="beyond 000 §1",
             says="The stale shrink is delivered after the heal: the ISR shrinks once before it is full again.",
-            holds=broker(1).logged(
-                "isr_updated", of=T, after="before-heal", where="text LIKE '% to 1,3 and %'"
-            ),
+            holds=broker(1).logged("isr_updated", of=T, after="before-heal", where=updated_to("1,3")),
         ),
         _DUPLICATED,
         Claim(

@@ -10,7 +10,7 @@ from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Scenario
-from scenarios.steps import seed, settle, wait_isr_committed
+from scenarios.steps import seed, settle, updated_to, wait_isr_committed
 
 STRAIGHT, CROSSED = "s", "c"
 """Replicas (1,2,3) and (1,3,2)."""
@@ -52,7 +52,7 @@ CLAIMS = (
         holds=both(
             *(one.has_isr(1, 3, at="shrunk") for one in (S, C)),
             *(
-                broker(1).logged("isr_updated", of=one, before="failed", where="text LIKE '% to 1,3,2 and %'")
+                broker(1).logged("isr_updated", of=one, before="failed", where=updated_to("1,3,2"))
                 for one in (S, C)
             ),
         ),

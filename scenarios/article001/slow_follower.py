@@ -14,7 +14,7 @@ from harness.errors import WaitTimeoutError
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario
-from scenarios.steps import seed, settle, stand, wait_log
+from scenarios.steps import seed, settle, stand, updated_to, wait_isr_updates
 
 TOPIC = "t"
 LOSS_PERCENT = 40.0
@@ -55,7 +55,7 @@ def _slow_down(stage: Stage, *, until_it_flaps: bool) -> None:
 def _wait_for_second_shrink(stage: Stage) -> None:
     """Packets are lost at random; wait longer if too few of the follower's were lost."""
     with suppress(WaitTimeoutError):
-        wait_log(stage, "broker1", f"[Partition {TOPIC}-0 ", "ISR updated", " to 1,3 and ", more_than=1)
+        wait_isr_updates(stage, "broker1", TOPIC, (1, 3), at_least=2)
 
 
 def body(stage: Stage) -> None:
@@ -131,8 +131,8 @@ _SMALL = (
             *(
                 broker(1).logged("isr_updated", of=T, after="seeded", before=until, where=where, at_least=2)
                 for until, where in (
-                    ("before-heal", "text LIKE '% to 1,3 and %'"),
-                    ("converged", "text LIKE '% to 1,3,2 and %'"),
+                    ("before-heal", updated_to("1,3")),
+                    ("converged", updated_to("1,3,2")),
                 )
             )
         ),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import duckdb
 import pytest
 
-from scenarios.steps import updated_isr
+from scenarios.steps import updated_isr, updated_to
+from tests.runs.stored import translate
 
 
 @pytest.mark.parametrize(
@@ -19,3 +21,19 @@ from scenarios.steps import updated_isr
 )
 def test_isr_that_a_leader_logs(line: str, isr: set[int]) -> None:
     assert updated_isr(line) == isr
+
+
+@pytest.mark.parametrize(
+    ("line", "matches"),
+    [
+        ("[Partition t-0 broker=1] ISR updated from AlterIsr to 1,3 and version updated to [1] (Partition)", True),
+        ("[Partition t-0 broker=1] ISR updated to 1,3 and version updated to [1] (Partition)", True),
+        ("[Partition t-0 broker=1] ISR updated to 1,3  and version updated to 1 (Partition)", True),
+        ("[Partition t-0 broker=1] ISR updated to 1,3 (under-min-isr) and version updated to 1", True),
+        ("[Partition t-0 broker=1] ISR updated to 1,3,2  and version updated to 2 (Partition)", False),
+        ("[Partition t-0 broker=1] ISR updated to 1,2  and version updated to 1,3 (Partition)", False),
+    ],
+)
+def test_a_claim_about_the_isr_that_a_leader_logs(line: str, matches: bool) -> None:
+    query = translate(f"SELECT {updated_to('1,3')} AS matches FROM (SELECT '{line}' AS text)")
+    assert duckdb.sql(query).fetchall() == [(matches,)]
