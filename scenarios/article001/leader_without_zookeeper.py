@@ -36,7 +36,7 @@ def zombie(stage: Stage) -> None:
 
 
 def hanging(stage: Stage) -> None:
-    """The same under inter.broker.protocol.version 2.6, where the leader hangs in ZooKeeper with a lock held."""
+    """The same under inter.broker.protocol.version 2.6, where the leader itself writes the ISR to ZooKeeper."""
     seed(stage, TOPIC)
     patient = stage.producer(
         "az1", "az1-patient", "broker1", acks=1, request_timeout_s=40 + stage.timings.recovery_s
@@ -49,7 +49,7 @@ def hanging(stage: Stage) -> None:
         stage.producer("az2", "az2-new-side", "broker2", acks=-1).send(TOPIC, "f")
         stage.producer("az1", "az1-acks1", "broker1", acks=1).send(TOPIC, "z1")
         wait_log(stage, "broker1", f"[Partition {TOPIC}-0 ", "Shrinking ISR")
-        stage.mark("hung", "broker1 waits for ZooKeeper, and holds the partition's lock")
+        stage.mark("hung", "broker1 waits for ZooKeeper, to which it wants to write a smaller ISR")
         blocked = patient.send_later(TOPIC, "blocked")
         longer_than_its_own = stage.timings.request_s + 0.5
         short = stage.producer(
@@ -67,6 +67,14 @@ T = partition(TOPIC)
 _ZOMBIE = messages("az1-acks1", after="cut")
 _WHILE_WANTED = messages("az1-acks1", after="wanted", before="before-heal")
 _LATE_ANSWER = messages_where(f"writer_name = 'az1-patient' AND done_ns > {mark('before-heal')}")
+_ANSWERED = messages_where(
+    f"writer_name IN ('az1-patient', 'az1-blocked-short') AND done_ns <= {mark('before-heal')}"
+)
+LOCK_RELEASED = "3.1.0"
+"""First version whose leader changes the ISR outside the partition's lock (KAFKA-13091), also in ZooKeeper.
+
+With the protocol of 2.6 it used to hold the lock while it waited for ZooKeeper.
+"""
 _STOPS = (
     "It wants to shrink the ISR to itself; since it cannot tell ZooKeeper, it refuses all further writes "
     "from then on."
@@ -123,6 +131,19 @@ def _unaware(at: str) -> Claim:
         quote="然而原leader仍然认为自己还是leader",
         says="The old leader still believes that it leads, with all replicas in the ISR.",
         holds=broker(1).believes(T, leader=1, isr=(1, 2, 3), at=at),
+    )
+
+
+def _refuses(erratum: Erratum, *, since: str = "", before: str = "") -> Claim:
+    return Claim(
+        name="refuses",
+        section="001 scenario 4",
+        quote=_STOPS_QUOTE,
+        says=_STOPS,
+        holds=messages("az1-blocked-short").failed(),
+        erratum=erratum,
+        since=since,
+        before=before,
     )
 
 
@@ -210,7 +231,7 @@ ZOMBIE = Scenario(
 
 HANG = Scenario(
     name="leader-without-zookeeper-ibp26",
-    title="The same under inter.broker.protocol.version 2.6: the old leader hangs",
+    title="The same under inter.broker.protocol.version 2.6: before Kafka 3.1 the old leader hangs",
     article="001",
     section="4 (IBP 2.6)",
     body=hanging,
@@ -218,24 +239,40 @@ HANG = Scenario(
     setup=_setup(stream_rate=0.0, inter_broker_protocol_version="2.6"),
     claims=(
         _NEW_LEADER,
-        _unaware("hung"),  # Metadata is not answered either for as long as it hangs
-        Claim(
-            name="refuses",
-            section="001 scenario 4",
-            quote=_STOPS_QUOTE,
-            says=_STOPS,
-            holds=messages("az1-blocked-short").failed(),
-            erratum=Erratum(
+        _unaware("hung"),  # metadata requests are not answered either while it hangs
+        _refuses(
+            Erratum(
                 says="It does not refuse them but hangs, and answers nobody.",
                 because="it waits for ZooKeeper without limit, with the partition's lock held",
                 holds=both(messages("az1-blocked-short").unanswered(), _LATE_ANSWER.acknowledged()),
             ),
+            before=LOCK_RELEASED,
+        ),
+        _refuses(
+            Erratum(
+                says="It goes on acknowledging acks=1 writes.",
+                because="it still waits for ZooKeeper without limit, but since 3.1.0 no longer with the partition's lock "
+                "held (KAFKA-13091)",
+                holds=both(
+                    _ANSWERED.acknowledged(at_least=2),
+                    broker(1).never_logged("isr_updated", of=T, after="cut", before="before-heal"),
+                ),
+            ),
+            since=LOCK_RELEASED,
         ),
         Claim(
             name="acknowledged-late-and-lost",
             section="beyond 001 scenario 4",
             says="A client that waits gets an acknowledgement after the heal, and the message is lost.",
             holds=_LATE_ANSWER.acknowledged_then_lost(),
+            before=LOCK_RELEASED,
+        ),
+        Claim(
+            name="acknowledged-at-once-and-lost",
+            section="beyond 001 scenario 4",
+            says="What it acknowledges while it waits for ZooKeeper is lost.",
+            holds=_ANSWERED.acknowledged_then_lost(at_least=2),
+            since=LOCK_RELEASED,
         ),
         Claim(
             name="lost",
@@ -248,7 +285,10 @@ HANG = Scenario(
         _REJOINS,
         _ACKS_ALL_SAFE,
     ),
-    expected=(Expected("lost", messages(("az1-acks1", "az1-patient"), after="cut").where, _UNHEARD),),
+    expected=(
+        Expected("lost", messages(("az1-acks1", "az1-patient"), after="cut").where, _UNHEARD),
+        Expected("lost", messages("az1-blocked-short").where, _UNHEARD, since=LOCK_RELEASED),
+    ),
     faults=("broker1 without zookeeper",),
     outcome="acks=1 writes that the old leader takes after the failover are lost, one of them acknowledged late",
 )

@@ -1,7 +1,8 @@
 """Article 001, scenario 6, past replica.lag.time.max.ms: the isolated leader tries to shrink its ISR.
 
 `partition-6-leader-isolated` shows Kafka 2.7, which asks the controller for a smaller ISR. Here the brokers
-speak the protocol of 2.6, with which the leader itself writes the ISR to ZooKeeper.
+speak the protocol of 2.6, with which the leader itself writes the ISR to ZooKeeper. It waits for ZooKeeper
+without limit, and before 3.1 nobody can write meanwhile.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Expected, Scenario
+from scenarios.article001.leader_without_zookeeper import LOCK_RELEASED
 from scenarios.steps import pins, seed, settle, stand, wait_log
 
 TOPIC = "t"
@@ -48,6 +50,9 @@ def body(stage: Stage) -> None:
 T = partition(TOPIC)
 _ACKS_1, _ACKS_ALL = messages("az1-after-acks1"), messages("az1-after-acks-all")
 _LATE_ANSWER = messages_where(f"writer_name = 'az1-patient' AND done_ns > {mark('before-heal')}")
+_ANSWERED = messages_where(
+    f"writer_name IN ('az1-patient', 'az1-after-acks1') AND done_ns <= {mark('before-heal')}"
+)
 _STOPS = "因此它不再接收新的写入请求"
 
 CLAIMS = (
@@ -97,6 +102,13 @@ CLAIMS = (
         says="So it accepts no further writes, neither acks=1 nor acks=all.",
         given=broker(1).logged("isr_shrinking", of=T, after="cut", before="wanted"),
         holds=both(_ACKS_1.not_acknowledged(), _ACKS_ALL.not_acknowledged()),
+        erratum=Erratum(
+            says="It goes on accepting acks=1 writes. Only those with acks=all fail, with error 7.",
+            because="since 3.1.0 it waits for ZooKeeper without the partition's lock (KAFKA-13091), and meanwhile the old ISR "
+            "stays in force",
+            holds=both(_ANSWERED.acknowledged(at_least=2), _ACKS_ALL.refused_with(7)),
+            since=LOCK_RELEASED,
+        ),
     ),
     Claim(
         name="refuses",
@@ -109,6 +121,7 @@ CLAIMS = (
             because="before KIP-497 (2.7) it waits for ZooKeeper without limit, with the partition's lock held",
             holds=both(_ACKS_1.unanswered(), _ACKS_ALL.unanswered(), _LATE_ANSWER.acknowledged()),
         ),
+        before=LOCK_RELEASED,
     ),
     Claim(
         name="acknowledged-lost",
@@ -119,6 +132,19 @@ CLAIMS = (
             messages("az1-early", after="cut").acknowledged_then_lost(at_least=3),
             _LATE_ANSWER.acknowledged_then_lost(),
         ),
+        before=LOCK_RELEASED,
+    ),
+    Claim(
+        name="acknowledged-lost",
+        section="001 scenario 6",
+        quote="在网络分区发生后仍然写往原leader并获得确认的信息将丢失",
+        says="What it acknowledged after the partition began is lost, also what it acknowledged while it waited for "
+        "ZooKeeper.",
+        holds=both(
+            messages("az1-early", after="cut").acknowledged_then_lost(at_least=3),
+            _ANSWERED.acknowledged_then_lost(at_least=2),
+        ),
+        since=LOCK_RELEASED,
     ),
     Claim(
         name="acks-all-safe",
@@ -138,7 +164,7 @@ CLAIMS = (
 
 SCENARIO = Scenario(
     name="long-isolation-ibp26",
-    title="Scenario 6 under inter.broker.protocol.version 2.6: the isolated leader hangs",
+    title="Scenario 6 under inter.broker.protocol.version 2.6: before Kafka 3.1 the isolated leader hangs",
     article="001",
     section="6 (IBP 2.6)",
     body=body,
@@ -157,6 +183,12 @@ SCENARIO = Scenario(
             "lost",
             messages(("az1-early", "az1-patient"), after="cut").where,
             "acknowledged by a leader that was isolated",
+        ),
+        Expected(
+            "lost",
+            _ACKS_1.where,
+            "acknowledged by a leader that was isolated",
+            since=LOCK_RELEASED,
         ),
     ),
     faults=("isolate az1",),
