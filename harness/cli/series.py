@@ -18,6 +18,7 @@ from harness.cli.pages import add_page
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.console import Progress
 from harness.errors import EXIT_AS_DECLARED, StoppedError, UsageError
+from harness.kafka.versions import kafka_version
 from harness.scenario import Scenario
 from harness.series.capacity import Machine, choose, side_by_side
 from harness.series.folder import SeriesFolder, earlier_runs
@@ -162,16 +163,16 @@ def open_series(
 def misfits(
     planned: Iterable[Cell], scenarios: Iterable[Scenario], file: ClusterFile | None
 ) -> dict[Cell, str]:
-    """The cells that a described cluster cannot run, and the sentence with the missing role for each."""
-    if file is None:
-        return {}
-    from harness.run.session import misfit
+    """The cells that a described cluster or their Kafka version cannot run, and a sentence that says why."""
+    from harness.run.session import ignores, misfit
+
+    def asks(cell: Cell) -> str:
+        scenario = known[cell.scenario]
+        missing = misfit(scenario, file.layout, kafka=cell.version, mode=cell.mode) if file else ""
+        return missing or ignores(scenario, kafka_version(cell.version, force=True))
 
     known = {one.name: one for one in scenarios}
-    asked = {
-        cell: misfit(known[cell.scenario], file.layout, kafka=cell.version, mode=cell.mode)
-        for cell in planned
-    }
+    asked = {cell: asks(cell) for cell in planned}
     return {cell: reason for cell, reason in asked.items() if reason}
 
 

@@ -66,7 +66,7 @@ class KafkaVersion:
     record_epochs: bool = True
     """Batches carry the leader epoch (message format 2)."""
     message_format_config: bool = True
-    """The topic setting `message.format.version` takes effect."""
+    """The topic setting `message.format.version` takes effect: before the protocol of 3.0 (KIP-724)."""
     epoch_truncation: bool = True
     """Followers truncate by leader epoch (KIP-101), not to their high watermark."""
     alter_isr: bool = False
@@ -237,5 +237,11 @@ def _speaking(text: str, *, force: bool) -> KafkaVersion:
             f"Kafka {name} cannot use the inter-broker protocol {protocol!r}: use an older one, of a version "
             f"that runs with ZooKeeper, such as 2.7.1@2.6."
         )
-    alter_isr = version.alter_isr and version_key(protocol) >= (2, 7)
-    return replace(version, protocol=protocol, alter_isr=alter_isr, modes=ZOOKEEPER)
+    spoken = version_key(protocol)
+    return replace(
+        version,
+        protocol=protocol,
+        alter_isr=version.alter_isr and spoken >= (2, 7),
+        message_format_config=spoken < (3, 0),
+        modes=ZOOKEEPER,
+    )

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from checkers.verdict import Judgement
     from harness.cluster.cluster_file import ClusterFile
 
+_MESSAGE_FORMAT = "message.format.version"
 _AFTER_SCENARIO = ("final logs", "taking down", "history", "judgement")
 
 
@@ -77,6 +78,8 @@ def prepare(
     layout = cluster.layout if cluster else THREE_AZS
     version = kafka_version(kafka or (cluster and cluster.kafka) or scenario.kafka, force=force)
     wanted_mode = choose_mode(scenario, version, mode or (cluster.mode if cluster else ""))
+    if ignored := ignores(scenario, version):
+        raise UsageError(ignored)
     options = RunOptions(
         version=version,
         mode=wanted_mode,
@@ -114,6 +117,20 @@ def require_settings(
     version = kafka_version(kafka or scenario.kafka, force=force)
     options = RunOptions(version=version, mode=choose_mode(scenario, version, mode), settings=settings)
     applied_to(with_protocol(scenario, version), options)
+
+
+def ignores(scenario: Scenario, version: KafkaVersion) -> str:
+    """Which setting that the scenario needs has no effect in this version, as a sentence; empty if none."""
+    if version.message_format_config:
+        return ""
+    old = [topic.name for topic in scenario.setup.topics if _MESSAGE_FORMAT in topic.config]
+    if not old:
+        return ""
+    return (
+        f"{scenario.name} sets {_MESSAGE_FORMAT} for the topic {old[0]}, which Kafka {version.label} "
+        f"ignores (since 3.0, KIP-724); use an older version"
+        + (f", or {version.name}@2.8, an older protocol." if "zookeeper" in version.modes else ".")
+    )
 
 
 def misfit(scenario: Scenario, layout: Layout, *, kafka: str, mode: str) -> str:

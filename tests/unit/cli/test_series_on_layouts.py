@@ -96,6 +96,24 @@ def test_a_quiet_matrix_prints_its_table_alone(
     assert "\x1b" not in printed.out, "plain, because this is no terminal"
 
 
+def test_scenarios_are_unfit_for_a_version_that_ignores_what_they_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They need no cluster file for that."""
+    monkeypatch.setattr(doctor, "require", lambda *_: pytest.fail("a run was prepared"))
+    words = ["acked", "matrix", "hw-truncation-diverges", "truncation-hw-vs-epoch", "--json"]
+    versions = ["--versions", "3.5.2,3.9.1", "--runs", str(tmp_path / "runs")]
+    monkeypatch.setattr(sys, "argv", [*words, *versions])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == EXIT_UNFIT
+    runs = json.loads(capsys.readouterr().out)
+    assert {(run["scenario"], run["version"]) for run in runs} == {
+        (scenario, version) for scenario in words[2:4] for version in ("3.5.2", "3.9.1")
+    }
+    assert all(run["verdict"] == "unfit" and "ignores" in run["reasons"][0] for run in runs)
+
+
 def test_a_scenario_fits_where_its_roles_are() -> None:
     scenario = find("no-fault")
     assert misfit(scenario, THREE_AZS, kafka="2.7.1", mode="zookeeper") == ""

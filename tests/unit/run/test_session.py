@@ -13,7 +13,7 @@ from harness.run import session
 from harness.run.catalogue import find
 from harness.run.folder import RunFolder
 from harness.run.runner import RunOptions, RunResult
-from harness.run.session import RunOutcome, choose_mode, run_and_judge
+from harness.run.session import RunOutcome, choose_mode, ignores, prepare, run_and_judge
 
 MAIN = find("leader-az-isolated")
 ZOOKEEPER_ONLY = find("no-fault")
@@ -93,3 +93,17 @@ def test_the_mode_is_one_that_scenario_and_version_have() -> None:
         choose_mode(MAIN, old, "kraft")
     with pytest.raises(UsageError, match="use another Kafka version"):
         choose_mode(ZOOKEEPER_ONLY, new)
+
+
+def test_a_scenario_does_not_fit_a_version_that_ignores_its_settings() -> None:
+    """A broker of 3.0 or later ignores `message.format.version`, unless it speaks an older protocol."""
+    scenario = find("hw-truncation-diverges")
+    for version in ("2.8.2", "3.3.2@2.8", "3.9.1@2.8"):
+        assert ignores(scenario, kafka_version(version)) == ""
+    for version in ("3.3.2", "3.9.1", "3.5.2@3.0"):
+        assert "use an older version, or" in ignores(scenario, kafka_version(version))
+    assert "4.3.1@" not in ignores(scenario, kafka_version("4.3.1")), "no broker of 4.x speaks an older one"
+    assert ignores(find("truncation-hw-vs-epoch"), kafka_version("3.5.2"))
+    assert ignores(MAIN, kafka_version("3.5.2")) == ""
+    with pytest.raises(UsageError, match=r"3\.5\.2 ignores"):
+        prepare(scenario, lab="embedded", kafka="3.5.2")
