@@ -28,6 +28,14 @@ KNOWN = (
         "the same, in the words of ZooKeeper 3.8",
         any_time=True,
     ),
+    *(
+        Known(
+            part,
+            "a ZooKeeper node joins an elected leader that does not listen yet; it holds another election",
+            any_time=True,
+        )
+        for part in ("Unexpected exception, retries exceeded. tries=", "Failed connect to /")
+    ),
     Known(
         "Failed to send last message. Shutting down thread.",
         "two ZooKeeper nodes connected to each other at once: one is dropped, the other carries on",

@@ -70,7 +70,7 @@ def stored_names() -> list[str]:
 
 @cache
 def read_stored(name: str) -> StoredRun:
-    """The stored run of a scenario, with every column of the schema."""
+    """The stored run of a scenario, with every column of the schema; `versions/<scenario>@<version>` for others."""
     tables = {}
     with zipfile.ZipFile(STORED / f"{name}.zip") as file:
         manifest = json.loads(file.read("run.json"))
@@ -79,7 +79,7 @@ def read_stored(name: str) -> StoredRun:
                 table = Path(member).stem
                 tables[table] = _complete(pq.read_table(io.BytesIO(file.read(member))), table)
     version = manifest["kafka"]
-    return StoredRun(name, tables, find(name).declared(version), version, manifest["mode"])
+    return StoredRun(name, tables, find(manifest["scenario"]).declared(version), version, manifest["mode"])
 
 
 def _complete(rows: pa.Table, name: str) -> pa.Table:
