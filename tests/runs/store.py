@@ -45,12 +45,9 @@ def store(run: Path, target: Path = STORED) -> Path:
     if manifest["mode"] != scenario.mode:
         raise ValueError(f"{run} is of another mode than {scenario.name} declares")
     source = open_source(run / "history")
-    own = manifest["kafka"] == scenario.kafka
-    file = (
-        target / f"{scenario.name}.zip"
-        if own
-        else target / OTHERS / f"{scenario.name}@{manifest['kafka']}.zip"
-    )
+    version = manifest["kafka"]
+    other = f"{OTHERS}/{scenario.name}@{version}"
+    file = target / f"{scenario.name if version == scenario.kafka else other}.zip"
     file.parent.mkdir(exist_ok=True)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as out:
         kept = {key: manifest[key] for key in MANIFEST if key in manifest}

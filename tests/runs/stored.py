@@ -70,7 +70,7 @@ def stored_names() -> list[str]:
 
 @cache
 def read_stored(name: str) -> StoredRun:
-    """The stored run of a scenario, with every column of the schema; `versions/<scenario>@<version>` for others."""
+    """The stored run of a scenario (or `versions/<scenario>@<version>`), with every column of the schema."""
     tables = {}
     with zipfile.ZipFile(STORED / f"{name}.zip") as file:
         manifest = json.loads(file.read("run.json"))

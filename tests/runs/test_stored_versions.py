@@ -1,4 +1,4 @@
-"""Claims that hold only for other Kafka versions than the scenario's own: as declared there, and able to fail."""
+"""Claims about other Kafka versions than the scenario's own are as declared there, and can fail."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_a_known_complaint_counts_only_before_the_first_fault(tmp_path: Path) ->
 def test_some_complaints_of_a_cluster_that_starts_are_known_before_any_fault(tmp_path: Path) -> None:
     lines = [
         "[RaftManager id=2] Unexpected error REQUEST_TIMED_OUT in UPDATE_RAFT_VOTER response: Inbound",
-        "Unexpected exception, retries exceeded. tries=4, remaining init limit=9470, connecting to /h:2888 (Learner)",
+        "Unexpected exception, retries exceeded. tries=4, remaining init limit=9470, connecting to /h:2888",
         "Failed connect to /198.18.0.12:2888 (Learner)",
         "[RaftManager id=2] Unexpected error INVALID_REQUEST in UPDATE_RAFT_VOTER response: Inbound",
     ]

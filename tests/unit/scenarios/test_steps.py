@@ -26,12 +26,12 @@ def test_isr_that_a_leader_logs(line: str, isr: set[int]) -> None:
 @pytest.mark.parametrize(
     ("line", "matches"),
     [
-        ("[Partition t-0 broker=1] ISR updated from AlterIsr to 1,3 and version updated to [1] (Partition)", True),
-        ("[Partition t-0 broker=1] ISR updated to 1,3 and version updated to [1] (Partition)", True),
-        ("[Partition t-0 broker=1] ISR updated to 1,3  and version updated to 1 (Partition)", True),
+        ("[Partition t-0 broker=1] ISR updated from AlterIsr to 1,3 and version updated to [1]", True),
+        ("[Partition t-0 broker=1] ISR updated to 1,3 and version updated to [1]", True),
+        ("[Partition t-0 broker=1] ISR updated to 1,3  and version updated to 1", True),
         ("[Partition t-0 broker=1] ISR updated to 1,3 (under-min-isr) and version updated to 1", True),
-        ("[Partition t-0 broker=1] ISR updated to 1,3,2  and version updated to 2 (Partition)", False),
-        ("[Partition t-0 broker=1] ISR updated to 1,2  and version updated to 1,3 (Partition)", False),
+        ("[Partition t-0 broker=1] ISR updated to 1,3,2  and version updated to 2", False),
+        ("[Partition t-0 broker=1] ISR updated to 1,2  and version updated to 1,3", False),
     ],
 )
 def test_a_claim_about_the_isr_that_a_leader_logs(line: str, matches: bool) -> None:
