@@ -177,7 +177,7 @@ def _power_cut(one: Chain, asked: str) -> str:
 
 
 def _apart_at(one: Chain) -> str:
-    """A message that only a follower has, because the leader has another record at its offset."""
+    """A message that replicas differ about: a follower has another record there, or its log ends earlier."""
     assert one.instead is not None
     (label,) = one.labels or (counted(1, "message"),)
     holders = [f"broker{broker}" for broker, name in one.instead.items() if name == label]
@@ -192,6 +192,8 @@ def _apart_at(one: Chain) -> str:
             f"At the end only {listed(holders)} has it, at {where}; "
             f"broker{one.leader}, which leads, has {leads} there, so readers get {leads} instead."
         )
+    elif leads == label:
+        sentences.append(f"The leader has it, at {where}; the log of another in-sync replica ended earlier.")
     elif holders:
         sentences.append(f"At the end only {listed(holders)} has it, at {where}; the leader does not.")
     for broker, name in (one.also or {}).items():

@@ -159,6 +159,22 @@ def test_messages_that_every_broker_lost_in_a_power_cut() -> None:
     )
 
 
+def test_a_message_that_the_leader_has_and_a_follower_lacks() -> None:
+    """The observer may have seen it on the follower after the follower's final log was read."""
+    apart = chain(
+        name="",
+        details=("",),
+        acked_by=(),
+        acked_from_s=None,
+        instead={1: "m2", 2: "m2", 3: "m2"},
+        leader=1,
+        offset=4,
+    )
+    assert reasons((), (-1,), (apart,)) == (
+        "t/0: The leader has it, at offset 4; the log of another in-sync replica ended earlier.",
+    )
+
+
 def test_a_message_that_the_leader_lacks_is_named_with_what_stands_in_its_place() -> None:
     apart = chain(
         name="",
