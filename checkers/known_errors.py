@@ -72,6 +72,10 @@ KNOWN = (
         "the partition is not online or is no longer the leader",
         "leadership of a coordinator's partition moved while the coordinator loaded it",
     ),
+    Known(
+        "failed due to CoordinatorWriteEvent(name=Timeout(",
+        "a group coordinator that is cut off cannot record that a member is gone (from 4.0 on)",
+    ),
     Known("Failed to update ISR for partition", "a controller without ZooKeeper (from 2.8 on)"),
     Known("Received error STALE_CONTROLLER_EPOCH", "a request of a deposed controller"),
     Known("Error processing append operation on partition", "fewer in-sync replicas than acks=all needs"),

@@ -83,7 +83,7 @@ CLAIMS = (
         says="The successor gets no producer id (error 51) while the partition has no leader that its coordinator "
         "reaches.",
         holds=both(partition(TOPIC).has_no_leader(at="fencing"), noted("fencing", like="%error 51")),
-        before="4.2.0",
+        before="4.3.0",
     ),
     Claim(
         name="marker-skipped",
@@ -94,7 +94,7 @@ CLAIMS = (
             noted("fencing", like="%error 0"),
             markers_are(partition(TOPIC), "commit"),
         ),
-        since="4.2.0",
+        since="4.3.0",
     ),
     Claim(
         name="nothing-inside",
@@ -112,7 +112,7 @@ CLAIMS = (
             messages(OLD, label="w5").in_final_log(copies=0),
             transactions(OLD).reported("unknown", errors=(47,)),
         ),
-        before="4.2.0",
+        before="4.3.0",
     ),
     Claim(
         name="leader-does-not-know",
@@ -122,7 +122,7 @@ CLAIMS = (
             messages(OLD, label="w5").kept(),
             transactions(OLD).reported("unknown", errors=(47,)),
         ),
-        since="4.2.0",
+        since="4.3.0",
     ),
     Claim(
         name="successor-works",
@@ -142,7 +142,7 @@ CLAIMS = (
             markers_are(partition(TOPIC), "abort", "commit"),
             _KEPT.not_consumed(beside=messages(NEW), until="read", at_least=4),
         ),
-        before="4.2.0",
+        before="4.3.0",
     ),
     Claim(
         name="fenced-is-read",
@@ -152,7 +152,7 @@ CLAIMS = (
         holds=both(
             decided(messages(OLD), "commit", at_least=5), messages(OLD).consumed(until="read", at_least=5)
         ),
-        since="4.2.0",
+        since="4.3.0",
     ),
 )
 SCENARIO = Scenario(

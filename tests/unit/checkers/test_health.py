@@ -51,6 +51,17 @@ def test_a_known_complaint_counts_only_before_the_first_fault(tmp_path: Path) ->
     assert OFFLINE in found[0]["detail"]
 
 
+def test_a_coordinator_that_is_cut_off_may_complain_about_its_timers(tmp_path: Path) -> None:
+    """As on 4.0.1 in the AZ that `at-least-once-az-isolated` isolates."""
+    text = (
+        "[GroupCoordinator id=1 topic=__consumer_offsets partition=0] The write event Timeout(tp="
+        "__consumer_offsets-0, key=heartbeat-app) for the timer heartbeat-app failed due to "
+        "CoordinatorWriteEvent(name=Timeout(tp=__consumer_offsets-0, key=heartbeat-app)) timed out."
+    )
+    found = _check(tmp_path, faults=FAULT, log_events=[_line(50, text), _line(150, text)])
+    assert [row["count"] for row in found] == [1]
+
+
 def test_some_complaints_of_a_cluster_that_starts_are_known_before_any_fault(tmp_path: Path) -> None:
     lines = [
         "[RaftManager id=2] Unexpected error REQUEST_TIMED_OUT in UPDATE_RAFT_VOTER response: Inbound",
