@@ -190,7 +190,7 @@ STATIC_CLAIMS = (
     Claim(
         name="fenced",
         section=SECTION,
-        says="No commit that the old member sends after its isolation is acknowledged: after the heal it gets error 82.",
+        says="No commit that the old member sends after its isolation is acknowledged: after the heal its commit gets error 82.",
         holds=_INSIDE.are_refused(SOURCE, 82, after="cut", before="fenced"),
     ),
     _NOTHING_LOST,

@@ -213,9 +213,13 @@ class Members:
     def are_refused(self, topic: str, error: int, *, after: str, before: str) -> str:
         """Every commit that these members sent between two marks was refused with this error.
 
-        A commit from before the first mark may have been accepted long before its answer arrives.
+        A commit from before the first mark may have been accepted long before its answer arrives, so only
+        its refusal counts, and only if the answer came after that mark.
         """
-        sent = f"asked_ns > {mark(after)} AND asked_ns <= {mark(before)}"
+        sent = (
+            f"asked_ns <= {mark(before)} AND "
+            f"(asked_ns > {mark(after)} OR (ns > {mark(after)} AND error = {error}))"
+        )
         return answer(
             f"CASE WHEN count(*) > 0 THEN count_if(error = {error}) = count(*) END",
             f"concat({counted('commit')}, ': error ', {listed('error')})",

@@ -260,6 +260,17 @@ def test_commits_from_before_the_moment_are_not_among_the_refused() -> None:
     assert judge(sentence, [refused | {"asked_ns": None}])[0] == "unknown"
 
 
+def test_a_commit_from_before_the_moment_may_be_refused_after_it() -> None:
+    """A member sends no further commit until it has the answer."""
+    pending = row(150, "commit_failed", 0, 3, 82) | {"member": "a", "asked_ns": 95}
+    sentence = A.are_refused("t", 82, after="cut", before="moved")
+    assert judge(sentence, [pending]) == ("confirmed", "1 commit: error 82")
+    assert judge(sentence, [pending | {"error": 7}])[0] == "unknown"
+    assert judge(sentence, [pending | {"ns": 98}])[0] == "unknown"
+    accepted = row(180, "committed", 0, 4) | {"member": "a", "asked_ns": 160}
+    assert judge(sentence, [pending, accepted])[0] == "refuted"
+
+
 def test_a_partition_given_up_before_another_member_gets_it_has_one_owner() -> None:
     earlier = [member(140, "revoked", "a", 0) if item["event"] == "lost" else item for item in HANDOVER]
     sentence = A.share("t", B, since="cut", until="moved")
