@@ -44,7 +44,7 @@ def restarted_follower(stage: Stage) -> None:
         stage.wait_for_isr(topic, 1)
     with stage.nemesis.cut("broker2 -> broker1:kafka", action="reject"):
         stage.restart("broker2")
-        wait_log(stage, "broker2", "leaderId=1", f"Truncating partition {OLD}-0 to local high watermark")
+        wait_log(stage, "broker2", "leaderId=1", f"Truncating partition {OLD}-0 ", "to local high watermark")
         stage.mark("restarted", "B is back, and cannot reach A")
         stage.kill("broker1")
         for topic in TOPICS:

@@ -46,7 +46,7 @@ def fast_failovers(stage: Stage) -> None:
         for topic in TOPICS:
             stage.wait_for_leader(topic, on="broker2")
             wait_view(stage, "broker3", topic, leader=2)
-        wait_log(stage, "broker3", "leaderId=2", f"Truncating partition {OLD}-0 to local high watermark")
+        wait_log(stage, "broker3", "leaderId=2", f"Truncating partition {OLD}-0 ", "to local high watermark")
         stage.mark("second", "broker2 leads; broker3 knows it, and cannot reach it")
         stage.kill("broker2")
         for topic in TOPICS:
