@@ -190,8 +190,8 @@ STATIC_CLAIMS = (
     Claim(
         name="fenced",
         section=SECTION,
-        says="No commit that the old member sends after its isolation is acknowledged: after the heal its commit gets error 82.",
-        holds=_INSIDE.are_refused(SOURCE, 82, after="cut", before="fenced"),
+        says="No commit that the old member sends after its isolation is acknowledged: after the heal its commit gets error 82, and then librdkafka sends none (error -150).",
+        holds=_INSIDE.are_refused(SOURCE, 82, -150, after="cut", before="fenced"),
     ),
     _NOTHING_LOST,
 )

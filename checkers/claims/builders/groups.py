@@ -210,18 +210,18 @@ class Members:
             f"CROSS JOIN (SELECT max(ns) AS heard FROM {theirs})) WHERE newest = 'assigned'",
         )
 
-    def are_refused(self, topic: str, error: int, *, after: str, before: str) -> str:
-        """Every commit that these members sent between two marks was refused with this error.
+    def are_refused(self, topic: str, *errors: int, after: str, before: str) -> str:
+        """Every commit that these members sent between two marks was refused with one of these errors.
 
         A commit from before the first mark may have been accepted long before its answer arrives, so only
         its refusal counts, and only if the answer came after that mark.
         """
+        refused = f"error IN ({', '.join(map(str, errors))})"
         sent = (
-            f"asked_ns <= {mark(before)} AND "
-            f"(asked_ns > {mark(after)} OR (ns > {mark(after)} AND error = {error}))"
+            f"asked_ns <= {mark(before)} AND (asked_ns > {mark(after)} OR (ns > {mark(after)} AND {refused}))"
         )
         return answer(
-            f"CASE WHEN count(*) > 0 THEN count_if(error = {error}) = count(*) END",
+            f"CASE WHEN count(*) > 0 THEN count_if({refused}) = count(*) END",
             f"concat({counted('commit')}, ': error ', {listed('error')})",
             f"groups WHERE {self._own(topic)} AND event IN ('committed', 'commit_failed') AND {sent}",
         )

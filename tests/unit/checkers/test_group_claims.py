@@ -247,6 +247,8 @@ def test_commits_of_members_that_are_refused() -> None:
     assert judge(A.are_refused("t", 82, **AFTER_CUT), rows)[0] == "refuted"
     assert judge(A.are_refused("t", 7, after="cut", before="moved"), rows)[0] == "refuted"
     assert judge(B.are_refused("t", 82, **AFTER_CUT), rows)[0] == "unknown"
+    assert judge(A.are_refused("t", 7, 82, after="cut", before="moved"), rows)[0] == "confirmed"
+    assert judge(A.are_refused("t", 7, 82, **AFTER_CUT), rows)[0] == "refuted"
 
 
 def test_commits_from_before_the_moment_are_not_among_the_refused() -> None:
