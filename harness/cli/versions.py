@@ -50,6 +50,7 @@ def _traits(entry: KafkaVersion) -> str:
         ("replica logs only as files", entry.replica_log == "files"),
         ("leader changes the ISR itself", not entry.alter_isr),
         ("old message formats", entry.message_format_config),
+        ("no unclean election by configuration", not entry.unclean_config),
         ("zombie controller keeps leading", kraft and not entry.resigns_when_cut_off),
         ("cut-off controller resigns", entry.resigns_when_cut_off),
         ("pre-vote", entry.pre_vote),

@@ -71,6 +71,9 @@ class KafkaVersion:
     """Followers truncate by leader epoch (KIP-101), not to their high watermark."""
     alter_isr: bool = False
     """The leader asks the controller to change the ISR (KIP-497), by default."""
+    unclean_config: bool = True
+    """`unclean.leader.election.enable` takes effect: always with ZooKeeper, and with KRaft from 3.9 on
+    (KAFKA-12670). Before, KRaft elects uncleanly only if an operator asks for it."""
     eligible_leader_replicas: bool = False
     """ELR (KIP-966) is on in a new cluster."""
     pre_vote: bool = False
@@ -151,6 +154,7 @@ _V3_6 = replace(
     logging=_RELOAD4J,
     zookeeper=None,
     message_format_config=False,
+    unclean_config=False,
     describe_quorum=1,
     broker_heap_mb=320,
 )
@@ -162,6 +166,7 @@ _V3_9 = replace(
     version="3.9.1",
     modes=(*KRAFT, *ZOOKEEPER, *MIGRATION),
     zookeeper="3.8.4",
+    unclean_config=True,
     describe_quorum=2,
 )
 _V4_0 = replace(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from harness.cluster.cluster_file import ClusterFile
 
 _MESSAGE_FORMAT = "message.format.version"
+_UNCLEAN = "unclean.leader.election.enable"
 _AFTER_SCENARIO = ("final logs", "taking down", "history", "judgement")
 
 
@@ -121,16 +122,23 @@ def require_settings(
 
 def ignores(scenario: Scenario, version: KafkaVersion) -> str:
     """Which setting that the scenario needs has no effect in this version, as a sentence; empty if none."""
-    if version.message_format_config:
-        return ""
-    old = [topic.name for topic in scenario.setup.topics if _MESSAGE_FORMAT in topic.config]
-    if not old:
-        return ""
-    return (
-        f"{scenario.name} sets {_MESSAGE_FORMAT} for the topic {old[0]}, which Kafka {version.label} "
-        f"ignores (since 3.0, KIP-724); use an older version"
-        + (f", or {version.name}@2.8, an older protocol." if "zookeeper" in version.modes else ".")
-    )
+    setup = scenario.setup
+    configs = {topic.name: topic.config for topic in (*setup.topics, *setup.internal_topics)}
+    old = [name for name, config in configs.items() if _MESSAGE_FORMAT in config]
+    if old and not version.message_format_config:
+        return (
+            f"{scenario.name} sets {_MESSAGE_FORMAT} for the topic {old[0]}, which Kafka {version.label} "
+            f"ignores (since 3.0, KIP-724); use an older version"
+            + (f", or {version.name}@2.8, an older protocol." if "zookeeper" in version.modes else ".")
+        )
+    unclean = [name for name, config in configs.items() if config.get(_UNCLEAN) == "true"]
+    # A user's own scenario may set it without needing it, as those that a search writes do.
+    if unclean and not version.unclean_config and not scenario.file:
+        return (
+            f"{scenario.name} sets {_UNCLEAN}=true for the topic {unclean[0]}, which Kafka {version.label} "
+            "ignores with KRaft (before 3.9, KAFKA-12670); use 3.9.1 or newer, or a version with ZooKeeper."
+        )
+    return ""
 
 
 def misfit(scenario: Scenario, layout: Layout, *, kafka: str, mode: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,18 @@ def test_a_scenario_does_not_fit_a_version_that_ignores_its_settings() -> None:
     assert ignores(MAIN, kafka_version("3.5.2")) == ""
     with pytest.raises(UsageError, match=r"3\.5\.2 ignores"):
         prepare(scenario, lab="embedded", kafka="3.5.2")
+
+
+def test_a_scenario_with_an_unclean_election_does_not_fit_an_early_kraft() -> None:
+    """KRaft before 3.9 elects uncleanly only if an operator asks for it, whatever is configured."""
+    for name, topic in (
+        ("commit-marker-lost", "nothing-done"),
+        ("offsets-commit-refused", "__consumer_offsets"),
+    ):
+        scenario = find(name)
+        for version in ("2.7.1", "3.5.2", "3.9.1", "4.3.1"):
+            assert ignores(scenario, kafka_version(version)) == "", version
+        for version in ("3.6.2", "3.8.1"):
+            assert f"for the topic {topic}" in ignores(scenario, kafka_version(version))
+    assert ignores(find("offsets-commit-lost"), kafka_version("3.8.1")) == ""
+    assert ignores(replace(find("commit-marker-lost"), file="./mine.py"), kafka_version("3.8.1")) == ""
