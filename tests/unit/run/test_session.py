@@ -15,6 +15,7 @@ from harness.run.catalogue import find
 from harness.run.folder import RunFolder
 from harness.run.runner import RunOptions, RunResult
 from harness.run.session import RunOutcome, choose_mode, ignores, prepare, run_and_judge
+from harness.scenario import ScenarioFile
 
 MAIN = find("leader-az-isolated")
 ZOOKEEPER_ONLY = find("no-fault")
@@ -122,4 +123,5 @@ def test_a_scenario_with_an_unclean_election_does_not_fit_an_early_kraft() -> No
         for version in ("3.6.2", "3.8.1"):
             assert f"for the topic {topic}" in ignores(scenario, kafka_version(version))
     assert ignores(find("offsets-commit-lost"), kafka_version("3.8.1")) == ""
-    assert ignores(replace(find("commit-marker-lost"), file="./mine.py"), kafka_version("3.8.1")) == ""
+    mine = replace(find("commit-marker-lost"), file=ScenarioFile(Path("mine.py"), ""))
+    assert ignores(mine, kafka_version("3.8.1")) == ""
