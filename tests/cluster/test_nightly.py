@@ -89,6 +89,7 @@ def make(target: str, folder: Path, *, night: Path, **settings: str) -> subproce
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a shell may ignore it
     )
 
 

@@ -1,4 +1,4 @@
-"""Claims about fencing that hold only since Kafka 4.2, on a stored run rewritten to what 4.2 does."""
+"""Claims about fencing that hold only since Kafka 4.3, on a stored run rewritten to what 4.3 does."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ TURNED = {
     "leader-does-not-know": "acknowledged-lost",
     "fenced-is-read": "decided-otherwise",
 }
-"""Each claim that holds since 4.2 only, and a mutant that makes it false."""
+"""Each claim that holds since 4.3 only, and a mutant that makes it false."""
 
 
-def as_since_4_2() -> StoredRun:
+def as_since_4_3() -> StoredRun:
     """The successor is answered at once, the fenced producer's last message stands where the marker stood."""
     run = read_stored(NAME)
     recorded = Recorded(run.tables)
@@ -56,17 +56,17 @@ def as_since_4_2() -> StoredRun:
     reads.sort(key=lambda row: (row["ns"], row["reader"], row["offset"]))
     changed = recorded.having(marks=marks, sends=sends, copies=copies, reads=reads)
     assert changed is not None
-    return StoredRun(NAME, changed.tables, find(NAME).declared("4.2.0"), "4.2.0", run.mode)
+    return StoredRun(NAME, changed.tables, find(NAME).declared("4.3.0"), "4.3.0", run.mode)
 
 
 @pytest.fixture(scope="module")
 def run() -> StoredRun:
-    return as_since_4_2()
+    return as_since_4_3()
 
 
-def test_they_are_the_claims_that_hold_since_4_2() -> None:
+def test_they_are_the_claims_that_hold_since_4_3() -> None:
     scenario = find(NAME)
-    assert {claim.name for claim in scenario.claims if claim.since == "4.2.0"} == set(TURNED)
+    assert {claim.name for claim in scenario.claims if claim.since == "4.3.0"} == set(TURNED)
 
 
 def test_they_hold_where_the_marker_is_left_out(run: StoredRun) -> None:

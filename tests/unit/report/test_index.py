@@ -173,5 +173,5 @@ def test_a_cell_counts_findings_about_transactions_and_groups() -> None:
     html = index_page(
         [torn, run(lost=2, findings={"replay": 2}), run(verdict="crashed", lost=2)], title="all 1"
     )
-    assert "2 lost · 2 replay · 0–1 torn_transaction · 20 s" in words(cells(html)[0])
+    assert "2 lost · 2 replay · 0–1 torn transaction · 20 s" in words(cells(html)[0])
     assert "0 lost · 20 s" in words(cells(index_page([run()], title="all 1"))[0])
