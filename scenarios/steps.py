@@ -280,6 +280,12 @@ def log_end_offset(stage: Stage, broker: str, topic: str) -> int:
     return stage.own_log(broker, topic).log_end_offset
 
 
+def wait_truncated_to_hw(stage: Stage, follower: str, topic: str, *, leader: int) -> None:
+    """Wait until a follower has logged that it truncated a topic to its high watermark, for this leader."""
+    needles = f"Truncating partition {topic}-0 ", "to local high watermark"  # 3.x puts more between them
+    wait_log(stage, follower, f"leaderId={leader}", *needles)
+
+
 def wait_log_end_offset(stage: Stage, topic: str, offset: int, *brokers: str) -> None:
     """Wait until the log end offset of each of these replicas is ``offset``, and the history has its records.
 

@@ -21,11 +21,14 @@ FILE = Path(__file__).parents[2] / "docs" / "report.schema.json"
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of `ReportModel.as_json`."""
+    """The JSON Schema (2020-12) of `ReportModel.as_json`, which writes every property."""
     found: dict[str, Any] = json.loads(json.dumps(msgspec.json.schema(ReportModel)))
     for one in found["$defs"].values():
         if "description" in one:
             one["description"] = inspect.cleandoc(one["description"])
+        one["required"] = list(one["properties"])
+        for kind in one["properties"].values():
+            kind.pop("default", None)
     found["$defs"]["ReportModel"]["properties"]["schema"] = {"const": SCHEMA}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "acked report", **found}
 
@@ -39,12 +42,8 @@ def _missing(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     for name, one in old.items():
         now = new.get(name, {}).get("properties", {})
         for key, kind in one.get("properties", {}).items():
-            if (name, key) != ("ReportModel", "schema") and _type(now.get(key)) != _type(kind):
+            if (name, key) != ("ReportModel", "schema") and now.get(key) != kind:
                 yield f"{name}.{key}"
-
-
-def _type(found: Mapping[str, Any] | None) -> Any:
-    return None if found is None else {key: value for key, value in found.items() if key != "default"}
 
 
 def version(of: Mapping[str, Any]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,9 @@ from report.model import causes
 from report.model.beliefs import Seconds, Zombie, lanes, leaders_by_epoch, splits, zombies
 from report.model.chains import Chain, chains
 from report.model.command import command_to_repeat
-from report.model.facts import claim_of, lost_messages, meaning, promises_of, sentences
+from report.model.facts import claim_of, promises_of, sentences
 from report.model.faults import faults as faults_of
-from report.model.judged import writers_of
+from report.model.judged import verdict_of, writers_of
 from report.model.logs import Damage, log_figure
 from report.model.messages import COLUMNS, LOST, availability, fault_in_force, meta_of, send_bins
 from report.model.model import (
@@ -29,7 +30,6 @@ from report.model.model import (
     PartitionStory,
     ReportModel,
     Run,
-    Verdict,
 )
 from report.model.other_findings import explanations
 from report.model.removals import consequences, elections, turns
@@ -111,21 +111,16 @@ class _Gathering:
         )
         azs = availability(self.life, self.zero_ns, fault_in_force(self.faults))
         promises = promises_of(self.judgement.get("promises") or ())
-        verdict = str(self.judgement.get("verdict") or "not judged")
-        reasons = tuple(self.judgement.get("reasons") or ())
-        fates = dict(self.judgement.get("fates") or {})
-        lost = lost_messages(fates)
+        verdict = verdict_of(self.judgement, groups)
         return ReportModel(
             run=self._run(from_s, to_s),
-            verdict=Verdict(
-                verdict=verdict,
-                meaning=meaning(verdict, fates, groups),
-                reasons=reasons,
+            verdict=replace(
+                verdict,
                 sentences=sentences(
-                    verdict=verdict,
+                    verdict=verdict.verdict,
                     faults=self.faults,
                     zombies=self._zombies(drawn, controllers),
-                    fates=fates,
+                    fates=verdict.fates,
                     groups=groups,
                     promises=promises,
                     availability=azs,
@@ -135,10 +130,7 @@ class _Gathering:
                         self.tables, self.findings, self.faults, self.small["log_events"], self.seconds
                     ),
                 ),
-                messages=int(self.judgement.get("messages") or 0),
-                fates=fates,
-                lost=lost,
-                also=explanations(groups, lost),
+                also=explanations(groups, verdict.lost),
                 why=causes.reasons(groups, self._acks_of_lost(), self._chains(drawn, controllers)),
             ),
             from_s=from_s,

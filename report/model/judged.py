@@ -14,45 +14,31 @@ def judged_model(judgement: Mapping[str, Any]) -> ReportModel:
 
     A judgement has a sample of the findings. If that is not all, the groups are marked as `sampled`.
     """
-    verdict = str(judgement["verdict"])
-    fates = dict(judgement.get("fates") or {})
     findings = dict(judgement.get("findings_by_class") or {})
     sample = judgement.get("findings") or ()
     groups = _groups(sample, sampled=len(sample) < sum(findings.values()))
     return ReportModel(
-        run=Run(
-            scenario=str(judgement.get("scenario") or ""),
-            title="",
-            article="",
-            section="",
-            kafka="",
-            mode="",
-            lab="",
-            folder=str(judgement.get("run") or ""),
-            status="",
-            problem="",
-            started="",
-            duration_s=0.0,
-            azs={},
-            roles={},
-            command="",
-        ),
-        verdict=Verdict(
-            verdict=verdict,
-            meaning=meaning(verdict, fates, groups),
-            reasons=tuple(judgement.get("reasons") or ()),
-            sentences=(),
-            messages=int(judgement.get("messages") or 0),
-            fates=fates,
-            lost=lost_messages(fates),
-        ),
-        from_s=0.0,
-        to_s=0.0,
+        run=Run(scenario=str(judgement.get("scenario") or ""), folder=str(judgement.get("run") or "")),
+        verdict=verdict_of(judgement, groups),
         claims=tuple(claim_of(one, None, {}) for one in judgement.get("claims") or ()),
         promises=promises_of(judgement.get("promises") or ()),
         writers=writers_of(judgement),
         findings=findings,
         groups=groups,
+    )
+
+
+def verdict_of(judgement: Mapping[str, Any], groups: Sequence[FindingGroup]) -> Verdict:
+    """The verdict of a judgement, and what it means with these findings."""
+    verdict = str(judgement.get("verdict") or "not judged")
+    fates = dict(judgement.get("fates") or {})
+    return Verdict(
+        verdict=verdict,
+        meaning=meaning(verdict, fates, groups),
+        reasons=tuple(judgement.get("reasons") or ()),
+        messages=int(judgement.get("messages") or 0),
+        fates=fates,
+        lost=lost_messages(fates),
     )
 
 
@@ -92,7 +78,7 @@ def _groups(sample: Sequence[Mapping[str, Any]], *, sampled: bool) -> tuple[Find
                 shown=tuple(finding_of(row, acked_s=row.get("acked_s")) for row in rows),
             )
         )
-    return tuple(sorted(groups, key=lambda one: (one.expected, -one.count, one.name, one.cause)))
+    return tuple(sorted(groups, key=lambda one: one.rank))
 
 
 def finding_of(

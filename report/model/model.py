@@ -15,25 +15,25 @@ SCHEMA = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What the manifest says about the run."""
+    """What the manifest says about the run; a judgement alone has only the scenario and the folder."""
 
     scenario: str
-    title: str
-    article: str
-    section: str
-    kafka: str
-    mode: str
-    lab: str
     folder: str
-    status: str
-    problem: str
-    started: str
+    title: str = ""
+    article: str = ""
+    section: str = ""
+    kafka: str = ""
+    mode: str = ""
+    lab: str = ""
+    status: str = ""
+    problem: str = ""
+    started: str = ""
     """UTC, ISO 8601; empty if the manifest has no clock anchor."""
-    duration_s: float
+    duration_s: float = 0.0
     """Duration of the scenario's steps, without the start and stop of the cluster."""
-    azs: Mapping[str, str]
-    roles: Mapping[str, str]
-    command: str
+    azs: Mapping[str, str] = field(default_factory=dict)
+    roles: Mapping[str, str] = field(default_factory=dict)
+    command: str = ""
     """The command that repeats this run; for a user's own build of Kafka, the command that made the run."""
     made_by: tuple[tuple[str, str], ...] = ()
     """Versions and machine that made the run, as name and value; empty if the manifest does not have them."""
@@ -67,11 +67,11 @@ class Verdict:
     meaning: str
     """What the word means for this run, in a sentence; with the expected losses, if there are any."""
     reasons: tuple[str, ...]
-    sentences: tuple[str, ...]
     messages: int
     fates: Mapping[str, int]
     lost: int
     """Acknowledged messages that are lost, whether the scenario expects it or not."""
+    sentences: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
     """Why they are lost, in plain sentences, the most frequent cause first."""
     also: tuple[str, ...] = ()
@@ -420,6 +420,11 @@ class FindingGroup:
     """How many are broken, not promised, unknown."""
     shown: tuple[Finding, ...]
 
+    @property
+    def rank(self) -> tuple[bool, int, str, str]:
+        """Sorts groups: unexpected ones first, then the largest."""
+        return self.expected, -self.count, self.name, self.cause
+
 
 @dataclass(frozen=True, kw_only=True)
 class WriterFates:
@@ -461,8 +466,8 @@ class ReportModel:
 
     run: Run
     verdict: Verdict
-    from_s: float
-    to_s: float
+    from_s: float = 0.0
+    to_s: float = 0.0
     """The stretch of time that pictures show."""
     marks: tuple[Mark, ...] = ()
     faults: tuple[Fault, ...] = ()

@@ -54,7 +54,7 @@ def finding_groups(
                 shown=shown,
             )
         )
-    return tuple(sorted(groups, key=lambda one: (one.expected, -one.count, one.name, one.cause)))
+    return tuple(sorted(groups, key=lambda one: one.rank))
 
 
 def _copies(rows: Sequence[Row], life: pa.Table) -> dict[tuple[int, int], int]:

@@ -25,8 +25,8 @@ from scenarios.steps import (
     log_end_offset,
     pins,
     require,
-    wait_log,
     wait_log_end_offset,
+    wait_truncated_to_hw,
     wait_view,
 )
 
@@ -89,7 +89,7 @@ def _new_leader(stage: Stage) -> None:
     for topic in TOPICS:
         stage.wait_for_leader(topic, on="broker2")
         wait_view(stage, "broker3", topic, leader=2)
-    wait_log(stage, "broker3", "leaderId=2", f"Truncating partition {OLD}-0 ", "to local high watermark")
+    wait_truncated_to_hw(stage, "broker3", OLD, leader=2)
     for topic in TOPICS:
         wait_log_end_offset(stage, topic, 4, "broker2", "broker3")
     stage.mark("failover", _ends(stage))

@@ -21,8 +21,8 @@ from scenarios.steps import (
     log_end_offset,
     require,
     settle,
-    wait_log,
     wait_log_end_offset,
+    wait_truncated_to_hw,
     wait_unregistered,
     wait_view,
 )
@@ -44,7 +44,7 @@ def restarted_follower(stage: Stage) -> None:
         stage.wait_for_isr(topic, 1)
     with stage.nemesis.cut("broker2 -> broker1:kafka", action="reject"):
         stage.restart("broker2")
-        wait_log(stage, "broker2", "leaderId=1", f"Truncating partition {OLD}-0 ", "to local high watermark")
+        wait_truncated_to_hw(stage, "broker2", OLD, leader=1)
         stage.mark("restarted", "B is back, and cannot reach A")
         stage.kill("broker1")
         for topic in TOPICS:

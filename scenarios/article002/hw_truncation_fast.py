@@ -30,7 +30,7 @@ from scenarios.article002.hw_truncation import (
     wait_written_down,
     write,
 )
-from scenarios.steps import high_watermark, require, wait_log, wait_view
+from scenarios.steps import high_watermark, require, wait_truncated_to_hw, wait_view
 
 
 def fast_failovers(stage: Stage) -> None:
@@ -46,7 +46,7 @@ def fast_failovers(stage: Stage) -> None:
         for topic in TOPICS:
             stage.wait_for_leader(topic, on="broker2")
             wait_view(stage, "broker3", topic, leader=2)
-        wait_log(stage, "broker3", "leaderId=2", f"Truncating partition {OLD}-0 ", "to local high watermark")
+        wait_truncated_to_hw(stage, "broker3", OLD, leader=2)
         stage.mark("second", "broker2 leads; broker3 knows it, and cannot reach it")
         stage.kill("broker2")
         for topic in TOPICS:
