@@ -28,6 +28,11 @@ KNOWN = (
         "the same, in the words of ZooKeeper 3.8",
         any_time=True,
     ),
+    Known(
+        "Severe unrecoverable error, from thread : SyncThread:",
+        "a ZooKeeper follower lost its leader while it acknowledged a write; it joins again (ZOOKEEPER-4409)",
+        any_time=True,
+    ),
     *(
         Known(
             part,

@@ -143,6 +143,13 @@ class Nemesis:
 
         ``server`` is a host, or a service of it such as `broker2:kafka`; both may be patterns.
         """
+        return tuple(self.bytes_written(client, server))
+
+    def bytes_written(self, client: str, server: str) -> Mapping[Connection, int]:
+        """The bytes that the client's process has written to each of the `connections` so far.
+
+        They count also while the kernel holds them back, because it awaits an acknowledgement of others.
+        """
         return connections(self._context, links.parse(self._topology, f"{client} -> {server}"))
 
     def hold_connections(

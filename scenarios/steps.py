@@ -47,10 +47,9 @@ def seed(stage: Stage, *topics: str, leader: str = "broker1", labels: Iterable[s
         for label in labels:
             writer.must_send(topic, label)
     for topic in topics:
+        # On a busy machine, a follower may have left the ISR while the cluster started.
+        stage.wait_for_isr(topic, *next(spec.replicas for spec in stage.setup.topics if spec.name == topic))
         stage.wait_replicated(topic)
-        state = stage.state(topic)
-        assigned = next(spec.replicas for spec in stage.setup.topics if spec.name == topic)
-        require(state is not None and set(state.isr) == set(assigned), f"all replicas of {topic} are in sync")
     stage.mark("seeded", f"messages {', '.join(labels)} are on every replica")
 
 

@@ -35,8 +35,11 @@ _FINISHED = ("CLOSE-WAIT", "LAST-ACK", "CLOSING")
 Row = Mapping[str, Any]
 
 
-def connections(context: FaultContext, links: Iterable[Link]) -> tuple[Connection, ...]:
-    """The connections that are established over ``links`` now, as their clients' kernels report them."""
+def connections(context: FaultContext, links: Iterable[Link]) -> Mapping[Connection, int]:
+    """The connections that are established over ``links`` now, as their clients' kernels report them.
+
+    With each comes the number of bytes that its client's process has written to it.
+    """
     topology = context.lab.topology
     servers: dict[str, dict[tuple[str, int], str]] = {}
     for link in links:
@@ -47,13 +50,16 @@ def connections(context: FaultContext, links: Iterable[Link]) -> tuple[Connectio
         answers = context.prober.ask(
             {client: {"op": "connections", "to": list(to)} for client, to in servers.items()}
         )
-    found = set()
+    found = {}
     for client, answer in answers.items():
         for row in answer["found"]:
             address, port = row["remote"]
             server = servers[client][address, port]
-            found.add(Connection(client=client, client_port=row["local"][1], server=server, server_port=port))
-    return tuple(sorted(found))
+            connection = Connection(
+                client=client, client_port=row["local"][1], server=server, server_port=port
+            )
+            found[connection] = int(row.get("written", 0))
+    return dict(sorted(found.items()))
 
 
 @dataclass(frozen=True)
@@ -219,7 +225,7 @@ class Hold:
         context = self._context
         with context.lock:
             self._proof.record_before()
-            found = connections(context, self._links)
+            found = tuple(connections(context, self._links))
             if self._ports is not None:
                 found = tuple(one for one in found if one.client_port in self._ports)
             if not found:

@@ -39,6 +39,8 @@ def shrinking(stage: Stage) -> None:
             sent.result(timeout=stage.timings.shrink_s + 10)
         for topic in TOPICS:
             all_.send(topic, "x")
+        for topic in TOPICS:
+            stage.read("az1", topic, "broker1")
         stage.mark("before-heal", "the last moment of the cut")
 
     stage.mark("healed", "the links are back")
@@ -116,11 +118,26 @@ _WAITING_COMPLETES = Claim(
     says="The acks=all write that was waiting is acknowledged.",
     holds=_WAITING.acknowledged(),
 )
-_WAITING_FAILS = Claim(
-    name="waiting-write-fails",
-    section="beyond 001 scenario 2",
-    says="With min.insync.replicas=2 it fails with error 20 (NOT_ENOUGH_REPLICAS_AFTER_APPEND), yet it is kept.",
-    holds=both(_WAITING_TWO.refused_with(20), _WAITING_TWO.became("unknown_kept")),
+_WAITING_FAILS = (
+    Claim(
+        name="waiting-write-fails",
+        section="beyond 001 scenario 2",
+        says="With min.insync.replicas=2 it fails with error 20 (NOT_ENOUGH_REPLICAS_AFTER_APPEND), yet it is kept.",
+        holds=both(_WAITING_TWO.refused_with(20), _WAITING_TWO.became("unknown_kept")),
+        before="3.7.0",
+    ),
+    Claim(
+        name="waiting-write-times-out",
+        section="beyond 001 scenario 2",
+        says="With min.insync.replicas=2 it times out (error 7), yet it is kept: the high watermark no longer advances "
+        "while the ISR is smaller than min.insync.replicas (KAFKA-15583).",
+        holds=both(
+            _WAITING_TWO.refused_with(7),
+            _WAITING_TWO.became("unknown_kept"),
+            partition(TWO).consumers_see_nothing_from(2, since="cut", until="before-heal"),
+        ),
+        since="3.7.0",
+    ),
 )
 _REFUSED = Claim(
     name="min-insync-refuses",
@@ -168,7 +185,7 @@ OWN_CONTROLLER = Scenario(
         _NO_SPLIT,
         _WRITES_GO_ON,
         _WAITING_COMPLETES,
-        _WAITING_FAILS,
+        *_WAITING_FAILS,
         _REFUSED,
         _ABSENT,
         _RECOVERS,
@@ -240,7 +257,7 @@ BEFORE = Scenario(
         _NO_SPLIT,
         _WRITES_GO_ON,
         _WAITING_COMPLETES,
-        _WAITING_FAILS,
+        *_WAITING_FAILS,
         _REFUSED,
         _ABSENT,
         _RECOVERS,

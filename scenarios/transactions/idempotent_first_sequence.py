@@ -9,14 +9,23 @@ first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from checkers.claims.builders import both, messages, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Expected, Scenario
-from scenarios.steps import pins, require, settle, stand, wait_answered
+from harness.waiting import wait_until
+from scenarios.steps import (
+    log_lines,
+    pins,
+    require,
+    settle,
+    wait_answered,
+    wait_log,
+)
 from workloads.protocol.spec import Via
 
 SECTION = "beyond the articles: idempotence"
@@ -84,8 +93,12 @@ PIPELINED, ALONE = "five-in-flight", "one-in-flight"
 """The producers, by the number of requests that they may have under way."""
 LEADER, CLIENT = "broker1", "client3"
 NOT_ENOUGH_REPLICAS = 19
-SENT_S = 1.5
-"""Longer than a message needs until the leader has refused it."""
+AT_ONCE: Mapping[Via, Mapping[str, Any]] = {"librdkafka": {"socket.nagle.disable": True}}
+"""The kernel must not hold back the first message while it awaits the acknowledgement of an earlier request."""
+BATCH_BYTES = 61
+"""The least size of a record batch, in bytes."""
+REFUSED = f"Error processing append operation on partition {TOPIC}-0"
+"""What the leader logs for each message that it refuses with this error."""
 
 
 def whole(via: Via) -> Callable[[Stage], None]:
@@ -105,7 +118,7 @@ def whole(via: Via) -> Callable[[Stage], None]:
                 retries=1_000_000,
                 request_timeout_s=30.0,
                 delivery_timeout_s=45.0,
-                config={"max.in.flight.requests.per.connection": in_flight},
+                config={"max.in.flight.requests.per.connection": in_flight, **AT_ONCE.get(via, {})},
             ).prepare(TOPIC)
             for name, in_flight in ((PIPELINED, 5), (ALONE, 1))
         ]
@@ -124,17 +137,24 @@ def whole(via: Via) -> Callable[[Stage], None]:
                 "shrunk", f"{LEADER} is alone in the ISR and refuses messages: min.insync.replicas is 2"
             )
             answers = stage.nemesis.cut(f"{LEADER} -> {CLIENT}").inject()
+            refused = len(log_lines(stage, LEADER, REFUSED))
             outcomes = [producer.send_later(TOPIC, "first") for producer in producers]
-            sent = stage.mark(
-                "first-sent", f"each producer sends its first message; no answer reaches {CLIENT}"
-            )
-            stand(stage, sent, SENT_S)
+            stage.mark("first-sent", f"each producer sends its first message; no answer reaches {CLIENT}")
+            wait_log(stage, LEADER, REFUSED, more_than=refused + len(producers) - 1)
         stage.wait_for_isr(TOPIC, 1, 2)
         wait_answered(stage, plain, TOPIC, 0)
         stage.mark("whole", "both replicas are in sync: messages are accepted again")
+        before = stage.nemesis.bytes_written(CLIENT, f"{LEADER}:kafka")
         outcomes += [producer.send_later(TOPIC, "second") for producer in producers]
-        sent = stage.mark("second-sent", "each producer sends its second message")
-        stand(stage, sent, SENT_S)
+        stage.mark("second-sent", "each producer sends its second message")
+        wait_until(
+            lambda: stage.nemesis.bytes_written(CLIENT, f"{LEADER}:kafka"),
+            accept=lambda now: any(now.get(one, 0) >= count + BATCH_BYTES for one, count in before.items()),
+            within_s=30.0,
+            poll_s=0.1,
+            awaiting=f"{PIPELINED} to have written its second message to its connection",
+            abort=stage.cluster.check_alive,
+        )
         answers.heal()
         results = [outcome.result(timeout=120) for outcome in outcomes]
         stage.mark("answered", "; ".join(f"{one.label}: {one.outcome} {one.error}" for one in results))
