@@ -19,6 +19,8 @@ from checkers.partition.logs import PartitionReplicas
 from checkers.partition.messages import FOREVER, INFO, OK, Ints, Sends
 
 NO_EVIDENCE = "not known: no election, truncation or fault in the history explains it"
+NEVER_SEEN = "not known: no replica was seen to hold it, and no log was seen to be truncated"
+"""An election cannot take from a leader what it never had."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +62,7 @@ class _Loss:
     acked_ns: int
     acked_by: int
     holder: int
+    sighted: bool
     offset: int
     gone_ns: int
 
@@ -154,7 +157,8 @@ def loss_causes(
     marks = [event.ns for event in (*cuts, *elections)]
     marks += [ns for fault in evidence.faults for ns in (fault.from_ns, fault.until_ns)]
     edge_ns = np.unique(np.array(marks, dtype=np.int64))
-    cell = [np.searchsorted(edge_ns, when), np.searchsorted(edge_ns, end), by, holder]
+    sighted = (seen.last_broker >= 0)[rows]
+    cell = [np.searchsorted(edge_ns, when), np.searchsorted(edge_ns, end), by, holder, sighted]
     offsets = np.unique(np.array([cut.offset for cut in cuts], dtype=np.int64))
     cell.append(np.searchsorted(offsets, at, side="right"))
     table = np.stack([np.asarray(values, dtype=np.int64) for values in cell], axis=1)
@@ -169,6 +173,7 @@ def loss_causes(
                 acked_ns=int(when[i]),
                 acked_by=int(by[i]),
                 holder=int(holder[i]),
+                sighted=bool(sighted[i]),
                 offset=int(at[i]),
                 gone_ns=int(end[i]),
             ),
@@ -220,6 +225,8 @@ def _explain(
             f"{cut.offset} instead of asking for the epoch's end",
             rows=cut_row,
         )
+    if winner is not None and cut is None and not loss.sighted:
+        return _Cause(text=NEVER_SEEN)
     if usurped and ruling is not None:
         healed = [f for f in faults if f.until_ns <= loss.acked_ns]
         standing = [f for f in faults if f.from_ns <= loss.acked_ns < f.until_ns]

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from checkers.causes import NO_EVIDENCE
+from checkers.causes import NEVER_SEEN, NO_EVIDENCE
 from checkers.evidence import gather, mechanism_of, named_in
 from checkers.fast.plan import judge_all
 from checkers.fast.run import run_here
@@ -148,8 +148,12 @@ LOOKALIKES: dict[str, tuple[History, str]] = {
         NO_EVIDENCE,
     ),
     "elected from the ISR, so not unclean": (
-        led(led(lost(), 1, 1, 0, [1, 2]), 3000, 2, 1, [2]),
+        led(led(lost(), 1, 1, 0, [1, 2]), 3000, 2, 1, [2]).add("sightings", gone_ns=3500, **SEEN),
         "old leader truncated on rejoin",
+    ),
+    "elected afterwards, but no replica ever held it": (
+        led(led(lost(), 1, 1, 0, [1, 2]), 3000, 2, 1, [2]),
+        NEVER_SEEN,
     ),
     "unclean election of another partition": (
         led(lost(), 1, 1, 0, [1]).add(
