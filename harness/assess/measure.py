@@ -35,7 +35,7 @@ Measures = Mapping[str, Sequence[Row]]
 """Rows by the name of the query; those of `harness.assess.promised` have the name `promised`."""
 PROMISED = "promised"
 
-_TABLES = ("marks", "writers", "reads", "views")
+_TABLES = ("marks", "writers", "reads", "views", "machine")
 """Tables of the history that the queries use."""
 
 _LED = """(SELECT run, substring(name, 5) AS led, substring_index(text, '/', 1) AS topic,
@@ -125,6 +125,10 @@ LEFT JOIN (SELECT t.run, t.topic, t.partition, (min(t.ns) - max(s.injected_ns)) 
 GROUP BY f.run, led.described, led.led""",
         "recovery": f"""SELECT run, round((heal_ns - injected_ns) / 1e9, 2) AS fault_s,
     round((recovered_ns - heal_ns) / 1e9, 2) AS recovery_s FROM {_SPAN}""",
+        "busy": f"""WITH span AS {_SPAN}
+SELECT s.run, cast(round(avg(m.busy)) AS int) AS busy_percent FROM span s
+JOIN machine m ON m.run = s.run AND m.ns BETWEEN s.injected_ns AND coalesce(s.recovered_ns, s.end_ns)
+GROUP BY s.run""",
         "operator": """SELECT run, text AS action FROM marks WHERE name = 'operator' ORDER BY run, ns""",
     }
 )

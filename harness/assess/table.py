@@ -7,12 +7,13 @@ each topic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from harness.assess.battery import Case
 from harness.assess.measure import PROMISED, Measures, Row
+from harness.processors import BUSY_PERCENT
 
 COUNTS = ("acknowledged", "lost", "lost_after_read", "duplicated", "undetermined")
 STATUSES = ("measured", "invalid", "crashed", "unfit", "not run")
@@ -80,6 +81,8 @@ class Line:
     fault_s: float | None = None
     recovery_s: float | None = None
     """From the heal until all partitions of the run had a leader and a full ISR; None: they never did."""
+    busy_percent: int | None = None
+    """How busy the machine's processors were from the fault until the recovery; None: not known."""
     operator: tuple[str, ...] = ()
     """What an operator had to do."""
     findings: Mapping[str, int] = field(default_factory=dict)
@@ -200,6 +203,7 @@ def _line_about(topic: str, case: Case, led: str, runs: tuple[str, ...], measure
         failover_s=max(failovers, default=None),
         fault_s=max((row["fault_s"] for row in recovery), default=None),
         recovery_s=None if not recovered or None in recovered else max(recovered),
+        busy_percent=max((row["busy_percent"] for row in rows("busy", of_run=True)), default=None),
         operator=tuple(dict.fromkeys(str(row["action"]) for row in rows("operator", of_run=True))),
         findings=_worst_counts(rows("findings", of_run=True)),
     )
@@ -272,12 +276,26 @@ def _worst_counts(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def consequences(table: Sequence[Line], az_names: Mapping[str, str]) -> list[str]:
-    """What follows from the numbers: a sentence or two for each fault, over all placements of the roles."""
+    """What follows from the numbers: a sentence or two for each fault, over all placements of the roles.
+
+    A last sentence says whether the machine was too busy for its times to be Kafka's.
+    """
     by_fault: dict[str, list[Line]] = {}
     for line in table:
         if line.status == "measured":
             by_fault.setdefault(line.subject, []).append(line)
-    return [_sentence(fault, found, az_names) for fault, found in by_fault.items()]
+    return [*(_sentence(fault, found, az_names) for fault, found in by_fault.items()), *_too_busy(table)]
+
+
+def _too_busy(table: Sequence[Line]) -> Iterator[str]:
+    cases = {line.case: line.busy_percent for line in table if line.status == "measured"}
+    busy = [case for case, percent in cases.items() if percent is not None and percent >= BUSY_PERCENT]
+    if busy:
+        yield (
+            f"The processors of this machine were at least {BUSY_PERCENT} % busy during {len(busy)} of "
+            f"{len(cases)} faults. All times contain waiting for a processor, and vary; with --parallel 1 "
+            "they are shorter."
+        )
 
 
 def _sentence(fault: str, found: Sequence[Line], az_names: Mapping[str, str]) -> str:

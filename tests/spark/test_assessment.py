@@ -48,6 +48,8 @@ def history() -> History:
         (END, "drained", ""),
     ):
         made.add("marks", ns=int(second * S), name=name, text=text)
+    for second, busy in ((INJECTED - 1, 10), (INJECTED + 1, 80), (HEAL + 1, 94), (RECOVERED + 1, 10)):
+        made.add("machine", ns=int(second * S), busy=busy)
     made.add("writers", writer=1, name="az1-acks=all", az="az1", acks=-1, role="stream")
     made.add("writers", writer=2, name="az2-acks=1", az="az2", acks=1, role="stream")
     logs: dict[int, list[dict[str, Any]]] = {0: [], 1: []}
@@ -206,6 +208,11 @@ def test_recovery_and_what_the_operator_did(found: Measures) -> None:
     (recovery,) = rows(found, "recovery")
     assert (float(recovery["fault_s"]), float(recovery["recovery_s"])) == (10.0, 2.0)
     assert rows(found, "operator") == [{"action": "start broker1"}]
+
+
+def test_how_busy_the_machine_was(found: Measures) -> None:
+    """From the fault until the recovery; earlier and later seconds do not count."""
+    assert rows(found, "busy") == [{"busy_percent": 87}]
 
 
 def test_a_run_that_never_recovered_has_no_recovery_time(spark: Any, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ def measures(
     lost: int = 0,
     lost_at_one: int = 120,
     recovery: float | None = 2.5,
+    busy: int = 40,
     topic: str = "orders",
 ) -> Rows:
     """One partition led inside: az1 cannot write until the heal, the others wait for 10 s."""
@@ -61,6 +62,7 @@ def measures(
         "reads": [{**key, "az": "az1", "read_gap_s": 14.0, "lasted_until_heal": True}],
         "failover": [{**key, "moved": 1, "partitions": 1, "failover_s": 8.8}],
         "recovery": [{"run": run, "fault_s": 13.0, "recovery_s": recovery}],
+        "busy": [{"run": run, "busy_percent": busy}],
         "operator": [],
     }
 
@@ -210,6 +212,16 @@ def test_a_cluster_that_does_not_recover() -> None:
     assert text.endswith("The cluster does not recover by itself.")
 
 
+def test_a_machine_that_was_too_busy() -> None:
+    """A sentence of its own from 90 % on; the busiest of several runs counts."""
+    runs = both(measures("a/1", busy=89), measures("a/2", busy=90))
+    found = table(runs, ended("a/1"), ended("a/2"))
+    assert [line.busy_percent for line in found] == [90]
+    (_, text) = consequences(found, NAMES)
+    assert text.startswith("The processors of this machine were at least 90 % busy during 1 of 1 faults.")
+    assert len(consequences(table(measures(busy=89)), NAMES)) == 1
+
+
 def test_nothing_is_said_of_what_was_not_measured() -> None:
     assert consequences(table({}, ended(status="invalid")), NAMES) == []
 
@@ -217,7 +229,7 @@ def test_nothing_is_said_of_what_was_not_measured() -> None:
 def two_topics(**other: Any) -> Rows:
     """`audit` beside `orders`, in the same run."""
     found = both(measures(), measures(topic="audit", **other))
-    for of_run in ("recovery", "findings"):
+    for of_run in ("recovery", "busy", "findings"):
         del found[of_run][1:]
     return found
 
