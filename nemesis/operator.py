@@ -10,7 +10,13 @@ from typing import Literal, TypeVar
 
 from harness.cluster.model import Cluster, first_answer
 from harness.errors import InvalidRunError, WaitTimeoutError
-from harness.kafka.model import ELECTION_NOT_NEEDED, Address, PartitionState, TopicPartition
+from harness.kafka.model import (
+    ELECTION_NOT_NEEDED,
+    REQUEST_TIMED_OUT,
+    Address,
+    PartitionState,
+    TopicPartition,
+)
 from harness.kafka.wire.admin import (
     RequestResult,
     alter_partition_reassignments,
@@ -24,7 +30,7 @@ from nemesis.fault import Action, Evidence, Injection, Targets
 from nemesis.registry import FaultRegistry
 
 T = TypeVar("T")
-_EFFECT_WITHIN_S = 15.0
+_EFFECT_WITHIN_S = 30.0
 _CONTROLLER_TRIES = 25
 
 
@@ -187,8 +193,9 @@ class Operator:
         return lambda: self._cluster.partition(topic, partition)
 
     def _check(self, what: str, outcomes: Iterable[RequestResult]) -> None:
+        """Raise InvalidRunError for a refusal. A time-out is none: the effect decides."""
         for outcome in outcomes:
-            if outcome.error not in (0, ELECTION_NOT_NEEDED):
+            if outcome.error not in (0, ELECTION_NOT_NEEDED, REQUEST_TIMED_OUT):
                 raise InvalidRunError(
                     f"The {what} was refused with Kafka's error {outcome.error} {outcome.message}.".rstrip()
                 )

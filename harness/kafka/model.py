@@ -31,6 +31,7 @@ NO_LEADER = -1
 
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC_OR_PARTITION = 3
+REQUEST_TIMED_OUT = 7
 TOPIC_ALREADY_EXISTS = 36
 ELECTION_NOT_NEEDED = 84
 """Kafka's error codes, by their names in the protocol."""

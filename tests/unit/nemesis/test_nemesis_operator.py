@@ -1,0 +1,64 @@
+"""What an operator action makes of Kafka's answers: a refusal ends the run, a time-out does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import nemesis.operator
+from harness.errors import InvalidRunError
+from harness.kafka.model import ELECTION_NOT_NEEDED, REQUEST_TIMED_OUT, PartitionState, TopicPartition
+from harness.kafka.wire.admin import RequestResult
+from nemesis.fault import Injection
+from nemesis.operator import Operator
+from tests.unit.nemesis.nemesis_fakes import TOPOLOGY, Rows
+
+NOT_IN_SYNC = 80
+Elect = Callable[[int, int], Injection]
+
+
+@pytest.fixture
+def elect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Elect:
+    """Elect broker1 as the leader: the controller answers with an error, and a broker leads afterwards."""
+
+    def act(error: int, leader: int) -> Injection:
+        def answer(_to: object, keys: Iterable[TopicPartition], *_: object, **__: object) -> dict[Any, Any]:
+            return {key: RequestResult(error) for key in keys}
+
+        journal = Rows(tmp_path).journal
+        lab = SimpleNamespace(alive=lambda _host: True)
+        registry: Any = SimpleNamespace(
+            topology=TOPOLOGY, lab=lab, add=lambda fault: Injection(1, fault, journal)
+        )
+        cluster: Any = SimpleNamespace(
+            mode="zookeeper",
+            partition=lambda *_: PartitionState(leader=leader, leader_epoch=0, isr=(1, 2)),
+            controller=lambda: 1,
+        )
+        monkeypatch.setattr(nemesis.operator, "elect_leaders", answer)
+        monkeypatch.setattr(
+            nemesis.operator.Operator.act, "__kwdefaults__", {"mechanism": "other", "within_s": 0.2}
+        )
+        return Operator(registry, cluster).elect("t", leader="broker1")
+
+    return act
+
+
+@pytest.mark.parametrize("error", [0, ELECTION_NOT_NEEDED, REQUEST_TIMED_OUT])
+def test_an_election_counts_if_its_effect_is_seen(error: int, elect: Elect) -> None:
+    assert elect(error, 1).evidence
+
+
+@pytest.mark.parametrize("error", [0, ELECTION_NOT_NEEDED, REQUEST_TIMED_OUT])
+def test_an_election_without_its_effect_makes_the_run_invalid(error: int, elect: Elect) -> None:
+    with pytest.raises(InvalidRunError, match="'elect preferred leader of t/0' had no effect"):
+        elect(error, 2)
+
+
+def test_a_refused_election_makes_the_run_invalid_even_if_the_leader_is_the_wanted_one(elect: Elect) -> None:
+    with pytest.raises(InvalidRunError, match="refused with Kafka's error 80"):
+        elect(NOT_IN_SYNC, 1)
