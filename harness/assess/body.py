@@ -50,6 +50,14 @@ def run_case(stage: Stage, case: Case, producers: Sequence[ProducerSetting], nam
     Raises InvalidRunError if it proves nothing.
     """
     readers = _start_clients(stage, case, producers, names)
+    with stage.lab.run_first():
+        _measure(stage, case)
+    for reader in readers:
+        reader.stop()
+
+
+def _measure(stage: Stage, case: Case) -> None:
+    """Inject the fault, heal it, and wait for the recovery."""
     since = stage.mark("begin", f"{case.says} in a moment")
     _stand(stage, since, _STEADY_S)
     with _fault(stage, case):
@@ -62,8 +70,6 @@ def run_case(stage: Stage, case: Case, producers: Sequence[ProducerSetting], nam
     _stand(stage, healed, _STEADY_S)
     stage.stop_streams(DRAIN_S)
     stage.mark("drained", "the producers have stopped")
-    for reader in readers:
-        reader.stop()
 
 
 def _start_clients(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
@@ -220,6 +221,9 @@ class Lab(Protocol):
 
     def open_module(self, host: str, module: str, arguments: Sequence[str]) -> Pipe:
         """Start a module of this project (its function `main`) as a helper process in the host's network."""
+
+    def run_first(self) -> AbstractContextManager[bool]:
+        """Let the hosts' processes have the processors first; False if that is not possible here."""
 
     def python(self) -> tuple[str, ...]:
         """Command prefix that runs this project's Python inside a host."""

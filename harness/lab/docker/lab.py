@@ -130,6 +130,10 @@ class ComposeLab:
         """Send a signal to the main process; has no effect after it has ended."""
         self._process(host).signal(signal_number)
 
+    def run_first(self) -> contextlib.AbstractContextManager[bool]:
+        """False: the engine runs the containers."""
+        return contextlib.nullcontext(False)
+
     def wait_exit(self, host: str, within_s: float) -> int:
         """Wait until the main process ends; returns its exit status (-9 for SIGKILL)."""
         status = wait_until(

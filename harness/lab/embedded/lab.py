@@ -12,12 +12,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
 from harness.errors import LabError, UsageError, WaitTimeoutError
 from harness.fork_server import ForkServer
 from harness.lab.embedded.namespaces import NAMESPACE_DIR
+from harness.lab.embedded.priority import first_to_run
 from harness.lab.model import MainProcess, Pipe, Result, Topology
 from harness.waiting import wait_until
 
@@ -142,6 +144,10 @@ class EmbeddedLab:
         for callback in self._callbacks:
             callback(host)
         return self._main[host].pid
+
+    def run_first(self) -> AbstractContextManager[bool]:
+        """Prefer all processes of this PID namespace; True with CAP_SYS_NICE."""
+        return first_to_run()
 
     def signal(self, host: str, signal_number: int) -> None:
         """Send a signal to the main process; has no effect after it has ended."""

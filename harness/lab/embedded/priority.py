@@ -1,0 +1,53 @@
+"""Processor time for a cluster while times are measured on it, although others start beside it.
+
+All processes of a cluster in the embedded lab are in one PID namespace, and `/proc` shows no others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+FIRST = -10
+"""The nice value of what is measured; everything else keeps 0, and gets about a tenth of its time."""
+_USUAL = 0
+
+
+@contextmanager
+def first_to_run() -> Iterator[bool]:
+    """Let the processes of this PID namespace run first. The value says whether the kernel permits it.
+
+    It takes CAP_SYS_NICE, which root has, and root of a user namespace has not. Processes that start in a
+    session of their own meanwhile are not preferred if the kernel groups sessions (`man 7 sched`, autogroup).
+    """
+    permitted = _permitted()
+    if permitted:
+        _set_nice(FIRST)
+    try:
+        yield permitted
+    finally:
+        if permitted:
+            _set_nice(_USUAL)
+
+
+def _permitted() -> bool:
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, FIRST)
+        os.setpriority(os.PRIO_PROCESS, 0, _USUAL)
+    except PermissionError:
+        return False
+    return True
+
+
+def _set_nice(nice: int) -> None:
+    for process in Path("/proc").iterdir():
+        if not process.name.isdecimal():
+            continue
+        with suppress(OSError):  # it has ended, or the kernel has no autogroups
+            (process / "autogroup").write_text(str(nice))
+        with suppress(OSError):
+            for thread in (process / "task").iterdir():
+                with suppress(ProcessLookupError):
+                    os.setpriority(os.PRIO_PROCESS, int(thread.name), nice)
