@@ -86,11 +86,13 @@ class Operator:
         ``leader`` is the host that must lead afterwards; by default, any.
         """
         wanted = self._registry.topology.host(leader).node_id if leader else None
+        observe = self._observe(topic, partition)
 
         def ask() -> None:
             key = TopicPartition(topic, partition)
+            shows = wanted is not None or not led(observe())
             answers = elect_leaders(self._controller(), [key], kind, dialect=self._dialect)
-            self._check(f"{kind} election of {topic}/{partition}", answers.values())
+            self._check(f"{kind} election of {topic}/{partition}", answers.values(), effect_shows=shows)
 
         def led(state: PartitionState | None) -> bool:
             return state is not None and state.leader >= 0 and wanted in (None, state.leader)
@@ -101,7 +103,7 @@ class Operator:
             mechanism=f"elect_{kind}",
             targets={"partitions": [f"{topic}/{partition}"]},
             action=ask,
-            observe=self._observe(topic, partition),
+            observe=observe,
             accept=led,
         )
 
@@ -114,7 +116,8 @@ class Operator:
         def ask() -> None:
             wish = {TopicPartition(topic, partition): list(replicas)}
             answers = alter_partition_reassignments(self._controller(), wish, dialect=self._dialect)
-            self._check(f"reassignment of {topic}/{partition} to {list(replicas)}", answers.values())
+            what = f"reassignment of {topic}/{partition} to {list(replicas)}"
+            self._check(what, answers.values(), effect_shows=before is not None)
 
         def done(state: PartitionState | None) -> bool:
             changed = before is None or state is None or state.leader_epoch != before.leader_epoch
@@ -192,10 +195,14 @@ class Operator:
     def _observe(self, topic: str, partition: int) -> Callable[[], PartitionState | None]:
         return lambda: self._cluster.partition(topic, partition)
 
-    def _check(self, what: str, outcomes: Iterable[RequestResult]) -> None:
-        """Raise InvalidRunError for a refusal. A time-out is none: the effect decides."""
+    def _check(self, what: str, outcomes: Iterable[RequestResult], *, effect_shows: bool) -> None:
+        """Raise InvalidRunError for a refusal.
+
+        A time-out is none if the effect shows whether the controller acted: then the effect decides.
+        """
+        accepted = (0, ELECTION_NOT_NEEDED, *((REQUEST_TIMED_OUT,) if effect_shows else ()))
         for outcome in outcomes:
-            if outcome.error not in (0, ELECTION_NOT_NEEDED, REQUEST_TIMED_OUT):
+            if outcome.error not in accepted:
                 raise InvalidRunError(
                     f"The {what} was refused with Kafka's error {outcome.error} {outcome.message}.".rstrip()
                 )

@@ -18,14 +18,14 @@ from nemesis.operator import Operator
 from tests.unit.nemesis.nemesis_fakes import TOPOLOGY, Rows
 
 NOT_IN_SYNC = 80
-Elect = Callable[[int, int], Injection]
+Elect = Callable[..., Injection]
 
 
 @pytest.fixture
 def elect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Elect:
-    """Elect broker1 as the leader: the controller answers with an error, and a broker leads afterwards."""
+    """Elect a leader, by default broker1: the controller answers with an error, and ``leader`` leads."""
 
-    def act(error: int, leader: int) -> Injection:
+    def act(error: int, leader: int, wanted: str = "broker1") -> Injection:
         def answer(_to: object, keys: Iterable[TopicPartition], *_: object, **__: object) -> dict[Any, Any]:
             return {key: RequestResult(error) for key in keys}
 
@@ -43,7 +43,7 @@ def elect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Elect:
         monkeypatch.setattr(
             nemesis.operator.Operator.act, "__kwdefaults__", {"mechanism": "other", "within_s": 0.2}
         )
-        return Operator(registry, cluster).elect("t", leader="broker1")
+        return Operator(registry, cluster).elect("t", leader=wanted)
 
     return act
 
@@ -62,3 +62,9 @@ def test_an_election_without_its_effect_makes_the_run_invalid(error: int, elect:
 def test_a_refused_election_makes_the_run_invalid_even_if_the_leader_is_the_wanted_one(elect: Elect) -> None:
     with pytest.raises(InvalidRunError, match="refused with Kafka's error 80"):
         elect(NOT_IN_SYNC, 1)
+
+
+def test_a_time_out_is_no_success_if_any_leader_will_do_and_there_was_one_before(elect: Elect) -> None:
+    assert elect(0, 2, wanted="").evidence
+    with pytest.raises(InvalidRunError, match="refused with Kafka's error 7"):
+        elect(REQUEST_TIMED_OUT, 2, wanted="")
