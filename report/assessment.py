@@ -15,7 +15,7 @@ from rich.table import Table
 from report.console import table_console
 
 Document = Mapping[str, Any]
-_STYLES = {"broken": "bold red", "lost": "red", "unknown": "yellow"}
+_STYLES = {"broken": "bold red", "lost": "red", "at risk": "yellow", "unknown": "yellow"}
 HEADINGS = (
     *("fault", "controller", "leader", "topic", "lost", "promise", "twice", "order", "no write", "no read"),
     *("failover", "full ISR", "operator"),
@@ -41,7 +41,7 @@ def legend(document: Document) -> str:
         f"controller, leader: whether the fault hits them. lost to order: {' / '.join(producers)}. "
         f"no write, no read: seconds in {azs} with {producers[0]}; * until the fault was healed. "
         "failover, full ISR: seconds. –: none. promise: kept where Kafka made one and it held; not promised "
-        "where it made none."
+        "where it made none. at risk: nothing was lost, but Kafka does not promise that."
         + (
             " topic all: the messages of all topics, the longest time and the worst judgement; each topic "
             "follows where they fared differently."
@@ -137,6 +137,8 @@ def _lost(setting: Mapping[str, Any] | None) -> str:
         return "–"
     if setting["outcome"] == "unknown":
         return "?"
+    if setting["outcome"] == "at risk":
+        return "0 (at risk)"
     read = f" ({setting['lost_after_read']} read)" if setting["lost_after_read"] else ""
     return f"{setting['lost']}{read}"
 

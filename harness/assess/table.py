@@ -53,10 +53,16 @@ class ProducerOutcome:
 
     @property
     def outcome(self) -> str:
-        """`lost`, `kept`, or `unknown` where something could not be read."""
+        """`lost`, `kept`, `unknown` or `at risk`.
+
+        It is unknown where something could not be read, and at risk where nothing was lost, although Kafka
+        does not promise that.
+        """
         if self.lost:
             return "lost"
-        return "unknown" if self.undetermined or not self.acknowledged else "kept"
+        if self.undetermined or not self.acknowledged:
+            return "unknown"
+        return "at risk" if self.promise == "not promised" else "kept"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -313,10 +319,12 @@ def _sentence(fault: str, found: Sequence[Line], az_names: Mapping[str, str]) ->
         loss += f", all of topic {_and(losing)}"
     if "unknown" in outcomes and not lost[first]:
         loss = "leaves open whether acknowledged messages are lost"
+    elif "at risk" in outcomes and not lost[first]:
+        loss += ", although Kafka does not promise that"
     compared = [
-        f"with {name} it loses {f'{up_to}{lost[name]}' if lost[name] else 'none'}"
+        f"with {name} it {_compared(found, name, up_to, lost[name])}"
         for name in others
-        if lost[name] != lost[first]
+        if lost[name] != lost[first] or ("at risk" not in outcomes and _at_risk(found, name))
     ]
     text = f"{fault} {_interruption(found, first, az_names)}, and {'; '.join((loss, *compared))}."
     broken = [name for name in (first, *others) if any(_breaks(line, name) for line in found)]
@@ -335,6 +343,16 @@ def _sentence(fault: str, found: Sequence[Line], az_names: Mapping[str, str]) ->
     if any(line.recovery_s is None for line in found):
         text += " The cluster does not recover" + (" even then." if actions else " by itself.")
     return text
+
+
+def _at_risk(found: Sequence[Line], setting: str) -> bool:
+    return any(line.settings[setting].outcome == "at risk" for line in found)
+
+
+def _compared(found: Sequence[Line], setting: str, up_to: str, lost: int) -> str:
+    if lost:
+        return f"loses {up_to}{lost}"
+    return "lost none, but can lose some" if _at_risk(found, setting) else "loses none"
 
 
 def _topics_where(found: Sequence[Line], holds: Callable[[Sequence[Line]], bool]) -> list[str]:

@@ -30,7 +30,7 @@ MANY, BEFORE = 24, 8
 """How many transactions end, and how many requests for it leave before the cut begins."""
 SPACING_S = 0.04
 SILENCE_S = 5.0
-TIMEOUT_S, CLEANUP_S = 12.0, 1.0
+TIMEOUT_S, CLEANUP_S = 20.0, 1.0
 
 
 def body(stage: Stage) -> None:

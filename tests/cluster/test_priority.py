@@ -6,13 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 from harness.lab.embedded.priority import FIRST
 
 
-def test_the_processes_of_a_lab_run_first_for_a_while() -> None:
+def test_the_processes_of_a_lab_run_first_for_a_while(tmp_path: Path) -> None:
+    """Also those that start meanwhile, as a killed broker does."""
     before = os.getpriority(os.PRIO_PROCESS, 0)
-    command = [sys.executable, "-m", "tests.cluster.priority_worker"]
+    command = [sys.executable, "-m", "tests.cluster.priority_worker", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

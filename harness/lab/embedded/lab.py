@@ -19,7 +19,7 @@ from typing import IO
 from harness.errors import LabError, UsageError, WaitTimeoutError
 from harness.fork_server import ForkServer
 from harness.lab.embedded.namespaces import NAMESPACE_DIR
-from harness.lab.embedded.priority import first_to_run
+from harness.lab.embedded.priority import first_to_run, follow
 from harness.lab.model import MainProcess, Pipe, Result, Topology
 from harness.waiting import wait_until
 
@@ -141,6 +141,7 @@ class EmbeddedLab:
                 env={"PATH": _PATH, "HOME": str(folder), "LC_ALL": "C.UTF-8", **process.env},
                 start_new_session=True,
             )
+        follow(self._main[host].pid)
         for callback in self._callbacks:
             callback(host)
         return self._main[host].pid

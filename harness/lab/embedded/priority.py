@@ -19,8 +19,8 @@ _USUAL = 0
 def first_to_run() -> Iterator[bool]:
     """Let the processes of this PID namespace run first. The value says whether the kernel permits it.
 
-    It takes CAP_SYS_NICE, which root has, and root of a user namespace has not. Processes that start in a
-    session of their own meanwhile are not preferred if the kernel groups sessions (`man 7 sched`, autogroup).
+    It takes CAP_SYS_NICE, which root has, and root of a user namespace has not. A process that starts in a
+    session of its own meanwhile needs `follow`.
     """
     permitted = _permitted()
     if permitted:
@@ -30,6 +30,16 @@ def first_to_run() -> Iterator[bool]:
     finally:
         if permitted:
             _set_nice(_USUAL)
+
+
+def follow(process: int) -> None:
+    """Give a process that leads a new session the nice value of this process's scheduling group.
+
+    It inherits the nice value of a process, but not that of the group (`man 7 sched`, autogroup).
+    """
+    with suppress(OSError):  # it has ended, or the kernel has no autogroups
+        nice = Path("/proc/self/autogroup").read_text().split()[-1]
+        Path(f"/proc/{process}/autogroup").write_text(nice)
 
 
 def _permitted() -> bool:

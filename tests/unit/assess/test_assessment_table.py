@@ -132,6 +132,24 @@ def test_the_consequences_in_words() -> None:
     ]
 
 
+def test_what_nobody_promised_is_at_risk_and_not_kept() -> None:
+    """Whether an acks=1 message is lost with its leader is chance: no run shows that it is kept."""
+    found = measures(lost_at_one=0)
+    found["promises"] = []
+    lines = table(found)
+    assert [setting.outcome for setting in lines[0].settings.values()] == ["kept", "at risk"]
+    (text,) = consequences(lines, NAMES)
+    assert text.endswith("loses no acknowledged message; with acks=1 it lost none, but can lose some.")
+    assert "| 0 / 0 (at risk) |" in markdown(document(found))
+    found["promised"][0]["promise"] = "not promised"
+    (text,) = consequences(table(found), NAMES)
+    assert text.endswith("loses no acknowledged message, although Kafka does not promise that.")
+    for row in found["promised"]:
+        row["promise"] = "kept"
+    (text,) = consequences(table(found), NAMES)
+    assert text.endswith("loses no acknowledged message.")
+
+
 def test_the_worst_of_several_cases_in_words() -> None:
     """Placements of the roles are runs of their own: their losses are compared, not added."""
     one, other = table(measures()), table(measures(lost_at_one=7))
