@@ -97,8 +97,8 @@ AT_ONCE: Mapping[Via, Mapping[str, Any]] = {"librdkafka": {"socket.nagle.disable
 """The kernel must not hold back the first message while it awaits the acknowledgement of an earlier request."""
 BATCH_BYTES = 61
 """The least size of a record batch, in bytes."""
-REFUSED = f"Error processing append operation on partition {TOPIC}-0"
-"""What the leader logs for each message that it refuses with this error."""
+REFUSED = ("Error processing append operation on partition ", f"{TOPIC}-0 ")
+"""What the leader logs for each message that it refuses with this error; from 4.1 on, a topic id is between."""
 
 
 def whole(via: Via) -> Callable[[Stage], None]:
@@ -137,10 +137,10 @@ def whole(via: Via) -> Callable[[Stage], None]:
                 "shrunk", f"{LEADER} is alone in the ISR and refuses messages: min.insync.replicas is 2"
             )
             answers = stage.nemesis.cut(f"{LEADER} -> {CLIENT}").inject()
-            refused = len(log_lines(stage, LEADER, REFUSED))
+            refused = len(log_lines(stage, LEADER, *REFUSED))
             outcomes = [producer.send_later(TOPIC, "first") for producer in producers]
             stage.mark("first-sent", f"each producer sends its first message; no answer reaches {CLIENT}")
-            wait_log(stage, LEADER, REFUSED, more_than=refused + len(producers) - 1)
+            wait_log(stage, LEADER, *REFUSED, more_than=refused + len(producers) - 1)
         stage.wait_for_isr(TOPIC, 1, 2)
         wait_answered(stage, plain, TOPIC, 0)
         stage.mark("whole", "both replicas are in sync: messages are accepted again")

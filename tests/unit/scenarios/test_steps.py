@@ -6,6 +6,7 @@ import duckdb
 import pytest
 
 from scenarios.steps import updated_isr, updated_to
+from scenarios.transactions.idempotent_first_sequence import REFUSED
 from tests.runs.stored import translate
 
 
@@ -37,3 +38,11 @@ def test_isr_that_a_leader_logs(line: str, isr: set[int]) -> None:
 def test_a_claim_about_the_isr_that_a_leader_logs(line: str, matches: bool) -> None:
     query = translate(f"SELECT {updated_to('1,3')} AS matches FROM (SELECT '{line}' AS text)")
     assert duckdb.sql(query).fetchall() == [(matches,)]
+
+
+@pytest.mark.parametrize("partition", ["t-0", "IM61X9u6RyOwrReOYD_AyQ:t-0"])
+def test_a_refused_message_is_recognised_in_the_logs_of_all_versions(partition: str) -> None:
+    """Kafka 4.0.1 and 4.3.1 log it so."""
+    line = f"[ReplicaManager broker=1] Error processing append operation on partition {partition} (ReplicaManager)"
+    assert all(words in line for words in REFUSED)
+    assert not all(words in line.replace("t-0", "other-0") for words in REFUSED)
