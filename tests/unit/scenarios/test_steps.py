@@ -43,6 +43,6 @@ def test_a_claim_about_the_isr_that_a_leader_logs(line: str, matches: bool) -> N
 @pytest.mark.parametrize("partition", ["t-0", "IM61X9u6RyOwrReOYD_AyQ:t-0"])
 def test_a_refused_message_is_recognised_in_the_logs_of_all_versions(partition: str) -> None:
     """Kafka 4.0.1 and 4.3.1 log it so."""
-    line = f"[ReplicaManager broker=1] Error processing append operation on partition {partition} (ReplicaManager)"
+    line = f"[ReplicaManager] Error processing append operation on partition {partition} (ReplicaManager)"
     assert all(words in line for words in REFUSED)
     assert not all(words in line.replace("t-0", "other-0") for words in REFUSED)
