@@ -76,6 +76,8 @@ class KafkaVersion:
     (KAFKA-12670). Before, KRaft elects uncleanly only if an operator asks for it."""
     eligible_leader_replicas: bool = False
     """ELR (KIP-966) is on in a new cluster."""
+    server_side_groups: bool = False
+    """Groups may use the protocol of KIP-848: by default from 4.0 on."""
     pre_vote: bool = False
     """A controller that returns requests a pre-vote before it raises the epoch (KIP-996)."""
     resigns_when_cut_off: bool = False
@@ -176,6 +178,7 @@ _V4_0 = replace(
     zookeeper=None,
     logging=_log4j2("2.24.3"),
     log_syntax="log4j2",
+    server_side_groups=True,
     pre_vote=True,
     min_java=17,
 )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _MESSAGE_FORMAT = "message.format.version"
 _UNCLEAN = "unclean.leader.election.enable"
+_SERVER_SIDE_GROUPS = "group.consumer."
 _AFTER_SCENARIO = ("final logs", "taking down", "history", "judgement")
 
 
@@ -137,6 +138,12 @@ def ignores(scenario: Scenario, version: KafkaVersion) -> str:
         return (
             f"{scenario.name} sets {_UNCLEAN}=true for the topic {unclean[0]}, which Kafka {version.label} "
             "ignores with KRaft (before 3.9, KAFKA-12670); use 3.9.1 or newer, or a version with ZooKeeper."
+        )
+    groups = [key for key in scenario.setup.broker_config if key.startswith(_SERVER_SIDE_GROUPS)]
+    if groups and not version.server_side_groups:
+        return (
+            f"{scenario.name} sets {groups[0]} for groups of KIP-848, which Kafka {version.label} does not "
+            "have by default; use 4.0.1 or newer."
         )
     return ""
 

@@ -111,6 +111,15 @@ def test_a_scenario_does_not_fit_a_version_that_ignores_its_settings() -> None:
         prepare(scenario, lab="embedded", kafka="3.5.2")
 
 
+def test_a_scenario_with_server_side_groups_does_not_fit_an_older_version() -> None:
+    scenario = find("server-side-rebalance-during-cut")
+    assert "use 4.0.1 or newer" in ignores(scenario, kafka_version("3.9.1"))
+    for version in ("4.0.1", "4.3.1"):
+        assert ignores(scenario, kafka_version(version)) == ""
+    with pytest.raises(UsageError, match="KIP-848"):
+        prepare(scenario, lab="embedded", kafka="3.9.1")
+
+
 def test_a_scenario_with_an_unclean_election_does_not_fit_an_early_kraft() -> None:
     """KRaft before 3.9 elects uncleanly only if an operator asks for it, whatever is configured."""
     for name, topic in (
