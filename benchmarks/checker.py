@@ -59,20 +59,21 @@ def make_history(folder: Path, messages: int, partitions: int, damage: str, tran
 
 def _make_transactions(folder: Path, messages: int, partitions: int, size: int) -> None:
     """Three events for each transaction of each writer; the last transaction may still be open."""
-    with pq.ParquetWriter(folder / "transactions.parquet", TABLES["transactions"].arrow()) as file:
-        for partition in range(partitions):
-            count = messages // partitions + (partition < messages % partitions)
-            for place in range(WRITERS):
-                sent = (count - place + WRITERS - 1) // WRITERS
-                begun, ended = (sent + size - 1) // size, sent // size
-                txn = np.arange(begun, dtype=np.int64)
-                last = (txn * size + size) * WRITERS * 1000
-                for number, event in enumerate(("begin", "committing", "committed")):
-                    ns = txn * size * WRITERS * 1000 - 1 if event == "begin" else last + number
-                    writer = partition * WRITERS + place + 1
-                    rows = begun if event == "begin" else ended
-                    columns = {"ns": ns[:rows], "writer": writer, "txn": txn[:rows], "event": event}
-                    file.write_table(_table("transactions", rows, **columns))
+    parts = []
+    for partition in range(partitions):
+        count = messages // partitions + (partition < messages % partitions)
+        for place in range(WRITERS):
+            sent = (count - place + WRITERS - 1) // WRITERS
+            begun, ended = (sent + size - 1) // size, sent // size
+            txn = np.arange(begun, dtype=np.int64)
+            last = (txn * size + size) * WRITERS * 1000
+            for number, event in enumerate(("begin", "committing", "committed")):
+                ns = txn * size * WRITERS * 1000 - 1 if event == "begin" else last + number
+                writer = partition * WRITERS + place + 1
+                rows = begun if event == "begin" else ended
+                columns = {"ns": ns[:rows], "writer": writer, "txn": txn[:rows], "event": event}
+                parts.append(_table("transactions", rows, **columns))
+    pq.write_table(pa.concat_tables(parts), folder / "transactions.parquet", row_group_size=ROW_GROUP)
 
 
 def _with_markers(table: Any, size: int) -> Any:

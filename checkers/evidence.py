@@ -77,7 +77,7 @@ class Evidence:
             for name in ("transactions", "producer_states", "transaction_states")
             if name in self.tables
         }
-        return replace(self, tables={**self.tables, **empty})
+        return replace(self, tables={**self.tables, **empty}, transactions=self.transactions.for_tasks())
 
 
 def gather(source: Source) -> Evidence:

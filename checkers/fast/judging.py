@@ -217,7 +217,7 @@ def _write_transactions(job: JudgingContext, part: str, messages: PartitionMessa
     if messages.decisions is not None:
         txn, sends = numbers(messages.table, "txn"), messages.sends
         decisions = with_losses(messages.decisions, fates.fate)
-        fenced = fenced_writes(job.evidence, sends, txn, decisions)
+        fenced = fenced_writes(job.evidence, sends, decisions)
         records = record_rows(messages.partition, messages.table, sends, decisions, fenced)
         counts = parts_of(sends, txn, decisions, fenced, messages.log_read_ns)
     write(f"{job.transactions}/{RECORDS_FOLDER}", part, records)

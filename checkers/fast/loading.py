@@ -168,7 +168,7 @@ def load(
     if table["txn"].null_count < len(table):
         reference = reference_of(partition, logs)
         decisions, read_ns = _decisions(job, where, partition, table, sends, reference, seqs, markers)
-        sends = _as_decided(job, table, sends, decisions)
+        sends = _as_decided(job, sends, decisions)
     return PartitionMessages(
         where=where,
         seqs=seqs,
@@ -216,10 +216,10 @@ def _decisions(
     return decisions_of(log, records, rows, offset), log.read_ns
 
 
-def _as_decided(job: JudgingContext, table: pa.Table, sends: Sends, decisions: Decisions) -> Sends:
+def _as_decided(job: JudgingContext, sends: Sends, decisions: Decisions) -> Sends:
     """Messages as the log decided them, which may differ from what was reported to applications."""
-    rows, state, known = decisions.row, decisions.state, job.evidence.transactions
-    reported = known.reported_of(known.find(sends.writer[rows], numbers(table, "txn")[rows]))
+    rows, state = decisions.row, decisions.state
+    reported = job.evidence.transactions.reported_of(sends.transaction[rows])
     committed = np.isin(state, (READABLE, BLOCKED))
     visible, withheld = sends.visible.copy(), sends.withheld.copy()
     visible[rows] = committed | (visible[rows] & np.isin(state, (UNKNOWN, ABSENT, LOST)))

@@ -109,6 +109,7 @@ def _of_partition(evidence: Evidence, table: pa.Table) -> pa.Table:
         aborted=unused,
         visible=unused,
         withheld=unused,
+        transaction=nothing,
     )
     fates = Fates(
         fate=pc.index_in(table["fate"], value_set=pa.array(list(CODE))).to_numpy().astype(np.int8),

@@ -43,6 +43,8 @@ class Sends:
     """Readers of committed records should see it: it has no transaction, or its transaction was committed."""
     withheld: Flags
     """Readers of committed records must not see it: its transaction was aborted."""
+    transaction: Ints
+    """Position of the message's transaction in `Evidence.transactions`, -1 if there is none."""
 
     def __len__(self) -> int:
         return len(self.seq)
@@ -205,3 +207,15 @@ NO_HOMES = Homes(
     writer=np.empty(0, np.int64), seq=np.empty(0, np.int64), topic=(), partition=np.empty(0, np.int64)
 )
 """No message beyond those that are loaded was sent anywhere."""
+
+
+def pair_order(major: Ints, minor: Ints) -> Ints | slice:
+    """An index that puts pairs in rising order, equal ones as they stand; a slice if they are in order."""
+    if len(major) < 2:
+        return slice(None)
+    low, base = int(minor.min()), int(major.min())
+    span = int(minor.max()) - low + 1
+    if span * (int(major.max()) - base + 1) >= 1 << 62:
+        return np.lexsort((minor, major))
+    key = (major.astype(np.int64, copy=False) - base) * span + (minor - low)
+    return slice(None) if bool(np.all(key[1:] >= key[:-1])) else np.argsort(key, kind="stable")

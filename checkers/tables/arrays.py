@@ -143,7 +143,7 @@ def _is(column: pa.ChunkedArray, text: str) -> Flags:
 def send_arrays(table: pa.Table, evidence: Evidence, name: str) -> Sends:
     """Columns of `sends` that decide a fate; refuses impossible values."""
     writer = numbers(table, "writer")
-    aborted, visible = _transactions(table, evidence, writer)
+    transaction, aborted, visible = _transactions(table, evidence, writer)
     sends = Sends(
         writer=writer,
         seq=numbers(table, "seq"),
@@ -153,6 +153,7 @@ def send_arrays(table: pa.Table, evidence: Evidence, name: str) -> Sends:
         aborted=aborted,
         visible=visible,
         withheld=aborted,
+        transaction=transaction,
     )
     refuse(sends.writer < 0, sends.writer, "writer", f"sends of {name}")
     refuse(sends.seq < 0, sends.seq, "seq", f"sends of {name}")
@@ -162,19 +163,21 @@ def send_arrays(table: pa.Table, evidence: Evidence, name: str) -> Sends:
     return sends
 
 
-def _transactions(table: pa.Table, evidence: Evidence, writer: Ints) -> tuple[Flags, Flags]:
-    """Whether each message's transaction was aborted, and whether it was committed (or there is none)."""
+def _transactions(table: pa.Table, evidence: Evidence, writer: Ints) -> tuple[Ints, Flags, Flags]:
+    """Each message's transaction, whether that was aborted, and whether committed (or there is none)."""
     column = table["txn"]
+    transaction = np.full(len(writer), -1, dtype=np.int64)
     aborted, visible = np.zeros(len(writer), dtype=bool), np.ones(len(writer), dtype=bool)
     if column.null_count == len(column):
-        return aborted, visible
+        return transaction, aborted, visible
     rows = transaction_rows(table)
     visible[rows] = False
     known = evidence.transactions
-    reported = known.reported_of(known.find(writer[rows], numbers(table, "txn")[rows]))
+    transaction[rows] = known.find(writer[rows], numbers(table, "txn")[rows])
+    reported = known.reported_of(transaction[rows])
     aborted[rows[reported == ABORTED]] = True
     visible[rows[reported == COMMITTED]] = True
-    return aborted, visible
+    return transaction, aborted, visible
 
 
 def transaction_rows(table: pa.Table) -> Ints:

@@ -354,8 +354,13 @@ def _read_file(
     where: TopicPartition | None,
     windows: Sequence[Window],
     only_group: int | None = None,
+    *,
+    threads: bool = False,
 ) -> pa.Table:
-    """Rows of a file; of all topic partitions if ``where`` is None."""
+    """Rows of a file; of all topic partitions if ``where`` is None.
+
+    ``threads`` is for one that no task beside it reads.
+    """
     schema = TABLES[table].arrow()
     system, inner = file_system(file.path)
     try:
@@ -372,7 +377,7 @@ def _read_file(
             mixed = where is not None and file.topic_partition is None
             extra = ["topic", "partition"] if mixed else []
             names = [name for name in dict.fromkeys([*columns, *extra]) if name in present]
-            read = parquet.read_row_groups(groups, columns=names, use_threads=False)
+            read = parquet.read_row_groups(groups, columns=names, use_threads=threads)
     except (pa.ArrowException, OSError) as error:
         raise BadDataError(f"{file.path} cannot be read as Parquet: {line_of(error)}") from error
     if where is not None and extra:
@@ -436,5 +441,6 @@ def numbers(table: pa.Table, column: str, null: int = -1) -> Ints:
 def read_small(source: Source, table: str) -> pa.Table:
     """A whole table with every column of the schema: one of few rows, as it is held in memory."""
     schema = TABLES[table].arrow()
-    parts = [_read_file(file, table, schema.names, None, ()) for file in source.files.get(table, ())]
+    files = source.files.get(table, ())
+    parts = [_read_file(file, table, schema.names, None, (), threads=True) for file in files]
     return pa.concat_tables(parts) if parts else schema.empty_table()

@@ -25,7 +25,7 @@ from checkers.partition.decisions import (
     undecided_from,
 )
 from checkers.partition.logs import PartitionReplicas
-from checkers.partition.messages import OK, Flags, Ints, Sends
+from checkers.partition.messages import OK, Flags, Ints, Sends, pair_order
 from checkers.tables.output import PARTS, TRANSACTION_RECORD, build
 from checkers.tables.rows import nullable
 from checkers.tables.source import Source, TableFile, Window, file_system, numbers, read_rows, row_groups
@@ -215,12 +215,12 @@ def record_rows(
     )
 
 
-def fenced_writes(evidence: Evidence, sends: Sends, txn: Ints, decisions: Decisions) -> Flags:
+def fenced_writes(evidence: Evidence, sends: Sends, decisions: Decisions) -> Flags:
     """Messages that a fenced producer wrote and a marker committed nevertheless."""
     rows = decisions.row
     known = evidence.transactions
     fence = known.fences(sends.writer[rows])
-    mine = known.find(sends.writer[rows], txn[rows])
+    mine = sends.transaction[rows]
     begun = known.ns_of("begin_ns", mine)
     before = (known.reported_of(mine) != COMMITTED) | (begun < fence)
     late = (fence >= 0) & (sends.sent_ns[rows] > fence) & before
@@ -232,8 +232,8 @@ def parts_of(sends: Sends, txn: Ints, decisions: Decisions, fenced: Flags, read_
     """Messages by transaction, counted by state (`PARTS`)."""
     rows = decisions.row
     writer, number = sends.writer[rows].astype(np.int64), txn[rows]
-    order = np.lexsort((number, writer))
-    if not len(order):
+    order = pair_order(writer, number)
+    if not len(rows):
         return PARTS.empty_table()
     writer, number = writer[order], number[order]
     first = np.flatnonzero(np.append(True, (writer[1:] != writer[:-1]) | (number[1:] != number[:-1])))
@@ -248,7 +248,7 @@ def parts_of(sends: Sends, txn: Ints, decisions: Decisions, fenced: Flags, read_
         {
             "writer": writer[first],
             "txn": number[first],
-            "messages": np.diff(np.append(first, len(order))),
+            "messages": np.diff(np.append(first, len(rows))),
             "acknowledged": count(sends.outcome[rows] == OK),
             **counts,
             "fenced": count(fenced),

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.partition.fate import TRANSACTION_ENDS
-from checkers.partition.messages import NOTHING, Flags, Ints, KeyIndex
+from checkers.partition.messages import NOTHING, Flags, Ints, KeyIndex, pair_order
 
 REPORTED = ("open", *TRANSACTION_ENDS)
+_EVENTS = ("begin", "committing", "aborting", *TRANSACTION_ENDS)
 OPEN, COMMITTED, ABORTED, UNKNOWN = range(4)
 ASKED_COMMIT, ASKED_ABORT = 1, 2
 """Bits: which ends the application asked for."""
@@ -46,6 +47,10 @@ class ReportedTransactions:
 
     def __len__(self) -> int:
         return len(self.txn)
+
+    def for_tasks(self) -> ReportedTransactions:
+        """The same without what only the driver needs: there may be millions, and all of them travel."""
+        return replace(self, asked=NOTHING, ending_ns=NOTHING, ended_ns=NOTHING)
 
     def find(self, writer: Ints, txn: Ints) -> Ints:
         """Row of each transaction, -1 where `transactions` has none."""
@@ -103,12 +108,13 @@ def transactions_of(table: pa.Table, writers: Iterable[Mapping[str, Any]] = ()) 
     timeouts = {row["writer"]: ns for row in producers if (ns := _timeout_ns(row)) is not None}
     if not table.num_rows:
         return ReportedTransactions(timeout_ns=timeouts)
-    writer, txn, ns = (table[name].to_numpy().astype(np.int64) for name in ("writer", "txn", "ns"))
-    order = np.lexsort((txn, writer))
+    columns = (table[name].to_numpy() for name in ("writer", "txn", "ns"))
+    writer, txn, ns = (values.astype(np.int64, copy=False) for values in columns)
+    order = pair_order(writer, txn)
     writer, txn, ns = writer[order], txn[order], ns[order]
     first = np.flatnonzero(np.append(True, (writer[1:] != writer[:-1]) | (txn[1:] != txn[:-1])))
-    events = table["event"].combine_chunks().take(pa.array(order))
-    seen = {name: _is(events, name) for name in ("begin", "committing", "aborting", *TRANSACTION_ENDS)}
+    events = _codes(table["event"])[order]
+    seen = {name: events == code for code, name in enumerate(_EVENTS)}
 
     def any_of(name: str) -> Flags:
         found: Flags = np.logical_or.reduceat(seen[name], first)
@@ -141,8 +147,9 @@ def transactions_of(table: pa.Table, writers: Iterable[Mapping[str, Any]] = ()) 
     return replace(found, fence_ns=_fences(found, producers))
 
 
-def _is(events: pa.Array, name: str) -> Flags:
-    found: Flags = pc.fill_null(pc.equal(events, name), False).to_numpy(zero_copy_only=False).astype(bool)
+def _codes(events: pa.ChunkedArray) -> Ints:
+    """Positions in `_EVENTS`, -1 for any other event."""
+    found: Ints = pc.fill_null(pc.index_in(events, pa.array(_EVENTS)), -1).to_numpy().astype(np.int8)
     return found
 
 
@@ -158,12 +165,13 @@ def _timeout_ns(writer: Mapping[str, Any]) -> int | None:
 def _fences(transactions: ReportedTransactions, writers: Iterable[Mapping[str, Any]]) -> dict[int, int]:
     """When each writer was fenced, because another with the same transactional id began after it."""
     ids = {row["writer"]: row.get("transactional_id") for row in writers if row.get("transactional_id")}
-    began = transactions.begin_ns >= 0
     firsts: dict[int, int] = {}
     for number in ids:
-        mine = transactions.begin_ns[began & (transactions.writer == number)]
-        if len(mine):
-            firsts[number] = int(mine.min())
+        low, high = np.searchsorted(transactions.writer, [number, number + 1])
+        begun = transactions.begin_ns[low:high]
+        begun = begun[begun >= 0]
+        if len(begun):
+            firsts[number] = int(begun.min())
     found: dict[int, int] = {}
     for number, ns in firsts.items():
         later = [t for other, t in firsts.items() if ids[other] == ids[number] and t > ns]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.evidence import Evidence
-from checkers.partition.messages import Flags, Ints
+from checkers.partition.messages import Flags, Ints, pair_order
 from checkers.tables.output import COUNTS, PARTS, TRANSACTION, build
 from checkers.tables.rows import nullable
 from checkers.transactions.answers import ABORTED, COMMITTED, REPORTED, may_commit
@@ -34,7 +34,7 @@ def fates_of(parts: pa.Table, evidence: Evidence) -> pa.Table:
     more = np.flatnonzero(without)
     writer, txn = np.append(writer, known.writer[more]), np.append(txn, known.txn[more])
     rows = np.append(rows, more).astype(np.int64)
-    order = np.lexsort((txn, writer))
+    order = pair_order(writer, txn)
     writer, txn, rows = writer[order], txn[order], rows[order]
 
     def column(name: str, missing: int = 0) -> Ints:
@@ -76,8 +76,8 @@ def _taken(values: list[str | None], which: pa.Array) -> pa.Array:
 
 def _summed(parts: pa.Table) -> dict[str, Ints]:
     """The counts of each transaction over all partitions, by column."""
-    columns = {name: parts[name].to_numpy().astype(np.int64) for name in PARTS.names}
-    order = np.lexsort((columns["txn"], columns["writer"]))
+    columns = {name: parts[name].to_numpy().astype(np.int64, copy=False) for name in PARTS.names}
+    order = pair_order(columns["writer"], columns["txn"])
     columns = {name: values[order] for name, values in columns.items()}
     writer, txn = columns["writer"], columns["txn"]
     if not len(writer):

@@ -205,6 +205,7 @@ def arrays(seqs: Any, offsets: list[int], writers: list[int]) -> tuple[Sends, Fa
         aborted=nothing.astype(bool),
         visible=nothing.astype(bool),
         withheld=nothing.astype(bool),
+        transaction=nothing - 1,
     )
     fates = Fates(
         fate=nothing,
