@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
@@ -138,6 +139,11 @@ def open_series(
         fitting = min((side_by_side(cluster.layout.topology(mode)) for mode in modes), default=1)
         choice = replace(choice, clusters=min(choice.clusters, fitting))
     folder = old or SeriesFolder.create(runs, kind)
+    if (before := folder.planned()) and Counter(before) != Counter(planned):
+        progress.say(
+            f"{folder.path} was to have {report.number_of_runs(len(before))}, and this command plans "
+            f"{report.number_of_runs(len(planned))}; give the same options as then if that is not intended"
+        )
     folder.plan(planned)
     if choice.warning:
         progress.say(choice.warning)
@@ -291,7 +297,7 @@ def report_end(series: Series, progress: Progress, *, stopped: bool) -> None:
     """Say what was left out for lack of time. Raises StoppedError for a series that Ctrl-C has ended."""
     done, folder = len(series.folder.runs), series.folder.path
     if stopped:
-        hint = f" To continue, use --resume {folder}." if done else ""
+        hint = f" To continue, add --resume {folder} to the same command." if done else ""
         raise StoppedError(
             f"interrupted after {done} of {len(series.planned)} runs; everything that was started has been "
             f"ended.{hint}"

@@ -64,20 +64,23 @@ class SeriesFolder:
         ]
         self.keep(CELLS, "\n".join(lines))
 
-    def not_run(self) -> list[Cell]:
-        """What the series was to run and has not run, as far as it recorded its plan. Raises BadDataError."""
+    def planned(self) -> list[Cell]:
+        """What the series is to run, as far as it recorded that. Raises BadDataError."""
         file = self.path / CELLS
         if not file.is_file():
             return []
         try:
             lines = file.read_text(encoding="utf-8").split("\n")
-            planned = [Cell(**json.loads(line)) for line in lines if line]
+            return [Cell(**json.loads(line)) for line in lines if line]
         except (OSError, ValueError, TypeError) as error:
             raise BadDataError(
                 f"{file} cannot be read ({error}); it should hold a line per planned run. Remove it, and "
                 f"nothing counts as not run."
             ) from error
-        return remaining(planned, [run.cell for run in self.runs])
+
+    def not_run(self) -> list[Cell]:
+        """What the series was to run and has not run, as far as it recorded its plan. Raises BadDataError."""
+        return remaining(self.planned(), [run.cell for run in self.runs])
 
     def add(self, run: RunSummary) -> None:
         """Record a run."""

@@ -95,6 +95,8 @@ LEADER, CLIENT = "broker1", "client3"
 NOT_ENOUGH_REPLICAS = 19
 AT_ONCE: Mapping[Via, Mapping[str, Any]] = {"librdkafka": {"socket.nagle.disable": True}}
 """The kernel must not hold back the first message while it awaits the acknowledgement of an earlier request."""
+METADATA_MS = 300_000
+"""A request for metadata without an answer would hold back a producer that may have one request under way."""
 BATCH_BYTES = 61
 """The least size of a record batch, in bytes."""
 REFUSED = ("Error processing append operation on partition ", f"{TOPIC}-0 ")
@@ -118,7 +120,11 @@ def whole(via: Via) -> Callable[[Stage], None]:
                 retries=1_000_000,
                 request_timeout_s=30.0,
                 delivery_timeout_s=45.0,
-                config={"max.in.flight.requests.per.connection": in_flight, **AT_ONCE.get(via, {})},
+                config={
+                    "max.in.flight.requests.per.connection": in_flight,
+                    "topic.metadata.refresh.interval.ms": METADATA_MS,
+                    **AT_ONCE.get(via, {}),
+                },
             ).prepare(TOPIC)
             for name, in_flight in ((PIPELINED, 5), (ALONE, 1))
         ]

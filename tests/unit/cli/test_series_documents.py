@@ -77,6 +77,33 @@ def summary(folder: Path) -> str:
     return (folder / "summary.md").read_text()
 
 
+def test_a_series_that_is_resumed_with_other_options_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the globs of its first command, a resumed series would run the whole catalogue silently."""
+    said: list[str] = []
+    monkeypatch.setattr(Progress, "say", lambda self, text: said.append(text))
+
+    def opened(planned: Sequence[Cell], old: SeriesFolder | None) -> SeriesFolder:
+        said.clear()
+        return open_series(
+            *("all", planned),
+            runs=tmp_path,
+            old=old,
+            parallel=1,
+            lab="",
+            progress=Progress(quiet=True),
+            night=read_night(),
+        ).folder
+
+    folder = opened([A, A, B], None)
+    assert not any("the same options" in text for text in said)
+    folder = opened([B, A, A], folder)
+    assert not any("the same options" in text for text in said)
+    opened([A, B, C, C], folder)
+    assert any("was to have 3 runs, and this command plans 4 runs" in text for text in said), said
+
+
 def test_a_night_with_all_that_can_happen(carry_out: Callable[..., Series], tmp_path: Path) -> None:
     """A violation, a flaky case, an unfit one: each is where a CI system looks for it."""
     verdicts = {A: ["as declared", "violated"], B: ["invalid", "unknown"], C: ["unfit", "as declared"]}
