@@ -26,6 +26,7 @@ _ARTICLES = {
     "002": "Articles 002 and 004: the high watermark and leader epochs",
     "003": "Article 003: two controllers in KRaft",
     "beyond": "Beyond the articles",
+    "transactions": "Transactions, consumer groups and idempotence",
 }
 _INTRO = """\
 # Catalogue

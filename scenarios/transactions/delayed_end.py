@@ -263,7 +263,7 @@ SCENARIOS = (
         faults=("hold EndTxn",),
         modes=("zookeeper", "kraft-combined"),
         outcome="reported as committed and half lost; reported as aborted and half read; on 2.7.1 readers wait for ever as well",
-        versions=("2.7.1", "3.9.1", "4.3.1"),
+        versions=("2.7.1", "3.6.2", "3.9.1", "4.3.1"),
     ),
     Scenario(
         name="delayed-end-txn-v2",

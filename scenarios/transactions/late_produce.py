@@ -234,7 +234,7 @@ SCENARIOS = (
         faults=("hold Produce",),
         modes=("zookeeper", "kraft-combined"),
         outcome="2.7.1: readers wait for ever, or read it; since 3.6 refused, unless the next transaction is open",
-        versions=("2.7.1", "3.9.1", "4.3.1"),
+        versions=("2.7.1", "3.6.2", "3.9.1", "4.3.1"),
     ),
     Scenario(
         name="late-produce-unverified",
