@@ -1,4 +1,4 @@
-"""docs/transactions.md quotes the output of runs: every quoted sentence is a claim of the scenario that it names."""
+"""docs/transactions.md quotes the output of runs: every quoted sentence is a claim of the named scenario."""
 
 from __future__ import annotations
 
