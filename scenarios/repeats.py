@@ -2,13 +2,16 @@
 
 `python -m scenarios.repeats FILE…`, where the files are the `runs.jsonl` that `acked run --all --repeat N`
 and `acked matrix --repeat N` leave (`runs/all/*/runs.jsonl runs/matrix/*/runs.jsonl`). Rows of several files
-add up; a run that is in two of them counts once. Text around the tables stays.
+add up; a run that is in two of them counts once. A line of the table stays if no file has a run of its
+scenario, version and mode. So does the text around the tables.
 """
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import EXIT_USAGE, AckedError, BadDataError
@@ -29,6 +32,10 @@ DOCS = Path(__file__).parent.parent / "docs"
 CATALOGUE, VERSIONS = DOCS / "repeats.md", DOCS / "repeats-kraft.md"
 BEGIN = "<!-- begin: python -m scenarios.repeats FILE… -->"
 END = "<!-- end -->"
+Place = tuple[str, str, str]
+"""Scenario, version and mode."""
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_DECLARED = re.compile(r"(?:(\d+)(?:/\d+)? )?as declared")
 _HEADINGS = (
     "scenario",
     "Kafka",
@@ -52,26 +59,66 @@ def document_of(row: RunSummary) -> Path:
     return CATALOGUE if own and row.mode == "zookeeper" else VERSIONS
 
 
-def table(rows: Sequence[RunSummary]) -> str:
-    """The sums of the rows: one line for each scenario, version and mode."""
+@dataclass(frozen=True)
+class Kept:
+    """What a document already says of runs that no file has."""
+
+    lines: Mapping[Place, str] = field(default_factory=dict)
+    days: Sequence[str] = ()
+
+    @property
+    def runs(self) -> int:
+        """How many runs the lines stand for."""
+        return sum(int(_cells(line)[3]) for line in self.lines.values())
+
+    @property
+    def declared(self) -> int:
+        """How many of them were as declared."""
+        found = (_DECLARED.search(_cells(line)[4]) for line in self.lines.values())
+        return sum(int(one[1] or 1) for one in found if one)
+
+
+def kept(text: str, rows: Sequence[RunSummary]) -> Kept:
+    """The lines of a document's table that ``rows`` do not replace, and the days of its runs."""
+    inside = text.partition(BEGIN)[2].partition(END)[0]
+    new = {_place(cell) for cell in by_cell(rows)}
+    lines = {}
+    for line in inside.splitlines():
+        cells = _cells(line)
+        if len(cells) == len(_HEADINGS) and cells[3].isdigit():
+            place = (cells[0], cells[1], cells[2])
+            if place not in new:
+                lines[place] = line
+    return Kept(lines, _DAY.findall(inside.partition(";")[0]) if lines else ())
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def _place(cell: Cell) -> Place:
+    return cell.scenario, cell.version, cell.mode
+
+
+def table(rows: Sequence[RunSummary], old: Kept | None = None) -> str:
+    """The sums of the rows: one line for each scenario, version and mode; and the lines of ``old``."""
+    old = old or Kept()
     order = {name: number for number, name in enumerate(all_scenarios())}
-    found = by_cell(rows)
-    cells = sorted(
-        found,
-        key=lambda cell: (
-            *(order.get(cell.scenario, len(order)), cell.mode),
-            *(version_key(cell.version), cell.version),
-        ),
-    )
-    declared = sum(row.verdict == "as declared" for row in rows)
-    days = sorted({row.ended[:10] for row in rows if row.ended})
+    lines = [*old.lines.items(), *((_place(cell), _line(cell, runs)) for cell, runs in by_cell(rows).items())]
+
+    def place_in_table(entry: tuple[Place, str]) -> tuple[object, ...]:
+        scenario, version, mode = entry[0]
+        return order.get(scenario, len(order)), mode, version_key(version), version
+
+    declared = old.declared + sum(row.verdict == "as declared" for row in rows)
+    days = sorted({*old.days, *(row.ended[:10] for row in rows if row.ended)})
     when = f", {days[0]} to {days[-1]}" if len(days) > 1 else f", {days[0]}" if days else ""
     return "\n".join(
         (
-            f"{len(rows)} runs{when}; {declared} of them as declared.\n",
+            f"{old.runs + len(rows)} runs{when}; {declared} of them as declared.\n",
             f"| {' | '.join(_HEADINGS)} |",
             "|" + "---|" * len(_HEADINGS),
-            *(_line(cell, found[cell]) for cell in cells),
+            *(line for _, line in sorted(lines, key=place_in_table)),
         )
     )
 
@@ -122,7 +169,8 @@ def main(argv: Sequence[str]) -> int:
         for file in (CATALOGUE, VERSIONS):
             mine = [row for row in rows if document_of(row) == file]
             if mine:
-                file.write_text(with_table(file.read_text(), table(mine), str(file)))
+                text = file.read_text()
+                file.write_text(with_table(text, table(mine, kept(text, mine)), str(file)))
                 sys.stdout.write(f"{file}: {len(mine)} runs\n")
     except AckedError as error:
         sys.stderr.write(f"{error.message}\n")

@@ -33,6 +33,24 @@ def test_rows_of_several_rounds_add_up() -> None:
     assert "| 1 | crashed | 1 | – |" in repeats.table([crashed])
 
 
+def test_lines_of_runs_that_no_file_has_stay() -> None:
+    """The runs of earlier rounds count on, although their files are gone."""
+    older = replace(
+        GOOD, scenario="canary", verdict="violated", folder="5", ended="2026-01-01T00:00:00+00:00"
+    )
+    first = repeats.table([GOOD, replace(GOOD, folder="2"), older, replace(older, folder="6")])
+    page = f"{repeats.BEGIN}\n\n{first}\n\n{repeats.END}"
+    more = [replace(GOOD, folder=str(number), ended="2026-02-03T00:00:00+00:00") for number in (7, 8, 9)]
+    text = repeats.table(more, repeats.kept(page, more))
+    assert "5 runs, 2026-01-01 to 2026-02-03; 3 of them as declared." in text
+    assert [line for line in text.splitlines() if line.startswith("| canary")] == [
+        line for line in first.splitlines() if line.startswith("| canary")
+    ]
+    assert "| no-fault | 2.7.1 | zookeeper | 3 | 3/3 as declared |" in text
+    again = repeats.kept(f"{repeats.BEGIN}\n\n{text}\n\n{repeats.END}", [replace(older, folder="x")])
+    assert (again.runs, again.declared) == (3, 3)
+
+
 def test_what_is_written_by_hand_around_a_table_stays() -> None:
     """Only the text between the marks is replaced, in both documents."""
     for file in (repeats.CATALOGUE, repeats.VERSIONS):
