@@ -65,7 +65,7 @@ def _rank(folder: str) -> int:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip, with the reason, what this machine cannot run."""
-    os.environ.pop("PYTHONSAFEPATH", None)  # `acked` in this process has set it; scripts of tests import others
+    os.environ.pop("PYTHONSAFEPATH", None)  # set by `acked` in this process
     for marker in ("cluster", "compose", "browser"):
         if item.get_closest_marker(marker) and (reason := _unfit(marker)):
             pytest.skip(f"{marker} tests cannot run here: {reason}")
