@@ -32,14 +32,16 @@ def first_to_run() -> Iterator[bool]:
             _set_nice(_USUAL)
 
 
-def follow(process: int) -> None:
+def follow(process: int, proc: Path = Path("/proc")) -> None:
     """Give a process that leads a new session the nice value of this process's scheduling group.
 
-    It inherits the nice value of a process, but not that of the group (`man 7 sched`, autogroup).
+    It inherits the nice value of a process, but not that of the group (`man 7 sched`, autogroup). The file is
+    empty for a process in no such group, as every descendant of init is that has no session of its own.
     """
     with suppress(OSError):  # it has ended, or the kernel has no autogroups
-        nice = Path("/proc/self/autogroup").read_text().split()[-1]
-        Path(f"/proc/{process}/autogroup").write_text(nice)
+        group = (proc / "self" / "autogroup").read_text().split()
+        nice = group[-1] if group else str(os.getpriority(os.PRIO_PROCESS, 0))
+        (proc / str(process) / "autogroup").write_text(nice)
 
 
 def _permitted() -> bool:
