@@ -22,6 +22,7 @@ from harness.series.summary import (
     RunSummary,
     add_up,
     by_cell,
+    outcome_counts,
     read_summaries,
     same_at_the_end,
     same_claims,
@@ -129,7 +130,7 @@ def _line(cell: Cell, rows: Sequence[RunSummary]) -> str:
     if totals.claims:
         judged = [row for row in rows if row.judged]
         figures = [
-            "yes" if same_claims(judged) else f"no: {', '.join(_flickering(judged))}",
+            "; ".join((_sameness(judged), *_outcomes(judged))),
             claims(totals),
             *(span(pair) for pair in (totals.lost, totals.duplicated, totals.moved, totals.seconds)),
         ]
@@ -142,6 +143,18 @@ def _line(cell: Cell, rows: Sequence[RunSummary]) -> str:
         str(same_at_the_end(rows)),
     )
     return f"| {' | '.join((*first, *figures))} |"
+
+
+def _sameness(rows: Sequence[RunSummary]) -> str:
+    return "yes" if same_claims(rows) else f"no: {', '.join(_flickering(rows))}"
+
+
+def _outcomes(rows: Sequence[RunSummary]) -> list[str]:
+    """How often each of two allowed outcomes occurred."""
+    return [
+        f"{name} {', '.join(f'{outcome} {count}' for outcome, count in counts.items())}"
+        for name, counts in outcome_counts(rows).items()
+    ]
 
 
 def _flickering(rows: Sequence[RunSummary]) -> list[str]:

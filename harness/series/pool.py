@@ -21,7 +21,7 @@ from harness.errors import AckedError
 from harness.fork_server import ForkedProcess, ForkServer
 from harness.run.folder import RunFolder
 from harness.series.plan import Cell
-from harness.series.summary import RunSummary
+from harness.series.summary import AS_SAID, OTHERWISE, RunSummary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -263,4 +263,9 @@ def summarised(judgement: Judgement, run: RunSummary) -> RunSummary:
         findings={name: classes[name] for name in TRANSACTIONS_AND_GROUPS if classes.get(name)},
         claims={claim.name: claim.status for claim in judgement.claims},
         observed={claim.name: claim.observed for claim in judgement.claims},
+        outcomes={
+            claim.name: AS_SAID if claim.occurred == claim.says else OTHERWISE
+            for claim in judgement.claims
+            if claim.either and claim.occurred
+        },
     )

@@ -19,6 +19,10 @@ from harness.series.plan import Cell, version_order
 FILE = "runs.jsonl"
 
 
+AS_SAID, OTHERWISE = "as said", "otherwise"
+"""Which of the two outcomes that a claim allows occurred: its own, or the other one (`Claim.either`)."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
     """The result of one run. Counts are messages; ``version`` may name a protocol: `2.7.1@2.6`."""
@@ -39,6 +43,8 @@ class RunSummary:
     """Status of each claim's own words (not of its erratum), by name."""
     observed: Mapping[str, str] = field(default_factory=dict)
     """What was observed for each claim, by name."""
+    outcomes: Mapping[str, str] = field(default_factory=dict)
+    """Of each claim that allows a second outcome and is confirmed: `AS_SAID` or `OTHERWISE`."""
     reasons: tuple[str, ...] = ()
     folder: str = ""
     ended: str = ""
@@ -179,6 +185,18 @@ def same_claims(runs: Iterable[RunSummary]) -> bool:
     return len({tuple(sorted(run.claims.items())) for run in runs if run.judged}) <= 1
 
 
+def outcome_counts(runs: Iterable[RunSummary]) -> dict[str, dict[str, int]]:
+    """How many runs had each outcome of a claim that allows two, by name of the claim.
+
+    Runs whose rows do not say it, as those of earlier releases, do not count.
+    """
+    found: dict[str, Counter[str]] = {}
+    for run in runs:
+        for name, outcome in run.outcomes.items() if run.judged else ():
+            found.setdefault(name, Counter())[outcome] += 1
+    return {name: dict(sorted(found[name].items())) for name in sorted(found)}
+
+
 def same_at_the_end(runs: Iterable[RunSummary]) -> int:
     """How many of the latest runs in a row had the verdict and the claims of the very last run."""
     last_first = sorted(runs, key=lambda run: run.ended, reverse=True)
@@ -287,6 +305,7 @@ _COLUMNS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     "seconds": ("a number of seconds", _is_seconds),
     "claims": _STATUSES,
     "observed": _STATUSES,
+    "outcomes": _STATUSES,
     "reasons": ("a list of strings", _are_texts),
     "folder": _TEXT,
     "ended": _TEXT,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from harness.errors import BadDataError
-from harness.series.summary import RunSummary
+from harness.series.summary import AS_SAID, OTHERWISE, RunSummary
 from scenarios import repeats
 
 CLAIMS = {"a": "confirmed", "b": "confirmed", "c": "confirmed"}
@@ -31,6 +31,13 @@ def test_rows_of_several_rounds_add_up() -> None:
     assert "| no-fault | 2.7.1 | zookeeper | 3 | 3/3 as declared | 2 | no: b | 2 / 1; 3 / 0 | 0–4 |" in text
     crashed = replace(GOOD, verdict="crashed", folder="4", claims={})
     assert "| 1 | crashed | 1 | – |" in repeats.table([crashed])
+
+
+def test_which_of_two_outcomes_occurred_is_counted() -> None:
+    """Both confirm the claim, so only this tells them apart; rows of earlier releases do not say it."""
+    said = [replace(GOOD, folder=str(n), outcomes={"b": AS_SAID}) for n in range(2)]
+    text = repeats.table([*said, replace(GOOD, folder="3", outcomes={"b": OTHERWISE}), GOOD])
+    assert "| 4 | 4/4 as declared | 4 | yes; b as said 2, otherwise 1 | 3 / 0 |" in text
 
 
 def test_lines_of_runs_that_no_file_has_stay() -> None:

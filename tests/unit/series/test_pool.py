@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from checkers.claims.evaluate import ClaimResult
 from checkers.groups import CLASSES as OF_GROUPS
 from checkers.tables.output import FINDINGS
 from checkers.transactions.fates import CLASSES as OF_TRANSACTIONS
@@ -15,7 +16,7 @@ from harness.run.folder import RunFolder
 from harness.series import pool
 from harness.series.plan import Cell
 from harness.series.pool import CellRun, RunProcesses, run_cell, summarised
-from harness.series.summary import RunSummary
+from harness.series.summary import AS_SAID, OTHERWISE, RunSummary
 from harness.waiting import wait_until
 
 
@@ -75,6 +76,33 @@ def test_a_judged_run_is_recorded_with_its_losses_and_its_findings_about_transac
     found = summarised(judgement, run)
     assert (found.verdict, found.lost, found.duplicated) == ("violated", 3, 1)
     assert found.findings == {"torn_transaction": 1, "commit_lost": 2}
+
+
+def test_a_judged_run_says_which_of_two_outcomes_occurred() -> None:
+    """A claim that allows one outcome, or none of whose outcomes occurred, has no entry."""
+
+    def claim(name: str, occurred: str, status: str, *, two: bool = True) -> ClaimResult:
+        return ClaimResult(
+            name=name,
+            section="",
+            says="the leader changes",
+            observed="",
+            status=status,
+            as_declared=status == "confirmed",
+            erratum=None,
+            either={"says": "the leader stays"} if two else None,
+            occurred=occurred,
+        )
+
+    claims = [
+        claim("first", "the leader changes", "confirmed"),
+        claim("second", "the leader stays", "confirmed"),
+        claim("neither", "", "unknown"),
+        claim("plain", "the leader changes", "confirmed", two=False),
+    ]
+    run = RunSummary(scenario="a", version="2.7.1", mode="zookeeper", verdict="crashed")
+    judgement = Judgement(verdict="as declared", exit_code=0, fates={}, findings_by_class={}, claims=claims)
+    assert summarised(judgement, run).outcomes == {"first": AS_SAID, "second": OTHERWISE}
 
 
 def test_findings_about_transactions_and_groups_are_classes_of_findings() -> None:

@@ -29,6 +29,7 @@ GOOD = RunSummary(
     seconds=12.4,
     claims=CLAIMS,
     observed={"a": "seen"},
+    outcomes={"a": "otherwise"},
     findings={"torn_transaction": 1},
     reasons=("because",),
     folder="runs/no-fault/1",
