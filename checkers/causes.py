@@ -15,8 +15,10 @@ import pyarrow as pa
 
 from checkers.evidence import Evidence, FaultSpan, Row, Sightings
 from checkers.partition.fate import CODE, LOSSES
+from checkers.partition.fates import Fates
 from checkers.partition.logs import PartitionReplicas
 from checkers.partition.messages import FOREVER, INFO, OK, Ints, Sends
+from checkers.tables.source import numbers
 
 NO_EVIDENCE = "not known: no election, truncation or fault in the history explains it"
 NEVER_SEEN = "not known: no replica was seen to hold it, and no log was seen to be truncated"
@@ -73,7 +75,7 @@ class _Cause:
     rows: tuple[str, ...] = ()
 
 
-def evidence_row(table: str, ns: int, what: str) -> str:
+def evidence_row(table: str, ns: int | None, what: str) -> str:
     """A row of the history that a cause rests on, as an entry of a finding's `evidence`."""
     return json.dumps({"table": table, "ns": ns, "what": what})
 
@@ -146,9 +148,7 @@ def loss_causes(
     """A cause for every message whose fate is a loss; null for the others."""
     rows = np.flatnonzero(np.isin(fate, [CODE[name] for name in LOSSES]))
     if not len(rows):
-        return Causes(
-            texts=pa.nulls(len(fate), pa.string()), evidence=pa.nulls(len(fate), pa.list_(pa.string()))
-        )
+        return Causes(texts=pa.nulls(len(fate), pa.string()), evidence=_no_rows(len(fate)))
     cuts, elections = partition_events(evidence, partition.topic, partition.number)
     holder = np.where(seen.last_broker >= 0, seen.last_broker, acked_by)[rows]
     end = np.where(seen.gone_ns >= 0, seen.gone_ns, FOREVER)[rows]
@@ -300,26 +300,81 @@ def _storage(partition: PartitionReplicas, faults: tuple[FaultSpan, ...], loss: 
     return None
 
 
-def duplicate_causes(evidence: Evidence, fate: Ints, sends: Sends, attempts: Ints) -> pa.Array:
-    """A cause for every duplicated or phantom message; null for the others."""
+RETRY_OF_UNKNOWN = "client retry of an unknown outcome"
+RETRY_OF_ACKED = "client retry: the acknowledged attempt was not the only one that was written"
+NOT_IDEMPOTENT = "idempotence broken: an idempotent producer's message was written twice"
+ONE_ATTEMPT = "not known: the client sent it in one request, as far as the history tells"
+ATTEMPTS_UNKNOWN = "not known: the history does not tell in how many requests the client sent it"
+FAILED_YET_APPENDED = "reported as definitely failed, yet appended"
+
+
+def duplicate_causes(
+    partition: PartitionReplicas, evidence: Evidence, *, table: pa.Table, sends: Sends, fates: Fates
+) -> Causes:
+    """A cause for every duplicated or phantom message; null for the others.
+
+    ``table`` holds the rows of `sends`. A request is appended once; only a second request that carried the
+    message can be a client's retry.
+    """
     texts = pa.array(
-        [
-            None,
-            "client retry of an unknown outcome",
-            "client retry: the acknowledged attempt was not the only one that was written",
-            "idempotence broken: an idempotent producer's message was written twice",
-            "not known: the client made one attempt as far as the history tells",
-            "reported as definitely failed, yet appended",
-        ],
+        [None, RETRY_OF_UNKNOWN, RETRY_OF_ACKED, NOT_IDEMPOTENT, ONE_ATTEMPT, ATTEMPTS_UNKNOWN,
+         FAILED_YET_APPENDED],
         pa.string(),
-    )
-    code = np.zeros(len(fate), dtype=np.int32)
-    twice = fate == CODE["duplicated"]
+    )  # fmt: skip
+    attempts = numbers(table, "attempts")
+    code = np.zeros(len(sends), dtype=np.int32)
+    twice = fates.fate == CODE["duplicated"]
     idempotent = [w for w, row in evidence.writers.items() if row.get("idempotent")]
-    code[twice] = 4
+    code[twice] = np.where(attempts[twice] < 0, 5, 4)
     code[twice & (sends.outcome == OK) & (attempts > 1)] = 2
-    code[twice & (sends.outcome == INFO)] = 1
+    # A client that got no answer may not know its retries; one that counted a single request made none.
+    code[twice & (sends.outcome == INFO) & (attempts != 1)] = 1
     if idempotent:
         code[twice & np.isin(sends.writer, idempotent)] = 3
-    code[fate == CODE["phantom"]] = 5
-    return texts.take(pa.array(code))
+    code[fates.fate == CODE["phantom"]] = 6
+    rows = np.flatnonzero(code)
+    if not len(rows):
+        return Causes(texts=pa.nulls(len(code), pa.string()), evidence=_no_rows(len(code)))
+    which = np.full(len(code), -1, dtype=np.int64)
+    which[rows] = np.arange(len(rows))
+    found = pa.array(_duplicate_rows(partition, evidence, table, fates, rows), pa.list_(pa.string()))
+    return Causes(texts=texts.take(pa.array(code)), evidence=found.take(pa.array(which, mask=which < 0)))
+
+
+def _duplicate_rows(
+    partition: PartitionReplicas, evidence: Evidence, table: pa.Table, fates: Fates, rows: Ints
+) -> list[list[str]]:
+    """For each of the messages: what the client was told of it, and where it is in the final log."""
+    read = read_ns(evidence, partition.topic, partition.number)
+    sent = table.select(["sent_ns", "done_ns", "outcome", "attempts"]).take(pa.array(rows)).to_pylist()
+    found = []
+    for row, send in zip(rows.tolist(), sent, strict=True):
+        attempts = send["attempts"]
+        count = "an unknown number of" if attempts is None else str(attempts)
+        told = f"outcome {send['outcome'] or 'info'}, {count} request{'' if attempts == 1 else 's'}"
+        ns = send["sent_ns"] if send["done_ns"] is None else send["done_ns"]
+        first, further = int(fates.found_offset[row]), int(fates.extra_offset[row])
+        places = f"offsets {first} and {further}" if further >= 0 else f"offset {first}"
+        found.append(
+            [
+                evidence_row("sends", ns, told),
+                evidence_row("copies", read, f"at {places} of {partition.name}"),
+            ]
+        )
+    return found
+
+
+def read_ns(evidence: Evidence, topic: str, partition: int) -> int | None:
+    """When the partition's replicas were read, ns. Rows of `copies` have no other time."""
+    return max(
+        (
+            row["ns"]
+            for row in evidence.rows("replicas")
+            if (row["topic"], row["partition"]) == (topic, partition) and row["ns"] is not None
+        ),
+        default=None,
+    )
+
+
+def _no_rows(count: int) -> pa.Array:
+    return pa.nulls(count, pa.list_(pa.string()))

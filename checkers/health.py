@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from checkers.causes import evidence_row
 from checkers.evidence import Evidence
 from checkers.groups import CLASSES as OF_GROUPS
 from checkers.groups import group_findings
@@ -110,26 +111,31 @@ def _not_converged(evidence: Evidence) -> Iterator[dict[str, Any]]:
         if outside and not all(row["in_sync"] is False for row in rows):
             ends = ", ".join(f"broker {row['broker']} to {row['leo']}" for row in rows)
             leader = next((row["broker"] for row in rows if row["leader"]), None)
+            change = _unanswered(evidence, topic, partition, leader)
             yield {
                 "class": "not_converged",
                 "topic": topic,
                 "partition": partition,
                 "brokers": outside,
-                "cause": _UNANSWERED if _unanswered(evidence, topic, partition, leader) else None,
+                "cause": _UNANSWERED if change else None,
+                "evidence": [change] if change else None,
                 "detail": f"not in the ISR at the end; logs reach: {ends}",
             }
 
 
-def _unanswered(evidence: Evidence, topic: str, partition: int, leader: int | None) -> bool:
-    """Whether the leader asked for a change of the ISR and got no answer (KAFKA-12751)."""
+def _unanswered(evidence: Evidence, topic: str, partition: int, leader: int | None) -> str | None:
+    """The row in which the leader asked for a change of the ISR and got no answer (KAFKA-12751)."""
     changes = [
-        row["kind"]
+        row
         for row in evidence.rows("log_events")
         if row["host"] == f"broker{leader}"
         and (row["topic"], row["partition"]) == (topic, partition)
         and row["kind"] in ("isr_shrinking", "isr_expanding", "isr_updated")
     ]
-    return bool(changes) and changes[-1] != "isr_updated"
+    if not changes or changes[-1]["kind"] == "isr_updated":
+        return None
+    last = changes[-1]
+    return evidence_row("log_events", last["ns"], f"{last['host']} {last['kind']}; no isr_updated followed")
 
 
 def _config_mismatches(evidence: Evidence) -> Iterator[dict[str, Any]]:

@@ -5,7 +5,7 @@
 | `{mark:cut}` | when the scenario set the mark `cut` (for the last time); a claim without it is unknown |
 | `{mark?:cut}` | the same for a mark that a run need not set; null without it |
 | `{heard:broker1}` | the last observation of that source: until then the observer followed it |
-| `{heard:store}` | the last observation of anything: until then the observer followed the metadata store |
+| `{heard:store}` | the last answer of the metadata store: until then the observer followed it |
 | `{tailed:broker1}` | the last record seen to appear on, or vanish from, a replica of that broker |
 | `{log:broker1}` | until when the log of that host was followed; a host without any log event has none |
 | `{final:t}` | when the last log of topic `t` that was read to its end was read; `*`: of any topic |
@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.tables.source import Source, read_small
@@ -39,6 +40,7 @@ _MISSING = {
     "final": "no final log of {!r} was read to its end",
 }
 STORE = "store"
+ZOOKEEPER = "zookeeper"
 ANY_TOPIC = "*"
 
 
@@ -118,7 +120,8 @@ def read_moments(source: Source, texts: Iterable[str]) -> Moments:
     for column in ("seen_ns", "gone_ns"):
         for broker, ns in _newest(sightings, "broker", column).items():
             tailed[f"broker{broker}"] = max(ns, tailed.get(f"broker{broker}", ns))
-    heard = _newest(read_small(source, "views"), "source", "ns")
+    views = read_small(source, "views")
+    heard = _newest(views, "source", "ns")
     for host, ns in tailed.items():
         heard[host] = max(ns, heard.get(host, ns))
     replicas = read_small(source, "replicas")
@@ -127,12 +130,30 @@ def read_moments(source: Source, texts: Iterable[str]) -> Moments:
     # its replicas were read at the end, had logged nothing else by then.
     read = {f"broker{broker}": ns for broker, ns in _newest(replicas, "broker", "ns").items()}
     logs = {host: max(ns, heard.get(host, ns), read.get(host, ns)) for host, ns in logs.items()}
-    if heard:
-        heard[STORE] = max(heard.values())
+    if store := _store(views):
+        heard[STORE] = store
     final = _newest(replicas.filter(replicas["complete"]), "topic", "ns")
     if final:
         final[ANY_TOPIC] = max(final.values())
     return Moments(marks=marks, heard=heard, tailed=tailed, logs=logs, final=final)
+
+
+def _store(views: pa.Table) -> int | None:
+    """When the metadata store answered last, ns; a row that reports an error is no answer.
+
+    The store is ZooKeeper, whose nodes `truth` and `controllers` come from. A KRaft cluster's brokers and
+    controllers all replicate its metadata, so that each of them can state it.
+    """
+    sources = set(views["source"].to_pylist())
+    answers = views.filter(pc.is_null(views["error"]))
+    if not any(name.startswith("controller") for name in sources) and any(map(_is_zookeeper, sources)):
+        answers = answers.filter(pc.starts_with(answers["source"], ZOOKEEPER))
+    newest: int | None = pc.max(answers["ns"]).as_py()
+    return newest
+
+
+def _is_zookeeper(source: str) -> bool:
+    return source.startswith(ZOOKEEPER)
 
 
 def _newest(table: Any, key: str, column: str) -> dict[Any, int]:

@@ -148,9 +148,9 @@ def attributed(
         offset=sends.offset,
         seen=seen,
     )
-    twice = duplicate_causes(evidence, fates.fate, sends, numbers(table, "attempts"))
-    columns["cause"] = pc.coalesce(found.texts, twice)
-    return Life(table=build(LIFE, columns, count), evidence=found.evidence)
+    twice = duplicate_causes(partition, evidence, table=table, sends=sends, fates=fates)
+    columns["cause"] = pc.coalesce(found.texts, twice.texts)
+    return Life(table=build(LIFE, columns, count), evidence=pc.coalesce(found.evidence, twice.evidence))
 
 
 def _holders(masks: Ints, logs: Sequence[Log]) -> pa.Array:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.causes import evidence_row, partition_events
+from checkers.causes import evidence_row, partition_events, read_ns
 from checkers.evidence import Evidence, Row
 from checkers.partition.decisions import COMMITTED
 from checkers.tables.output import FINDING
@@ -121,21 +121,22 @@ def _cause(case: _Case, record: Row) -> tuple[str, list[str]]:
         return (
             f"late write: offset {record['offset']} stands behind the marker at offset "
             f"{before['marker_offset']} that ended the transaction{_decided_by(case, record)}",
-            [_marker_row(before), _marker_row(record), *_told_rows(case)],
+            [_marker_row(case, before), _marker_row(case, record), *_told_rows(case)],
         )
     if fate["finding"] == "hanging_transaction":
         return _hanging(case, record)
     if record["coordinator_epoch"] == -1:
         return (
             f"ended by an operator: the marker at offset {record['marker_offset']} has no coordinator epoch",
-            [_marker_row(record), *_told_rows(case)],
+            [_marker_row(case, record), *_told_rows(case)],
         )
     later = _later_transaction(case, record)
     if later is not None:
+        lost, election = _lost_by(case, record)
         return (
-            f"its own marker is not in the log{_lost_by(case, record)}: the marker at offset "
+            f"its own marker is not in the log{lost}: the marker at offset "
             f"{record['marker_offset']}, which ended transaction {later}, decided it",
-            [_marker_row(record), *_told_rows(case)],
+            [_marker_row(case, record), *election, *_told_rows(case)],
         )
     if _earlier_with_same_end(case, record) is not None:
         return _late_marker(case, record)
@@ -148,9 +149,9 @@ def _cause(case: _Case, record: Row) -> tuple[str, list[str]]:
         )
         return (
             f"aborted by the coordinator, which raised the producer epoch to {record['marker_epoch']}: {who}",
-            [_marker_row(record), *_told_rows(case)],
+            [_marker_row(case, record), *_told_rows(case)],
         )
-    return NOT_KNOWN, [_marker_row(record), *_told_rows(case)]
+    return NOT_KNOWN, [_marker_row(case, record), *_told_rows(case)]
 
 
 def _earlier_marker(case: _Case, record: Row) -> Row | None:
@@ -176,7 +177,7 @@ def _asked_later(case: _Case, record: Row) -> bool:
 def _late_marker(case: _Case, record: Row) -> tuple[str, list[str]]:
     earlier = _earlier_with_same_end(case, record)
     of = f" of transaction {earlier}" if earlier is not None else ""
-    rows = [_marker_row(record), *_told_rows(case)]
+    rows = [_marker_row(case, record), *_told_rows(case)]
     if earlier is not None:
         rows += _told_rows(case, earlier)
     return (
@@ -221,22 +222,23 @@ def _decided_by(case: _Case, record: Row) -> str:
     return f", and the {record['marker']} at offset {record['marker_offset']}{of} decided it"
 
 
-def _lost_by(case: _Case, record: Row) -> str:
-    """The unclean election that may have taken a marker away, in words."""
+def _lost_by(case: _Case, record: Row) -> tuple[str, list[str]]:
+    """The unclean election that may have taken a marker away, in words, and its row; both may be empty."""
     since = case.fate["ended_ns"] or 0
     _, elections = partition_events(case.evidence, record["topic"], record["partition"])
     for event in elections:
         if event.ns >= since and event.isr_before and event.broker not in event.isr_before:
             return (
                 f" (broker{event.broker} became leader in epoch {event.epoch} although the in-sync "
-                f"replicas were {list(event.isr_before)})"
+                f"replicas were {list(event.isr_before)})",
+                [event.row()],
             )
-    return ""
+    return "", []
 
 
 def _hanging(case: _Case, record: Row) -> tuple[str, list[str]]:
     reported = case.fate["reported"]
-    lost = _lost_by(case, record)
+    lost, election = _lost_by(case, record)
     if lost:
         text = f"unclean election: its marker is not in the log{lost}"
     elif reported in ("committed", "aborted"):
@@ -244,12 +246,12 @@ def _hanging(case: _Case, record: Row) -> tuple[str, list[str]]:
         text += str(record["offset"])
     else:
         text = "not ended by its time-out: no marker follows although transaction.timeout.ms had passed"
-    return text, _told_rows(case)
+    return text, [*election, *_told_rows(case)]
 
 
 def _fenced(case: _Case, record: Row) -> tuple[str, list[str]]:
     fence = case.evidence.transactions.fence_ns.get(case.fate["writer"])
-    rows = [_marker_row(record), *_told_rows(case)]
+    rows = [_marker_row(case, record), *_told_rows(case)]
     if fence is None:
         return (
             f"a record of producer epoch {record['producer_epoch']} stands behind one of a later epoch",
@@ -259,7 +261,7 @@ def _fenced(case: _Case, record: Row) -> tuple[str, list[str]]:
     return text, [*rows, evidence_row("transactions", fence, "the successor began its first transaction")]
 
 
-def _marker_row(record: Row) -> str:
+def _marker_row(case: _Case, record: Row) -> str:
     if record["marker_offset"] is None:
         return ""
     what = (
@@ -268,7 +270,7 @@ def _marker_row(record: Row) -> str:
         f"{record['coordinator_epoch']}, decided offset {record['offset']} of producer epoch "
         f"{record['producer_epoch']}"
     )
-    return evidence_row("copies", 0, what)
+    return evidence_row("copies", read_ns(case.evidence, record["topic"], record["partition"]), what)
 
 
 def _told_rows(case: _Case, txn: int | None = None) -> list[str]:

@@ -135,6 +135,7 @@ CLAIMS = (
             opposite(MADE_BY_OLD.exists(at="before-heal")),
             opposite(MADE_BY_OLD.exists(at="converged")),
         ),
+        given=broker(3).names_controller(3, at="create-by-old"),
     ),
     Claim(
         name="resigns",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from checkers.claims.builders import both, broker, mark, messages, partition
+from checkers.claims.builders import both, broker, heard_at, mark, messages, partition
 from harness.cluster.setup import Setup
 from harness.errors import WaitTimeoutError
 from harness.kafka.model import Topic
@@ -79,7 +79,8 @@ _LEAVES = (
     "如果一个follower在replica.lag.time.max.ms设定的时间范围内没有向leader发出fetch操作请求"
     "或者滞后于leader的最新的数据点超过replica.lag.time.max.ms所设定的时间,那么这个follower将被leader从ISR中剔除"
 )
-_FETCHED = f"""SELECT count(*) >= 10 AS holds, concat(count(*), ' records fetched by broker2 during the loss') AS observed
+_FETCHED = f"""SELECT CASE WHEN count(*) >= 10 THEN true WHEN {heard_at(2, "before-heal")} THEN false END AS holds,
+    concat(count(*), ' records fetched by broker2 during the loss') AS observed
 FROM sightings WHERE {T.where} AND broker = 2 AND seen_ns > {mark("slow")} AND seen_ns <= {mark("before-heal")}"""
 _IN_OR_OUT = f"""SELECT m.writer, m.seq, max(m.done_ns - m.sent_ns) / 1e6 AS ms,
     array_contains(max_by(t.isr, struct(t.epoch, t.ns)), 2) AS waits

@@ -23,7 +23,7 @@ def body(stage: Stage) -> None:
         other = stage.producer("az2", "az2-raw", "broker1", acks=-1)
         for label in ("p", "q"):
             other.send(TOPIC, label)
-        stand(stage, cut, stage.timings.held_s + 1.0)
+        stand(stage, cut, stage.timings.harmless_s)
         stage.mark("before-heal", "the last moment of the cut")
 
     stage.mark("healed", "they reach everything again")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from checkers.claims.builders import both, controller_stays, messages, messages_where, partition
+from checkers.claims.builders.sql import TOO_BUSY
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
@@ -35,6 +36,8 @@ def body(stage: Stage) -> None:
 
 
 T = partition(TOPIC)
+_PROMPT_MS = 50
+"""Half of the acks=1 writes take 1 to 5 ms on a machine that has processors to spare."""
 _POLLED_MS = 250
 """Each write follows the acknowledgement of the previous one, and so a fetch.
 
@@ -44,12 +47,16 @@ that much longer than an acks=1 write.
 
 
 def _waits(wanted: str) -> str:
-    # Compared with acks=1, because a busy machine delays both.
+    # Compared with acks=1, because a busy machine delays both. Where it delays even acks=1, a long
+    # difference says nothing: an acks=all write waits for three processes, an acks=1 write for one.
     delay = "median(CASE WHEN writer_name = 'az1-acks-{}' THEN (done_ns - sent_ns) / 1e6 END)"
+    busy = f"ms_all - ms_one >= {_POLLED_MS} AND ms_one >= {_PROMPT_MS}"
     return (
-        f"SELECT CASE WHEN least(n_all, n_one) >= 20 THEN ms_all - ms_one {wanted} {_POLLED_MS} END AS holds, "
+        f"SELECT CASE WHEN least(n_all, n_one) >= 20 AND NOT ({busy}) "
+        f"THEN ms_all - ms_one {wanted} {_POLLED_MS} END AS holds, "
         "concat('half of ', n_all, ' acks=all writes were acknowledged within ', round(ms_all, 1), "
-        "' ms, half of ', n_one, ' acks=1 writes within ', round(ms_one, 1), ' ms') AS observed "
+        "' ms, half of ', n_one, ' acks=1 writes within ', round(ms_one, 1), ' ms', "
+        f"if({busy}, '; {TOO_BUSY}', '')) AS observed "
         "FROM (SELECT count_if(writer_name = 'az1-acks-all') AS n_all, count_if(writer_name = 'az1-acks-one') AS n_one, "
         f"{delay.format('all')} AS ms_all, {delay.format('one')} AS ms_one FROM life WHERE outcome = 'ok')"
     )

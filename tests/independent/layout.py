@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from harness.history.schema import TABLES
 from tests.independent.model import History, Row
 
-TELLING = ("replicas", "reads", "groups", "transactions")
+TELLING = ("replicas", "reads", "groups", "transactions", "views")
 """Optional tables that change what is found; every combination of them occurs."""
 IDENTITY = ("writer", "seq", "outcome", "txn")
 """Columns that are never left out.
@@ -23,6 +23,7 @@ Without them nothing is known, or null says less than usual: a message without `
 if the column exists.
 """
 LAYOUTS = 64
+"""Half of them have every table, and the others each combination of those in `TELLING` once."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,10 @@
 
 ``truth_of`` gives the fate of every message and the multiset of findings. The rule of the document is quoted
 in backquotes beside the code that applies it.
+
+Findings about a transaction as a whole (`lost_transaction`, `torn_transaction`, `hanging_transaction`,
+`hung_transaction`, `fenced_write_read`, `circular_read`, `precommitted_read`) are not among them. Their truth
+is in `tests/property/test_transactions_planted.py` and `tests/transaction_anomalies.py`.
 """
 
 from __future__ import annotations

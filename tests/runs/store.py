@@ -99,8 +99,8 @@ def main(folders: list[str]) -> int:
             failed = True
         else:
             print(f"{file} ({file.stat().st_size / 1000:.0f} kB)")
-            own = file.parent.name != OTHERS  # for the others, `test_stored_versions` finds the mutants
-            failed = (own and not renew([file.stem])) or failed
+            name = file.relative_to(STORED).with_suffix("").as_posix()
+            failed = not renew([name]) or failed
     return int(failed)
 
 

@@ -36,7 +36,7 @@ from checkers.tables.source import open_source
 from checkers.tables.transactions import PARTS_FOLDER, RECORDS_FOLDER
 from harness.history.schema import TABLES, VIEWS
 from harness.run.catalogue import find
-from tests.runs.store import STORED
+from tests.runs.store import OTHERS, STORED
 
 Tables = Mapping[str, pa.Table]
 
@@ -64,8 +64,18 @@ class StoredRun:
 
 
 def stored_names() -> list[str]:
-    """Scenarios of which a run is stored."""
+    """Scenarios of which a run on their own Kafka version is stored."""
     return sorted(file.stem for file in STORED.glob("*.zip"))
+
+
+def other_versions() -> list[str]:
+    """Stored runs on another Kafka version than the scenario's own: `versions/<scenario>@<version>`."""
+    return sorted(f"{OTHERS}/{file.stem}" for file in (STORED / OTHERS).glob("*.zip"))
+
+
+def all_stored() -> list[str]:
+    """Names of all stored runs."""
+    return [*stored_names(), *other_versions()]
 
 
 @cache

@@ -11,13 +11,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 
 from checkers.control import first_injection_ns, held_claims, write_deaf, write_silence
 from checkers.tables.source import open_source
 from harness.run.catalogue import all_scenarios
 from tests.runs.store import COMMAND, STORED
-from tests.runs.stored import StoredRun, judge_here, read_stored, stored_names, written
+from tests.runs.stored import (
+    StoredRun,
+    all_stored,
+    judge_here,
+    other_versions,
+    read_stored,
+    stored_names,
+    write_tables,
+    written,
+)
 
 MEGABYTE = 1_000_000
 
@@ -34,9 +44,12 @@ def _varies(name: str, known: set[str]) -> bool:
     return name.removeprefix("kraft-") in known - {name} or any(name.startswith(f"{one}-") for one in known)
 
 
-@pytest.fixture(scope="module", params=_variants_long(all_scenarios()))
+OTHER_VERSIONS = [pytest.param(name, marks=pytest.mark.long) for name in other_versions()]
+
+
+@pytest.fixture(scope="module", params=[*_variants_long(all_scenarios()), *OTHER_VERSIONS])
 def run(request: pytest.FixtureRequest) -> StoredRun:
-    if request.param not in stored_names():
+    if request.param not in all_stored():
         pytest.fail(f"no run of {request.param} is stored; run it and store it: {COMMAND}")
     return read_stored(request.param)
 
@@ -60,9 +73,17 @@ def test_a_stored_run_is_as_declared(run: StoredRun, history: Path) -> None:
     assert not shown, f"mend the claim, or store a newer run: {COMMAND}"
 
 
-def test_no_claim_holds_in_silence(run: StoredRun, history: Path, tmp_path: Path) -> None:
+def test_every_claim_is_unknown_in_silence(run: StoredRun, history: Path, tmp_path: Path) -> None:
+    """Nor is it refuted: what nobody observed is unknown."""
     write_silence(open_source(history), tmp_path)
     assert held(run, tmp_path) == []
+    judged = [claim for claim in judge_here(tmp_path, run.declared) if claim.name in run.claims]
+    decided = [
+        f"{claim.name} is {claim.status}: {claim.observed}"
+        for claim in judged
+        if claim.status != "unknown" or (claim.erratum or {}).get("holds") is not None
+    ]
+    assert decided == []
 
 
 def test_no_claim_holds_without_what_followed_the_fault(
@@ -75,6 +96,26 @@ def test_no_claim_holds_without_what_followed_the_fault(
         return
     write_deaf(source, since, tmp_path)
     assert held(run, tmp_path) == []
+
+
+def test_no_claim_about_the_store_holds_without_its_answers(
+    run: StoredRun, history: Path, tmp_path: Path
+) -> None:
+    """What brokers state does not replace ZooKeeper's answers, once the observer has lost ZooKeeper."""
+    views, since = run.tables["views"], first_injection_ns(open_source(history))
+    sources = {str(name) for name in views["source"].to_pylist()}
+    if run.mode != "zookeeper" or since is None or any(name.startswith("controller") for name in sources):
+        return
+    lost = pc.and_(pc.starts_with(views["source"], "zookeeper"), pc.greater(views["ns"], since))
+    folder = write_tables({**run.tables, "views": views.filter(pc.invert(lost))}, tmp_path / "history")
+    needed = {
+        claim["name"]
+        for claim in run.declared["claims"]
+        if claim["name"] in run.claims and "{heard:store}" in claim["holds"]
+    }
+    judged = [claim for claim in judge_here(folder, run.declared) if claim.name in needed]
+    wrong = [f"{claim.name}: {claim.observed}" for claim in judged if claim.status == "confirmed"]
+    assert not wrong
 
 
 def test_a_claim_about_nothing_holds_under_both_controls(tmp_path: Path) -> None:
@@ -98,5 +139,5 @@ def test_a_claim_about_nothing_holds_under_both_controls(tmp_path: Path) -> None
 
 def test_only_scenarios_are_stored_and_they_are_small() -> None:
     assert set(stored_names()) <= set(all_scenarios()), "a stored run of a scenario that is gone"
-    sizes = [file.stat().st_size for file in STORED.glob("*.zip")]
+    sizes = [file.stat().st_size for file in STORED.rglob("*.zip")]
     assert max(sizes) < MEGABYTE / 10 and sum(sizes) < 6 * MEGABYTE

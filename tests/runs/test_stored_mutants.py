@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.runs.mutants import MUTANTS, Recorded
-from tests.runs.stored import Judging, read_stored, stored_names
+from tests.runs.stored import Judging, all_stored, read_stored
 from tests.runs.turning import judge_mutants, read_turned
 
 RENEW = "python -m tests.runs.turning"
@@ -28,7 +28,7 @@ FIRST = _with_every_mutant()
 
 @pytest.mark.parametrize(
     "scenario",
-    [name if name in FIRST else pytest.param(name, marks=pytest.mark.long) for name in stored_names()],
+    [name if name in FIRST else pytest.param(name, marks=pytest.mark.long) for name in all_stored()],
 )
 def test_every_claim_is_turned_by_its_mutant(scenario: str) -> None:
     run = read_stored(scenario)
@@ -39,7 +39,7 @@ def test_every_claim_is_turned_by_its_mutant(scenario: str) -> None:
 
 
 def test_every_claim_has_a_mutant() -> None:
-    for scenario in stored_names():
+    for scenario in all_stored():
         unmoved = set(read_stored(scenario).claims) - set(read_turned().get(scenario, {}))
         assert not unmoved, f"no mutant is known that turns these claims: {RENEW} {scenario}"
 

@@ -1,23 +1,48 @@
-"""Claims about other Kafka versions than the scenario's own are as declared there, and can fail."""
+"""What a scenario claims about other Kafka versions than its own rests on a stored run as well."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
-from tests.runs.store import OTHERS, STORED
-from tests.runs.stored import judge_tables, read_stored
-from tests.runs.turning import turned_by
+from harness.kafka.versions import VERSIONS
+from harness.run.catalogue import all_scenarios
+from harness.scenario import Scenario
+from tests.runs.store import COMMAND
+from tests.runs.stored import other_versions, read_stored
 
-NAMES = sorted(f"{OTHERS}/{file.stem}" for file in (STORED / OTHERS).glob("*.zip"))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_run_on_another_version_is_as_declared_and_every_claim_has_a_mutant(name: str) -> None:
-    run = read_stored(name)
-    wrong = [claim.name for claim in judge_tables(run.tables, run.declared) if not claim.as_declared]
-    assert not wrong
-    assert set(run.claims) == set(turned_by(run)), "no mutant turns these claims"
+STORED_BY_SCENARIO: dict[str, list[str]] = {}
+for _name in other_versions():
+    STORED_BY_SCENARIO.setdefault(_name.partition("/")[2].partition("@")[0], []).append(_name)
 
 
-def test_runs_of_other_versions_are_stored() -> None:
-    assert NAMES
+def _forms(declared: Mapping[str, Any]) -> dict[str, str]:
+    """The claims of one version, whole, as text; the value is the name of the claim."""
+    return {json.dumps(claim, sort_keys=True): claim["name"] for claim in declared["claims"]}
+
+
+def _versions(scenario: Scenario) -> list[str]:
+    """Those that the scenario names, else those at which one of its claims or errata changes."""
+    if scenario.versions:
+        return list(scenario.versions)
+    entries = [*scenario.claims, *(claim.erratum for claim in scenario.claims if claim.erratum)]
+    return sorted({entry.since for entry in entries if entry.since})
+
+
+@pytest.mark.parametrize("name", sorted(all_scenarios()))
+def test_every_claim_about_another_version_is_in_a_stored_run(name: str) -> None:
+    scenario = all_scenarios()[name]
+    known = _forms(scenario.declared())
+    for stored in STORED_BY_SCENARIO.get(name, ()):
+        known |= _forms(read_stored(stored).declared)
+    for version in _versions(scenario):
+        missing = [claim for form, claim in _forms(scenario.declared(version)).items() if form not in known]
+        assert not missing, f"run {name} with --kafka {version}, and store it: {COMMAND}"
+
+
+def test_the_scenarios_name_known_versions() -> None:
+    named = {version.partition("@")[0] for one in all_scenarios().values() for version in one.versions}
+    assert named <= set(VERSIONS)

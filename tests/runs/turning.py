@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from checkers.claims.evaluate import ClaimResult
 from tests.runs.mutants import MUTANTS, Recorded
 from tests.runs.store import STORED
-from tests.runs.stored import Judging, StoredRun, read_stored, stored_names
+from tests.runs.stored import Judging, StoredRun, all_stored, read_stored
 
 FILE = STORED / "mutants.toml"
 Turned = dict[str, str]
@@ -65,7 +65,8 @@ def write_turned(found: Mapping[str, Turned]) -> None:
     """Write the file."""
     lines = ["# Written by `python -m tests.runs.turning`: a mutant that makes the claim false, by claim."]
     for scenario in sorted(found):
-        lines += ["", f"[{scenario}]", *(f'{claim} = "{name}"' for claim, name in found[scenario].items())]
+        key = f'"{scenario}"' if "/" in scenario else scenario
+        lines += ["", f"[{key}]", *(f'{claim} = "{name}"' for claim, name in found[scenario].items())]
     FILE.write_text("\n".join(lines) + "\n")
 
 
@@ -75,7 +76,7 @@ def renew(scenarios: Iterable[str]) -> bool:
     for scenario in scenarios:
         run = read_stored(scenario)
         turned = turned_by(run)
-        known = {name: claims for name, claims in read_turned().items() if name in stored_names()}
+        known = {name: claims for name, claims in read_turned().items() if name in all_stored()}
         write_turned({**known, scenario: turned})
         unmoved = [claim for claim in run.claims if claim not in turned]
         if unmoved:
@@ -87,4 +88,4 @@ def renew(scenarios: Iterable[str]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if renew(sys.argv[1:] or stored_names()) else 1)
+    sys.exit(0 if renew(sys.argv[1:] or all_stored()) else 1)

@@ -13,6 +13,7 @@ from checkers.claims.builders.sql import (
     answer,
     array_of,
     brokers_of,
+    followed,
     heard_at,
     in_time,
     is_in,
@@ -133,9 +134,12 @@ class Partition:
         )
 
     def consumers_read(self, count: int, *, until: str, since: str = "") -> str:
-        """Up to a mark consumers received exactly ``count`` of its records (at least one)."""
+        """Up to a mark consumers received exactly ``count`` of its records (at least one).
+
+        Unknown if they received none: then nothing shows that any consumer was there.
+        """
         return answer(
-            f"count(*) = {count}",
+            f"CASE WHEN count(*) > 0 THEN count(*) = {count} END",
             "concat(count(*), ' records read')",
             f"reads WHERE {self.where}{window(since, until)}",
         )
@@ -301,20 +305,22 @@ class Broker:
         at_least: int = 1,
     ) -> str:
         """Its log has ``at_least`` such events (`log_events.kind`); ``where`` is SQL about their columns."""
-        return self._log(f"count(*) >= {at_least}", kind, of, after, before, where)
+        absent = followed(self.host, after, before)
+        holds = f"CASE WHEN count(*) >= {at_least} THEN true WHEN {absent} THEN false END"
+        return self._log(holds, kind, of, after, before, where)
 
     def never_logged(
         self, kind: str, *, of: Partition | None = None, after: str = "", before: str, where: str = "true"
     ) -> str:
         """Up to a mark its log has no such event, and was followed up to then."""
-        followed = f"{{log:{self.host}}} >= {mark(before)} - {FRESH_NS}"
-        holds = f"CASE WHEN count(*) > 0 THEN false WHEN {followed} THEN true END"
+        holds = f"CASE WHEN count(*) > 0 THEN false WHEN {followed(self.host, before=before)} THEN true END"
         return self._log(holds, kind, of, after, before, where)
 
     def truncated(self, place: Partition, *, to: int, after: str) -> str:
         """After a mark it truncated its log to this offset, and not below it."""
         return answer(
-            f"coalesce(min(offset) = {to}, false)",
+            f"CASE WHEN count(*) > 0 THEN min(offset) = {to} "
+            f"WHEN {followed(self.host, after)} THEN false END",
             f"if(min(offset) IS NULL, '{self.host} did not truncate {place.topic}', "
             f"concat('{self.host} truncated {place.topic} to offset ', min(offset)))",
             f"log_events WHERE {self._events('truncated', place, after, '', 'true')}",
@@ -323,7 +329,8 @@ class Broker:
     def truncated_to_end_of(self, place: Partition, epoch: int, *, after: str) -> str:
         """After a mark it truncated its log to where a leader epoch ends in the final log, not below it."""
         return answer(
-            f"CASE WHEN {{final:{place.topic}}} IS NOT NULL THEN coalesce(cut = epoch_end, false) END",
+            f"CASE WHEN {{final:{place.topic}}} IS NULL THEN NULL WHEN cut IS NOT NULL "
+            f"THEN coalesce(cut = epoch_end, false) WHEN {followed(self.host, after)} THEN false END",
             f"concat('{self.host} truncated {place.topic} to offset ', {text_of('cut')}, "
             f"'; epoch {epoch} ends at ', {text_of('epoch_end')})",
             f"(SELECT min(offset) AS cut FROM log_events "
@@ -342,7 +349,7 @@ class Broker:
         wanted = f"epoch = {epoch} AND offset = {log_end_offset} AND {logged} = '{high_watermark}'"
         seen = f"concat('epoch ', {text_of('epoch')}, ': LEO ', {text_of('offset')}, ', HW ', {logged})"
         return answer(
-            f"count_if({wanted}) > 0",
+            f"CASE WHEN count_if({wanted}) > 0 THEN true WHEN {followed(self.host, after)} THEN false END",
             f"concat('{self.host} starts as {role} of {place.topic}: ', "
             f"coalesce(array_join(sort_array(collect_set({seen})), '; '), 'never'))",
             f"log_events WHERE {self._events(f'became_{role}', place, after, '', 'true')}",
@@ -383,8 +390,9 @@ def broker(number: int) -> Broker:
 def does_not_answer(host: str, *, at: str) -> str:
     """At a mark a host (a broker, a ZooKeeper node, a controller) did not answer the observer."""
     return answer(
-        "error IS NOT NULL",
-        f"concat('{host}: ', coalesce(error, 'answers'))",
+        f"CASE WHEN error IS NOT NULL THEN true "
+        f"WHEN {{heard:{host}}} >= {mark(at)} - {FRESH_NS} THEN false END",
+        f"concat('{host}: ', coalesce(error, 'no error'))",
         f"(SELECT max_by(error, ns) AS error FROM views WHERE source = '{host}' "
         f"AND subject = 'reachable' AND ns <= {mark(at)})",
     )

@@ -248,10 +248,14 @@ class Members:
         return f"groups.group = '{self.group}' AND topic = '{topic}' AND member IN ({quoted(self.names)})"
 
     def _with_any(self, topic: str, wanted: str, after: str, before: str) -> str:
-        """The wanted rows, beside the number of the members' rows in the whole run."""
+        """The wanted rows, beside ``known``: how many rows the group has after the first mark.
+
+        It is 0 if the members have no row in the whole run.
+        """
         own = self._own(topic)
         return (
-            f"(SELECT count(*) AS known FROM groups WHERE {own}) LEFT JOIN "
+            f"(SELECT if(count_if({own}) > 0, count_if(ns > {mark(after)}), 0) AS known FROM groups "
+            f"WHERE groups.group = '{self.group}') LEFT JOIN "
             f"(SELECT ns, partition, member FROM groups WHERE {own} AND {wanted}{window(after, before)}) "
             "ON true"
         )

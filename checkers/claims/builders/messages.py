@@ -122,9 +122,11 @@ class Messages:
         )
 
     def consumed(self, *, since: str = "", until: str, at_least: int = 1) -> str:
-        """Between two marks a consumer received every one."""
+        """Between two marks a consumer received every one. Unknown if nobody received anything."""
         limit = f"true{window(since, until)}"
-        return self._found("count(DISTINCT r.offset) > 0", "reads", limit, "true", at_least)
+        anybody = f" CROSS JOIN (SELECT count(*) AS received FROM reads WHERE {limit})"
+        wanted = "count(DISTINCT r.offset) > 0"
+        return self._found(wanted, "reads", limit, "max(received) > 0", at_least, beside=anybody)
 
     def not_consumed(self, *, beside: Messages, until: str, at_least: int = 1) -> str:
         """Up to a mark consumers received none of them, but every one of ``beside``."""
@@ -166,7 +168,15 @@ class Messages:
         )
 
     def _found(
-        self, wanted: str, table: str, limit: str, given: str, at_least: int, on: tuple[int, ...] = ()
+        self,
+        wanted: str,
+        table: str,
+        limit: str,
+        given: str,
+        at_least: int,
+        *,
+        on: tuple[int, ...] = (),
+        beside: str = "",
     ) -> str:
         offset = f"CASE WHEN {is_in('r.broker', on)} THEN r.offset END" if on else "r.offset"
         where = f" on {', '.join(f'broker{number}' for number in on)}" if on else ""
@@ -176,7 +186,7 @@ class Messages:
             f"concat({counted('message')}, ', copies of each{where}: ', {listed('found')})",
             f"(SELECT m.writer, m.seq, count(DISTINCT {offset}) AS found, {wanted} AS fits "
             f"FROM (SELECT * FROM life WHERE {self.where}) m "
-            f"LEFT JOIN {rows} r ON r.writer = m.writer AND r.seq = m.seq GROUP BY m.writer, m.seq)",
+            f"LEFT JOIN {rows} r ON r.writer = m.writer AND r.seq = m.seq GROUP BY m.writer, m.seq){beside}",
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkers.claims.builders.sql import FRESH_NS, answer, in_time, mark, text_of, times, window
+from checkers.claims.builders.sql import FRESH_NS, answer, followed, in_time, mark, text_of, times, window
 
 
 @dataclass(frozen=True)
@@ -41,23 +41,19 @@ class Controller:
 
     def resigned(self, *, after: str, before: str) -> str:
         """Between two marks it logged that it gave up leading, because no majority fetched from it."""
-        return answer(
-            "count(*) > 0",
-            f"concat('{self.host} resigned ', {times()})",
-            f"log_events WHERE {self._resignations(after, before)}",
-        )
+        return self._resigned("true", "false", after, before)
 
     def never_resigned(self, *, after: str, before: str) -> str:
         """Between two marks it did not log that it resigned, and its log was followed to the second."""
-        return answer(
-            f"CASE WHEN count(*) > 0 THEN false WHEN {{log:{self.host}}} >= {mark(before)} - {FRESH_NS} "
-            f"THEN true END",
-            f"concat('{self.host} resigned ', {times()})",
-            f"log_events WHERE {self._resignations(after, before)}",
-        )
+        return self._resigned("false", "true", after, before)
 
-    def _resignations(self, after: str, before: str) -> str:
-        return f"host = '{self.host}' AND kind = 'resigned'{window(after, before)}"
+    def _resigned(self, then: str, otherwise: str, after: str, before: str) -> str:
+        return answer(
+            f"CASE WHEN count(*) > 0 THEN {then} "
+            f"WHEN {followed(self.host, before=before)} THEN {otherwise} END",
+            f"concat('{self.host} resigned ', {times()})",
+            f"log_events WHERE host = '{self.host}' AND kind = 'resigned'{window(after, before)}",
+        )
 
     def _followed(self, at: str) -> str:
         return f"{{heard:{self.host}}} >= {mark(at)} - {FRESH_NS}"

@@ -49,6 +49,17 @@ def heard_at(number: int, at: str) -> str:
     return f"{{heard:broker{number}}} >= {mark(at)} - {FRESH_NS}"
 
 
+def followed(host: str, after: str = "", before: str = "") -> str:
+    """SQL condition: a host's log was followed to the end of a window, or beyond its beginning.
+
+    Without it, that an event is missing says nothing.
+    """
+    log = f"{{log:{host}}}"
+    if before:
+        return f"{log} >= {mark(before)} - {FRESH_NS}"
+    return f"{log} > {mark(after)}" if after else f"{log} IS NOT NULL"
+
+
 def condition(holds: str, observed: str) -> str:
     """A condition over scalar expressions; ``observed`` is an SQL text expression. Guard it (see above)."""
     return f"SELECT {holds} AS holds, {observed} AS observed"

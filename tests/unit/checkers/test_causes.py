@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from checkers.causes import NEVER_SEEN, NO_EVIDENCE
+from checkers.causes import ATTEMPTS_UNKNOWN, NEVER_SEEN, NO_EVIDENCE, ONE_ATTEMPT
 from checkers.evidence import gather, mechanism_of, named_in
 from checkers.fast.plan import judge_all
 from checkers.fast.run import run_here
@@ -104,7 +104,7 @@ CASES: dict[str, tuple[History, str]] = {
         "client retry: the acknowledged attempt was not the only one",
     ),
     "idempotence": (twice("ok", idempotent=True, attempts=2), "idempotence broken"),
-    "one attempt": (twice("ok", attempts=1), "not known: the client made one attempt"),
+    "one attempt": (twice("ok", attempts=1), ONE_ATTEMPT),
     "phantom": (
         History().send(0, "fail").logs([(0, 0)]),
         "reported as definitely failed, yet appended",
@@ -192,12 +192,10 @@ LOOKALIKES: dict[str, tuple[History, str]] = {
     ),
     "duplicated, of another writer that is idempotent": (
         twice("ok", attempts=1).add("writers", writer=2, name="two", idempotent=True),
-        "not known: the client made one attempt",
+        ONE_ATTEMPT,
     ),
-    "duplicated, and tried again as far as nobody knows": (
-        twice("ok"),
-        "not known: the client made one attempt",
-    ),
+    "duplicated, and tried again as far as nobody knows": (twice("ok"), ATTEMPTS_UNKNOWN),
+    "duplicated without an answer, but sent in one request": (twice("info", attempts=1), ONE_ATTEMPT),
 }
 """Histories in which everything looks like a cause that is none, and what they come to."""
 
@@ -234,15 +232,21 @@ def test_what_looks_like_a_cause_is_none(tmp_path: Path, name: str) -> None:
     assert found.startswith(mechanism), found
 
 
-@pytest.mark.parametrize("name", [name for name, (_, cause) in CASES.items() if "retry" not in name])
+@pytest.mark.parametrize("name", CASES)
 def test_a_cause_names_the_rows_it_rests_on(tmp_path: Path, name: str) -> None:
     history, mechanism = CASES[name]
+    history.add("replicas", ns=9000, broker=1, leader=True, complete=True, **PLACE)
     causes(history, tmp_path)
-    (row,) = (row for path in tmp_path.glob("findings/*") for row in pq.read_table(path).to_pylist())
-    rows = [json.loads(text) for text in row["evidence"] or ()]
-    for evidence in rows:
-        assert any(row["ns"] == evidence["ns"] for row in history.rows[evidence["table"]]), evidence
-    assert bool(rows) == (row["class"].startswith("lost") and mechanism != NO_EVIDENCE), row
+    rows = [row for path in tmp_path.glob("findings/*") for row in pq.read_table(path).to_pylist()]
+    (found,) = (row for row in rows if row["class"] != "not_converged")
+    grounds = [json.loads(text) for text in found["evidence"] or ()]
+    for ground in grounds:
+        known = history.rows["replicas" if ground["table"] == "copies" else ground["table"]]
+        assert any(ground["ns"] in (row.get("ns"), row.get("done_ns")) for row in known), ground
+    assert bool(grounds) == (mechanism != NO_EVIDENCE), found
+    if not found["class"].startswith("lost"):
+        assert [ground["table"] for ground in grounds] == ["sends", "copies"]
+        assert grounds[1]["what"].startswith("at offset") and grounds[1]["what"].endswith(" of t/0")
 
 
 @pytest.mark.parametrize(

@@ -77,10 +77,27 @@ def test_until_when_somebody_watched(tmp_path: Path) -> None:
         ],
     )
     found = read_moments(source, ["{heard:store}"])
-    assert found.heard == {"broker1": 9, "broker2": 3, "store": 9}
+    assert found.heard == {"broker1": 9, "broker2": 3, "store": 5}
     assert found.tailed == {"broker1": 9, "broker2": 3}
     assert found.logs == {"broker1": 21, "broker2": 6}, "all of a log is read when its replicas are"
     assert found.final == {"t": 20, "*": 20}
+
+
+def test_the_metadata_store_is_followed_by_its_own_answers(tmp_path: Path) -> None:
+    """Where ZooKeeper is the store, what brokers and their logs say does not replace its answers."""
+    rows = [
+        {"ns": 3, "source": "zookeeper1", "subject": "partition"},
+        {"ns": 6, "source": "zookeeper2", "subject": "reachable", "error": "timed out"},
+        {"ns": 8, "source": "broker1", "subject": "partition"},
+    ]
+    seen = [{"topic": "t", "partition": 0, "broker": 1, "offset": 0, "seen_ns": 9}]
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    source = _history(tmp_path / "a", views=rows, sightings=seen)
+    assert read_moments(source, ["{heard:store}"]).heard["store"] == 3
+    quorum = [*rows, {"ns": 7, "source": "controller1", "subject": "quorum"}]
+    source = _history(tmp_path / "b", views=quorum, sightings=seen)  # each node has the metadata
+    assert read_moments(source, ["{heard:store}"]).heard["store"] == 8
 
 
 def test_an_empty_history_knows_nothing(tmp_path: Path) -> None:

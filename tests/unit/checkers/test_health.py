@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -134,3 +135,5 @@ def test_an_isr_change_without_an_answer_is_the_cause(tmp_path: Path, last: str,
     ]
     found = _check(tmp_path, replicas=rows, log_events=lines)
     assert [(row["class"], row["cause"]) for row in found] == [("not_converged", cause)]
+    grounds = [json.loads(text) for text in found[0]["evidence"] or ()]
+    assert [(ground["table"], ground["ns"]) for ground in grounds] == ([("log_events", 20)] if cause else [])

@@ -173,8 +173,74 @@ POLLS: dict[str, tuple[str, History, dict[str, int]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", POLLS)
+def in_transactions(history: History, *polls: tuple[str, tuple[int, ...]]) -> History:
+    """One reader's polls, each in a transaction of writer 7 that ended in this way."""
+    for number, (end, offsets) in enumerate(polls):
+        start = 10_000 + 1000 * number
+        place = {"writer": 7, "txn": number}
+        history.add("transactions", ns=start, event="begin", **place)
+        for at, offset in enumerate(offsets):
+            history.read(offset, offset, start + 1 + at, reader=1, txn_writer=7, txn=number)
+        if end != "unknown":
+            history.add("transactions", ns=start + 500, event=end, **place)
+    return history
+
+
+REWINDS: dict[str, tuple[str, History, dict[str, int]]] = {
+    "abort-rewinds": (
+        "found although it is right: the reader went back after each abort, and the history has no seek",
+        in_transactions(
+            kept(0, 1, 2), ("committed", (0,)), ("aborted", (1, 2)), ("unknown", (1, 2)),
+            ("committed", (1, 2)),
+        ),
+        {"non_monotonic": 2},
+    ),
+    "abort-rewinds-by-seek": (
+        "not found: the application sought before it read again",
+        in_transactions(
+            kept(0, 1, 2), ("committed", (0,)), ("aborted", (1, 2)), ("committed", (1, 2))
+        ).add("groups", ns=11_900, group="", reader=1, event="sought", topic="t", partition=0, offset=1),
+        {},
+    ),
+    "abort-does-not-rewind": (
+        "not found: a Kafka consumer keeps its position when a producer aborts",
+        in_transactions(
+            kept(0, 1, 2, 3, 4, 5),
+            ("committed", (0,)), ("aborted", (1, 2)), ("aborted", (3, 4)), ("committed", (5,)),
+        ),
+        {},
+    ),
+    "unknown-after-abort": (
+        "not found, for the same reason",
+        in_transactions(
+            kept(0, 1, 2, 3, 4), ("committed", (0,)), ("aborted", (1, 2)), ("unknown", (3, 4))
+        ),
+        {},
+    ),
+    "subscribed-elsewhere": (
+        "found: a reader without a group is never assigned anything, so that only a seek moves it",
+        polled(kept(1, 2, 3, 4), (1, 2), (4,)),
+        {"skip": 1},
+    ),
+    "int-nonmonotonic-send-info": (
+        "not found: nobody told the producer in which order its messages were written",
+        polled(
+            History().send(0, "info").send(1, "info").send(2, "info", writer=2)
+            .logs([(2, 1), {"offset": 3, "writer": 2, "seq": 2}, (4, 0)]),
+        ),
+        {},
+    ),
+    "duplicate-of-aborted": (
+        "found, at the read: the log has one copy, and the reader was handed it at another offset",
+        polled(History().send(0, offset=1).logs([(1, 0)])).read(11, 0, 10_000),
+        {"offset_conflict": 1},
+    ),
+}  # fmt: skip
+"""The other cases of those tests; the sentence says why each is found here or not."""
+
+
+@pytest.mark.parametrize("name", [*POLLS, *REWINDS])
 def test_what_polls_skip_or_repeat_is_named(name: str, tmp_path: Path) -> None:
-    sentence, history, expected = POLLS[name]
+    sentence, history, expected = {**POLLS, **REWINDS}[name]
     classes = [row["class"] for row in judged(history, tmp_path)["findings"]]
     assert {name: classes.count(name) for name in classes} == expected, sentence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -88,7 +89,9 @@ CAUSES = {
 def test_the_cause_is_named(name: str, tmp_path: Path) -> None:
     (found,) = judged(TRANSACTIONS[name][1], tmp_path)["findings"]
     assert found["cause"].startswith(CAUSES[name])
-    assert found["evidence"], "a cause rests on rows of the history"
+    tables = [json.loads(text)["table"] for text in found["evidence"]]
+    assert tables, "a cause rests on rows of the history"
+    assert ("views" in tables) == ("became leader" in found["cause"])
 
 
 def test_the_marker_that_decided_a_record_is_named(tmp_path: Path) -> None:
