@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import both, broker, controller_stays, messages, partition
+from checkers.claims.builders import both, broker, controller_stays, messages, noted, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario
-from scenarios.steps import seed, settle, stand, wait_view
+from scenarios.steps import read_in_vain, seed, settle, stand, wait_view
 
 TOPIC = "t"
 
@@ -36,7 +36,8 @@ def body(stage: Stage) -> None:
         stage.producer(
             "az3", "az3-bootstrapped", "broker2", "broker3", via="librdkafka", retries=2, delivery_timeout_s=5
         ).send(TOPIC, "z")
-        stage.mark("unavailable", "nobody could write")
+        read_in_vain(stage, "az3", TOPIC, "broker2", "broker3", mark="read-in-az3")
+        stage.mark("unavailable", "nobody could write or read")
 
     stage.mark("healed", "the link is back")
     stage.wait_until_serving(TOPIC, "broker2")
@@ -100,9 +101,12 @@ CLAIMS = (
         name="old-leader-unreachable",
         section="000 §2",
         quote="如果从 broker-1 拿到 metadata，认为 leader 为 0，访问 broker-0 失败，都会导致生产消费失败",
-        says="A client that learns from broker-1 that broker-0 leads cannot reach it; producing fails.",
-        holds=messages(("az2-to-old", "az3-to-old", "az3-bootstrapped")).became(
-            "failed", "unknown_dropped", at_least=3
+        says="A client that learns from broker-1 that broker-0 leads cannot reach it; producing and consuming fail.",
+        holds=both(
+            messages(("az2-to-old", "az3-to-old", "az3-bootstrapped")).became(
+                "failed", "unknown_dropped", at_least=3
+            ),
+            noted("read-in-az3", "0 records%"),
         ),
     ),
     Claim(

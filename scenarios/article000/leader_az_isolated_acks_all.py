@@ -37,6 +37,7 @@ def isolated(stage: Stage) -> None:
         for topic in TOPICS:
             stage.wait_until_serving(topic, "broker2")
         stage.producer("az2", "az2-new-side", "broker2", acks=-1).must_send(RETRIED, "f")
+        stage.read("az3", RETRIED, "broker2")
         for sent in waiting:
             sent.result(timeout=30)
         stage.mark("refused", "the producers in az1 have given up")
@@ -127,7 +128,7 @@ LONG = Scenario(
             name="not-consumable",
             section="beyond 000 §3.2",
             says="None of them can be consumed in az1.",
-            holds=T.consumers_see_nothing_from(2, until="before-heal"),
+            holds=T.consumers_see_nothing_from(2, since="refused", until="before-heal"),
         ),
         Claim(
             name="overwritten",
@@ -147,8 +148,12 @@ LONG = Scenario(
             name="new-leader",
             section="000 §3.2",
             quote="触发 leader 切换，broker-1 成为新的 leader…az2/3 内的客户端可以向 broker-1 生产消费",
-            says="The majority has a new leader, which takes writes.",
-            holds=both(T.is_led_by(2, isr=(2, 3), at="before-heal"), messages("az2-new-side").kept()),
+            says="The majority has a new leader; clients in az2 and az3 produce to it and consume from it.",
+            holds=both(
+                T.is_led_by(2, isr=(2, 3), at="before-heal"),
+                messages("az2-new-side").kept(),
+                messages("az2-new-side").consumed(since="failover", until="refused"),
+            ),
         ),
         Claim(
             name="epoch-rises",

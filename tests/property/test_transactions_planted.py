@@ -55,7 +55,7 @@ def check_all(history: History) -> None:
 
 
 @pytest.mark.long
-@settings(SETTINGS, max_examples=25)
+@settings(SETTINGS, max_examples=300)
 @given(planted())
 def test_every_way_comes_to_the_same(history: History) -> None:
     check_all(history)

@@ -199,6 +199,19 @@ def topics_vanish(recorded: Recorded) -> Recorded | None:
 
 
 @mutant
+def one_broker_learns_no_topic(recorded: Recorded) -> Recorded | None:
+    """Broker 2 does not know a topic that was created after the fault; everybody else does."""
+    rows = recorded.rows("views")
+    before = {row["topic"] for row in rows if row["ns"] < recorded.since}
+    kept = [
+        row
+        for row in rows
+        if row["source"] != "broker2" or row["subject"] != "partition" or row["topic"] in before
+    ]
+    return recorded.having(views=kept)
+
+
+@mutant
 def brokers_hear(recorded: Recorded) -> Recorded | None:
     """Every broker immediately knows what the metadata store says about partitions and the controller."""
     return _brokers_repeat(recorded, lambda row: not row["source"].startswith("broker"))

@@ -42,8 +42,8 @@ def store(run: Path, target: Path = STORED) -> Path:
     scenario = find(manifest["scenario"])
     if manifest["status"] != "complete" or judgement["verdict"] != "as declared":
         raise ValueError(f"{run} is {manifest['status']} and {judgement['verdict']}, not as declared")
-    if manifest["mode"] != scenario.mode:
-        raise ValueError(f"{run} is of another mode than {scenario.name} declares")
+    if manifest["mode"] not in scenario.supported_modes:
+        raise ValueError(f"{run} is of a mode that {scenario.name} does not name")
     source = open_source(run / "history")
     version = manifest["kafka"]
     other = f"{OTHERS}/{scenario.name}@{version}"
