@@ -191,12 +191,19 @@ def updated_to(ids: str) -> str:
     return f"text RLIKE ' to {ids} ( |[(]under-min-isr[)] )?and '"
 
 
+def isr_updates(stage: Stage, leader: str, topic: str, isr: Iterable[int]) -> int:
+    """How often the leader has logged that the ISR is this one."""
+    members = set(isr)
+    lines = log_lines(stage, leader, f"[Partition {topic}-0 ", "ISR updated")
+    return sum(updated_isr(line) == members for line in lines)
+
+
 def wait_isr_updates(stage: Stage, leader: str, topic: str, isr: Iterable[int], *, at_least: int) -> None:
     """Wait until the leader has logged ``at_least`` times that the ISR is this one."""
     members = set(isr)
     wait_until(
-        lambda: log_lines(stage, leader, f"[Partition {topic}-0 ", "ISR updated"),
-        accept=lambda found: sum(updated_isr(line) == members for line in found) >= at_least,
+        lambda: isr_updates(stage, leader, topic, members),
+        accept=lambda count: count >= at_least,
         within_s=stage.timings.shrink_s,
         poll_s=0.1,
         awaiting=f"{leader} to log {at_least} times that the ISR of {topic} is {sorted(members)}",
