@@ -23,6 +23,8 @@ AZS = ("az1", "az2", "az3")
 INSIDE, OUTSIDE = ("az1-processor",), ("az2-processor", "az3-processor")
 RATE = 30.0
 COMMIT_EVERY_S = 2.0
+HALF_A_UNIT = RATE / PARTITIONS * COMMIT_EVERY_S / 2
+"""Messages of one partition; if no more have been written since the last commit, the next is not due at once."""
 TAKEN_OVER_S = 60.0
 
 
@@ -35,8 +37,9 @@ def isolated(*, transactional: bool = True) -> Callable[[Stage], None]:
         with stage.nemesis.isolate("az1"):
             stage.mark("cut", "az1 is isolated, with one of three instances and both coordinators")
             leader = _coordinator_moves(stage)
+            _wait_taken_over(stage, instances["az2"], instances["az3"])
             _wait_processed(stage, leader, not_on=ZOMBIE)
-            stage.mark("taken-over", "the others have processed what was in the input at the failover")
+            stage.mark("taken-over", "the others have processed what was in the input at the takeover")
         stage.mark("healed", "az1 is back")
         wait_handed(stage, instances["az1"], "the instance in az1")
         _drain(stage, instances, leader)
@@ -56,8 +59,9 @@ def killed(*, transactional: bool = True) -> Callable[[Stage], None]:
         instances.pop("az1")
         stage.mark("cut", f"the instance in az1 and {ZOMBIE}, which has both coordinators, are killed")
         leader = _coordinator_moves(stage)
+        _wait_taken_over(stage, *instances.values())
         _wait_processed(stage, leader, not_on=ZOMBIE)
-        stage.mark("taken-over", "what was in the input at the failover is processed")
+        stage.mark("taken-over", "what was in the input at the takeover is processed")
         stage.restart(ZOMBIE)
         stage.mark("healed", f"{ZOMBIE} is back")
         _drain(stage, instances, leader)
@@ -92,13 +96,9 @@ def _start(stage: Stage, transactional: bool) -> dict[str, BackgroundConsumer]:
     stage.mark("running", "every instance has committed")
     if transactional:
         inside = instances["az1"]
-        before = {one.partition: one.count for one in inside.progress().partitions}
+        before = _received(inside)
         own = wait_until(
-            lambda: [
-                one.partition.partition
-                for one in inside.progress().partitions
-                if one.count > before.get(one.partition, 0)
-            ],
+            lambda: [number for number, count in _received(inside).items() if count > before.get(number, 0)],
             within_s=TAKEN_OVER_S,
             awaiting="the instance in az1 to be handed messages",
             abort=stage.cluster.check_alive,
@@ -110,12 +110,27 @@ def _start(stage: Stage, transactional: bool) -> dict[str, BackgroundConsumer]:
             poll_s=0.02,
             abort=stage.cluster.check_alive,
         )
+    else:
+        offsets = stage.group_offsets("az2", GROUP)
+        wait_until(
+            lambda: any(2 < _uncommitted(stage, offsets, n) < HALF_A_UNIT for n in range(PARTITIONS)),
+            within_s=TAKEN_OVER_S,
+            awaiting="an instance to have written output and not yet committed its input",
+            poll_s=0.02,
+            abort=stage.cluster.check_alive,
+        )
     return instances
+
+
+def _uncommitted(stage: Stage, offsets: GroupOffsets, number: int) -> int:
+    """How many messages of an input partition are in the output, although the group has not committed them."""
+    committed = offsets.fetch(SOURCE, at=ZOMBIE, partition=number).offset or 0
+    return stage.own_log(stage.leader(TARGET, number), TARGET, number).high_watermark - committed
 
 
 def _in_the_middle(stage: Stage, number: int) -> bool:
     """Whether a transaction has written to a partition of the output, and is not about to end."""
-    return 0 < _held(stage, number) < RATE / PARTITIONS * COMMIT_EVERY_S / 2
+    return 0 < _held(stage, number) < HALF_A_UNIT
 
 
 def _held(stage: Stage, number: int) -> int:
@@ -131,6 +146,36 @@ def _coordinator_moves(stage: Stage) -> str:
     stage.group_offsets("az2", GROUP).wait_answered(SOURCE, at=leader, within_s=30.0)
     stage.mark("moved", f"{leader} coordinates")
     return leader
+
+
+def _wait_taken_over(stage: Stage, *instances: BackgroundConsumer) -> None:
+    """Wait until these instances have received more messages of every partition of the input.
+
+    That all input is committed does not suffice: a partition whose new leader got no message yet has nothing
+    to take over.
+    """
+    before = [_received(instance) for instance in instances]
+
+    def received() -> set[int]:
+        return {
+            number
+            for instance, counts in zip(instances, before, strict=True)
+            for number, count in _received(instance).items()
+            if count > counts.get(number, 0)
+        }
+
+    wait_until(
+        received,
+        accept=lambda numbers: len(numbers) == PARTITIONS,
+        within_s=TAKEN_OVER_S + stage.timings.recovery_s,
+        awaiting=f"the other instances to be handed messages of all {PARTITIONS} partitions",
+        abort=stage.cluster.check_alive,
+    )
+
+
+def _received(instance: BackgroundConsumer) -> dict[int, int]:
+    """How many messages an instance has received of each partition."""
+    return {one.partition.partition: one.count for one in instance.progress().partitions}
 
 
 def _wait_processed(stage: Stage, coordinator: str, *, not_on: str = "") -> None:

@@ -49,7 +49,10 @@ WATCHED = Moments(
         "broker3": 18 * S,
     },
     tailed={"broker1": 50 * S, "broker2": 50 * S},
-    logs={"broker1": 50 * S, "broker3": 18 * S, "controller1": 50 * S, "controller2": 50 * S},
+    logs={
+        **dict.fromkeys(("broker1", "broker2", "controller1", "controller2"), 50 * S),
+        "broker3": 18 * S,
+    },
     final={"t": 60 * S, "u": 60 * S, "*": 60 * S},
 )
 BLIND = Moments(
@@ -58,7 +61,7 @@ BLIND = Moments(
         ("store", *(f"{kind}{n}" for kind in ("broker", "controller") for n in (1, 2, 3, 4))), 15 * S
     ),
     tailed={"broker1": 15 * S, "broker2": 15 * S},
-    logs={"broker1": 15 * S},
+    logs={"broker1": 15 * S, "controller2": 15 * S},
 )
 """The observer was deaf from second 15 on."""
 
@@ -301,7 +304,7 @@ CASES = (
     Case("never logged", broker(1).never_logged("isr_updated", of=T, before="end"), True),
     Case("logged after all", broker(1).never_logged("isr_shrinking", of=T, before="end"), False),
     Case("log not followed", broker(3).never_logged("isr_updated", before="end"), None),
-    Case("no log", broker(2).never_logged("isr_updated", before="end"), None),
+    Case("no log", broker(4).never_logged("isr_updated", before="end"), None),
     Case("truncated", broker(1).truncated(T, to=2, after="cut"), True, True),
     Case("truncated further", broker(1).truncated(partition("u"), to=2, after="cut"), False),
     Case("truncated nothing", broker(1).truncated(CALM, to=2, after="cut"), False),
@@ -398,7 +401,7 @@ CASES = (
     Case("not seen, nobody looked", messages("refused").not_seen_on(3, until="middle"), None),
     Case("consumed", messages("w").consumed(until="middle", at_least=2), True, True),
     Case("not consumed", SAFE.consumed(until="middle"), False),
-    Case("not consumed that late", messages("w").consumed(since="middle", until="end"), False),
+    Case("nobody consumed that late", messages("w").consumed(since="middle", until="end"), None),
     Case("both", both(SAFE.acknowledged(), SAFE.kept()), True),
     Case("one of both is false", both(SAFE.acknowledged(), ZOMBIE.kept()), False),
     Case("one of both is unknown", both(SAFE.acknowledged(), messages("nobody").kept()), None),
