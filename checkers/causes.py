@@ -306,6 +306,16 @@ NOT_IDEMPOTENT = "idempotence broken: an idempotent producer's message was writt
 ONE_ATTEMPT = "not known: the client sent it in one request, as far as the history tells"
 ATTEMPTS_UNKNOWN = "not known: the history does not tell in how many requests the client sent it"
 FAILED_YET_APPENDED = "reported as definitely failed, yet appended"
+_REPEATED = (
+    None,
+    RETRY_OF_UNKNOWN,
+    RETRY_OF_ACKED,
+    NOT_IDEMPOTENT,
+    ONE_ATTEMPT,
+    ATTEMPTS_UNKNOWN,
+    FAILED_YET_APPENDED,
+)
+"""The causes of `duplicate_causes`, by their place."""
 
 
 def duplicate_causes(
@@ -316,29 +326,29 @@ def duplicate_causes(
     ``table`` holds the rows of `sends`. A request is appended once; only a second request that carried the
     message can be a client's retry.
     """
-    texts = pa.array(
-        [None, RETRY_OF_UNKNOWN, RETRY_OF_ACKED, NOT_IDEMPOTENT, ONE_ATTEMPT, ATTEMPTS_UNKNOWN,
-         FAILED_YET_APPENDED],
-        pa.string(),
-    )  # fmt: skip
     attempts = numbers(table, "attempts")
     code = np.zeros(len(sends), dtype=np.int32)
     twice = fates.fate == CODE["duplicated"]
     idempotent = [w for w, row in evidence.writers.items() if row.get("idempotent")]
-    code[twice] = np.where(attempts[twice] < 0, 5, 4)
-    code[twice & (sends.outcome == OK) & (attempts > 1)] = 2
+    code[twice] = np.where(
+        attempts[twice] < 0, _REPEATED.index(ATTEMPTS_UNKNOWN), _REPEATED.index(ONE_ATTEMPT)
+    )
+    code[twice & (sends.outcome == OK) & (attempts > 1)] = _REPEATED.index(RETRY_OF_ACKED)
     # A client that got no answer may not know its retries; one that counted a single request made none.
-    code[twice & (sends.outcome == INFO) & (attempts != 1)] = 1
+    code[twice & (sends.outcome == INFO) & (attempts != 1)] = _REPEATED.index(RETRY_OF_UNKNOWN)
     if idempotent:
-        code[twice & np.isin(sends.writer, idempotent)] = 3
-    code[fates.fate == CODE["phantom"]] = 6
+        code[twice & np.isin(sends.writer, idempotent)] = _REPEATED.index(NOT_IDEMPOTENT)
+    code[fates.fate == CODE["phantom"]] = _REPEATED.index(FAILED_YET_APPENDED)
     rows = np.flatnonzero(code)
     if not len(rows):
         return Causes(texts=pa.nulls(len(code), pa.string()), evidence=_no_rows(len(code)))
     which = np.full(len(code), -1, dtype=np.int64)
     which[rows] = np.arange(len(rows))
     found = pa.array(_duplicate_rows(partition, evidence, table, fates, rows), pa.list_(pa.string()))
-    return Causes(texts=texts.take(pa.array(code)), evidence=found.take(pa.array(which, mask=which < 0)))
+    return Causes(
+        texts=pa.array(_REPEATED, pa.string()).take(pa.array(code)),
+        evidence=found.take(pa.array(which, mask=which < 0)),
+    )
 
 
 def _duplicate_rows(

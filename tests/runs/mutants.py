@@ -189,26 +189,27 @@ def topics_exist(recorded: Recorded) -> Recorded | None:
     return recorded.having(views=[*rows, *added])
 
 
-@mutant
-def topics_vanish(recorded: Recorded) -> Recorded | None:
-    """No source knows a topic that was created after the fault."""
-    rows = recorded.rows("views")
-    before = {row["topic"] for row in rows if row["ns"] < recorded.since}
-    kept = [row for row in rows if row["subject"] != "partition" or row["topic"] in before]
-    return recorded.having(views=kept)
-
-
-@mutant
-def one_broker_learns_no_topic(recorded: Recorded) -> Recorded | None:
-    """Broker 2 does not know a topic that was created after the fault; everybody else does."""
+def _new_topics_vanish(recorded: Recorded, sources: Callable[[str], bool]) -> Recorded | None:
     rows = recorded.rows("views")
     before = {row["topic"] for row in rows if row["ns"] < recorded.since}
     kept = [
         row
         for row in rows
-        if row["source"] != "broker2" or row["subject"] != "partition" or row["topic"] in before
+        if row["subject"] != "partition" or row["topic"] in before or not sources(row["source"])
     ]
     return recorded.having(views=kept)
+
+
+@mutant
+def topics_vanish(recorded: Recorded) -> Recorded | None:
+    """No source knows a topic that was created after the fault."""
+    return _new_topics_vanish(recorded, lambda source: True)
+
+
+@mutant
+def one_broker_learns_no_topic(recorded: Recorded) -> Recorded | None:
+    """Broker 2 does not know a topic that was created after the fault; everybody else does."""
+    return _new_topics_vanish(recorded, lambda source: source == "broker2")
 
 
 @mutant

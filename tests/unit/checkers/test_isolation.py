@@ -217,11 +217,6 @@ REWINDS: dict[str, tuple[str, History, dict[str, int]]] = {
         ),
         {},
     ),
-    "subscribed-elsewhere": (
-        "found: a reader without a group is never assigned anything, so that only a seek moves it",
-        polled(kept(1, 2, 3, 4), (1, 2), (4,)),
-        {"skip": 1},
-    ),
     "int-nonmonotonic-send-info": (
         "not found: nobody told the producer in which order its messages were written",
         polled(
