@@ -98,8 +98,11 @@ def register(
 
 
 def as_rows(session: SparkSession, table: pa.Table) -> DataFrame:
-    """A small table as a DataFrame, in one chunk: of several chunks Spark stops at the first empty one."""
-    return session.createDataFrame(table.combine_chunks())
+    """A small table as a DataFrame, in one chunk: of several chunks Spark stops at the first empty one.
+
+    Its only partition is known to be the only one, so that Spark plans no shuffle to aggregate it.
+    """
+    return session.createDataFrame(table.combine_chunks()).coalesce(1)
 
 
 def _small_table(session: SparkSession, source: Source, name: str) -> DataFrame:
