@@ -149,6 +149,9 @@ def test_transactions_in_a_program(client: Client, rows: Rows, mode: str, outcom
     assert (number, end.outcome, end.error) == (0, outcome, error)
     assert [row["event"] for row in rows("transactions")] == ["begin", "committing", outcome]
     assert rows("sent")[0]["txn"] == 0
+    (given,) = rows("producer_ids")
+    assert (given["writer"], given["error"], given["producer_id"]) == (spec.writer, 0, None)
+    assert given["asked_ns"] < given["ns"] < rows("transactions")[0]["ns"]
 
 
 @pytest.mark.parametrize(
