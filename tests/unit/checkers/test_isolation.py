@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.histories import History
-from tests.transactions import judged
+from tests.oracles import duckdb_plan, findings_of
+from tests.transactions import judged, ordered
 
 Op = tuple[str, int, int]
 
@@ -188,12 +189,37 @@ def in_transactions(history: History, *polls: tuple[str, tuple[int, ...]]) -> Hi
 
 REWINDS: dict[str, tuple[str, History, dict[str, int]]] = {
     "abort-rewinds": (
-        "found although it is right: the reader went back after each abort, and the history has no seek",
+        "not found: the reader went back after each transaction that was not committed",
         in_transactions(
             kept(0, 1, 2), ("committed", (0,)), ("aborted", (1, 2)), ("unknown", (1, 2)),
             ("committed", (1, 2)),
         ),
-        {"non_monotonic": 2},
+        {},
+    ),
+    "two-aborts-rewind": (
+        "not found: it went back to where the first of two transactions without a commit had begun",
+        in_transactions(
+            kept(0, 1, 2, 3), ("committed", (0,)), ("aborted", (1, 2)), ("unknown", (3,)),
+            ("committed", (1, 2, 3)),
+        ),
+        {},
+    ),
+    "abort-rewinds-too-far": (
+        "found: it went back behind the transaction that was aborted",
+        in_transactions(kept(0, 1, 2), ("committed", (0,)), ("aborted", (1, 2)), ("committed", (0, 1, 2))),
+        {"non_monotonic": 1},
+    ),
+    "commit-rewinds": (
+        "found: it went back behind a transaction that was committed",
+        in_transactions(
+            kept(0, 1, 2), ("aborted", (0,)), ("committed", (1,)), ("aborted", (2,)), ("committed", (1, 2))
+        ),
+        {"non_monotonic": 1},
+    ),
+    "rewinds-within-an-aborted-transaction": (
+        "found: it went back before it gave the transaction up",
+        in_transactions(kept(0, 1, 2), ("committed", (0,)), ("aborted", (1, 2, 1))),
+        {"non_monotonic": 1},
     ),
     "abort-rewinds-by-seek": (
         "not found: the application sought before it read again",
@@ -232,6 +258,20 @@ REWINDS: dict[str, tuple[str, History, dict[str, int]]] = {
     ),
 }  # fmt: skip
 """The other cases of those tests; the sentence says why each is found here or not."""
+
+
+@pytest.mark.parametrize("name", REWINDS)
+def test_pieces_and_sql_agree_on_what_a_reader_may_repeat(name: str, tmp_path: Path) -> None:
+    history = REWINDS[name][1]
+    whole = judged(history, tmp_path / "whole")["findings"]
+    for size in (1, 2):
+        cut = judged(history, tmp_path / f"cut-{size}", piece_messages=size, split_rows=2)["findings"]
+        assert ordered(cut) == ordered(whole)
+    with duckdb_plan(tmp_path / "whole") as general:
+        place = ("class", "topic", "partition", "offset", "writer", "seq")
+        assert sorted(map(str, findings_of(general))) == sorted(
+            str(tuple(row[key] for key in place)) for row in whole
+        )
 
 
 @pytest.mark.parametrize("name", [*POLLS, *REWINDS])
