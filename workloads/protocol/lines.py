@@ -88,6 +88,10 @@ class GroupEvent:
     partitions: tuple[tuple[str, int, int | None], ...]
     """Topic, partition, committed offset."""
     ns: int | None = None
+    generation: int | None = None
+    """With `assigned`: generation of the group, or with KIP-848 the member's epoch."""
+    member_id: str | None = None
+    """With `assigned`: the id under which the group's coordinator knows the member."""
 
 
 @dataclass(frozen=True, kw_only=True)
