@@ -116,6 +116,21 @@ MUTANTS = {
     "readers may skip": Mutant(
         deliveries.suspicious_steps, "passed > 0", "passed > 9", ("written",)
     ),
+    "readers may go back anywhere after an abort": Mutant(
+        deliveries._pairs, ">= _floors(reads, streams, order)[before]", ">= 0", ("written",)
+    ),
+    "readers may go back within a transaction": Mutant(
+        deliveries._pairs, "undone &= reads.undone[after] != reads.undone[before]", "pass", ("written",)
+    ),
+    "readers must not go back after an abort": Mutant(
+        deliveries._repositioned, "(assigned | pairs.undone)", "assigned", ("written",)
+    ),
+    "readers may go back one aborted transaction only": Mutant(
+        deliveries._floors, "floors[rows] = np.minimum.accumulate(floors[rows])", "pass", ("written",)
+    ),
+    "readers may go back over a commit": Mutant(
+        arrays._undone, "known.reported_of(mine) == COMMITTED", "mine < 0", ("written",)
+    ),
     "readers skip what was sent after they read": Mutant(
         deliveries.missed, "sends.sent_ns[rows] <= jumps.ns[number]", "rows >= 0", ("written",)
     ),

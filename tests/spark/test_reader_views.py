@@ -137,13 +137,9 @@ def blocked(folder: Path) -> set[tuple[Any, ...]]:
 def test_a_claim_may_ask_when_a_transaction_became_readable(spark: Any, tmp_path: Path) -> None:
     history = drawn(1)
     first = min(row[4] for row in readable(history) if row[4] is not None)
+    text = "SELECT min(first_ns) = {} AS holds, min(first_ns) AS observed FROM readable_since"
     claims = [
-        {
-            "name": f"at-{ns}",
-            "says": "s",
-            "section": "",
-            "holds": f"SELECT min(first_ns) = {ns} FROM readable_since",
-        }
+        {"name": f"at-{ns}", "says": "s", "section": "", "holds": text.format(ns)}
         for ns in (first, first + 1)
     ]
     declared: Any = {"claims": claims, "expected": []}

@@ -586,6 +586,13 @@ public final class Agent {
             group("revoked", offsets);
         }
 
+        /** Since 2.4; older clients do not say that partitions were lost. */
+        public void onPartitionsLost(Collection<TopicPartition> partitions) {
+            Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+            partitions.forEach(one -> offsets.put(one, null));
+            group("lost", offsets);
+        }
+
         private void group(String event, Map<TopicPartition, OffsetAndMetadata> offsets) {
             List<Object> found = new ArrayList<>();
             offsets.forEach((key, offset) -> {

@@ -81,10 +81,10 @@ class RecordsEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupEvent:
-    """Partitions were assigned to or revoked from a member of a group, or it committed offsets."""
+    """Partitions were assigned to or taken from a member of a group, or it committed offsets."""
 
     consumer: int
-    event: Literal["assigned", "revoked", "committed"]
+    event: Literal["assigned", "revoked", "lost", "committed"]
     partitions: tuple[tuple[str, int, int | None], ...]
     """Topic, partition, committed offset."""
     ns: int | None = None

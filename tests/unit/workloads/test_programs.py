@@ -82,6 +82,14 @@ def test_a_consumer_in_a_program(client: Client, rows: Rows) -> None:
         (5, 1, None),
         (6, None, None),
     ]
+    columns = ("event", "topic", "partition", "generation", "member_id")
+    events = [tuple(row.get(column) for column in columns) for row in rows("groups")]
+    assert events == [
+        ("joined", None, None, 3, "m"),
+        ("assigned", "t", 0, None, None),
+        ("lost", "t", 0, None, None),
+        ("assigned", "t", 0, None, None),
+    ]
 
 
 def test_an_exception_of_the_java_client_is_judged_by_its_table(client: Client) -> None:
