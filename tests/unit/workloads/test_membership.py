@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from workloads.agent.consumers.group_member import Membership, membership
+from workloads.agent.consumers.group_member import Membership, is_newer, membership
 
 
 def written(generation: int, member_id: bytes, *, name: bytes = b"CGMDv2:") -> bytes:
@@ -31,3 +31,11 @@ def test_it_names_generation_and_member() -> None:
 )
 def test_nothing_is_made_of_it_outside_a_group_or_in_another_format(metadata: object) -> None:
     assert membership(metadata) is None
+
+
+def test_a_new_member_id_alone_is_no_new_generation() -> None:
+    """As cooperative-rebalance-during-cut records it: the id of the second session, the generation of the first."""
+    first = Membership(1, "rdkafka-1")
+    assert is_newer(first, None)
+    assert not is_newer(Membership(1, "rdkafka-2"), first)
+    assert is_newer(Membership(3, "rdkafka-2"), first)

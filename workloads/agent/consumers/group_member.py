@@ -51,6 +51,14 @@ def membership(metadata: object) -> Membership | None:
     return Membership(generation, member_id.decode())
 
 
+def is_newer(known: Membership, before: Membership | None) -> bool:
+    """Whether it is another generation than ``before``.
+
+    A member that joins again has its new id first, and for a moment still the generation of the old one.
+    """
+    return before is None or known.generation != before.generation
+
+
 class GroupMember:
     """One librdkafka consumer in a group, with a thread of its own."""
 
@@ -208,7 +216,8 @@ class GroupMember:
         if self._spec.self_assigned:
             return
         known = membership(self._consumer.consumer_group_metadata())
-        if known is not None and known != self._joined:
+        if known is not None and is_newer(known, self._joined):
+            self._joined = known
             self._journal.write(
                 "groups",
                 ns=now_ns(),
@@ -221,7 +230,6 @@ class GroupMember:
                 generation=known.generation,
                 member_id=known.member_id,
             )
-        self._joined = known
 
     def _on_revoke(self, _: Consumer, parts: list[confluent_kafka.TopicPartition]) -> None:
         self._record("revoked", parts)
