@@ -34,7 +34,7 @@ def test_nothing_is_made_of_it_outside_a_group_or_in_another_format(metadata: ob
 
 
 def test_a_new_member_id_alone_is_no_new_generation() -> None:
-    """As cooperative-rebalance-during-cut records it: the id of the second session, the generation of the first."""
+    """As in cooperative-rebalance-during-cut: the id of the second session, the generation of the first."""
     first = Membership(1, "rdkafka-1")
     assert is_newer(first, None)
     assert not is_newer(Membership(1, "rdkafka-2"), first)
