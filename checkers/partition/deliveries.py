@@ -239,10 +239,10 @@ def _pairs(reads: Reads, windows: Ints | None) -> _Pairs:
 
 def _floors(reads: Reads, streams: Ints, order: Ints) -> Ints:
     """How far each reader may go back after each read: through successive transactions without a commit."""
+    if (reads.undone < 0).all():
+        return reads.floor
     floors = reads.floor.copy()
     inside = floors[order] != FOREVER
-    if not inside.any():
-        return floors
     follows = inside[1:] & inside[:-1] & (streams[order][1:] == streams[order][:-1])
     starts = np.flatnonzero(inside & ~np.append(False, follows))
     ends = np.flatnonzero(inside & ~np.append(follows, False)) + 1
@@ -423,9 +423,10 @@ def edge_reads(reads: Reads) -> EdgeReads:
         firsts, lasts = np.append(0, ends + 1), np.append(ends, len(order) - 1)
         rows = order[np.unique(np.concatenate([firsts, lasts]))]
         floors = _floors(reads, streams, order)
-        # The floor of a first read counts for the last one too, unless a read between them ends it.
-        broken = np.minimum.reduceat(reads.undone[order], firsts) < 0
-        floors[order[firsts[broken & (firsts != lasts)]]] = FOREVER
+        if floors is not reads.floor:
+            # The floor of a first read counts for the last one too, unless a read between them ends it.
+            broken = np.minimum.reduceat(reads.undone[order], firsts) < 0
+            floors[order[firsts[broken & (firsts != lasts)]]] = FOREVER
     return EdgeReads(
         reader=reads.reader[rows].astype(np.int64),
         ns=reads.ns[rows],

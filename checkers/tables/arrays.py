@@ -121,7 +121,8 @@ def read_arrays(table: pa.Table, index: KeyIndex, evidence: Evidence) -> Reads:
     """Columns of `reads` as arrays."""
     coded = pc.dictionary_encode(table["group"].cast(pa.string()).combine_chunks())
     writer, seq = numbers(table, "writer"), numbers(table, "seq")
-    offset, undone = numbers(table, "offset"), _undone(table, evidence)
+    offset = numbers(table, "offset")
+    undone, floor = _undone(table, offset, evidence)
     return Reads(
         reader=numbers(table, "reader"),
         ns=numbers(table, "ns"),
@@ -134,20 +135,21 @@ def read_arrays(table: pa.Table, index: KeyIndex, evidence: Evidence) -> Reads:
         committed=_is(table["isolation"], "read_committed"),
         uncommitted=_is(table["isolation"], "read_uncommitted"),
         undone=undone,
-        floor=np.where(undone >= 0, offset, FOREVER),
+        floor=floor,
     )
 
 
-def _undone(table: pa.Table, evidence: Evidence) -> Ints:
-    """The transaction of each read, where it is known that it was not reported as committed."""
-    found = np.full(len(table), -1, dtype=np.int64)
+def _undone(table: pa.Table, offset: Ints, evidence: Evidence) -> tuple[Ints, Ints]:
+    """The transaction of each read that is known not to have been reported as committed, and its floor."""
     if table["txn"].null_count == len(table):
-        return found
+        nothing, forever = (np.broadcast_to(np.int64(value), len(table)) for value in (-1, FOREVER))
+        return nothing, forever
+    found = np.full(len(table), -1, dtype=np.int64)
     known = evidence.transactions
     rows = np.flatnonzero(pc.and_(pc.is_valid(table["txn"]), pc.is_valid(table["txn_writer"])).to_numpy())
     mine = known.find(numbers(table, "txn_writer")[rows], numbers(table, "txn")[rows])
     found[rows] = np.where(known.reported_of(mine) == COMMITTED, -1, mine)
-    return found
+    return found, np.where(found >= 0, offset, FOREVER)
 
 
 def _is(column: pa.ChunkedArray, text: str) -> Flags:
