@@ -23,6 +23,7 @@ def test_it_names_generation_and_member() -> None:
     [
         written(-1, b""),
         written(-1, b"rdkafka-1"),
+        written(0, b"rdkafka-1"),
         written(7, b""),
         written(7, b"rdkafka-1", name=b"CGMDv3:"),
         written(7, b"rdkafka-1")[:14],

@@ -38,7 +38,8 @@ def membership(metadata: object) -> Membership | None:
     """The membership in librdkafka's metadata of a group; None outside a generation, or in another format.
 
     The metadata is the format's name, the generation (int32 of this machine), and the names of group and
-    member, each with a zero byte behind it.
+    member, each with a zero byte behind it. Generations begin with 1; with KIP-848 a member that joins has the
+    epoch 0 until the coordinator has let it in.
     """
     if not isinstance(metadata, bytes) or not metadata.startswith(_METADATA):
         return None
@@ -46,7 +47,7 @@ def membership(metadata: object) -> Membership | None:
     generation = int.from_bytes(metadata[at : at + 4], sys.byteorder, signed=True)
     _group, _, rest = metadata[at + 4 :].partition(b"\0")
     member_id, end, _ = rest.partition(b"\0")
-    if generation < 0 or not end or not member_id:
+    if generation < 1 or not end or not member_id:
         return None
     return Membership(generation, member_id.decode())
 
