@@ -38,8 +38,8 @@ def membership(metadata: object) -> Membership | None:
     """The membership in librdkafka's metadata of a group; None outside a generation, or in another format.
 
     The metadata is the format's name, the generation (int32 of this machine), and the names of group and
-    member, each with a zero byte behind it. Generations begin with 1; with KIP-848 a member that joins has the
-    epoch 0 until the coordinator has let it in.
+    member, each with a zero byte behind it. Generations begin with 1; with KIP-848 a member that joins has
+    the epoch 0 until the coordinator has let it in.
     """
     if not isinstance(metadata, bytes) or not metadata.startswith(_METADATA):
         return None
