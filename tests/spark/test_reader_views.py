@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from checkers.ask.sql import query
+from checkers.claims.understood import make_empty_tables, refused
 from checkers.judge import judge_history, judge_import
 from report.model.blocked import blocked_readers
 from report.model.tables import RunTables
@@ -145,3 +146,12 @@ def test_a_claim_may_ask_when_a_transaction_became_readable(spark: Any, tmp_path
     declared: Any = {"claims": claims, "expected": []}
     found = judge_history(spark, history.write(tmp_path / "history"), None, declared).claims
     assert [claim.status for claim in found] == ["confirmed", "refuted"]
+
+
+def test_a_scenario_may_name_the_views_and_the_tables_about_transactions(spark: Any) -> None:
+    """Its SQL is checked on empty tables before it runs."""
+    make_empty_tables(spark)
+    names = ("readable_since", "blocked_readers", "transaction_fates", "transaction_records")
+    text = "SELECT count(*) = 0 AS holds, '' AS observed FROM {}"
+    claims = [{"name": name, "holds": text.format(name)} for name in (*names, "no_such_table")]
+    assert set(refused(spark, {"claims": claims, "expected": []})) == {"no_such_table"}

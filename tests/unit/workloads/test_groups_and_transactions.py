@@ -98,9 +98,11 @@ def test_a_group_member_records_the_group_s_events(client: Client, bootstrap: st
         for row in known
         if row["event"] in ("assigned", "committed")
     )
-    (joined,) = (row for row in rows("groups") if row["event"] == "joined")
-    assert joined["generation"] >= 1 and joined["member_id"] and joined["member"] == "member"
-    assert joined["ns"] <= min(row["ns"] for row in known if row["event"] == "assigned")
+    joined = [row for row in rows("groups") if row["event"] == "joined"]
+    generations = [row["generation"] for row in joined]
+    assert generations == sorted(set(generations)) and generations[0] >= 1, "each generation once"
+    assert all(row["member_id"] and row["member"] == "member" for row in joined)
+    assert joined[0]["ns"] <= min(row["ns"] for row in known if row["event"] == "assigned")
     events = [(row["event"], row["partition"], row["offset"]) for row in known]
     assert ("assigned", 0, None) in events
     assert ("committed", 0, 3) in events
