@@ -262,7 +262,7 @@ REWINDS: dict[str, tuple[str, History, dict[str, int]]] = {
 
 
 def wandering(seed: int) -> tuple[History, set[tuple[int, int]]]:
-    """Readers that go back at random, in transactions that end at random; and their steps back, by brute force.
+    """Readers that go back at random, in transactions that end at random; their steps back by brute force.
 
     A step back is the offset and the time to which a reader went back for no reason.
     """
