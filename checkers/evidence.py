@@ -26,6 +26,7 @@ SMALL = (
     "processes",
     "groups",
     "transactions",
+    "producer_ids",
     "replicas",
     "configs",
     "producer_states",
@@ -74,7 +75,7 @@ class Evidence:
         """The same without the tables that tasks do not read; `transactions` may be as large as `sends`."""
         empty = {
             name: self.tables[name].schema.empty_table()
-            for name in ("transactions", "producer_states", "transaction_states")
+            for name in ("transactions", "producer_ids", "producer_states", "transaction_states")
             if name in self.tables
         }
         return replace(self, tables={**self.tables, **empty}, transactions=self.transactions.for_tasks())
@@ -92,7 +93,9 @@ def evidence_of(tables: Mapping[str, pa.Table]) -> Evidence:
         tables=tables,
         faults=_fault_spans(tables["faults"]),
         writers={row["writer"]: row for row in tables["writers"].to_pylist()},
-        transactions=transactions_of(tables["transactions"], tables["writers"].to_pylist()),
+        transactions=transactions_of(
+            tables["transactions"], tables["writers"].to_pylist(), tables["producer_ids"].to_pylist()
+        ),
         start_ns=min((ns for ns in moments if ns is not None), default=0),
     )
 

@@ -17,6 +17,7 @@ from checkers.evidence import Evidence
 from checkers.groups import CLASSES as OF_GROUPS
 from checkers.groups import group_findings
 from checkers.known_errors import KNOWN
+from checkers.partition.messages import FOREVER
 from checkers.tables.output import FINDING, TALLY, build
 from checkers.transactions.hung import hung_transactions
 
@@ -39,6 +40,7 @@ def check_health(evidence: Evidence, findings: Path, tallies: pa.Table) -> pa.Ta
         *_process_exits(evidence),
         *_server_errors(evidence),
         *_not_converged(evidence),
+        *_aborted_differently(evidence),
         *_config_mismatches(evidence),
         *hung_transactions(evidence),
         *group_findings(evidence),
@@ -120,6 +122,50 @@ def _not_converged(evidence: Evidence) -> Iterator[dict[str, Any]]:
                 "cause": _UNANSWERED if change else None,
                 "evidence": [change] if change else None,
                 "detail": f"not in the ISR at the end; logs reach: {ends}",
+            }
+
+
+def _aborted_differently(evidence: Evidence) -> Iterator[dict[str, Any]]:
+    """In-sync replicas that name other aborted transactions than their leader: one finding per replica.
+
+    Readers of committed records leave out the records of the transactions that the broker names, so they
+    would receive other records from one replica than from the other.
+    """
+    partitions: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in evidence.rows("replicas"):
+        if row["complete"] and row["in_sync"] is not False and row["aborted"] is not None:
+            partitions.setdefault((row["topic"], row["partition"]), []).append(row)
+    for (topic, partition), rows in sorted(partitions.items()):
+        rows.sort(key=lambda row: (not row["leader"], row["broker"]))
+        reference, *others = rows
+        for other in sorted(others, key=lambda row: int(row["broker"])):
+            low = max(row["log_start"] or 0 for row in (reference, other))
+            ends = [
+                row["last_stable_offset"]
+                for row in (reference, other)
+                if row["last_stable_offset"] is not None
+            ]
+            named, expected = (
+                {
+                    (one["first_offset"], one["producer_id"])
+                    for one in row["aborted"]
+                    if low <= one["first_offset"] < min(ends, default=FOREVER)
+                }
+                for row in (other, reference)
+            )
+            if named == expected:
+                continue
+            offset, producer = min(named ^ expected)
+            does, lacks = (other, reference) if (offset, producer) in named else (reference, other)
+            yield {
+                "class": "diverged",
+                "topic": topic,
+                "partition": partition,
+                "offset": offset,
+                "brokers": [other["broker"]],
+                "count": len(named ^ expected),
+                "detail": f"broker{does['broker']} tells readers of committed records to leave out what "
+                f"producer id {producer} wrote from offset {offset} on, and broker{lacks['broker']} does not",
             }
 
 

@@ -26,8 +26,9 @@ from checkers.promises.summary import described
 from checkers.run_folder import NOTHING_DECLARED, Declared, Manifest, read_declared, read_manifest, write_text
 from checkers.spark.errors import spark_errors_as_sentences
 from checkers.spark.messages import messages_of
+from checkers.spark.reader_views import READER_VIEWS
 from checkers.spark.session import settings_for_small_data
-from checkers.spark.views import SMALL_ROWS, blocked_readers, register
+from checkers.spark.views import SMALL_ROWS, register
 from checkers.tables.output import FATES
 from checkers.tables.source import Source, inside, is_folder, is_uri, open_source
 from checkers.verdict import NOT_JUDGED, VERDICTS, Judgement, decide
@@ -160,8 +161,9 @@ def judge_history(
         register(session, source, texts, small=small)
         for name, frame in results.transactions().items():
             frame.createOrReplaceTempView(name)
-        if any("blocked_readers" in text.lower() for text in texts):
-            session.sql(blocked_readers()).createOrReplaceTempView("blocked_readers")
+        for name, (view, _) in READER_VIEWS.items():
+            if any(name in text.lower() for text in texts):
+                session.sql(view("")).createOrReplaceTempView(name)
         expected = results.mark_expected(declared["expected"], moments)
         clock.lap("findings")
         results.life.createOrReplaceTempView("life")

@@ -10,7 +10,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from harness.errors import AckedError
-from report.model.model import Claim, Finding, Promise, ReportModel, WriterFates, acks_in_words
+from report.model.blocked import described
+from report.model.model import (
+    BlockedReaders,
+    Claim,
+    Finding,
+    Promise,
+    ReportModel,
+    WriterFates,
+    acks_in_words,
+)
 
 _STATUS_STYLE = {
     "confirmed": "green",
@@ -29,12 +38,18 @@ _VERDICT_STYLE = {
 SHOWN_GROUPS = 8
 
 
-def show(model: ReportModel, console: Console | None = None) -> None:
-    """Print what a run's judgement says, for a person."""
+def show(
+    model: ReportModel, console: Console | None = None, *, blocked: Sequence[BlockedReaders] = ()
+) -> None:
+    """Print what a run's judgement says, for a person.
+
+    A model that was made from a judgement alone does not have the ``blocked`` readers.
+    """
     out = console or Console(highlight=False)
     _claims(model.claims, out)
     _fates(model.writers, out)
     _findings(model, out)
+    _blocked(blocked or model.blocked, out)
     _promises(model.promises, out)
     verdict = model.verdict.verdict
     out.print(f"\nVerdict: [{_VERDICT_STYLE.get(verdict, 'bold')}]{verdict}[/]", end="")
@@ -122,6 +137,20 @@ def _findings(model: ReportModel, out: Console) -> None:
         out.print(f" [dim]... and {left} more, of other classes or causes[/]")
     if len(groups) > SHOWN_GROUPS or any(group.sampled for group in groups):
         out.print(" [dim]findings.parquet in the run folder holds them all[/]")
+
+
+SHOWN_BLOCKS = 4
+
+
+def _blocked(blocked: Sequence[BlockedReaders], out: Console) -> None:
+    """Where readers of committed records waited, and for which transaction."""
+    if not blocked:
+        return
+    out.print("[bold]Readers of committed records were blocked[/]")
+    for one in blocked[:SHOWN_BLOCKS]:
+        out.print(f" {escape(described(one))}", soft_wrap=True)
+    if len(blocked) > SHOWN_BLOCKS:
+        out.print(f" [dim]... and {len(blocked) - SHOWN_BLOCKS} more times, for a shorter time[/]")
 
 
 _PROMISES = {

@@ -90,7 +90,7 @@ def together(cases: Mapping[str, History], folder: Path) -> Path:
                 if changed.get("home") is not None:
                     topic, _, partition = changed["home"].rpartition("/")
                     changed["home"] = f"{name if topic == 't' else f'{name}-{topic}'}/{partition}"
-                for key in ("writer", "reader", "fault"):
+                for key in ("writer", "reader", "fault", "txn_writer"):
                     if changed.get(key) is not None:
                         changed[key] += 100 * number
                 for key in ("group", "transactional_id"):

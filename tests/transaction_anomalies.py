@@ -32,6 +32,12 @@ class Story:
         self.history.add("transactions", ns=self.tick(), writer=writer, txn=txn, event=event)
         return self
 
+    def initialised(self, writer: int, *, asked_ns: int | None = None, error: int = 0) -> Story:
+        """The answer to the InitProducerId of a producer."""
+        asked = self.tick() if asked_ns is None else asked_ns
+        self.history.add("producer_ids", ns=self.tick(), asked_ns=asked, writer=writer, error=error)
+        return self
+
     def write(
         self,
         txn: int | None,
@@ -196,6 +202,28 @@ def zombie(*, committed: bool) -> History:
     return ended_by(story, 1, 2).done()
 
 
+def fenced_before_its_first_write(*, asked_early: bool = False, answered: bool = True) -> History:
+    """The successor is given the id, and has begun nothing yet: the zombie's next write is committed.
+
+    With ``asked_early`` the history does not say which of the two was given the id last.
+    """
+    story = Story()
+    story.history.add("writers", writer=2, name="q", transactional_id="x", client="raw")
+    asked = story.tick()
+    story.initialised(1).event(1, "begin").write(1)
+    story.initialised(2, asked_ns=asked if asked_early else None, error=0 if answered else 51)
+    story.event(1, "committing").write(1)
+    return story.marker("commit").event(1, "committed").done()
+
+
+def initialised_again() -> History:
+    """The first producer is given its id again, and works on: it is the second one that is fenced."""
+    story = Story()
+    story.history.add("writers", writer=2, name="q", transactional_id="x", client="raw")
+    story.initialised(1).initialised(2).initialised(1)
+    return ended(story.event(1, "begin").write(1).marker("commit"), 1, "commit").done()
+
+
 def ended_by(story: Story, txn: int, writer: int) -> Story:
     return story.event(txn, "committing", writer).event(txn, "committed", writer)
 
@@ -356,6 +384,26 @@ TRANSACTIONS: dict[str, tuple[str, History, Found]] = {
         "what a fenced producer wrote is committed",
         zombie(committed=True),
         {("fenced_write_read", 0, 2, 1)},
+    ),
+    "zombie-before-successor-begins": (
+        "what it wrote after its successor was given the id is committed; that one has begun nothing yet",
+        fenced_before_its_first_write(),
+        {("fenced_write_read", 0, 1, 1)},
+    ),
+    "zombie-or-successor": (
+        "the history does not say which producer was given the id last",
+        fenced_before_its_first_write(asked_early=True),
+        set(),
+    ),
+    "successor-refused": (
+        "the successor was refused the id",
+        fenced_before_its_first_write(answered=False),
+        set(),
+    ),
+    "initialised-again": (
+        "a producer that was given its id again after its successor is not fenced",
+        initialised_again(),
+        set(),
     ),
     "timed-out": ("aborted by its time-out, and the application does not know", timed_out("unknown"), set()),
     "timed-out-reported": (

@@ -17,7 +17,8 @@ import pyarrow as pa
 from checkers.claims.moments import names_moments, read_moments, resolve
 from checkers.partition.fate import LOST
 from checkers.spark.errors import reason, spark_errors
-from checkers.spark.views import blocked_readers, table_frame
+from checkers.spark.reader_views import READER_VIEWS
+from checkers.spark.views import table_frame
 from checkers.tables.output import FINDING, LIFE, TRANSACTION_TABLES, ddl
 from checkers.tables.source import open_source
 from harness.errors import BadDataError, UsageError
@@ -62,13 +63,13 @@ RUN_VIEWS: Mapping[str, str] = MappingProxyType(
             UNION ALL SELECT run, ns, 'fault', concat(name, ': ', moment), targets FROM faults
             UNION ALL SELECT run, ns, 'process', concat(host, ' ', event), detail FROM processes
             UNION ALL SELECT run, ns, 'log', concat(host, ' ', kind), text FROM log_events""",
-        "blocked_readers": blocked_readers("run"),
+        **{name: view("run") for name, (view, _) in READER_VIEWS.items()},
     }
 )
 """Views for common questions, besides those of the schema: `lost` messages (`losses`: with every column of
 `life`), `availability` per second (since the first send) and AZ, `latency` per AZ and fault (`latencies`: of
-each message), `leaders` that any source reported, by epoch, the `timeline` of events, and `blocked_readers`
-by partition and transaction."""
+each message), `leaders` that any source reported, by epoch, the `timeline` of events, `blocked_readers` by
+partition and transaction, and when transactions were `readable_since`."""
 
 _PROGRAMS = frozenset({"ScriptTransformation", "CallMethodViaReflection", "TryReflect"})
 """Nodes of a query's plan that start a program or call a Java method."""

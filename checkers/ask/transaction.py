@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from checkers.ask.sql import history_of
 from checkers.evidence import Evidence, broker_events, gather
-from checkers.spark.views import table_frame
+from checkers.spark.reader_views import readable_since
+from checkers.spark.views import register, table_frame
 from checkers.tables.output import FINDING, TRANSACTION_TABLES, ddl
 from checkers.tables.source import Source, open_source
 from harness.errors import BadDataError, UsageError
@@ -46,7 +47,7 @@ def transaction_story(session: SparkSession, run_dir: Path | str, name: str) -> 
         _output(session, folder, "transaction_records").filter(f"writer = {writer} AND txn = {number}")
     )
     records.sort(key=lambda row: int(row["seq"]))
-    own = list(_own_events(session, source, evidence, fate))
+    own = list(_own_events(session, source, evidence, folder, fate))
     end = max((ns for ns, _ in own), default=0)
     begin = min((ns for ns, _ in own), default=0)
     around = [event for event in _around(evidence) if begin <= event[0] <= end]
@@ -82,7 +83,7 @@ def _output(session: SparkSession, folder: Path, table: str) -> DataFrame:
 
 
 def _own_events(
-    session: SparkSession, source: Source, evidence: Evidence, fate: Mapping[str, Any]
+    session: SparkSession, source: Source, evidence: Evidence, folder: Path, fate: Mapping[str, Any]
 ) -> Iterator[Event]:
     """What happened to the transaction and its messages, up to their readers."""
     texts = {
@@ -97,7 +98,9 @@ def _own_events(
         if (row["writer"], row["txn"]) == (fate["writer"], fate["txn"]):
             error = f" (error {row['error']})" if row["error"] else ""
             yield row["ns"], texts.get(row["event"], str(row["event"])) + error
+    yield from _given_ids(evidence, fate)
     yield from offset_events(evidence, fate)
+    yield from _readable(session, source, folder, fate)
     condition = f"writer = {fate['writer']} AND txn = {fate['txn']}"
     sends = _rows(table_frame(session, source, "sends").filter(condition).orderBy("seq").limit(_SHOWN))
     names = {}
@@ -117,6 +120,39 @@ def _own_events(
         level = f" ({row['isolation']})" if row["isolation"] else ""
         place = f"to reader {row['reader']}{level} at offset {row['offset']}"
         yield row["ns"], f"{names[row['seq']]} handed {place}"
+
+
+def _given_ids(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[Event]:
+    """When another producer with the same transactional id was given a producer id, from its beginning on."""
+    since_ns = fate["begin_ns"]
+    for row in evidence.rows("producer_ids"):
+        writer = evidence.writers.get(row["writer"], {})
+        same = fate["transactional_id"] and writer.get("transactional_id") == fate["transactional_id"]
+        if same and row["writer"] != fate["writer"] and since_ns is not None and row["ns"] >= since_ns:
+            name = writer["name"] or f"writer {row['writer']}"
+            text = f"was refused a producer id (error {row['error']})" if row["error"] else "fenced it"
+            yield row["ns"], f"{name}, with the same transactional id, {text}"
+
+
+def _readable(
+    session: SparkSession, source: Source, folder: Path, fate: Mapping[str, Any]
+) -> Iterator[Event]:
+    """When replicas let readers of committed records have what it wrote to each partition."""
+    if not source.rows("watermarks"):
+        return
+    register(session, source, ["readable_since"])
+    for table in ("transaction_fates", "transaction_records"):
+        _output(session, folder, table).createOrReplaceTempView(table)
+    mine = f"writer = {fate['writer']} AND txn = {fate['txn']} AND first_ns IS NOT NULL"
+    for row in _rows(session.sql(f"SELECT * FROM ({readable_since()}) WHERE {mine}")):
+        leads = ", which leads it" if row["leader"] == row["broker"] else ""
+        place = f"{row['topic']}/{row['partition']}"
+        yield (
+            row["first_ns"],
+            f"{place} readable up to offset {row['offset']} on broker{row['broker']}{leads}",
+        )
+        if row["since_ns"] not in (None, row["first_ns"]):
+            yield row["since_ns"], f"{place} readable again on broker{row['broker']}"
 
 
 def offset_events(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[Event]:

@@ -15,8 +15,10 @@ from checkers.claims.evaluate import queries_of
 from checkers.claims.expected import OF_LIFE
 from checkers.claims.moments import Moments, resolve
 from checkers.spark.errors import reason
+from checkers.spark.reader_views import READER_VIEWS
 from checkers.spark.session import start_session
-from checkers.tables.output import FINDING, LIFE, ddl
+from checkers.spark.views import DERIVED
+from checkers.tables.output import ddl
 from harness.errors import AckedError
 from harness.history.schema import TABLES, VIEWS
 
@@ -34,8 +36,10 @@ def make_empty_tables(session: SparkSession) -> None:
         session.createDataFrame([], table.spark_ddl()).createOrReplaceTempView(name)
     for name, query in VIEWS.items():
         session.sql(query).createOrReplaceTempView(name)
-    for name, schema in (("life", LIFE), ("findings", FINDING)):
+    for name, schema in DERIVED.items():
         session.createDataFrame([], ddl(schema)).createOrReplaceTempView(name)
+    for name, (view, _) in READER_VIEWS.items():
+        session.sql(view("")).createOrReplaceTempView(name)
 
 
 def queries_declared(declared: Mapping[str, Any]) -> dict[str, str]:

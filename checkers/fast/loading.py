@@ -71,7 +71,9 @@ SEND_COLUMNS = (
 )  # fmt: skip
 COPY_COLUMNS = ("broker", "offset", "epoch", "writer", "seq", "intact", "home", "control")
 SIGHTING_COLUMNS = ("broker", "offset", "seen_ns", "epoch", "writer", "seq", "gone_ns")
-READ_COLUMNS = ("reader", "ns", "offset", "writer", "seq", "poll", "group", "isolation")
+READ_COLUMNS = (
+    "reader", "ns", "offset", "writer", "seq", "poll", "group", "isolation", "txn_writer", "txn",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +153,7 @@ def load(
     if partition is None:
         partition = partition_of(job.source, job.evidence, where, by_broker)
     logs = split_logs(partition, index, by_broker, identities.homes)
-    reads = read_arrays(rows_of(job, where, "reads", READ_COLUMNS, seqs), index)
+    reads = read_arrays(rows_of(job, where, "reads", READ_COLUMNS, seqs), index, job.evidence)
     if seqs is not None:
         offsets = _offsets_of_interest(partition, sends, logs, reads)
         more = others_at(job, where, seqs, offsets)

@@ -230,7 +230,7 @@ STEPS = pa.schema(
     [*_STREAM, ("ns", _LONG), ("uncommitted", _FLAG), ("back", _FLAG), ("past", _FLAG), ("low", _LONG)]
     + [("since_ns", _LONG), ("until_ns", _LONG), ("before_reader", _LONG), ("before_ns", _LONG)]
 )
-EDGES = pa.schema([*_STREAM, ("ns", _LONG), ("uncommitted", _FLAG)])
+EDGES = pa.schema([*_STREAM, ("ns", _LONG), ("uncommitted", _FLAG), ("undone", _LONG), ("floor", _LONG)])
 UNSENT = pa.schema([("offset", _LONG), ("ns", _LONG), ("writer", _LONG), ("seq", _LONG), ("reader", _TEXT)])
 """Reads of records that do not name both writer and seq, and that no replica holds."""
 PASSED = pa.schema([("jump", _LONG), ("count", _LONG), ("offset", _LONG), ("writer", _LONG), ("seq", _LONG)])

@@ -44,10 +44,15 @@ BASE: Mapping[str, tuple[str, str]] = {
         "coalesce(seq, -1) as q, {group} as g, coalesce(isolation = 'read_committed', false) as committed, "
         "coalesce(isolation = 'read_uncommitted', false) as uncommitted, "
         "case when {group} is null then concat('r', reader) else concat('g', {group}) end as stream, "
+        "txn_writer as tw, txn as tx, "
         "{row} as nth",
     ),
     "ge": ("groups", "ns, {group} as g, reader as rd, event, topic as t, partition as p, {offset} as o"),
     "tx": ("transactions", "writer as w, txn, event, ns"),
+    "wi": (
+        "producer_ids",
+        "writer as w, coalesce(asked_ns, ns) as asked_ns, ns, coalesce(error, 0) as error",
+    ),
     "wr": (
         "writers",
         "writer as w, name, transactional_id as tid, "
@@ -344,8 +349,21 @@ STEPS: Mapping[str, str] = {
           and not (committed and aborted) and not same and o <> found and coalesce(o <> acked_o, true)
           and not retired""",
     # The order in which they received it.
+    # `floor_o`: how far back a reader may go, through successive transactions that were not committed.
+    "ordered": """
+        select r.*, row_number() over (partition by t, p, stream order by ns, nth) as n,
+               coalesce(a.reported <> 'committed', false) as undone
+        from r left join answered a on a.w = r.tw and a.txn = r.tx""",
+    "undone_runs": """
+        select z.*, sum(case when undone then 0 else 1 end) over (
+                   partition by t, p, stream order by n
+                   rows between unbounded preceding and current row) as run
+        from ordered z""",
     "sequence": """
-        select r.*, row_number() over (partition by t, p, stream order by ns, nth) as n from r""",
+        select z.*, case when undone then min(case when undone then o end) over (
+                   partition by t, p, stream, run order by n
+                   rows between unbounded preceding and current row) end as floor_o
+        from undone_runs z""",
     "steps": """
         select z.* from (
             select a.*, lag(o) over (partition by t, p, stream order by n) as po,
@@ -353,7 +371,10 @@ STEPS: Mapping[str, str] = {
                    lag(q) over (partition by t, p, stream order by n) as pq,
                    lag(ns) over (partition by t, p, stream order by n) as pns,
                    lag(rd) over (partition by t, p, stream order by n) as prd,
-                   lag(uncommitted) over (partition by t, p, stream order by n) as pu
+                   lag(uncommitted) over (partition by t, p, stream order by n) as pu,
+                   lag(floor_o) over (partition by t, p, stream order by n) as pfloor,
+                   lag(tw) over (partition by t, p, stream order by n) as ptw,
+                   lag(tx) over (partition by t, p, stream order by n) as ptx
             from sequence a) z where po is not null and o <> po + 1""",
     "asked": """
         select z.t, z.p, z.stream, z.n, bool_or(ge.event = 'sought') as sought,
@@ -389,7 +410,9 @@ STEPS: Mapping[str, str] = {
         left join started st on st.t = z.t and st.p = z.p and st.stream = z.stream and st.n = z.n""",
     "backward": """
         select z.* from moves z join l on l.t = z.t and l.p = z.p and l.o = z.po and l.w = z.pw and l.q = z.pq
-        where z.back and not z.moved and (z.g is null or z.o < coalesce(z.committed_o, -1))""",
+        where z.back and not z.moved and (z.g is null or z.o < coalesce(z.committed_o, -1))
+          and not (z.g is null and coalesce(z.o >= z.pfloor, false)
+                   and not coalesce(z.tw = z.ptw and z.tx = z.ptx, false))""",
     "forward": """
         select z.t, z.p, z.stream, z.n, z.o, z.ns, z.uncommitted,
                max(a.ns) as since_ns, min(b.ns) as until_ns,

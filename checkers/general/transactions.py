@@ -24,12 +24,24 @@ STEPS: Mapping[str, str] = {
                min(case when event in ('committing', 'aborting') then ns end) as ending_ns,
                max(case when event in {TRANSACTION_ENDS} then ns end) as ended_ns
         from tx group by w, txn""",
-    "begun": """
-        select wr.w, wr.tid, min(answered.begin_ns) as ns from wr join answered on answered.w = wr.w
-        where wr.tid is not null and answered.begin_ns is not null group by wr.w, wr.tid""",
+    # When producers were given their ids, or else began their first transaction; and when they were fenced.
+    "given": "select w, asked_ns, ns from wi where error = 0",
+    "starts": """
+        select wr.w, wr.tid, given.asked_ns, given.ns, true as recorded
+        from wr join given on given.w = wr.w where wr.tid is not null
+        union all
+        select wr.w, wr.tid, min(answered.begin_ns), min(answered.begin_ns), false
+        from wr join answered on answered.w = wr.w left join given on given.w = wr.w
+        where wr.tid is not null and answered.begin_ns is not null and given.w is null
+        group by wr.w, wr.tid""",
+    "spanned": f"""
+        select w, tid, ns, recorded,
+               coalesce(lead(ns) over (partition by w order by ns), {FOREVER}) as until_ns
+        from starts""",
     "fences": """
-        select a.w, min(z.ns) as ns
-        from begun a join begun z on z.tid = a.tid and z.ns > a.ns group by a.w""",
+        select a.w, a.recorded, min(z.ns) as from_ns, a.until_ns
+        from spanned a join starts z on z.tid = a.tid and z.w <> a.w and z.asked_ns > a.ns
+        group by a.w, a.ns, a.recorded, a.until_ns having min(z.ns) < a.until_ns""",
     # The reference logs, with the next marker of each record's producer id.
     "produced": """
         select pc.t, pc.p, pc.o, pc.control, pc.pid, pc.pe, pc.transactional, pc.marker, pc.ce,
@@ -79,14 +91,15 @@ STEPS: Mapping[str, str] = {
         where s.txn is not null""",
     "tr": """
         select d.*,
-               coalesce(d.marker = 'commit', false) and (d.outdated or coalesce(
-                   d.sent_ns > f.ns and (d.reported <> 'committed' or coalesce(d.begin_ns, -1) < f.ns),
-                   false)) as fenced,
+               coalesce(d.marker = 'commit', false) and (d.outdated or (f.w is not null and (
+                   f.recorded or d.reported <> 'committed' or coalesce(d.begin_ns, -1) < f.from_ns)))
+                   as fenced,
                d.state in ('readable', 'blocked')
                    or (d.reported = 'committed' and d.state in ('unknown', 'absent', 'lost')) as visible,
                (d.reported = 'aborted' and d.state not in ('readable', 'blocked'))
                    or (d.state = 'aborted' and d.reported <> 'committed') as withheld
-        from decided d left join fences f on f.w = d.w""",
+        from decided d
+        left join fences f on f.w = d.w and d.sent_ns > f.from_ns and d.sent_ns <= f.until_ns""",
     # Transactions.
     "counted": """
         select w, txn, count(*) as messages, count(case when outcome = 'ok' then 1 end) as acknowledged,

@@ -6,7 +6,7 @@ A *stream* is what one reader without a group received, or what all members of o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -154,11 +154,11 @@ class _Pairs:
     after: Ints
     back: Flags
     low: Ints
+    undone: Flags
+    """The reader went back to what it had received in transactions that were not committed."""
 
     def take(self, rows: Ints | Flags) -> _Pairs:
-        return _Pairs(
-            before=self.before[rows], after=self.after[rows], back=self.back[rows], low=self.low[rows]
-        )
+        return _Pairs(**{name: values[rows] for name, values in vars(self).items()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,8 +231,25 @@ def _pairs(reads: Reads, windows: Ints | None) -> _Pairs:
     odd = (streams[before] == streams[after]) & (step != 1)
     if windows is not None:
         odd &= windows[before] != windows[after]
-    before, after = before[odd], after[odd]
-    return _Pairs(before=before, after=after, back=step[odd] <= 0, low=reads.offset[before])
+    before, after, back = before[odd], after[odd], step[odd] <= 0
+    undone = back & (reads.offset[after] >= _floors(reads, streams, order)[before])
+    undone &= reads.undone[after] != reads.undone[before]
+    return _Pairs(before=before, after=after, back=back, low=reads.offset[before], undone=undone)
+
+
+def _floors(reads: Reads, streams: Ints, order: Ints) -> Ints:
+    """How far each reader may go back after each read: through successive transactions without a commit."""
+    if (reads.undone < 0).all():
+        return reads.floor
+    floors = reads.floor.copy()
+    inside = floors[order] != FOREVER
+    follows = inside[1:] & inside[:-1] & (streams[order][1:] == streams[order][:-1])
+    starts = np.flatnonzero(inside & ~np.append(False, follows))
+    ends = np.flatnonzero(inside & ~np.append(follows, False)) + 1
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        rows = order[start:end]
+        floors[rows] = np.minimum.accumulate(floors[rows])
+    return floors
 
 
 def _repositioned(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs) -> tuple[_Pairs, _Pairs, _Commits]:
@@ -245,7 +262,7 @@ def _repositioned(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs) -> tu
     moved = _newest(reads, events, pairs, "sought") > -FOREVER
     assigned_ns = _newest(reads, events, pairs, "assigned")
     assigned = assigned_ns > -FOREVER
-    moved |= assigned & ~grouped
+    moved |= (assigned | pairs.undone) & ~grouped
     handover = grouped & (assigned | (reads.reader[pairs.before] != reads.reader[pairs.after]))
     read_ns = reads.ns[pairs.after]
     at_least_once = grouped & pairs.back
@@ -259,7 +276,7 @@ def _repositioned(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs) -> tu
     )
     fresh = handover & ~pairs.back & (start < 0)
     low = np.where(handover & ~pairs.back, np.maximum(pairs.low, start - 1), pairs.low)
-    kept = _Pairs(before=pairs.before, after=pairs.after, back=pairs.back, low=low)
+    kept = replace(pairs, low=low)
     past = handover & ~moved & ~pairs.back & (start - 1 > pairs.low)
     past &= (committer == reads.reader[pairs.before]) & (start_ns > reads.ns[pairs.before])
     rows = [row for row in np.flatnonzero(past).tolist() if _stayed(reads, events, pairs, row, start_ns)]
@@ -392,6 +409,8 @@ class EdgeReads:
     seq: Ints
     group: Texts
     uncommitted: Flags
+    undone: Ints
+    floor: Ints
 
 
 def edge_reads(reads: Reads) -> EdgeReads:
@@ -399,9 +418,15 @@ def edge_reads(reads: Reads) -> EdgeReads:
     streams = reads.streams()
     order = np.lexsort((reads.ns, streams))
     ends = np.flatnonzero(np.diff(streams[order]) != 0)
-    rows = order[:0]
+    rows, floors = order[:0], reads.floor
     if len(order):
-        rows = order[np.unique(np.concatenate([[0], ends, ends + 1, [len(order) - 1]]))]
+        firsts, lasts = np.append(0, ends + 1), np.append(ends, len(order) - 1)
+        rows = order[np.unique(np.concatenate([firsts, lasts]))]
+        floors = _floors(reads, streams, order)
+        if floors is not reads.floor:
+            # The floor of a first read counts for the last one too, unless a read between them ends it.
+            broken = np.minimum.reduceat(reads.undone[order], firsts) < 0
+            floors[order[firsts[broken & (firsts != lasts)]]] = FOREVER
     return EdgeReads(
         reader=reads.reader[rows].astype(np.int64),
         ns=reads.ns[rows],
@@ -410,6 +435,8 @@ def edge_reads(reads: Reads) -> EdgeReads:
         seq=reads.seq[rows],
         group=reads.group_names(rows),
         uncommitted=reads.uncommitted[rows],
+        undone=reads.undone[rows],
+        floor=floors[rows],
     )
 
 
@@ -419,7 +446,7 @@ def reads_at_edges(windows: Sequence[EdgeReads]) -> tuple[Reads, Ints]:
     groups = tuple(sorted({name for name in names if name is not None}))
     columns = {
         name: np.concatenate([getattr(window, name) for window in windows])
-        for name in ("reader", "ns", "offset", "writer", "seq", "uncommitted")
+        for name in ("reader", "ns", "offset", "writer", "seq", "uncommitted", "undone", "floor")
     }
     group = np.array([-1 if name is None else groups.index(name) for name in names], dtype=np.int64)
     nobody = np.full(len(names), -1, dtype=np.int32)

@@ -68,6 +68,11 @@ class Reads:
     """The reader asked for committed records only."""
     uncommitted: Flags
     """The reader asked for all records. If neither is set, it is not known what it asked for."""
+    undone: Ints
+    """Position in `Evidence.transactions` of the transaction in which it polled, -1 if it polled in none or
+    that one was reported as committed."""
+    floor: Ints
+    """The offset to which the reader may go back when it gives up that transaction; `FOREVER` without one."""
 
     def __len__(self) -> int:
         return len(self.offset)

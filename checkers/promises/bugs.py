@@ -102,6 +102,15 @@ KNOWN: tuple[KnownBug, ...] = (
         contributes=True,
     ),
     KnownBug(
+        name="KAFKA-20734",
+        says="the coordinator takes a partition without a leader for a deleted one, and leaves out the "
+        "marker that ends a fenced producer's transaction (docs/findings/marker-skipped-without-leader.md)",
+        classes=("fenced_write_read", "hung_transaction"),
+        when=("the partition had no leader",),
+        since="4.3.0",
+        kraft=True,
+    ),
+    KnownBug(
         name="librdkafka: implicit acknowledgement",
         says="a broker without state for a producer id accepts any first sequence number (KAFKA-15591); "
         "librdkafka takes the acknowledgement of a later message for that of the earlier ones, which were "

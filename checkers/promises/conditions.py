@@ -416,6 +416,14 @@ def _several_elections(case: FindingContext) -> Answer:
     return Answer(len(inner.elections) > 1, f"{len(inner.elections)} elections")
 
 
+def _leaderless(case: FindingContext) -> Answer:
+    states = case.facts.states.get(case.where, ())
+    if not states:
+        return unknown("no view names the partition's leader")
+    epoch = next((state.epoch for state in states if state.leader < 0), None)
+    return NO if epoch is None else Answer(True, f"it had no leader in epoch {epoch}")
+
+
 def _zombie_controller(case: FindingContext) -> Answer:
     facts, by = case.facts, case.finding["acked_by"]
     if not facts.two_controllers:
@@ -546,6 +554,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Kafka, the message format or the inter-broker protocol is older than 0.11", _old_format
     ),
     "several elections": Condition("the partition had more than one election", _several_elections),
+    "the partition had no leader": Condition("a view names none in some epoch", _leaderless),
     "two controllers led at once": Condition(
         "two KRaft controllers claimed to lead, and no fault cut off the broker that acknowledged it",
         _zombie_controller,

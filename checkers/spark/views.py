@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from checkers.spark.reader_views import READER_VIEWS
 from checkers.tables.output import FINDING, LIFE, TRANSACTION_TABLES, ddl
 from checkers.tables.source import Source, read_small
 from harness.history.schema import SPARK, TABLES, VIEWS
@@ -17,31 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DERIVED = {"life": LIFE, "findings": FINDING, **TRANSACTION_TABLES}
-
-
-def blocked_readers(by: str = "") -> str:
-    """The view `blocked_readers`: when the last stable offset of a replica was below its high watermark.
-
-    It has one row per replica and last stable offset, with the transaction whose record is there. ``by`` is a
-    column that distinguishes runs.
-    """
-    run = f"{by}, " if by else ""
-    same = f"r.{by} = w.{by} AND " if by else ""
-    fate = f"f.{by} = w.{by} AND " if by else ""
-    chosen = f"w.{by}, " if by else ""
-    return f"""
-        SELECT {chosen}w.topic, w.partition, w.broker, w.offset, w.from_ns, w.until_ns,
-               round((w.until_ns - w.from_ns) / 1e9, 3) AS seconds, r.writer, r.txn, r.seq, f.reported
-        FROM (
-            SELECT {run}topic, partition, broker, last_stable_offset AS offset, min(ns) AS from_ns,
-                   CASE WHEN count(*) = count(next_ns) THEN max(next_ns) END AS until_ns
-            FROM (SELECT *, lead(ns) OVER (PARTITION BY {run}topic, partition, broker ORDER BY ns) AS next_ns
-                  FROM watermarks)
-            WHERE last_stable_offset < high_watermark
-            GROUP BY {run}topic, partition, broker, last_stable_offset) w
-        LEFT JOIN transaction_records r
-          ON {same}r.topic = w.topic AND r.partition = w.partition AND r.offset = w.offset
-        LEFT JOIN transaction_fates f ON {fate}f.writer = r.writer AND f.txn = r.txn"""
 
 
 SMALL_ROWS = 100_000
@@ -80,8 +56,8 @@ def register(
     With ``small``, tables of up to `SMALL_ROWS` rows are read here and handed to Spark as rows.
     """
     words = None if queries is None else _words(" ".join(queries))
-    if words is not None and "blocked_readers" in words:
-        words.add("watermarks")
+    if words is not None:
+        words |= {need for name, (_, needs) in READER_VIEWS.items() if name in words for need in needs}
     wanted = [name for name in VIEWS if words is None or name in words]
     if words is not None:
         words |= _words(" ".join(VIEWS[name] for name in wanted))

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from checkers.evidence import Evidence
 from checkers.partition.deliveries import GroupRow
 from checkers.partition.logs import Copies, PartitionReplicas, Replica, choose_reference
-from checkers.partition.messages import Flags, Ints, KeyIndex, Reads, Sends
+from checkers.partition.messages import FOREVER, Flags, Ints, KeyIndex, Reads, Sends
 from checkers.tables.source import Source, numbers
 from checkers.transactions.answers import ABORTED, COMMITTED
 from harness.errors import BadDataError
@@ -117,14 +117,16 @@ def group_events(evidence: Evidence, where: TopicPartition) -> list[GroupRow]:
     ]
 
 
-def read_arrays(table: pa.Table, index: KeyIndex) -> Reads:
+def read_arrays(table: pa.Table, index: KeyIndex, evidence: Evidence) -> Reads:
     """Columns of `reads` as arrays."""
     coded = pc.dictionary_encode(table["group"].cast(pa.string()).combine_chunks())
     writer, seq = numbers(table, "writer"), numbers(table, "seq")
+    offset = numbers(table, "offset")
+    undone, floor = _undone(table, offset, evidence)
     return Reads(
         reader=numbers(table, "reader"),
         ns=numbers(table, "ns"),
-        offset=numbers(table, "offset"),
+        offset=offset,
         writer=writer,
         seq=seq,
         row=index.find(writer, seq),
@@ -132,7 +134,22 @@ def read_arrays(table: pa.Table, index: KeyIndex) -> Reads:
         groups=tuple(coded.dictionary.to_pylist()),
         committed=_is(table["isolation"], "read_committed"),
         uncommitted=_is(table["isolation"], "read_uncommitted"),
+        undone=undone,
+        floor=floor,
     )
+
+
+def _undone(table: pa.Table, offset: Ints, evidence: Evidence) -> tuple[Ints, Ints]:
+    """The transaction of each read that is known not to have been reported as committed, and its floor."""
+    if table["txn"].null_count == len(table):
+        nothing, forever = (np.broadcast_to(np.int64(value), len(table)) for value in (-1, FOREVER))
+        return nothing, forever
+    found = np.full(len(table), -1, dtype=np.int64)
+    known = evidence.transactions
+    rows = np.flatnonzero(pc.and_(pc.is_valid(table["txn"]), pc.is_valid(table["txn_writer"])).to_numpy())
+    mine = known.find(numbers(table, "txn_writer")[rows], numbers(table, "txn")[rows])
+    found[rows] = np.where(known.reported_of(mine) == COMMITTED, -1, mine)
+    return found, np.where(found >= 0, offset, FOREVER)
 
 
 def _is(column: pa.ChunkedArray, text: str) -> Flags:

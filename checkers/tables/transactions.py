@@ -29,7 +29,6 @@ from checkers.partition.messages import OK, Flags, Ints, Sends, pair_order
 from checkers.tables.output import PARTS, TRANSACTION_RECORD, build
 from checkers.tables.rows import nullable
 from checkers.tables.source import Source, TableFile, Window, file_system, numbers, read_rows, row_groups
-from checkers.transactions.answers import COMMITTED
 from harness.kafka.model import TopicPartition
 
 COLUMNS = (
@@ -218,12 +217,7 @@ def record_rows(
 def fenced_writes(evidence: Evidence, sends: Sends, decisions: Decisions) -> Flags:
     """Messages that a fenced producer wrote and a marker committed nevertheless."""
     rows = decisions.row
-    known = evidence.transactions
-    fence = known.fences(sends.writer[rows])
-    mine = sends.transaction[rows]
-    begun = known.ns_of("begin_ns", mine)
-    before = (known.reported_of(mine) != COMMITTED) | (begun < fence)
-    late = (fence >= 0) & (sends.sent_ns[rows] > fence) & before
+    late = evidence.transactions.sent_fenced(sends.writer[rows], sends.sent_ns[rows], sends.transaction[rows])
     found: Flags = (decisions.marker == COMMIT) & (decisions.outdated | late)
     return found
 

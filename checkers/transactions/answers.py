@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.partition.fate import TRANSACTION_ENDS
-from checkers.partition.messages import NOTHING, Flags, Ints, KeyIndex, pair_order
+from checkers.partition.messages import FOREVER, NOTHING, Flags, Ints, KeyIndex, pair_order
 
 REPORTED = ("open", *TRANSACTION_ENDS)
 _EVENTS = ("begin", "committing", "aborting", *TRANSACTION_ENDS)
@@ -24,6 +24,19 @@ TIMEOUT_MS = 60_000
 """Default of `transaction.timeout.ms`."""
 CLEANUP_MS = 10_000
 """By how much a time-out may be late: `transaction.abort.timed.out.transaction.cleanup.interval.ms`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fence:
+    """A span in which a producer was fenced: after ``from_ns``, and not after ``until_ns``."""
+
+    from_ns: int
+    until_ns: int
+    """When the producer was given a producer id again."""
+    recorded: bool
+    """The history has the answer to the producer's own InitProducerId."""
+    by_recorded: bool
+    """The history has the answer to its successor's InitProducerId, at ``from_ns``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +55,8 @@ class ReportedTransactions:
     """When the last answer arrived."""
     timeout_ns: Mapping[int, int] = field(default_factory=dict)
     """By writer: after this time the coordinator has ended a transaction by itself."""
-    fence_ns: Mapping[int, int] = field(default_factory=dict)
-    """By writer: when another producer with its transactional id first began a transaction after it."""
+    fences: Mapping[int, Sequence[Fence]] = field(default_factory=dict)
+    """By writer: when another producer had taken its transactional id, by rising time."""
 
     def __len__(self) -> int:
         return len(self.txn)
@@ -78,18 +91,27 @@ class ReportedTransactions:
 
     def timeouts(self, writer: Ints) -> Ints:
         """The time-out of each writer's transactions."""
-        return _by_writer(writer, self.timeout_ns, (TIMEOUT_MS + CLEANUP_MS) * 1_000_000)
+        found = np.full(len(writer), (TIMEOUT_MS + CLEANUP_MS) * 1_000_000, dtype=np.int64)
+        for number, value in self.timeout_ns.items():
+            found[writer == number] = value
+        return found
 
-    def fences(self, writer: Ints) -> Ints:
-        """When each writer was fenced; -1: never."""
-        return _by_writer(writer, self.fence_ns, -1)
+    def sent_fenced(self, writer: Ints, sent_ns: Ints, rows: Ints) -> Flags:
+        """Whether a producer was fenced when it sent a message of a transaction (a row of `find`).
 
-
-def _by_writer(writer: Ints, known: Mapping[int, int], default: int) -> Ints:
-    found = np.full(len(writer), default, dtype=np.int64)
-    for number, value in known.items():
-        found[writer == number] = value
-    return found
+        If the history does not say when the producer was given its id, a transaction that began later and was
+        reported as committed shows that it was given one again.
+        """
+        found = np.zeros(len(writer), dtype=bool)
+        if not self.fences:
+            return found
+        begun, committed = self.ns_of("begin_ns", rows), self.reported_of(rows) == COMMITTED
+        for number, spans in self.fences.items():
+            mine = writer == number
+            for span in spans if mine.any() else ():
+                inside = mine & (sent_ns > span.from_ns) & (sent_ns <= span.until_ns)
+                found |= inside & (span.recorded | ~committed | (begun < span.from_ns))
+        return found
 
 
 def may_commit(reported: Ints, asked: Ints) -> Flags:
@@ -98,8 +120,10 @@ def may_commit(reported: Ints, asked: Ints) -> Flags:
     return possible
 
 
-def transactions_of(table: pa.Table, writers: Iterable[Mapping[str, Any]] = ()) -> ReportedTransactions:
-    """Condense the table `transactions` to one row per transaction.
+def transactions_of(
+    table: pa.Table, writers: Iterable[Mapping[str, Any]] = (), ids: Iterable[Mapping[str, Any]] = ()
+) -> ReportedTransactions:
+    """Condense the table `transactions` to one row per transaction; ``ids`` are rows of `producer_ids`.
 
     An `aborted` outweighs a `committed`, and both outweigh an `unknown`. An end that was asked for and never
     answered is unknown.
@@ -107,7 +131,8 @@ def transactions_of(table: pa.Table, writers: Iterable[Mapping[str, Any]] = ()) 
     producers = list(writers)
     timeouts = {row["writer"]: ns for row in producers if (ns := _timeout_ns(row)) is not None}
     if not table.num_rows:
-        return ReportedTransactions(timeout_ns=timeouts)
+        found = ReportedTransactions(timeout_ns=timeouts)
+        return replace(found, fences=_fences(found, producers, ids))
     columns = (table[name].to_numpy() for name in ("writer", "txn", "ns"))
     writer, txn, ns = (values.astype(np.int64, copy=False) for values in columns)
     order = pair_order(writer, txn)
@@ -144,7 +169,7 @@ def transactions_of(table: pa.Table, writers: Iterable[Mapping[str, Any]] = ()) 
         ended_ns=latest(*TRANSACTION_ENDS),
         timeout_ns=timeouts,
     )
-    return replace(found, fence_ns=_fences(found, producers))
+    return replace(found, fences=_fences(found, producers, ids))
 
 
 def _codes(events: pa.ChunkedArray) -> Ints:
@@ -162,19 +187,62 @@ def _timeout_ns(writer: Mapping[str, Any]) -> int | None:
         return None
 
 
-def _fences(transactions: ReportedTransactions, writers: Iterable[Mapping[str, Any]]) -> dict[int, int]:
-    """When each writer was fenced, because another with the same transactional id began after it."""
-    ids = {row["writer"]: row.get("transactional_id") for row in writers if row.get("transactional_id")}
-    firsts: dict[int, int] = {}
-    for number in ids:
-        low, high = np.searchsorted(transactions.writer, [number, number + 1])
-        begun = transactions.begin_ns[low:high]
-        begun = begun[begun >= 0]
-        if len(begun):
-            firsts[number] = int(begun.min())
-    found: dict[int, int] = {}
-    for number, ns in firsts.items():
-        later = [t for other, t in firsts.items() if ids[other] == ids[number] and t > ns]
-        if later:
-            found[number] = min(later)
+def _fences(
+    transactions: ReportedTransactions,
+    writers: Iterable[Mapping[str, Any]],
+    ids: Iterable[Mapping[str, Any]],
+) -> dict[int, tuple[Fence, ...]]:
+    """When each writer was fenced, because another one with its transactional id had begun after it."""
+    starts = _starts(transactions, ids)
+    by_id: dict[str, list[int]] = {}
+    for row in writers:
+        if row.get("transactional_id") and row["writer"] in starts:
+            by_id.setdefault(row["transactional_id"], []).append(row["writer"])
+    found: dict[int, tuple[Fence, ...]] = {}
+    for same in by_id.values():
+        for number in same if len(same) > 1 else ():
+            others = [start for other in same if other != number for start in starts[other]]
+            spans = tuple(_spans(starts[number], others))
+            if spans:
+                found[number] = spans
     return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Start:
+    """A producer was given its producer id or, if that was not recorded, began its first transaction."""
+
+    asked_ns: int
+    ns: int
+    recorded: bool
+
+
+def _starts(transactions: ReportedTransactions, ids: Iterable[Mapping[str, Any]]) -> dict[int, list[_Start]]:
+    found: dict[int, list[_Start]] = {}
+    for row in sorted(ids, key=lambda row: int(row["ns"])):
+        if not row["error"]:
+            asked_ns = row["ns"] if row["asked_ns"] is None else row["asked_ns"]
+            found.setdefault(row["writer"], []).append(_Start(asked_ns=asked_ns, ns=row["ns"], recorded=True))
+    begun = transactions.begin_ns >= 0
+    writer, begin_ns = transactions.writer[begun], transactions.begin_ns[begun]
+    if len(writer):
+        edges = np.flatnonzero(np.append(True, writer[1:] != writer[:-1]))
+        firsts = np.minimum.reduceat(begin_ns, edges)
+        for number, ns in zip(writer[edges].tolist(), firsts.tolist(), strict=True):
+            found.setdefault(number, [_Start(asked_ns=ns, ns=ns, recorded=False)])
+    return found
+
+
+def _spans(own: Sequence[_Start], others: Sequence[_Start]) -> Iterator[Fence]:
+    """Spans between a producer's starts in which a certainly later start of another one had been answered."""
+    ends = [*(start.ns for start in own[1:]), FOREVER]
+    for start, until_ns in zip(own, ends, strict=True):
+        later = [other for other in others if other.asked_ns > start.ns]
+        first = min(later, key=lambda other: other.ns, default=None)
+        if first is not None and first.ns < until_ns:
+            yield Fence(
+                from_ns=first.ns,
+                until_ns=until_ns,
+                recorded=start.recorded,
+                by_recorded=first.recorded,
+            )

@@ -13,7 +13,7 @@ from checkers.causes import evidence_row, partition_events, read_ns
 from checkers.evidence import Evidence, Row
 from checkers.partition.decisions import COMMITTED
 from checkers.tables.output import FINDING
-from checkers.transactions.answers import REPORTED
+from checkers.transactions.answers import REPORTED, Fence
 
 NOT_KNOWN = "not known: neither the markers nor what was reported to applications explains it"
 
@@ -141,10 +141,10 @@ def _cause(case: _Case, record: Row) -> tuple[str, list[str]]:
     if _earlier_with_same_end(case, record) is not None:
         return _late_marker(case, record)
     if record["marker"] == "abort" and (record["marker_epoch"] or 0) > (record["producer_epoch"] or 0):
-        fence = case.evidence.transactions.fence_ns.get(fate["writer"])
+        fences = case.evidence.transactions.fences.get(fate["writer"], ())
         who = (
-            "another producer with its transactional id began"
-            if fence is not None
+            f"another producer with its transactional id {_took(fences[0])}"
+            if fences
             else "it timed out or another producer initialised with its transactional id"
         )
         return (
@@ -250,15 +250,27 @@ def _hanging(case: _Case, record: Row) -> tuple[str, list[str]]:
 
 
 def _fenced(case: _Case, record: Row) -> tuple[str, list[str]]:
-    fence = case.evidence.transactions.fence_ns.get(case.fate["writer"])
+    fences = case.evidence.transactions.fences.get(case.fate["writer"], ())
+    acked_ns = record["acked_ns"]
+    before = [fence for fence in fences if acked_ns is None or fence.from_ns < acked_ns]
     rows = [_marker_row(case, record), *_told_rows(case)]
-    if fence is None:
+    if not before:
         return (
             f"a record of producer epoch {record['producer_epoch']} stands behind one of a later epoch",
             rows,
         )
-    text = "another producer with the same transactional id had begun a transaction before it was sent"
-    return text, [*rows, evidence_row("transactions", fence, "the successor began its first transaction")]
+    fence = before[-1]
+    if fence.by_recorded:
+        text = "another producer with the same transactional id had been given a producer id"
+        row = evidence_row("producer_ids", fence.from_ns, "the successor was given a producer id")
+    else:
+        text = "another producer with the same transactional id had begun a transaction"
+        row = evidence_row("transactions", fence.from_ns, "the successor began its first transaction")
+    return f"{text} before it was sent", [*rows, row]
+
+
+def _took(fence: Fence) -> str:
+    return "was given a producer id" if fence.by_recorded else "began"
 
 
 def _marker_row(case: _Case, record: Row) -> str:

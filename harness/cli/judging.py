@@ -89,6 +89,7 @@ def _print(judgements: Sequence[Judgement], *, as_json: bool) -> int:
     """Print judgements; returns the exit code of the worst verdict."""
     from checkers.verdict import VERDICTS, worst
     from report import terminal
+    from report.model.blocked import blocked_in
     from report.model.judged import judged_model
 
     shown = [judgement.as_json() for judgement in judgements]
@@ -96,7 +97,7 @@ def _print(judgements: Sequence[Judgement], *, as_json: bool) -> int:
         typer.echo(json.dumps(shown[0] if len(shown) == 1 else shown, indent=2, default=str))
     else:
         for one in shown:
-            terminal.show(judged_model(one))
+            terminal.show(judged_model(one), blocked=blocked_in(str(one.get("run") or "")))
     return VERDICTS[worst(judgement.verdict for judgement in judgements)]
 
 

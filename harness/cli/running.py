@@ -236,6 +236,7 @@ def _run_one(
     from harness.run.scratch import scratch_folder
     from harness.run.session import RunOutcome, prepare, run_and_judge
     from report import terminal
+    from report.model.blocked import blocked_in
     from report.model.judged import judged_model
 
     scenario = find(name)
@@ -264,7 +265,8 @@ def _run_one(
         if outcome.judgement is not None and as_json:
             typer.echo(json.dumps(outcome.judgement.as_json(), indent=2, default=str))
         elif outcome.judgement is not None:
-            terminal.show(judged_model(outcome.judgement.as_json()))
+            blocked = blocked_in(str(folder.path))
+            terminal.show(judged_model(outcome.judgement.as_json()), blocked=blocked)
             terminal.show_durations(outcome.durations)
         if outcome.judgement is not None:
             page = add_page(folder.path, progress.say)

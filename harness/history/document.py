@@ -14,6 +14,7 @@ _PARQUET = {
     "flag": "BOOLEAN",
     "ints": "LIST of INT32",
     "epochs": "LIST of STRUCT(epoch INT32, start_offset INT64)",
+    "aborted": "LIST of STRUCT(producer_id INT64, first_offset INT64)",
 }
 
 _VIEW_DESCRIPTIONS = {

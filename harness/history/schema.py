@@ -18,7 +18,7 @@ import pyarrow as pa
 
 SCHEMA_VERSION = 1
 
-Kind = Literal["int", "long", "text", "flag", "ints", "epochs"]
+Kind = Literal["int", "long", "text", "flag", "ints", "epochs", "aborted"]
 
 ARROW: Mapping[Kind, pa.DataType] = MappingProxyType(
     {
@@ -28,6 +28,9 @@ ARROW: Mapping[Kind, pa.DataType] = MappingProxyType(
         "flag": pa.bool_(),
         "ints": pa.list_(pa.int32()),
         "epochs": pa.list_(pa.struct([pa.field("epoch", pa.int32()), pa.field("start_offset", pa.int64())])),
+        "aborted": pa.list_(
+            pa.struct([pa.field("producer_id", pa.int64()), pa.field("first_offset", pa.int64())])
+        ),
     }
 )
 
@@ -39,6 +42,7 @@ SPARK: Mapping[Kind, str] = MappingProxyType(
         "flag": "boolean",
         "ints": "array<int>",
         "epochs": "array<struct<epoch:int,start_offset:bigint>>",
+        "aborted": "array<struct<producer_id:bigint,first_offset:bigint>>",
     }
 )
 
@@ -205,6 +209,12 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     Column("in_sync", "flag", "this replica was in the ISR"),
                     Column("epochs", "epochs", "the replica's leader epoch cache"),
                     Column(
+                        "aborted",
+                        "aborted",
+                        "the aborted transactions below the LSO that the replica names to readers of "
+                        "committed records, who leave out their records; null: not known",
+                    ),
+                    Column(
                         "cleanup",
                         "text",
                         "cleanup.policy (`delete`, `compact` or both), which explains gaps in the log",
@@ -286,6 +296,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     _need(
                         "event",
                         "text",
+                        "`joined`: the member learnt that it is part of a new generation of the group; "
                         "`assigned`; `revoked`: given up; `lost`: the member learnt that it no longer owns "
                         "the partition; `sent`: the offset was handed to a transaction, which commits it or "
                         "not; `committed`: acknowledged; `commit_failed`: not acknowledged, although the "
@@ -323,6 +334,18 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                         "producer in whose transaction it was sent; null: in none",
                     ),
                     Column("txn", "long", "number of that transaction; null: in none"),
+                    Column(
+                        "generation",
+                        "int",
+                        "with `joined`: generation of the group, or with KIP-848 the member's epoch; null: "
+                        "the client does not tell",
+                    ),
+                    Column(
+                        "member_id",
+                        "text",
+                        "with `joined`: the id under which the group's coordinator knows the member; null: "
+                        "the client does not tell",
+                    ),
                 ),
             ),
             Table(
@@ -343,6 +366,28 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                         "int",
                         "Kafka's error code, or librdkafka's for the same cause (negative); 0 or null: none",
                     ),
+                ),
+            ),
+            Table(
+                "producer_ids",
+                "What transactional producers were told when they asked for a producer id (InitProducerId). "
+                "An answer without an error fences all earlier producers with the same `transactional_id`.",
+                (
+                    _NS,
+                    _need("writer", "int", "the producer's number, as in `writers`"),
+                    Column(
+                        "asked_ns",
+                        "long",
+                        "when the producer asked; `ns` is the time of the answer, or when it gave up; null: "
+                        "not known",
+                    ),
+                    Column(
+                        "error",
+                        "int",
+                        "Kafka's error code, or librdkafka's for the same cause (negative); 0 or null: none",
+                    ),
+                    Column("producer_id", "long", "Kafka's producer id; null: the client does not tell"),
+                    Column("producer_epoch", "int", "Kafka's producer epoch; null: the client does not tell"),
                 ),
             ),
             Table(

@@ -182,6 +182,9 @@ def _replica_row(log: ReplicaLog, state: PartitionState | None, cleanup: str | N
         "leader": None if state is None else state.leader == log.broker,
         "in_sync": None if state is None else log.broker in state.isr,
         "epochs": None if epochs is None else [{"epoch": e, "start_offset": start} for e, start in epochs],
+        "aborted": None
+        if log.aborted is None
+        else [{"producer_id": producer, "first_offset": first} for producer, first in log.aborted],
         "cleanup": cleanup,
         "error": log.error,
     }

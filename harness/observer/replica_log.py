@@ -12,7 +12,7 @@ from harness.kafka.model import TopicPartition
 from harness.kafka.segments import high_watermarks, leader_epochs, read_folder, segments
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
-from harness.kafka.wire.logs import fetch_own_log
+from harness.kafka.wire.logs import fetch_as_consumer, fetch_own_log
 from harness.kafka.wire.offsets import EARLIEST, LATEST, end_offsets
 from harness.observer.targets import Node
 
@@ -37,6 +37,8 @@ class ReplicaLog:
     log_start: int | None = None
     epochs: list[tuple[int, int]] | None = None
     """Leader epoch cache: (epoch, start offset) pairs."""
+    aborted: tuple[tuple[int, int], ...] | None = None
+    """Producer id and first offset of aborted transactions below its last stable offset; None: unknown."""
     error: str | None = None
     """Why it was not read to its end, or which batches are damaged."""
 
@@ -111,6 +113,35 @@ def _read_by_fetch(connection: Connection, log: ReplicaLog, dialect: Dialect) ->
     log.complete = position >= end.offset
     cut = f"the read ended at offset {position}, before the log's end {end.offset}"
     log.error = _together([*damaged, *([] if log.complete else [cut])])
+    log.aborted = _aborted(connection, log, dialect)
+
+
+def _aborted(connection: Connection, log: ReplicaLog, dialect: Dialect) -> tuple[tuple[int, int], ...] | None:
+    """What the replica tells readers of committed records to leave out.
+
+    It follows from the markers in its log, but the replica answers from an index of its own.
+    """
+    if not any(record.transactional for record in log.records):
+        return ()
+    if log.last_stable_offset is None or log.log_start is None:
+        return None
+    found: set[tuple[int, int]] = set()
+    position, size = log.log_start, FETCH_BYTES
+    while position < log.last_stable_offset:
+        got = fetch_as_consumer(
+            connection, *log.topic_partition, position, size, dialect=dialect, committed=True
+        )
+        if got.error:
+            return None  # before Kafka 2.4 a follower refuses consumers
+        found.update(got.aborted)
+        following = got.parsed.next_offset
+        if following is not None and following > position:
+            position, size = following, FETCH_BYTES
+        elif got.size_bytes >= size:
+            size *= 2
+        else:
+            break
+    return tuple(sorted(found, key=lambda pair: (pair[1], pair[0])))
 
 
 def _read_files(folder: Path, log: ReplicaLog, data_dir: Path | None) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from report.model import causes
 from report.model.beliefs import Seconds, Zombie, lanes, leaders_by_epoch, splits, zombies
+from report.model.blocked import blocked_readers
 from report.model.chains import Chain, chains
 from report.model.command import command_to_repeat
 from report.model.facts import claim_of, promises_of, sentences
@@ -34,12 +35,11 @@ from report.model.model import (
 from report.model.other_findings import explanations
 from report.model.removals import consequences, elections, turns
 from report.model.stories import chosen_messages, finding_groups, stories
-from report.model.tables import Row, RunTables
+from report.model.tables import WITH_TIME, Row, RunTables
 from report.model.transactions import RunTransactions
 
 PARTITIONS = 4
 """At most this many topic partitions are drawn."""
-_WITH_TIME = ("views", "faults", "processes", "marks", "log_events", "groups", "transactions")
 _NO_ERROR = re.compile(r" with error 0$")
 _QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)")
 _BEFORE_S, _AFTER_S = 1.0, 1.5
@@ -60,12 +60,9 @@ class _Gathering:
         self.tables = RunTables(folder)
         self.manifest = self.tables.json("run.json")
         self.judgement = self.tables.json("judgement.json")
-        self.small = {name: self.tables.rows(name) for name in _WITH_TIME}
-        begins = [int(rows[0]["ns"]) for rows in self.small.values() if rows]
+        self.small = {name: self.tables.rows(name) for name in WITH_TIME}
         self.life = self.tables.table("life", COLUMNS)
-        sent = self.life["sent_ns"].drop_null()
-        sends = [min(sent[0].as_py(), sent[-1].as_py())] if len(sent) and not begins else []
-        self.zero_ns = min((*begins, *sends), default=0)
+        self.zero_ns = self.tables.zero_ns()
         self.findings = self.tables.table("findings", _FINDING_COLUMNS)
         self.marks = tuple(
             Mark(self.seconds(row["ns"]), row["name"], _mark_text(row["text"] or row["name"]))
@@ -154,6 +151,7 @@ class _Gathering:
             groups=groups,
             stories=message_stories,
             transactions=transactions.groups(),
+            blocked=blocked_readers(self.tables, self.seconds),
             transaction_stories=transaction_stories,
             settings=self._settings(),
             files=_files(self.folder),

@@ -354,6 +354,30 @@ class TransactionGroup:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BlockedReaders:
+    """A stretch of time in which a partition's last stable offset stood still below the high watermark."""
+
+    place: str
+    """``topic/partition``"""
+    offset: int
+    """The last stable offset: readers of committed records got nothing from there on."""
+    brokers: tuple[int, ...]
+    """The replicas that were blocked there."""
+    from_s: float
+    to_s: float | None
+    """None: it lasted until the run ended."""
+    seconds: float
+    """On the replica that was blocked longest; the other times are those of this replica, too."""
+    behind: int
+    """How many offsets at most lay between the last stable offset and the high watermark."""
+    transaction: str
+    """Name of the transaction whose record is at the offset; empty if it is not known."""
+    producer: str
+    reported: str
+    """What was reported to its application."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Story:
     """What happened to one message, or to one transaction."""
 
@@ -491,6 +515,8 @@ class ReportModel:
     stories: tuple[Story, ...] = ()
     transactions: tuple[TransactionGroup, ...] = ()
     """Those with a finding first."""
+    blocked: tuple[BlockedReaders, ...] = ()
+    """The longest first."""
     transaction_stories: tuple[Story, ...] = ()
     settings: tuple[EffectiveSetting, ...] = ()
     files: tuple[File, ...] = ()

@@ -16,6 +16,8 @@ from harness.history.schema import TABLES
 Row = dict[str, Any]
 _DERIVED = ("life", "findings", "transaction_fates", "transaction_records")
 """Tables that judging has written."""
+WITH_TIME = ("views", "faults", "processes", "marks", "log_events", "groups", "transactions")
+"""Small tables of events; the first event of a run is in one of them."""
 
 
 class RunTables:
@@ -100,6 +102,18 @@ class RunTables:
         if found and "ns" in found[0]:
             found.sort(key=lambda row: int(row["ns"]))
         return found
+
+    def zero_ns(self) -> int:
+        """The time of the first event of the run or, without any event, of the first message."""
+        found = [self._earliest(name, "ns") for name in WITH_TIME]
+        known = [ns for ns in found if ns is not None]
+        return min(known, default=self._earliest("life", "sent_ns") or 0)
+
+    def _earliest(self, name: str, column: str) -> int | None:
+        import pyarrow.compute as pc
+
+        table = self.table(name, (column,))
+        return pc.min(table[column]).as_py() if table.num_rows else None
 
 
 def _may_hold(metadata: Any, place: tuple[str, int]) -> bool:

@@ -21,7 +21,7 @@ MESSAGES = 8
 """At most this many messages of a transaction are in its story."""
 _FATES = (
     *("writer", "txn", "writer_name", "transactional_id", "asked", "reported", "visible", "messages"),
-    "finding",
+    *("finding", "begin_ns"),
 )
 _RECORDS = (
     *("topic", "partition", "writer", "seq", "txn", "offset", "state", "marker", "marker_offset"),
@@ -79,7 +79,8 @@ class RunTransactions:
             telling = _Telling(client, seconds)
             telling.ends(events.get(key, ()))
             telling.messages(sends.get(key, ())[:MESSAGES], reads)
-            telling.markers(self._markers(records.get(key, ())))
+            telling.seen(self._markers(records.get(key, ())))
+            telling.seen(self._readable(records.get(key, ()), fate["begin_ns"] or 0))
             found.append(telling.story(fate, causes.get(key, ""), faults, marks))
         return tuple(found)
 
@@ -118,6 +119,23 @@ class RunTransactions:
                 text = f"{row['marker'] or 'end'} marker at offset {offset} of {topic}/{partition}"
                 found.append((int(first["seen_ns"]), f"broker{first['broker']}", text))
         return found
+
+    def _readable(self, records: Sequence[Row], begin_ns: int) -> list[tuple[int, str, str]]:
+        """When each replica's last stable offset passed what the transaction committed in a partition."""
+        ends: dict[tuple[str, int], int] = {}
+        for row in records:
+            if row["state"] in ("readable", "blocked"):
+                place = row["topic"], row["partition"]
+                ends[place] = max(row["offset"], ends.get(place, -1))
+        found: dict[tuple[str, int, int], tuple[int, str, str]] = {}
+        for (topic, partition), offset in ends.items():
+            columns = ("ns", "topic", "partition", "broker", "last_stable_offset")
+            for row in self._tables.rows("watermarks", columns, (topic, partition)):
+                stable, key = row["last_stable_offset"], (topic, partition, row["broker"])
+                if stable is not None and stable > offset and row["ns"] >= begin_ns and key not in found:
+                    text = f"{topic}/{partition} readable up to offset {offset}"
+                    found[key] = row["ns"], f"broker{row['broker']}", text
+        return list(found.values())
 
 
 class _Telling:
@@ -206,8 +224,8 @@ class _Telling:
                         )
                     )
 
-    def markers(self, found: Iterable[tuple[int, str, str]]) -> None:
-        """The markers that decided its messages."""
+    def seen(self, found: Iterable[tuple[int, str, str]]) -> None:
+        """On replicas: the markers that decided its messages, and when these became readable."""
         self._events += [
             StoryEvent(s=self._seconds(ns), kind="logged", source=broker, target="", text=text)
             for ns, broker, text in found

@@ -15,7 +15,7 @@ from checkers.claims.builders import (
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Scenario
+from harness.scenario import Claim, Expected, Scenario
 from scenarios.steps import pins, require, wait_answered
 from scenarios.transactions.steps import SECTION
 
@@ -170,6 +170,20 @@ SCENARIO = Scenario(
         stream_rate=0,
     ),
     claims=CLAIMS,
+    expected=(
+        Expected(
+            "fenced_write_read",
+            messages(OLD).where,
+            "the marker that ends the fenced producer's transaction is left out (KAFKA-20734)",
+            since="4.3.0",
+        ),
+        Expected(
+            "hung_transaction",
+            f"topic = '{TOPIC}'",
+            "the same: until the successor commits, only the leader knows the transaction to be open",
+            since="4.3.0",
+        ),
+    ),
     faults=(f"cut {ZOMBIE} <-> {FOLLOWER}", "isolate az1"),
     kafka="3.9.1",
     mode="kraft-combined",

@@ -116,6 +116,21 @@ MUTANTS = {
     "readers may skip": Mutant(
         deliveries.suspicious_steps, "passed > 0", "passed > 9", ("written",)
     ),
+    "readers may go back anywhere after an abort": Mutant(
+        deliveries._pairs, ">= _floors(reads, streams, order)[before]", ">= 0", ("written",)
+    ),
+    "readers may go back within a transaction": Mutant(
+        deliveries._pairs, "undone &= reads.undone[after] != reads.undone[before]", "pass", ("written",)
+    ),
+    "readers must not go back after an abort": Mutant(
+        deliveries._repositioned, "(assigned | pairs.undone)", "assigned", ("written",)
+    ),
+    "readers may go back one aborted transaction only": Mutant(
+        deliveries._floors, "floors[rows] = np.minimum.accumulate(floors[rows])", "pass", ("written",)
+    ),
+    "readers may go back over a commit": Mutant(
+        arrays._undone, "known.reported_of(mine) == COMMITTED", "mine < 0", ("written",)
+    ),
     "readers skip what was sent after they read": Mutant(
         deliveries.missed, "sends.sent_ns[rows] <= jumps.ns[number]", "rows >= 0", ("written",)
     ),
@@ -214,10 +229,20 @@ MUTANTS = {
     "a commit may come of any unknown end": Mutant(
         answers.may_commit, "(asked != ASKED_ABORT)", "(asked >= 0)", ("planted",)
     ),
-    "nobody is fenced": Mutant(answers._fences, "found[number] = min(later)", "pass", ("planted",)),
+    "nobody is fenced": Mutant(answers._fences, "found[number] = spans", "pass", ("planted",)),
     "a successor commits nothing": Mutant(
-        transactions.fenced_writes, "(fence >= 0) & (sends.sent_ns[rows] > fence) & before",
-        "(fence >= 0) & (sends.sent_ns[rows] > fence)", ("planted",),
+        answers.ReportedTransactions.sent_fenced, "(span.recorded | ~committed | (begun < span.from_ns))",
+        "True", ("planted",),
+    ),
+    "a producer that is given its id again stays fenced": Mutant(
+        answers._spans, "until_ns=until_ns", "until_ns=FOREVER", ("planted",)
+    ),
+    "a fence begins with the successor's first transaction": Mutant(
+        answers._starts, "if not row[\"error\"]:", "if False:", ("planted",)
+    ),
+    "a refused successor fences": Mutant(answers._starts, "if not row[\"error\"]:", "if True:", ("planted",)),
+    "a fence by an answer whose request came earlier": Mutant(
+        answers._spans, "other.asked_ns > start.ns", "other.ns > start.ns", ("planted",)
     ),
     "torn is lost": Mutant(
         transaction_fates._findings, "code[(committed > 0) & (aborted > 0)] = 1", "pass", ("planted",)

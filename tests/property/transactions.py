@@ -60,6 +60,8 @@ class Planter:
         reported = self.draw(st.sampled_from(("committed", "committed", "aborted", "unknown", None)))
         asked = {"committed": "committing", "aborted": "aborting"}.get(reported or "")
         asked = self.draw(st.sampled_from((asked, asked, "committing", "aborting", None)))
+        if self.one_in(4):
+            self.initialise(writer)
         if not self.one_in(5):
             self.history.add("transactions", ns=self.tick(), writer=writer, txn=txn, event="begin")
         touched: list[int] = []
@@ -85,6 +87,13 @@ class Planter:
             self.ask(writer, txn, asked, reported)
         if self.one_in(3):
             self.epochs[writer] += 1
+
+    def initialise(self, writer: int) -> None:
+        """The producer asks for its id; the answer may be late, an error, or of a request of unknown time."""
+        asked, late = self.tick(), self.draw(st.sampled_from((1000, 1000, 9000)))
+        error = self.draw(st.sampled_from((0, 0, 0, None, 51)))
+        row = {"asked_ns": None if self.one_in(8) else asked, "ns": asked + late, "error": error}
+        self.history.add("producer_ids", writer=writer, **row)
 
     def ask(self, writer: int, txn: int, asked: str | None, reported: str | None) -> None:
         for event in (asked, reported):
@@ -262,23 +271,36 @@ def _stable(log: Mapping[int, Row], end: Row) -> int:
 
 
 def _after_successor(rows: Mapping[str, list[Any]], send: Row, reported: str) -> bool:
-    begins: dict[int, dict[int, int]] = {}
-    for row in rows.get("transactions", []):
-        if row["event"] == "begin":
-            begins.setdefault(row["writer"], {})[row["txn"]] = row["ns"]
+    """Whether another producer with the id had certainly begun after the sender had, before the send."""
     ids = {row["writer"]: row["transactional_id"] for row in rows["writers"]}
-    writer = send["writer"]
-    if writer not in begins:
+    begins = {
+        (row["writer"], row["txn"]): row["ns"]
+        for row in rows.get("transactions", [])
+        if row["event"] == "begin"
+    }
+
+    def starts(writer: int) -> tuple[list[tuple[int, int]], bool]:
+        told = [
+            (row["ns"] if row["asked_ns"] is None else row["asked_ns"], row["ns"])
+            for row in rows.get("producer_ids", [])
+            if row["writer"] == writer and row["error"] in (None, 0)
+        ]
+        first = min((ns for (other, _), ns in begins.items() if other == writer), default=None)
+        return (told, True) if told or first is None else ([(first, first)], False)
+
+    sent, (own, recorded) = send["sent_ns"], starts(send["writer"])
+    mine = max((ns for _, ns in own if ns < sent), default=None)
+    if mine is None:
         return False
-    first = min(begins[writer].values())
-    later = [
-        min(times.values())
-        for other, times in begins.items()
-        if ids[other] == ids[writer] and min(times.values()) > first
+    successors = [
+        ns
+        for other, name in ids.items()
+        if other != send["writer"] and name == ids[send["writer"]]
+        for asked, ns in starts(other)[0]
+        if asked > mine and ns < sent
     ]
-    if not later or send["sent_ns"] <= min(later):
-        return False
-    return reported != "committed" or begins[writer].get(send["txn"], -1) < min(later)
+    began = begins.get((send["writer"], send["txn"]), -1)
+    return bool(successors) and (recorded or reported != "committed" or began < min(successors))
 
 
 def _visible(states: list[str]) -> str | None:

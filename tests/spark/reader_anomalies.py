@@ -36,6 +36,18 @@ def committed_past(
     return group_event(history, 9003, "assigned", 2).read(3, 3, 9004, reader=2, group="g")
 
 
+def read_in_transactions(*reads: tuple[int, int | None], committed: tuple[int, ...] = ()) -> History:
+    """A reader receives records (offset, number of the transaction in which it polled, of writer 7)."""
+    history = kept().logs(FOUR)
+    for number in sorted({txn for _, txn in reads if txn is not None}):
+        history.add("transactions", ns=8000 + number, writer=7, txn=number, event="begin")
+        end = "committed" if number in committed else "aborted"
+        history.add("transactions", ns=8900 + number, writer=7, txn=number, event=end)
+    for place, (offset, txn) in enumerate(reads):
+        history.read(offset, offset, 9000 + place, txn_writer=None if txn is None else 7, txn=txn)
+    return history
+
+
 READERS: dict[str, tuple[str, History, Found]] = {
     "committed-past": (
         "a member committed what nobody had received, and the next one went on from there",
@@ -104,6 +116,26 @@ READERS: dict[str, tuple[str, History, Found]] = {
         "a reader assigned by hand went back without having asked to",
         kept().logs(FOUR).read(0, 0, 9000).read(1, 1, 9001).read(0, 0, 9002).read(1, 1, 9003),
         {("non_monotonic", 0, 0)},
+    ),
+    "step-back-after-an-abort": (
+        "a reader may go back to where two aborted transactions began",
+        read_in_transactions((0, None), (1, 1), (2, 2), (1, 3), (2, 3), (3, 3), committed=(3,)),
+        set(),
+    ),
+    "step-back-too-far-after-an-abort": (
+        "a reader went back to before the aborted transaction",
+        read_in_transactions((0, None), (1, 1), (2, 1), (0, 2), (1, 2), (2, 2), (3, 2), committed=(2,)),
+        {("non_monotonic", 0, 0)},
+    ),
+    "step-back-over-a-commit": (
+        "a reader went back over what it had read in a committed transaction",
+        read_in_transactions((0, 1), (1, 2), (2, 3), (1, 4), (2, 4), (3, 4), committed=(2, 4)),
+        {("non_monotonic", 1, 1)},
+    ),
+    "step-back-within-a-transaction": (
+        "a reader went back before it gave up the transaction",
+        read_in_transactions((0, None), (1, 1), (2, 1), (1, 1), (2, 1), (3, None)),
+        {("non_monotonic", 1, 1)},
     ),
     "sought": (
         "a reader that asked to go back may",

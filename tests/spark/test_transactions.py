@@ -81,6 +81,11 @@ def test_transactions_are_judged_queried_and_narrated(spark: Any, tmp_path: Path
         story_of(spark, folder, "txn:9999/1")
     with pytest.raises(UsageError, match="names no transaction"):
         story_of(spark, folder, "txn:9999")
+    watched_lines = "\n".join(story_of(spark, folder, f"txn:{1 + 100 * len(names)}/1"))
+    assert "watched/0 readable up to offset 0 on broker1" in watched_lines
+    name = "zombie-before-successor-begins"
+    fenced_lines = "\n".join(story_of(spark, folder, f"txn:{1 + 100 * names.index(name)}/1"))
+    assert "q, with the same transactional id, fenced it" in fenced_lines
     blocked = """select writer, txn, seconds from blocked_readers where topic = 'watched'"""
     columns, found = query(spark, blocked, [folder])
     assert (columns, found) == (["writer", "txn", "seconds"], [(1 + 100 * len(names), 1, 2.5)])

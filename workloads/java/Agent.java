@@ -524,6 +524,15 @@ public final class Agent {
             }
         }
 
+        private static Object of(Object member, String getter) {
+            try {
+                return Class.forName("org.apache.kafka.clients.consumer.ConsumerGroupMetadata")
+                    .getMethod(getter).invoke(member);
+            } catch (ReflectiveOperationException unknown) {
+                return null;
+            }
+        }
+
         private static Method groupMetadata() {
             try {
                 return KafkaConsumer.class.getMethod("groupMetadata");
@@ -577,6 +586,13 @@ public final class Agent {
             group("revoked", offsets);
         }
 
+        /** Since 2.4; older clients do not say that partitions were lost. */
+        public void onPartitionsLost(Collection<TopicPartition> partitions) {
+            Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+            partitions.forEach(one -> offsets.put(one, null));
+            group("lost", offsets);
+        }
+
         private void group(String event, Map<TopicPartition, OffsetAndMetadata> offsets) {
             List<Object> found = new ArrayList<>();
             offsets.forEach((key, offset) -> {
@@ -586,8 +602,14 @@ public final class Agent {
                 fields.add(offset == null ? null : offset.offset());
                 found.add(fields);
             });
-            print(Map.of("group",
-                Map.of("consumer", number, "event", event, "ns", System.nanoTime(), "partitions", found)));
+            Map<String, Object> fields = new HashMap<>(
+                Map.of("consumer", number, "event", event, "ns", System.nanoTime(), "partitions", found));
+            Object member = event.equals("assigned") ? membership() : null;
+            if (member != null) {
+                fields.put("generation", of(member, "generationId"));
+                fields.put("member_id", of(member, "memberId"));
+            }
+            print(Map.of("group", fields));
         }
     }
 

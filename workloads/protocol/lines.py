@@ -81,13 +81,17 @@ class RecordsEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupEvent:
-    """Partitions were assigned to or revoked from a member of a group, or it committed offsets."""
+    """Partitions were assigned to or taken from a member of a group, or it committed offsets."""
 
     consumer: int
-    event: Literal["assigned", "revoked", "committed"]
+    event: Literal["assigned", "revoked", "lost", "committed"]
     partitions: tuple[tuple[str, int, int | None], ...]
     """Topic, partition, committed offset."""
     ns: int | None = None
+    generation: int | None = None
+    """With `assigned`: generation of the group, or with KIP-848 the member's epoch."""
+    member_id: str | None = None
+    """With `assigned`: the id under which the group's coordinator knows the member."""
 
 
 @dataclass(frozen=True, kw_only=True)

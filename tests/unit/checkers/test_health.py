@@ -137,3 +137,45 @@ def test_an_isr_change_without_an_answer_is_the_cause(tmp_path: Path, last: str,
     assert [(row["class"], row["cause"]) for row in found] == [("not_converged", cause)]
     grounds = [json.loads(text) for text in found[0]["evidence"] or ()]
     assert [(ground["table"], ground["ns"]) for ground in grounds] == ([("log_events", 20)] if cause else [])
+
+
+def _replica(broker: int, aborted: list[tuple[int, int]] | None, **more: Any) -> dict[str, Any]:
+    named = None if aborted is None else [{"producer_id": p, "first_offset": o} for p, o in aborted]
+    known = {"complete": True, "leader": broker == 2, "in_sync": True, "last_stable_offset": 10, "leo": 10}
+    return {"topic": "t", "partition": 0, "broker": broker, **known, "aborted": named} | more
+
+
+@pytest.mark.parametrize(
+    ("follower", "leader", "expected"),
+    [
+        pytest.param({}, {}, None, id="the same"),
+        pytest.param({"aborted": [(7, 3)]}, {}, (8, 5), id="the follower lacks one"),
+        pytest.param({"aborted": [(7, 3), (8, 5), (9, 6)]}, {}, (9, 6), id="the follower has one more"),
+        pytest.param({"aborted": [(7, 3), (9, 5)]}, {}, (8, 5), id="of another producer"),
+        pytest.param({"aborted": [(7, 3)], "last_stable_offset": 5}, {}, None, id="not that far yet"),
+        pytest.param({"aborted": [(8, 5)], "log_start": 4}, {}, None, id="retention removed it"),
+        pytest.param({"aborted": [(7, 3)], "in_sync": False}, {}, None, id="not in sync"),
+        pytest.param({"aborted": [(7, 3)], "complete": False}, {}, None, id="not read whole"),
+        pytest.param({"aborted": None}, {}, None, id="not known of the follower"),
+        pytest.param({"aborted": []}, {"aborted": None}, None, id="not known of the leader"),
+    ],
+)
+def test_a_replica_that_names_other_aborted_transactions_has_diverged(
+    tmp_path: Path, follower: dict[str, Any], leader: dict[str, Any], expected: tuple[int, int] | None
+) -> None:
+    same = [(7, 3), (8, 5)]
+
+    def changed(row: dict[str, Any], by: dict[str, Any]) -> dict[str, Any]:
+        if by.get("aborted"):
+            by = by | {"aborted": [{"producer_id": p, "first_offset": o} for p, o in by["aborted"]]}
+        return row | by
+
+    found = _check(
+        tmp_path, replicas=[changed(_replica(1, same), follower), changed(_replica(2, same), leader)]
+    )
+    if expected is None:
+        assert [row for row in found if row["class"] == "diverged"] == []
+        return
+    (row,) = found
+    assert (row["class"], row["offset"], row["brokers"]) == ("diverged", expected[1], [1])
+    assert f"producer id {expected[0]} wrote from offset {expected[1]} on" in row["detail"]

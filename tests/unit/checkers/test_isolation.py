@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.histories import History
-from tests.transactions import judged
+from tests.oracles import duckdb_plan, findings_of
+from tests.transactions import judged, ordered
 
 Op = tuple[str, int, int]
 
@@ -188,12 +190,37 @@ def in_transactions(history: History, *polls: tuple[str, tuple[int, ...]]) -> Hi
 
 REWINDS: dict[str, tuple[str, History, dict[str, int]]] = {
     "abort-rewinds": (
-        "found although it is right: the reader went back after each abort, and the history has no seek",
+        "not found: the reader went back after each transaction that was not committed",
         in_transactions(
             kept(0, 1, 2), ("committed", (0,)), ("aborted", (1, 2)), ("unknown", (1, 2)),
             ("committed", (1, 2)),
         ),
-        {"non_monotonic": 2},
+        {},
+    ),
+    "two-aborts-rewind": (
+        "not found: it went back to where the first of two transactions without a commit had begun",
+        in_transactions(
+            kept(0, 1, 2, 3), ("committed", (0,)), ("aborted", (1, 2)), ("unknown", (3,)),
+            ("committed", (1, 2, 3)),
+        ),
+        {},
+    ),
+    "abort-rewinds-too-far": (
+        "found: it went back behind the transaction that was aborted",
+        in_transactions(kept(0, 1, 2), ("committed", (0,)), ("aborted", (1, 2)), ("committed", (0, 1, 2))),
+        {"non_monotonic": 1},
+    ),
+    "commit-rewinds": (
+        "found: it went back behind a transaction that was committed",
+        in_transactions(
+            kept(0, 1, 2), ("aborted", (0,)), ("committed", (1,)), ("aborted", (2,)), ("committed", (1, 2))
+        ),
+        {"non_monotonic": 1},
+    ),
+    "rewinds-within-an-aborted-transaction": (
+        "found: it went back before it gave the transaction up",
+        in_transactions(kept(0, 1, 2), ("committed", (0,)), ("aborted", (1, 2, 1))),
+        {"non_monotonic": 1},
     ),
     "abort-rewinds-by-seek": (
         "not found: the application sought before it read again",
@@ -232,6 +259,63 @@ REWINDS: dict[str, tuple[str, History, dict[str, int]]] = {
     ),
 }  # fmt: skip
 """The other cases of those tests; the sentence says why each is found here or not."""
+
+
+def wandering(seed: int) -> tuple[History, set[tuple[int, int]]]:
+    """Readers that go back at random, in transactions that end at random; their steps back by brute force.
+
+    A step back is the offset and the time to which a reader went back for no reason.
+    """
+    draw, history = random.Random(seed), kept(0, 1, 2, 3)
+    ends = {number: draw.choice(("committed", "aborted", "unknown", None)) for number in range(4)}
+    for number, end in ends.items():
+        if end is not None:
+            history.add("transactions", ns=number, writer=7, txn=number, event="begin")
+            history.add("transactions", ns=100 + number, writer=7, txn=number, event=end)
+    found = set()
+    for reader in (1, 2):
+        floor, before, txn = None, (-1, None), None
+        for place in range(draw.randrange(2, 12)):
+            txn = draw.choice((txn, txn, None, *ends))
+            offset = draw.choice((before[0] + 1, before[0] + 1, *range(4))) % 4
+            ns = 10_000 * reader + place
+            polled_in = {"txn_writer": None if txn is None else 7, "txn": txn}
+            history.read(offset, offset, ns, reader=reader, **polled_in)
+            explained = floor is not None and offset >= floor and txn != before[1]
+            if place and offset <= before[0] and not explained:
+                found.add((offset, ns))
+            undone = txn is not None and ends[txn] not in ("committed", None)
+            floor = None if not undone else offset if floor is None else min(floor, offset)
+            before = (offset, txn)
+    return history, found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_steps_back_are_found_by_pieces_sql_and_brute_force(seed: int, tmp_path: Path) -> None:
+    for number in range(4):
+        history, expected = wandering(10 * seed + number)
+        found = ways_to_findings(history, tmp_path / str(number))
+        back = sorted(row["offset"] for row in found if row["class"] == "non_monotonic")
+        assert back == sorted(offset for offset, _ in expected)
+
+
+@pytest.mark.parametrize("name", REWINDS)
+def test_pieces_and_sql_agree_on_what_a_reader_may_repeat(name: str, tmp_path: Path) -> None:
+    ways_to_findings(REWINDS[name][1], tmp_path)
+
+
+def ways_to_findings(history: History, tmp_path: Path) -> list[dict[str, Any]]:
+    """The findings by the fast plan, which are also those of its pieces and of the SQL."""
+    whole = judged(history, tmp_path / "whole")["findings"]
+    for size in (1, 2):
+        cut = judged(history, tmp_path / f"cut-{size}", piece_messages=size, split_rows=2)["findings"]
+        assert ordered(cut) == ordered(whole)
+    with duckdb_plan(tmp_path / "whole") as general:
+        place = ("class", "topic", "partition", "offset", "writer", "seq")
+        assert sorted(map(str, findings_of(general))) == sorted(
+            str(tuple(row[key] for key in place)) for row in whole
+        )
+    return whole
 
 
 @pytest.mark.parametrize("name", [*POLLS, *REWINDS])

@@ -79,6 +79,8 @@ CAUSES = {
     "lost-marker-aborted": "its own marker is not in the log (broker2 became leader in epoch 1",
     "lost-marker-operator": "ended by an operator: the marker at offset 2 has no coordinator epoch",
     "zombie-read": "another producer with the same transactional id had begun a transaction",
+    "zombie-before-successor-begins": "another producer with the same transactional id had been given a "
+    "producer id before it was sent",
     "timed-out-reported": "aborted by the coordinator, which raised the producer epoch to 1: it timed out or",
     "open-overdue": "not ended by its time-out",
     "halfway-reported": "the marker is missing: the application learned that it committed",

@@ -15,6 +15,7 @@ import pytest
 from harness.errors import BadDataError
 from harness.history.schema import TABLES
 from report.model.beliefs import believed_at
+from report.model.blocked import described
 from report.model.gather import report_model
 from report.model.model import SCHEMA, ReportModel
 from tests.runs.judged import RUNS
@@ -351,6 +352,45 @@ def test_run_without_findings_tells_of_some_transactions(judged: Judged) -> None
     assert not model.groups and sum(one.count for one in model.transactions) == 2
     assert {one.cause for one in model.transaction_stories} == {"nothing went wrong with it"}
     assert not report_model(judged("leader-az-isolated")).transactions
+
+
+def test_blocked_readers_are_named_with_the_transaction_that_blocked_them(judged: Judged) -> None:
+    folder = judged("transaction-coordinator-isolated")
+    blocked = report_model(folder).blocked
+    zero_ns = _zero_ns(folder)
+    for one in blocked:
+        topic, _, partition = one.place.partition("/")
+        where = f"topic = '{topic}' AND partition = {partition} AND last_stable_offset = {one.offset}"
+        begun = (
+            f"SELECT broker, min(ns) FROM watermarks WHERE {where} AND last_stable_offset < high_watermark "
+            "GROUP BY broker"
+        )
+        times = {int(str(broker)): (int(str(ns)) - zero_ns) / NS for broker, ns in ask(folder, begun)}
+        assert set(times) == set(one.brokers)
+        assert min(abs(s - one.from_s) for s in times.values()) < 0.001
+        assert one.to_s is not None and one.to_s - one.from_s == pytest.approx(one.seconds, abs=0.01)
+    assert {(one.place, one.transaction, one.producer) for one in blocked} == {
+        ("p/0", "txn:1/0", "inside"),
+        ("q/0", "txn:1/0", "inside"),
+    }
+    assert all(one.seconds > 9 for one in blocked), "from its first message until it was aborted or committed"
+    text = described(blocked[0])
+    assert "by transaction txn:1/0 of inside, reported as committed" in text and "blocked for 10.4 s" in text
+    assert not report_model(judged("leader-az-isolated")).blocked
+
+
+def test_a_story_says_on_which_replica_a_transaction_became_readable(judged: Judged) -> None:
+    folder = judged("transaction-coordinator-isolated")
+    story = next(one for one in report_model(folder).transaction_stories if one.message == "txn:1/0")
+    seen = [event for event in story.events if "readable up to offset 0" in event.text]
+    assert {(event.source, event.text[:3]) for event in seen} >= {("broker2", "p/0"), ("broker3", "q/0")}
+    first = (
+        "SELECT min(ns) FROM watermarks WHERE topic = 'p' AND broker = 2 AND last_stable_offset > 0 AND "
+        "ns >= (SELECT min(ns) FROM transactions WHERE writer = 1)"
+    )
+    ((ns,),) = ask(folder, first)
+    (p2,) = (event for event in seen if (event.source, event.text[:3]) == ("broker2", "p/0"))
+    assert p2.s == pytest.approx((int(str(ns)) - _zero_ns(folder)) / NS, abs=0.001)
 
 
 def test_why_names_who_had_each_lost_message(judged: Judged) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
 
 from report.model.judged import finding_of, judged_model
+from report.model.model import BlockedReaders
 from report.terminal import describe, show
 
 _JUDGEMENT: dict[str, Any] = {
@@ -225,3 +227,22 @@ def test_more_rows_of_promises_than_fit_are_counted() -> None:
 
 def test_without_findings_nothing_is_said_about_promises() -> None:
     assert "Promises" not in _shown(_JUDGEMENT)
+
+
+def test_blocked_readers_are_listed_the_longest_first() -> None:
+    one = BlockedReaders(
+        place="t/0", offset=3, brokers=(1, 2), from_s=10.0, to_s=None, seconds=8.25, behind=1,
+        transaction="txn:1/0", producer="p", reported="open",
+    )  # fmt: skip
+    out = io.StringIO()
+    blocked = [one, replace(one, transaction="", to_s=12.0), *[one] * 4]
+    show(judged_model(_JUDGEMENT), Console(file=out, width=200, highlight=False), blocked=blocked)
+    lines = out.getvalue().splitlines()
+    start = lines.index("Readers of committed records were blocked")
+    assert lines[start + 1] == (
+        " t/0 at offset 3 on broker1 and broker2: blocked for 8.2 s, from 10.0 s until the run ended, by "
+        "transaction txn:1/0 of p, reported as open; it held back up to 1 record"
+    )
+    assert "from 10.0 s until 12.0 s, by a record of no known transaction;" in lines[start + 2]
+    assert lines[start + 5] == " ... and 2 more times, for a shorter time"
+    assert "blocked" not in _shown(_JUDGEMENT)

@@ -77,6 +77,10 @@ def main() -> None:
         elif mode != "deaf":
             say(answer(request))
         if request["op"] == "create_consumer":
+            member = {"consumer": request["consumer"], "partitions": [["t", 0, None]]}
+            say({"group": {**member, "event": "assigned", "generation": 3, "member_id": "m"}})
+            say({"group": {**member, "event": "lost"}})
+            say({"group": {**member, "event": "assigned"}})
             records = [["t", 0, 5, 1, "other"], ["t", 0, 6, None, None]]
             say({"records": {"consumer": request["consumer"], "records": records}})
         if request["op"] == "quit":

@@ -62,6 +62,9 @@ def test_transactions_are_recorded_with_their_messages(client: Client, bootstrap
     (row,) = rows("writers")
     assert row["transactional_id"] == "first"
     assert row["idempotent"] and row["acks"] == -1
+    (given,) = rows("producer_ids")
+    assert (given["writer"], given["error"], given["producer_id"]) == (row["writer"], 0, None)
+    assert given["asked_ns"] < given["ns"] < rows("transactions")[0]["ns"]
 
 
 def test_a_transactional_producer_needs_an_open_transaction(client: Client, bootstrap: str) -> None:
@@ -95,6 +98,11 @@ def test_a_group_member_records_the_group_s_events(client: Client, bootstrap: st
         for row in known
         if row["event"] in ("assigned", "committed")
     )
+    joined = [row for row in rows("groups") if row["event"] == "joined"]
+    generations = [row["generation"] for row in joined]
+    assert generations == sorted(set(generations)) and generations[0] >= 1, "each generation once"
+    assert all(row["member_id"] and row["member"] == "member" for row in joined)
+    assert joined[0]["ns"] <= min(row["ns"] for row in known if row["event"] == "assigned")
     events = [(row["event"], row["partition"], row["offset"]) for row in known]
     assert ("assigned", 0, None) in events
     assert ("committed", 0, 3) in events

@@ -82,6 +82,14 @@ def test_a_consumer_in_a_program(client: Client, rows: Rows) -> None:
         (5, 1, None),
         (6, None, None),
     ]
+    columns = ("event", "topic", "partition", "generation", "member_id")
+    events = [tuple(row.get(column) for column in columns) for row in rows("groups")]
+    assert events == [
+        ("joined", None, None, 3, "m"),
+        ("assigned", "t", 0, None, None),
+        ("lost", "t", 0, None, None),
+        ("assigned", "t", 0, None, None),
+    ]
 
 
 def test_an_exception_of_the_java_client_is_judged_by_its_table(client: Client) -> None:
@@ -149,6 +157,9 @@ def test_transactions_in_a_program(client: Client, rows: Rows, mode: str, outcom
     assert (number, end.outcome, end.error) == (0, outcome, error)
     assert [row["event"] for row in rows("transactions")] == ["begin", "committing", outcome]
     assert rows("sent")[0]["txn"] == 0
+    (given,) = rows("producer_ids")
+    assert (given["writer"], given["error"], given["producer_id"]) == (spec.writer, 0, None)
+    assert given["asked_ns"] < given["ns"] < rows("transactions")[0]["ns"]
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,24 @@ def test_each_generation_sends_its_requests(
     ]
     assert [(row["label"], row["txn"]) for row in rows("sent")] == [("a", 0), ("b", 0), ("c", 1)]
     assert rows("writers")[0]["transactional_id"] == "orders"
+    (given,) = rows("producer_ids")
+    assert (given["writer"], given["error"], given["producer_id"], given["producer_epoch"]) == (
+        spec.writer, 0, 1, 0,
+    )  # fmt: skip
+    assert given["asked_ns"] < given["ns"] < rows("transactions")[0]["ns"]
+
+
+def test_the_answer_to_init_producer_id_is_recorded_with_the_time_of_its_request(
+    client: Client, broker: FakeBroker, spec: ProducerSpec, rows: Rows
+) -> None:
+    broker.coordinates.extend([51, 0, 51, 48])
+    assert client.init_transactions(spec, 5, broker.address) == 0
+    assert client.init_transactions(spec, 5, broker.address) == 48
+    assert client.init_transactions(spec, 1, "127.0.0.1:1") == -187
+    first, refused, unanswered = rows("producer_ids")
+    assert [row["error"] for row in (first, refused, unanswered)] == [0, 48, -187]
+    assert first["ns"] - first["asked_ns"] < 100_000_000, "of the request that was answered, not of the first"
+    assert refused["producer_id"] is unanswered["producer_id"] is None
 
 
 def test_only_answers_that_say_later_are_repeated(

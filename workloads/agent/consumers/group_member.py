@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import defaultdict, deque
 from concurrent.futures import Future
 from queue import SimpleQueue
+from typing import NamedTuple
 
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -21,6 +23,43 @@ _POLL_MESSAGES = 1000
 _ANSWER_S = 5.0
 
 
+class Membership(NamedTuple):
+    """A generation of a group (with KIP-848 the member's epoch), and the member's id in it."""
+
+    generation: int
+    member_id: str
+
+
+_METADATA = b"CGMDv2:"
+"""How librdkafka 2 writes the metadata of a group (`rd_kafka_consumer_group_metadata_write`)."""
+
+
+def membership(metadata: object) -> Membership | None:
+    """The membership in librdkafka's metadata of a group; None outside a generation, or in another format.
+
+    The metadata is the format's name, the generation (int32 of this machine), and the names of group and
+    member, each with a zero byte behind it. Generations begin with 1; with KIP-848 a member that joins has
+    the epoch 0 until the coordinator has let it in.
+    """
+    if not isinstance(metadata, bytes) or not metadata.startswith(_METADATA):
+        return None
+    at = len(_METADATA)
+    generation = int.from_bytes(metadata[at : at + 4], sys.byteorder, signed=True)
+    _group, _, rest = metadata[at + 4 :].partition(b"\0")
+    member_id, end, _ = rest.partition(b"\0")
+    if generation < 1 or not end or not member_id:
+        return None
+    return Membership(generation, member_id.decode())
+
+
+def is_newer(known: Membership, before: Membership | None) -> bool:
+    """Whether it is another generation than ``before``.
+
+    A member that joins again has its new id first, and for a moment still the generation of the old one.
+    """
+    return before is None or known.generation != before.generation
+
+
 class GroupMember:
     """One librdkafka consumer in a group, with a thread of its own."""
 
@@ -33,6 +72,7 @@ class GroupMember:
         self._questions: SimpleQueue[Future[object]] = SimpleQueue()
         self._asked: defaultdict[tuple[str, int, int], deque[int]] = defaultdict(deque)
         """When each unanswered commit was sent; the same offset may be committed repeatedly."""
+        self._joined: Membership | None = None
         self._consumer = Consumer({**spec.librdkafka_config(), "on_commit": self._on_commit})
         self._thread = threading.Thread(target=self._run, name=f"consumer-{spec.reader}", daemon=True)
 
@@ -80,6 +120,7 @@ class GroupMember:
 
     def _poll(self) -> None:
         messages = self._consumer.consume(_POLL_MESSAGES, 0.2)
+        self._note_membership()
         if not messages:
             return
         self._progress.poll += 1
@@ -155,6 +196,7 @@ class GroupMember:
 
     def _on_assign(self, consumer: Consumer, parts: list[confluent_kafka.TopicPartition]) -> None:
         """Look up the committed offsets, and begin there."""
+        self._note_membership()
         asked_ns = now_ns()
         error: int | None = 0
         try:
@@ -169,6 +211,26 @@ class GroupMember:
             consumer.incremental_assign(parts)
         else:
             consumer.assign(parts)
+
+    def _note_membership(self) -> None:
+        """Record that the member is part of another generation; not every one brings a new assignment."""
+        if self._spec.self_assigned:
+            return
+        known = membership(self._consumer.consumer_group_metadata())
+        if known is not None and is_newer(known, self._joined):
+            self._joined = known
+            self._journal.write(
+                "groups",
+                ns=now_ns(),
+                group=self._spec.group,
+                reader=self._spec.reader,
+                member=self._spec.name,
+                event="joined",
+                topic=None,
+                partition=None,
+                generation=known.generation,
+                member_id=known.member_id,
+            )
 
     def _on_revoke(self, _: Consumer, parts: list[confluent_kafka.TopicPartition]) -> None:
         self._record("revoked", parts)

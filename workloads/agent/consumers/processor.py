@@ -58,6 +58,7 @@ class Processor(GroupMember):
         if not self._ready():
             return
         messages = self._consumer.consume(_MESSAGES, _POLL_S)
+        self._note_membership()
         if messages:
             self._progress.poll += 1
         if self._behind:

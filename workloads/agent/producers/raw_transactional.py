@@ -105,8 +105,12 @@ class RawTransactionalProducer:
 
     def initialise(self, within_s: float, coordinator: str) -> int:
         """Get a producer id, repeating the request; returns the error code of the last attempt."""
+        asked_ns = now_ns()
+        given: ProducerIdentity | None = None
 
         def ask(connection: Connection, left_s: float) -> int:
+            nonlocal asked_ns, given
+            asked_ns = now_ns()
             answer = init_producer_id(
                 connection,
                 self._spec.transactional_id,
@@ -114,11 +118,14 @@ class RawTransactionalProducer:
                 generation=self._generation,
                 timeout_s=left_s,
             )
-            if answer.identity is not None:
-                self._adopt(answer.identity)
+            given = answer.identity
+            if given is not None:
+                self._adopt(given)
             return answer.error
 
-        return self._repeat_at(coordinator, within_s, ask, also=_UNCONNECTED)
+        error = self._repeat_at(coordinator, within_s, ask, also=_UNCONNECTED)
+        self._recorder.initialised(self._spec.writer, asked_ns=asked_ns, error=error, identity=given)
+        return error
 
     def begin(self) -> int:
         """Begin the next transaction; returns its number."""

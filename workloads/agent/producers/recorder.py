@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from harness.clock import now_ns
 from harness.errors import UsageError
 from harness.history.journal import Journal
+from harness.kafka.model import ProducerIdentity
 from workloads.protocol.java_names import producer_properties
 from workloads.protocol.results import Outcome, SendResult
 from workloads.protocol.spec import LIBRARIES, PROGRAMS, ConfigValue, ProducerSpec
@@ -88,6 +89,20 @@ class Recorder:
     def transaction(self, writer: int, txn: int | None, event: str, error: int = 0) -> None:
         """Record an event of a transaction: a row of `transactions`."""
         self.journal.write("transactions", ns=now_ns(), writer=writer, txn=txn, event=event, error=error)
+
+    def initialised(
+        self, writer: int, *, asked_ns: int, error: int = 0, identity: ProducerIdentity | None = None
+    ) -> None:
+        """Record the answer to InitProducerId: a row of `producer_ids`."""
+        self.journal.write(
+            "producer_ids",
+            ns=now_ns(),
+            writer=writer,
+            asked_ns=asked_ns,
+            error=error,
+            producer_id=None if identity is None else identity.producer_id,
+            producer_epoch=None if identity is None else identity.epoch,
+        )
 
     def take_seqs(self, writer: int, count: int) -> int:
         """Reserve ``count`` message numbers of a registered producer; returns the first."""

@@ -38,7 +38,13 @@ class TransactionalProducer:
 
     def initialise(self, within_s: float) -> None:
         """Get a producer id, and fence earlier producers of this transactional id. Raises KafkaException."""
-        self._scripted.producer.init_transactions(within_s)
+        asked_ns = now_ns()
+        try:
+            self._scripted.producer.init_transactions(within_s)
+        except KafkaException as failed:
+            self._recorder.initialised(self._writer, asked_ns=asked_ns, error=int(failed.args[0].code()))
+            raise
+        self._recorder.initialised(self._writer, asked_ns=asked_ns)
 
     def try_initialise(self, within_s: float) -> int:
         """As `initialise`, but returns the error code."""

@@ -98,4 +98,13 @@ class ProgramConsumer:
             }
             for topic, partition, offset in event.partitions
         ]
+        if event.event == "assigned" and (event.generation is not None or event.member_id is not None):
+            joined = {
+                "topic": None,
+                "partition": None,
+                "generation": event.generation,
+                "member_id": event.member_id,
+            }
+            member = {"ns": ns, "group": self._spec.group, "reader": self._spec.reader, "event": "joined"}
+            rows.insert(0, {**member, **joined})
         self._journal.write_many("groups", rows)

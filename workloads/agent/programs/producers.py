@@ -120,7 +120,10 @@ class ProgramProducer:
         self.wait_created()
         _, failure = self.program.request(op, within_s, producer=self.spec.writer, **fields)
         if failure is not None:
-            raise LabError(f"`{op}` of {self.spec.name} failed with {described(failure)}.")
+            raise self._failed(op, failure)
+
+    def _failed(self, op: str, failure: Failure) -> LabError:
+        return LabError(f"`{op}` of {self.spec.name} failed with {described(failure)}.")
 
     def close(self, within_s: float = _CLOSE_S) -> None:
         """Close the producer; messages without an outcome stay without one."""
@@ -128,12 +131,22 @@ class ProgramProducer:
 
     def initialise_transactions(self, within_s: float) -> None:
         """Get a producer id, and fence earlier producers of this transactional id."""
-        self.require("init_transactions", within_s)
+        failure = self._initialise(within_s)
+        if failure is not None:
+            raise self._failed("init_transactions", failure)
 
     def try_initialise_transactions(self, within_s: float) -> int:
         """As `initialise_transactions`, but returns the error code."""
-        _, failure = self.program.request("init_transactions", within_s, producer=self.spec.writer)
+        failure = self._initialise(within_s)
         return 0 if failure is None else error_code(failure)
+
+    def _initialise(self, within_s: float) -> Failure | None:
+        self.wait_created()
+        asked_ns = now_ns()
+        _, failure = self.program.request("init_transactions", within_s, producer=self.spec.writer)
+        error = 0 if failure is None else error_code(failure)
+        self.recorder.initialised(self.spec.writer, asked_ns=asked_ns, error=error)
+        return failure
 
     def begin_transaction(self) -> int:
         """Begin the next transaction; returns its number."""
