@@ -118,6 +118,14 @@ KNOWN: tuple[KnownBug, ...] = (
         classes=("lost",),
         when=("idempotent", "the client is librdkafka", "acknowledged without an offset"),
     ),
+    KnownBug(
+        name="new producer epoch after a time-out",
+        says="if a message times out, librdkafka and the Java client take a new producer epoch and begin at "
+        "sequence number 0; they repeat messages that were sent in the old epoch and have no answer, and the "
+        "broker appends them again (KAFKA-14397; librdkafka issue 4953; docs/findings/idempotent-timeout.md)",
+        classes=("duplicated",),
+        when=("idempotent", "written in two producer epochs"),
+    ),
     *(
         KnownBug(
             name=bug.jira,

@@ -115,6 +115,12 @@ def _sessions(case: FindingContext) -> Answer:
     return Answer(case.message.sessions > 1, f"its records have {case.message.sessions} producer ids")
 
 
+def _epochs(case: FindingContext) -> Answer:
+    if case.message is None or case.message.epochs is None:
+        return unknown("the records name no producer epoch")
+    return Answer(case.message.epochs > 1, f"its records have {case.message.epochs} producer epochs")
+
+
 def _failed(case: FindingContext) -> Answer:
     if case.finding["class"] == "phantom":
         return Answer(True, "the client reported a failure")
@@ -491,6 +497,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "the message with the lower offset was sent before this one was answered", _overlapped
     ),
     "written by two producer sessions": Condition("its copies name different producer ids", _sessions),
+    "written in two producer epochs": Condition("its copies name different producer epochs", _epochs),
     "the client reported a failure": Condition("the outcome is `fail`", _failed),
     "the transaction was aborted": Condition("the message belongs to an aborted transaction", _aborted),
     "the leader failed or was deposed": Condition(

@@ -57,6 +57,8 @@ class Message:
     """A later message that has a lower offset was sent before this one was answered."""
     sessions: int | None = None
     """Number of producer ids of its records in the logs; None: the records name none."""
+    epochs: int | None = None
+    """Number of producer epochs of its records, counted for each producer id; None: the records name none."""
 
 
 @dataclass(frozen=True, kw_only=True)

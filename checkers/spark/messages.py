@@ -29,6 +29,10 @@ _LATER = f"""
     JOIN life later ON later.writer = n.writer AND later.seq > n.seq AND later.topic = l.topic
         AND later.partition = l.partition AND later.outcome = 'ok' AND later.found_offset < l.found_offset
     GROUP BY n.writer, n.seq"""
+_PRODUCERS = f"""
+    SELECT writer, seq, count(DISTINCT producer_id) AS sessions,
+        count(DISTINCT producer_id, producer_epoch) AS epochs
+    FROM {_NAMED} GROUP BY writer, seq"""
 
 
 def messages_of(
@@ -68,10 +72,10 @@ def messages_of(
         session.catalog.dropTempView(_NAMED)
     if "duplicated" in named:
         frame = table_frame(session, source, "copies").filter("producer_id >= 0")
-        joined = _named(session, named["duplicated"]).join(frame, ["writer", "seq"])
-        distinct = joined.select("writer", "seq", "producer_id").distinct()
-        for row in distinct.groupBy("writer", "seq").count().toArrow().to_pylist():
-            found[row["writer"], row["seq"]] = Message(sessions=row["count"])
+        frame.join(_named(session, named["duplicated"]), ["writer", "seq"]).createOrReplaceTempView(_NAMED)
+        for row in session.sql(_PRODUCERS).toArrow().to_pylist():
+            found[row["writer"], row["seq"]] = Message(sessions=row["sessions"], epochs=row["epochs"])
+        session.catalog.dropTempView(_NAMED)
     return found
 
 

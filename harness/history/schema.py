@@ -444,7 +444,8 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             Table(
                 "views",
                 "What each node reported about the cluster, recorded when it changed. At each mark, "
-                "`reachable` is recorded again for every node that answers, with the time of its answer.",
+                "`reachable` is recorded again for every node that answers, with the time of its answer; "
+                "so is the last answer of a node that falls silent.",
                 (
                     _NS,
                     _need("source", "text", "node that reported it: `broker1`, `zookeeper2`, `controller3`"),

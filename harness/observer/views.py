@@ -1,6 +1,6 @@
 """What each source stated last about partitions, controller and brokers, and how a scenario queries it.
 
-Only changes are written to the history.
+Only changes are written to the history, and before a source falls silent, when it answered last.
 """
 
 from __future__ import annotations
@@ -78,24 +78,29 @@ class Views:
         ns = now_ns()
         views = list(views)
         with self._lock:
-            for view in views:
-                if view.subject == "reachable":
-                    self._note_answer(view, ns)
+            rows = [
+                row for view in views if view.subject == "reachable" for row in self._note_answer(view, ns)
+            ]
             fresh = [view for view in views if self._latest.get(view.key) != view]
             if not fresh:
                 return
-            rows = [view.row(ns) for view in fresh if self._differs(view)]
+            rows += [view.row(ns) for view in fresh if self._differs(view)]
             for view in fresh:
                 self._latest[view.key] = view
                 self._since[view.key] = ns
             if rows:
                 self._journal.write_many("views", rows)
 
-    def _note_answer(self, view: View, ns: int) -> None:
+    def _note_answer(self, view: View, ns: int) -> list[dict[str, object]]:
+        """Note whether a source answers; the row of its last answer if it has just fallen silent."""
         if view.error is None:
             self._answered[view.source] = ns
-        else:
-            self._answered.pop(view.source, None)
+            return []
+        answered_ns = self._answered.pop(view.source, 0)
+        before = self._latest.get(view.key)
+        if before is None or answered_ns <= self.since(before):
+            return []
+        return [before.row(answered_ns)]
 
     def confirm(self) -> None:
         """Write to the journal when each source that answers did so last.

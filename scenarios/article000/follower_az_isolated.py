@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from checkers.claims.builders import (
+    answers_until_silent,
     both,
     broker,
     controller_stays,
@@ -20,6 +21,8 @@ from scenarios.steps import pins, read_in_vain, seed, settle
 
 RETRIED, PATIENT, IDEMPOTENT = "t", "u", "v"
 TOPICS = (RETRIED, PATIENT, IDEMPOTENT)
+ALONE_S = 0.5
+"""Longer than a ZooKeeper node takes to answer, and less than syncLimit (2 s), after which it serves nobody."""
 
 
 def body(stage: Stage) -> None:
@@ -97,6 +100,12 @@ CLAIMS = (
         quote="zk-0 和 zk-1、zk-2 不通，少于半数，az1 内 zk 不可用",
         says="zk-0 has lost the majority: ZooKeeper in az1 is not available.",
         holds=does_not_answer("zookeeper1", at="before-heal"),
+    ),
+    Claim(
+        name="zookeeper-in-az1-reads-on",
+        section="beyond 000 §3",
+        says="At first zk-0 answers reads from its own copy, although it reaches no other ZooKeeper node.",
+        holds=answers_until_silent("zookeeper1", after="cut", at_least_s=ALONE_S),
     ),
     Claim(
         name="stale-metadata",

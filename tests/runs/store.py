@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 import zipfile
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +29,11 @@ OTHERS = "versions"
 """Folder of the runs on another Kafka version than the scenario's own: `<scenario>@<version>.zip`."""
 COMMAND = "python -m tests.runs.store RUN_FOLDER"
 UNUSED = {"copies": ("batch_offset", "crc", "timestamp_ms", "producer_id", "producer_epoch", "sequence")}
-"""Columns that neither the checker nor any claim reads, in a history without transactions."""
+"""Columns that the checker does not read in a history without transactions; kept if a claim names them."""
 OF_TRANSACTIONS = ("producer_id", "producer_epoch")
 """Those of them that decide transactions."""
 MANIFEST = ("scenario", "kafka", "mode", "lab", "status", "schema_version", "anchor", "roles")
+_WORD = re.compile(r"\w+")
 _OLD = (1980, 1, 1, 0, 0, 0)
 """A fixed time for the members, so that the same run gives the same file."""
 
@@ -49,19 +52,22 @@ def store(run: Path, target: Path = STORED) -> Path:
     other = f"{OTHERS}/{scenario.name}@{version}"
     file = target / f"{scenario.name if version == scenario.kafka else other}.zip"
     file.parent.mkdir(exist_ok=True)
+    named = set(_WORD.findall(" ".join(claim.holds for claim in scenario.claims)))
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as out:
         kept = {key: manifest[key] for key in MANIFEST if key in manifest}
         out.writestr(zipfile.ZipInfo("run.json", _OLD), json.dumps(kept, indent=1) + "\n")
         for name in TABLES:
             if source.paths(name):
                 member = zipfile.ZipInfo(f"history/{name}.parquet", _OLD)
-                out.writestr(member, _compact(_whole(source, name), name), zipfile.ZIP_DEFLATED)
+                rows = _whole(source, name, named)
+                out.writestr(member, _compact(rows, name), zipfile.ZIP_DEFLATED)
     return file
 
 
-def _whole(source: Source, name: str) -> pa.Table:
+def _whole(source: Source, name: str, named: AbstractSet[str]) -> pa.Table:
     rows = pa.concat_tables([pq.read_table(path) for path in source.paths(name)], promote_options="default")
-    kept = OF_TRANSACTIONS if "marker" in rows.column_names and rows["marker"].null_count < len(rows) else ()
+    transactions = "marker" in rows.column_names and rows["marker"].null_count < len(rows)
+    kept = named | set(OF_TRANSACTIONS if transactions else ())
     return rows.drop_columns(
         [name for name in UNUSED.get(name, ()) if name in rows.column_names and name not in kept]
     )

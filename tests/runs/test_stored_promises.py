@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from checkers.evidence import Evidence, evidence_of
-from checkers.promises.facts import Facts, facts_of
+from checkers.promises.facts import Facts, Message, facts_of
 from checkers.promises.judging import with_promises
 from harness.history.schema import TABLES
 from tests.runs.stored import derive, read_stored, stored_names, written
@@ -22,12 +23,18 @@ KNOWN_BROKEN: Mapping[str, str] = {
     "hw-truncation-fast-failovers": "KIP-101 (KAFKA-1211)",
     "kip-279-gap": "KIP-279 (KAFKA-6361)",
     "idempotent-first-sequence-librdkafka": "librdkafka: implicit acknowledgement",
+    "idempotent-timeout-java": "new producer epoch after a time-out",
+    "idempotent-timeout-librdkafka": "new producer epoch after a time-out",
 }
 """Runs that show a known bug, which breaks a promise."""
 LEFT_OPEN: Mapping[str, str] = {
     "kraft-last-replica-wiped-no-elr": "whether eligible leader replicas were enabled is not recorded",
 }
 """Runs that were recorded before the fact that decides was."""
+
+
+Name = tuple[int, int]
+"""Writer and seq of a message."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,23 @@ def judged(name: str) -> Judged:
     evidence = evidence_of({**empty, **run.tables})
     with written(run.tables) as history:
         findings = derive(history).findings
-    return Judged(findings, evidence, facts_of(evidence, kafka=run.kafka, mode=run.mode))
+    twice = {(row["writer"], row["seq"]) for row in findings.to_pylist() if row["class"] == "duplicated"}
+    messages = producers_of(run.tables["copies"], twice)
+    return Judged(findings, evidence, facts_of(evidence, kafka=run.kafka, mode=run.mode, messages=messages))
+
+
+def producers_of(copies: pa.Table, names: AbstractSet[Name]) -> dict[Name, Message]:
+    """Producer ids and epochs of these messages' records, where the stored run has them."""
+    if "producer_id" not in copies.column_names:
+        return {}
+    epochs: dict[Name, set[tuple[int, int]]] = {}
+    for row in copies.to_pylist():
+        if (name := (row["writer"], row["seq"])) in names and row["producer_id"] is not None:
+            epochs.setdefault(name, set()).add((row["producer_id"], row["producer_epoch"]))
+    return {
+        name: Message(sessions=len({one for one, _ in found}), epochs=len(found))
+        for name, found in epochs.items()
+    }
 
 
 SHORT = {

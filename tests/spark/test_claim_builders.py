@@ -15,6 +15,7 @@ import pytest
 
 from checkers.claims.builders import (
     FRESH_S,
+    answers_until_silent,
     both,
     broker,
     controller_changes,
@@ -112,6 +113,9 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         _said(1, "broker2", "t", 1, 0, (1, 2, 3)),
         {"ns": 22 * S, "source": "broker2", "subject": "reachable", "error": "timed out"},
         {"ns": 35 * S, "source": "broker2", "subject": "reachable"},
+        {"ns": int(21.5 * S), "source": "zookeeper3", "subject": "reachable"},
+        {"ns": int(21.8 * S), "source": "zookeeper3", "subject": "reachable", "error": "no session"},
+        {"ns": 45 * S, "source": "zookeeper3", "subject": "reachable"},
         {"ns": 1 * S, "source": "zookeeper2", "subject": "brokers", "brokers": [1, 2, 3]},
         {"ns": 25 * S, "source": "zookeeper2", "subject": "brokers", "brokers": [1, 2]},
         {"ns": 26 * S, "source": "broker3", "subject": "brokers", "brokers": [1, 2, 3]},
@@ -297,6 +301,10 @@ CASES = (
     Case("does not know", broker(1).knows("late", at="end"), False),
     Case("does not answer the observer", does_not_answer("broker2", at="middle"), True, True),
     Case("answers the observer", does_not_answer("broker2", at="end"), False),
+    Case("answered until silent", answers_until_silent("zookeeper3", after="cut", at_least_s=1), True, True),
+    Case("answered less long", answers_until_silent("zookeeper3", after="cut", at_least_s=2), False),
+    Case("silent at once", answers_until_silent("broker2", after="cut", at_least_s=0), False),
+    Case("not yet silent", answers_until_silent("broker1", after="cut", at_least_s=0), None),
     Case("logged", broker(1).logged("isr_shrinking", of=T, after="cut"), True, True),
     Case("logged twice", broker(1).logged("truncated", of=T, after="cut", at_least=2), True, True),
     Case("not logged so often", broker(1).logged("isr_shrinking", of=T, after="cut", at_least=2), False),

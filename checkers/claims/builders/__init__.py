@@ -28,6 +28,7 @@ older than the moment. Without one the answer is null, which makes the claim *un
 * `believes`, `names_controller`: that broker itself still answered at that moment;
 * `never_logged`, `never_resigned`: that host's log was followed to the end of the window;
 * `leads`, `epoch_stays` of a KRaft controller: that controller itself was followed until that moment;
+* `answers_until_silent`: the source fell silent;
 * `not_seen_on`: the broker's replicas were still followed at that moment;
 * verbs about messages: at least ``at_least`` such messages exist, and the final logs were read to their end;
 * `readers_wait`, `readers_are_served`, `hangs`: that broker itself still answered at the (last) mark;
@@ -56,6 +57,7 @@ from __future__ import annotations
 from checkers.claims.builders.cluster import (
     Broker,
     Partition,
+    answers_until_silent,
     broker,
     controller_changes,
     controller_epoch_rises,
@@ -108,6 +110,7 @@ __all__ = [
     "Output",
     "Partition",
     "Transactions",
+    "answers_until_silent",
     "both",
     "broker",
     "condition",

@@ -13,6 +13,7 @@ from checkers.claims.builders.sql import (
     answer,
     array_of,
     brokers_of,
+    effective,
     followed,
     heard_at,
     in_time,
@@ -395,6 +396,23 @@ def does_not_answer(host: str, *, at: str) -> str:
         f"concat('{host}: ', coalesce(error, 'no error'))",
         f"(SELECT max_by(error, ns) AS error FROM views WHERE source = '{host}' "
         f"AND subject = 'reachable' AND ns <= {mark(at)})",
+    )
+
+
+def answers_until_silent(host: str, *, after: str, at_least_s: float) -> str:
+    """A host still answered ``at_least_s`` after the fault before a mark took effect, and then fell silent.
+
+    The observer records when a source that falls silent answered last. Unknown if it does not fall silent.
+    """
+    views = f"views WHERE source = '{host}' AND subject = 'reachable'"
+    silent = f"SELECT min(ns) FROM {views} AND error IS NOT NULL AND ns > {effective(after)}"
+    answered = f"SELECT max(ns) AS ns FROM {views} AND error IS NULL AND ns <= ({silent})"
+    return answer(
+        f"CASE WHEN ({silent}) IS NOT NULL "
+        f"THEN coalesce(ns >= {effective(after)} + {int(at_least_s * 1e9)}, false) END",
+        f"coalesce(concat('{host}: last answer ', round((ns - {effective(after)}) / 1e9, 1), "
+        f"' s after the fault'), '{host}: no answer before it fell silent')",
+        f"({answered})",
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.clock import now_ns
 from harness.history.journal import Journal
 from harness.history.schema import TABLES
 from harness.kafka.model import PartitionState, TopicPartition
@@ -49,6 +50,20 @@ def test_becoming_unreachable_and_back(journal: Journal, tmp_path: Path) -> None
         views.record([View(source="broker1", subject="reachable", error=error)])
     assert [row.get("error") for row in rows(tmp_path)] == [None, "refused", None]
     assert views.of("broker1").reachable()
+
+
+def test_the_last_answer_before_silence_is_recorded(journal: Journal, tmp_path: Path) -> None:
+    views = Views(journal)
+    times = []
+    for error in (None, None, "refused", "refused", None):
+        before = now_ns()
+        views.record([View(source="zookeeper1", subject="reachable", error=error)])
+        times.append((before, now_ns()))
+    found = rows(tmp_path)
+    assert [row.get("error") for row in found] == [None, None, "refused", None]
+    for row, (since, until) in zip(found, (times[0], times[1], times[2], times[4]), strict=True):
+        assert isinstance(row["ns"], int)
+        assert since <= row["ns"] <= until
 
 
 def test_the_newest_znode_counts_whoever_shows_it(journal: Journal) -> None:

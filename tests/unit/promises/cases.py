@@ -770,6 +770,20 @@ BUGS: dict[str, Callable[[], Expected]] = {
     "not an implicit acknowledgement": lambda: Expected(
         _crash(_librdkafka(idempotent=True)), "lost", "broken", "crash-of-some"
     ),
+    "a new epoch after a time-out": lambda: Expected(
+        _librdkafka(idempotent=True).message(sessions=1, epochs=2),
+        "duplicated",
+        "broken",
+        "duplicate-idempotent",
+        {},
+        "new producer epoch after a time-out",
+    ),
+    "not a new epoch": lambda: Expected(
+        _librdkafka(idempotent=True).message(sessions=1, epochs=1),
+        "duplicated",
+        "broken",
+        "duplicate-idempotent",
+    ),
     "an ISR change that was never answered": lambda: Expected(
         _not_converged(Run(kafka="2.7.1", mode="zookeeper").fault("cut", 11, 30)),
         "not_converged",
