@@ -56,7 +56,7 @@ STEPS: Mapping[str, str] = {
                case when x.transactional and x.pid >= 0 then x.mo end as mo,
                case when x.transactional and x.pid >= 0 then m.marker end as marker,
                case when x.transactional and x.pid >= 0 then m.pe end as mpe,
-               case when x.transactional and x.pid >= 0 then coalesce(m.ce, -1) end as mce,
+               case when x.transactional and x.pid >= 0 then m.ce end as mce,
                coalesce(x.transactional and x.pid >= 0 and x.earlier_pe > x.pe, false) as outdated,
                coalesce(answered.reported, 'unknown') as reported, answered.begin_ns, st.read_ns,
                case when lc.copies = 0 then

@@ -38,6 +38,9 @@ COLUMNS = (
 )  # fmt: skip
 
 
+_EPOCH_UNKNOWN = -2
+"""A coordinator epoch that is null; -1 is that of a marker which an operator's tool wrote."""
+
 RECORDS_FOLDER, PARTS_FOLDER = "records", "parts"
 """Folders of what the fast plan's tasks write about transactions."""
 
@@ -54,7 +57,7 @@ def producer_records(table: pa.Table, broker: int) -> ProducerRecords:
         control=numbers(table, "control", 0).astype(bool),
         transactional=_tristate(table["transactional"]),
         marker=pc.fill_null(pc.index_in(table["marker"], pa.array(MARKERS)), -1).to_numpy().astype(np.int64),
-        coordinator_epoch=numbers(table, "coordinator_epoch").astype(np.int64),
+        coordinator_epoch=numbers(table, "coordinator_epoch", _EPOCH_UNKNOWN).astype(np.int64),
     )
 
 
@@ -206,10 +209,10 @@ def record_rows(
             "marker": kinds,
             "marker_offset": nullable(decisions.marker_offset, pa.int64()),
             "marker_epoch": nullable(decisions.marker_epoch, pa.int32()),
-            # An operator's marker has the coordinator epoch -1, which is not a null.
-            "coordinator_epoch": pa.array(decisions.coordinator_epoch, mask=decisions.marker_offset < 0).cast(
-                pa.int32()
-            ),
+            "coordinator_epoch": pa.array(
+                decisions.coordinator_epoch,
+                mask=(decisions.marker_offset < 0) | (decisions.coordinator_epoch == _EPOCH_UNKNOWN),
+            ).cast(pa.int32()),
         },
         len(rows),
     )

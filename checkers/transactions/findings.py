@@ -183,7 +183,7 @@ def _late_marker(case: _Case, record: Row) -> tuple[str, list[str]]:
     return (
         f"late marker: a delayed request to {record['marker']}{of} ended this transaction "
         f"(marker at offset {record['marker_offset']} of {record['topic']}/{record['partition']}, producer "
-        f"epoch {record['marker_epoch']}, coordinator epoch {record['coordinator_epoch']})",
+        f"epoch {record['marker_epoch']}, coordinator epoch {_coordinator(record)})",
         rows,
     )
 
@@ -261,13 +261,18 @@ def _fenced(case: _Case, record: Row) -> tuple[str, list[str]]:
     return text, [*rows, evidence_row("transactions", fence, "the successor began its first transaction")]
 
 
+def _coordinator(record: Row) -> str:
+    epoch = record["coordinator_epoch"]
+    return "unknown" if epoch is None else str(epoch)
+
+
 def _marker_row(case: _Case, record: Row) -> str:
     if record["marker_offset"] is None:
         return ""
     what = (
         f"{record['topic']}/{record['partition']}: {record['marker']} at offset {record['marker_offset']}, "
         f"producer id {record['producer_id']}, producer epoch {record['marker_epoch']}, coordinator epoch "
-        f"{record['coordinator_epoch']}, decided offset {record['offset']} of producer epoch "
+        f"{_coordinator(record)}, decided offset {record['offset']} of producer epoch "
         f"{record['producer_epoch']}"
     )
     return evidence_row("copies", read_ns(case.evidence, record["topic"], record["partition"]), what)
