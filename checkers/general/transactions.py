@@ -155,7 +155,8 @@ FATES = """
 """`transaction_fates`."""
 
 RECORDS = """
-    select t as topic, p as partition, w as writer, q as seq, txn, acked_ns, o as at_offset, state, fenced,
+    select t as topic, p as partition, w as writer, q as seq, txn, sent_ns, acked_ns, o as at_offset, state,
+           fenced,
            case when pid >= 0 then pid end as producer_id, case when pe >= 0 then pe end as producer_epoch,
            marker, mo as marker_offset, mpe as marker_epoch,
            case when mo is not null then mce end as coordinator_epoch from tr"""

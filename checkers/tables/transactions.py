@@ -200,6 +200,7 @@ def record_rows(
             "writer": sends.writer[rows],
             "seq": sends.seq[rows],
             "txn": numbers(table, "txn")[rows],
+            "sent_ns": sends.sent_ns[rows],
             "acked_ns": nullable(acked, pa.int64()),
             "offset": nullable(decisions.offset, pa.int64()),
             "state": pa.array(STATES).take(pa.array(decisions.state)),

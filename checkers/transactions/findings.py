@@ -13,7 +13,7 @@ from checkers.causes import evidence_row, partition_events, read_ns
 from checkers.evidence import Evidence, Row
 from checkers.partition.decisions import COMMITTED
 from checkers.tables.output import FINDING
-from checkers.transactions.answers import REPORTED
+from checkers.transactions.answers import CLEANUP_MS, REPORTED
 
 NOT_KNOWN = "not known: neither the markers nor what was reported to applications explains it"
 
@@ -224,7 +224,7 @@ def _decided_by(case: _Case, record: Row) -> str:
 
 def _lost_by(case: _Case, record: Row) -> tuple[str, list[str]]:
     """The unclean election that may have taken a marker away, in words, and its row; both may be empty."""
-    since = case.fate["ended_ns"] or 0
+    since = _marker_from_ns(case, record)
     _, elections = partition_events(case.evidence, record["topic"], record["partition"])
     for event in elections:
         if event.ns >= since and event.isr_before and event.broker not in event.isr_before:
@@ -234,6 +234,22 @@ def _lost_by(case: _Case, record: Row) -> tuple[str, list[str]]:
                 [event.row()],
             )
     return "", []
+
+
+def _marker_from_ns(case: _Case, record: Row) -> int:
+    """The earliest time at which the log may have had a marker behind the record.
+
+    Without a request to end the transaction, and without a successor that fences its producer, the
+    coordinator writes a marker only after the time-out.
+    """
+    fate, known = case.fate, case.evidence.transactions
+    if fate["reported"] in ("committed", "aborted") and fate["ended_ns"] is not None:
+        return int(fate["ended_ns"])
+    begun = max(int(record["sent_ns"]), int(fate["begin_ns"] or 0))
+    if fate["ending_ns"] is not None or fate["begin_ns"] is None or fate["writer"] in known.fence_ns:
+        return begun
+    timeout = int(known.timeouts(np.array([fate["writer"]]))[0]) - CLEANUP_MS * 1_000_000
+    return max(begun, int(fate["begin_ns"]) + timeout)
 
 
 def _hanging(case: _Case, record: Row) -> tuple[str, list[str]]:
@@ -252,7 +268,7 @@ def _hanging(case: _Case, record: Row) -> tuple[str, list[str]]:
 def _fenced(case: _Case, record: Row) -> tuple[str, list[str]]:
     fence = case.evidence.transactions.fence_ns.get(case.fate["writer"])
     rows = [_marker_row(case, record), *_told_rows(case)]
-    if fence is None:
+    if fence is None or record["sent_ns"] <= fence:
         return (
             f"a record of producer epoch {record['producer_epoch']} stands behind one of a later epoch",
             rows,

@@ -12,7 +12,14 @@ import pytest
 from checkers.transactions.findings import NOT_KNOWN
 from tests.histories import History
 from tests.oracles import duckdb_plan, findings_of, transactions_of
-from tests.transaction_anomalies import TRANSACTIONS, Story, ended, lost_marker
+from tests.transaction_anomalies import (
+    TRANSACTIONS,
+    Story,
+    ended,
+    ended_by,
+    lost_marker,
+    still_open,
+)
 from tests.transactions import judged, ordered
 
 
@@ -120,9 +127,61 @@ def elected_instead(way_out: str, **changed: Any) -> History:
     return history
 
 
+def overdue(*, elected_ns: int, asked: bool = False) -> History:
+    """Nobody learned of an end, the time-out has passed, and an election was unclean at this time."""
+    if asked:
+        story = ended(Story().event(1, "begin").write(1), 1, "commit", "unknown")
+        history = story.done(ns=story.now + 71 * 10**9, last_stable_offset=0)
+    else:
+        history = still_open(waited_s=71)
+    place = {"subject": "partition", "topic": "t", "partition": 0}
+    history.add("views", ns=1, source="broker1", leader=1, epoch=0, isr=[1], **place)
+    return history.add("views", ns=elected_ns, source="broker2", leader=2, epoch=1, isr=[2], **place)
+
+
+def outdated(*, of: str, sent_first: bool) -> History:
+    """A record of an earlier epoch is committed, and a producer with the id ``of`` began a transaction."""
+    story = Story()
+    story.history.add("writers", writer=2, name="q", transactional_id=of, client="raw")
+    story.event(1, "begin").write(1).marker("abort", epoch=1)
+    if not sent_first:
+        story.event(1, "begin", writer=2)
+    story.write(1)
+    if sent_first:
+        story.event(1, "begin", writer=2)
+    story.marker("commit", epoch=1)
+    story.write(1, writer=2, epoch=2).marker("commit", epoch=2)
+    return ended_by(story, 1, 2).done()
+
+
 MISSING = "the marker is missing: the application learned that it committed"
 NO_ELECTION = "its own marker is not in the log: the marker at offset"
+NOT_ENDED = "not ended by its time-out"
+UNCLEAN = "unclean election: its marker is not in the log (broker2 became leader in epoch 1"
+EARLIER_EPOCH = "a record of producer epoch 0 stands behind one of a later epoch"
 LOOKALIKES: dict[str, tuple[History, str]] = {
+    "overdue, and an election took the marker that the time-out wrote": (
+        overdue(elected_ns=65 * 10**9),
+        UNCLEAN,
+    ),
+    "overdue, and an election took the marker that the application asked for": (
+        overdue(elected_ns=7_000, asked=True),
+        UNCLEAN,
+    ),
+    "overdue, but the election came before the time-out": (overdue(elected_ns=30 * 10**9), NOT_ENDED),
+    "overdue, but the election came before the transaction": (overdue(elected_ns=1_500), NOT_ENDED),
+    "overdue, but an answer says that it ended": (
+        ended(Story().event(1, "begin").write(1), 1, "commit").done(ns=71 * 10**9, last_stable_offset=0),
+        MISSING,
+    ),
+    "fenced, but it was sent before the successor began": (
+        outdated(of="x", sent_first=True),
+        EARLIER_EPOCH,
+    ),
+    "fenced, but the producer that began has another id": (
+        outdated(of="y", sent_first=False),
+        EARLIER_EPOCH,
+    ),
     "no late marker, since it raised the epoch": (
         aborted_in_one_partition(raised=True, asked_earlier=True),
         "aborted by the coordinator, which raised the producer epoch to 1",
