@@ -306,6 +306,7 @@ NOT_IDEMPOTENT = "idempotence broken: an idempotent producer's message was writt
 ONE_ATTEMPT = "not known: the client sent it in one request, as far as the history tells"
 ATTEMPTS_UNKNOWN = "not known: the history does not tell in how many requests the client sent it"
 FAILED_YET_APPENDED = "reported as definitely failed, yet appended"
+REFUSED_AFTER_RETRY = "refused after a retry: an earlier one of the client's requests was appended"
 _REPEATED = (
     None,
     RETRY_OF_UNKNOWN,
@@ -314,6 +315,7 @@ _REPEATED = (
     ONE_ATTEMPT,
     ATTEMPTS_UNKNOWN,
     FAILED_YET_APPENDED,
+    REFUSED_AFTER_RETRY,
 )
 """The causes of `duplicate_causes`, by their place."""
 
@@ -338,7 +340,9 @@ def duplicate_causes(
     code[twice & (sends.outcome == INFO) & (attempts != 1)] = _REPEATED.index(RETRY_OF_UNKNOWN)
     if idempotent:
         code[twice & np.isin(sends.writer, idempotent)] = _REPEATED.index(NOT_IDEMPOTENT)
-    code[fates.fate == CODE["phantom"]] = _REPEATED.index(FAILED_YET_APPENDED)
+    phantom = fates.fate == CODE["phantom"]
+    code[phantom] = _REPEATED.index(FAILED_YET_APPENDED)
+    code[phantom & (attempts > 1)] = _REPEATED.index(REFUSED_AFTER_RETRY)
     rows = np.flatnonzero(code)
     if not len(rows):
         return Causes(texts=pa.nulls(len(code), pa.string()), evidence=_no_rows(len(code)))

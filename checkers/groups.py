@@ -229,10 +229,7 @@ class GroupHistory:
             and step.before_ns <= row["ns"] <= step.ns
         ]
         if not assigned:
-            both = {reader, step.before_reader}
-            if any({one.reader, other.reader} == both for one, other in self.shared()):
-                return f"rebalance: readers {step.before_reader} and {reader} both owned the partition", []
-            return NOT_KNOWN, []
+            return self._both_owned(step) or (NOT_KNOWN, [])
         row = assigned[-1]
         rows = [
             evidence_row(
@@ -257,7 +254,18 @@ class GroupHistory:
                     evidence_row("groups", later[-1].acked_ns, f"offset {later[-1].offset} acknowledged"),
                 ],
             )
-        return f"rebalance: reader {reader} was assigned the partition", rows
+        return NOT_KNOWN, []
+
+    def _both_owned(self, step: StreamStep) -> tuple[str, list[str]] | None:
+        """That the receivers of both records owned the partition together, at some time between these."""
+        for one, other in self.shared():
+            together = other.from_ns <= step.ns and step.before_ns <= one.until_ns
+            if other.ended:
+                together &= step.before_ns <= other.until_ns
+            if together and {one.reader, other.reader} == {step.reader, step.before_reader}:
+                text = f"rebalance: readers {step.before_reader} and {step.reader} both owned the partition"
+                return text, _ownership_rows(one, other)
+        return None
 
 
 def group_histories(evidence: Evidence) -> dict[tuple[str, str, int], GroupHistory]:
@@ -354,15 +362,18 @@ def _about_ownership(known: GroupHistory) -> Iterator[dict[str, Any]]:
             "count": 1,
             "reader": f"group {known.group}",
             "cause": cause,
-            "evidence": [
-                evidence_row("groups", one.from_ns, f"reader {one.reader} assigned"),
-                evidence_row("groups", other.from_ns, f"reader {other.reader} assigned"),
-                evidence_row(
-                    "groups", one.until_ns, f"reader {one.reader} {one.ended or 'gave its last sign'}"
-                ),
-            ],
+            "evidence": _ownership_rows(one, other),
             "detail": f"readers {one.reader} and {other.reader} owned it together for {seconds:.1f} s",
         }
+
+
+def _ownership_rows(one: Ownership, other: Ownership) -> list[str]:
+    """The rows that show two owners: both assignments, and until when the first one owned the partition."""
+    return [
+        evidence_row("groups", one.from_ns, f"reader {one.reader} assigned"),
+        evidence_row("groups", other.from_ns, f"reader {other.reader} assigned"),
+        evidence_row("groups", one.until_ns, f"reader {one.reader} {one.ended or 'gave its last sign'}"),
+    ]
 
 
 def offsets_partition(group: str, count: int) -> int:

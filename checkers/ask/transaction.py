@@ -184,9 +184,11 @@ def _ending(record: Mapping[str, Any]) -> str:
     text = f"message {record['writer']}/{record['seq']} {where}: {record['state']}"
     if record["marker_offset"] is None:
         return text
+    coordinator = record["coordinator_epoch"]
     return (
         f"{text}, decided by the {record['marker'] or 'marker'} at offset {record['marker_offset']} "
-        f"(producer epoch {record['marker_epoch']}, coordinator epoch {record['coordinator_epoch']})"
+        f"(producer epoch {record['marker_epoch']}, coordinator epoch "
+        f"{'unknown' if coordinator is None else coordinator})"
     )
 
 

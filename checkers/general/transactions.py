@@ -68,7 +68,7 @@ STEPS: Mapping[str, str] = {
                case when x.transactional and x.pid >= 0 then x.mo end as mo,
                case when x.transactional and x.pid >= 0 then m.marker end as marker,
                case when x.transactional and x.pid >= 0 then m.pe end as mpe,
-               case when x.transactional and x.pid >= 0 then coalesce(m.ce, -1) end as mce,
+               case when x.transactional and x.pid >= 0 then m.ce end as mce,
                coalesce(x.transactional and x.pid >= 0 and x.earlier_pe > x.pe, false) as outdated,
                coalesce(answered.reported, 'unknown') as reported, answered.begin_ns, st.read_ns,
                case when lc.copies = 0 then
@@ -168,7 +168,8 @@ FATES = """
 """`transaction_fates`."""
 
 RECORDS = """
-    select t as topic, p as partition, w as writer, q as seq, txn, acked_ns, o as at_offset, state, fenced,
+    select t as topic, p as partition, w as writer, q as seq, txn, sent_ns, acked_ns, o as at_offset, state,
+           fenced,
            case when pid >= 0 then pid end as producer_id, case when pe >= 0 then pe end as producer_epoch,
            marker, mo as marker_offset, mpe as marker_epoch,
            case when mo is not null then mce end as coordinator_epoch from tr"""

@@ -155,6 +155,7 @@ TRANSACTION_RECORD = pa.schema(
         ("writer", pa.int32()),
         ("seq", pa.int64()),
         ("txn", pa.int64()),
+        ("sent_ns", pa.int64()),
         ("acked_ns", pa.int64()),
         ("offset", pa.int64()),
         ("state", pa.string()),

@@ -37,6 +37,9 @@ COLUMNS = (
 )  # fmt: skip
 
 
+_EPOCH_UNKNOWN = -2
+"""A coordinator epoch that is null; -1 is that of a marker which an operator's tool wrote."""
+
 RECORDS_FOLDER, PARTS_FOLDER = "records", "parts"
 """Folders of what the fast plan's tasks write about transactions."""
 
@@ -53,7 +56,7 @@ def producer_records(table: pa.Table, broker: int) -> ProducerRecords:
         control=numbers(table, "control", 0).astype(bool),
         transactional=_tristate(table["transactional"]),
         marker=pc.fill_null(pc.index_in(table["marker"], pa.array(MARKERS)), -1).to_numpy().astype(np.int64),
-        coordinator_epoch=numbers(table, "coordinator_epoch").astype(np.int64),
+        coordinator_epoch=numbers(table, "coordinator_epoch", _EPOCH_UNKNOWN).astype(np.int64),
     )
 
 
@@ -196,6 +199,7 @@ def record_rows(
             "writer": sends.writer[rows],
             "seq": sends.seq[rows],
             "txn": numbers(table, "txn")[rows],
+            "sent_ns": sends.sent_ns[rows],
             "acked_ns": nullable(acked, pa.int64()),
             "offset": nullable(decisions.offset, pa.int64()),
             "state": pa.array(STATES).take(pa.array(decisions.state)),
@@ -205,10 +209,10 @@ def record_rows(
             "marker": kinds,
             "marker_offset": nullable(decisions.marker_offset, pa.int64()),
             "marker_epoch": nullable(decisions.marker_epoch, pa.int32()),
-            # An operator's marker has the coordinator epoch -1, which is not a null.
-            "coordinator_epoch": pa.array(decisions.coordinator_epoch, mask=decisions.marker_offset < 0).cast(
-                pa.int32()
-            ),
+            "coordinator_epoch": pa.array(
+                decisions.coordinator_epoch,
+                mask=(decisions.marker_offset < 0) | (decisions.coordinator_epoch == _EPOCH_UNKNOWN),
+            ).cast(pa.int32()),
         },
         len(rows),
     )

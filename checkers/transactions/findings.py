@@ -13,7 +13,7 @@ from checkers.causes import evidence_row, partition_events, read_ns
 from checkers.evidence import Evidence, Row
 from checkers.partition.decisions import COMMITTED
 from checkers.tables.output import FINDING
-from checkers.transactions.answers import REPORTED, Fence
+from checkers.transactions.answers import CLEANUP_MS, REPORTED, Fence
 
 NOT_KNOWN = "not known: neither the markers nor what was reported to applications explains it"
 
@@ -183,7 +183,7 @@ def _late_marker(case: _Case, record: Row) -> tuple[str, list[str]]:
     return (
         f"late marker: a delayed request to {record['marker']}{of} ended this transaction "
         f"(marker at offset {record['marker_offset']} of {record['topic']}/{record['partition']}, producer "
-        f"epoch {record['marker_epoch']}, coordinator epoch {record['coordinator_epoch']})",
+        f"epoch {record['marker_epoch']}, coordinator epoch {_coordinator(record)})",
         rows,
     )
 
@@ -224,7 +224,7 @@ def _decided_by(case: _Case, record: Row) -> str:
 
 def _lost_by(case: _Case, record: Row) -> tuple[str, list[str]]:
     """The unclean election that may have taken a marker away, in words, and its row; both may be empty."""
-    since = case.fate["ended_ns"] or 0
+    since = _marker_from_ns(case, record)
     _, elections = partition_events(case.evidence, record["topic"], record["partition"])
     for event in elections:
         if event.ns >= since and event.isr_before and event.broker not in event.isr_before:
@@ -234,6 +234,22 @@ def _lost_by(case: _Case, record: Row) -> tuple[str, list[str]]:
                 [event.row()],
             )
     return "", []
+
+
+def _marker_from_ns(case: _Case, record: Row) -> int:
+    """The earliest time at which the log may have had a marker behind the record.
+
+    Without a request to end the transaction, and without a successor that fences its producer, the
+    coordinator writes a marker only after the time-out.
+    """
+    fate, known = case.fate, case.evidence.transactions
+    if fate["reported"] in ("committed", "aborted") and fate["ended_ns"] is not None:
+        return int(fate["ended_ns"])
+    begun = max(int(record["sent_ns"]), int(fate["begin_ns"] or 0))
+    if fate["ending_ns"] is not None or fate["begin_ns"] is None or fate["writer"] in known.fence_ns:
+        return begun
+    timeout = int(known.timeouts(np.array([fate["writer"]]))[0]) - CLEANUP_MS * 1_000_000
+    return max(begun, int(fate["begin_ns"]) + timeout)
 
 
 def _hanging(case: _Case, record: Row) -> tuple[str, list[str]]:
@@ -251,15 +267,15 @@ def _hanging(case: _Case, record: Row) -> tuple[str, list[str]]:
 
 def _fenced(case: _Case, record: Row) -> tuple[str, list[str]]:
     fences = case.evidence.transactions.fences.get(case.fate["writer"], ())
-    acked_ns = record["acked_ns"]
-    before = [fence for fence in fences if acked_ns is None or fence.from_ns < acked_ns]
+    sent_ns = record["sent_ns"]
+    in_force = [fence for fence in fences if fence.from_ns < sent_ns <= fence.until_ns]
     rows = [_marker_row(case, record), *_told_rows(case)]
-    if not before:
+    if not in_force:
         return (
             f"a record of producer epoch {record['producer_epoch']} stands behind one of a later epoch",
             rows,
         )
-    fence = before[-1]
+    fence = in_force[-1]
     if fence.by_recorded:
         text = "another producer with the same transactional id had been given a producer id"
         row = evidence_row("producer_ids", fence.from_ns, "the successor was given a producer id")
@@ -273,13 +289,18 @@ def _took(fence: Fence) -> str:
     return "was given a producer id" if fence.by_recorded else "began"
 
 
+def _coordinator(record: Row) -> str:
+    epoch = record["coordinator_epoch"]
+    return "unknown" if epoch is None else str(epoch)
+
+
 def _marker_row(case: _Case, record: Row) -> str:
     if record["marker_offset"] is None:
         return ""
     what = (
         f"{record['topic']}/{record['partition']}: {record['marker']} at offset {record['marker_offset']}, "
         f"producer id {record['producer_id']}, producer epoch {record['marker_epoch']}, coordinator epoch "
-        f"{record['coordinator_epoch']}, decided offset {record['offset']} of producer epoch "
+        f"{_coordinator(record)}, decided offset {record['offset']} of producer epoch "
         f"{record['producer_epoch']}"
     )
     return evidence_row("copies", read_ns(case.evidence, record["topic"], record["partition"]), what)

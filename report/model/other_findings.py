@@ -105,6 +105,7 @@ _BECAUSE: Mapping[str, str] = {
     "client retry": "The producer sent again because an attempt had got no answer, and that attempt had "
     "arrived as well.",
     "idempotence broken": "The producer is idempotent, so the broker should have refused the second copy.",
+    "refused after a retry": "The last attempt was refused, but an earlier one had arrived.",
     "reported as definitely failed, yet appended": "",
 }
 """A sentence for the part of a cause before its colon. Other causes are quoted."""

@@ -7,7 +7,7 @@ from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Expected, Scenario
-from scenarios.steps import pins, seed, settle
+from scenarios.steps import pins, seed, settle, stand
 
 RETRIED, IDEMPOTENT = "t", "i"
 TOPICS = (RETRIED, IDEMPOTENT)
@@ -65,13 +65,14 @@ def short(stage: Stage) -> None:
     ).prepare(IDEMPOTENT)
 
     with stage.nemesis.isolate("az1"):
-        stage.mark("cut", "az1 can no longer reach az2 and az3")
+        cut = stage.mark("cut", "az1 can no longer reach az2 and az3")
         waiting = [retrying.send_later(RETRIED, "c"), idempotent.send_later(IDEMPOTENT, "c")]
         for sent in waiting:
             sent.result(timeout=30)
         stage.mark("refused", "the producers in az1 have given up")
 
     stage.mark("healed", "the links are back before any session has ended")
+    stand(stage, cut, stage.timings.session_s + 1.0)  # a session that began with the cut would be over
     settle(stage)
     stage.read("az3", RETRIED)
     stage.mark("read")

@@ -185,8 +185,21 @@ class Judging:
     def judge(self, tables: Tables) -> list[ClaimResult]:
         """Judge the claims on these tables, as `checkers.judge.judge_history` does, without Spark."""
         with written(tables) as history:
-            moments = read_moments(open_source(history), self._texts)
-            changed = self._show(tables, history)
+            return self._judge(tables, history)
+
+    def judge_folder(self, history: Path) -> list[ClaimResult]:
+        """The same with the tables of a history folder."""
+        source = open_source(history)
+        tables = {}
+        for name in TABLES:
+            parts = [_complete(pq.read_table(path), name) for path in source.paths(name)]
+            if parts:
+                tables[name] = pa.concat_tables(parts)
+        return self._judge(tables, history)
+
+    def _judge(self, tables: Tables, history: Path) -> list[ClaimResult]:
+        moments = read_moments(open_source(history), self._texts)
+        changed = self._show(tables, history)
         answers = {}
         for name, query in self._queries.items():
             resolved = resolve(query, moments)
@@ -240,17 +253,6 @@ def judge_tables(tables: Tables, declared: Mapping[str, Any]) -> list[ClaimResul
         return judging.judge(tables)
     finally:
         judging.close()
-
-
-def judge_here(history: Path, declared: Mapping[str, Any]) -> list[ClaimResult]:
-    """Judge the claims of a history folder."""
-    source = open_source(history)
-    tables = {}
-    for name in TABLES:
-        parts = [_complete(pq.read_table(path), name) for path in source.paths(name)]
-        if parts:
-            tables[name] = pa.concat_tables(parts)
-    return judge_tables(tables, declared)
 
 
 def ask(tables: Tables, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:

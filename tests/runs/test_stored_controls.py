@@ -6,78 +6,78 @@ the scenario has today.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow.compute as pc
 import pytest
 
+from checkers.claims.evaluate import ClaimResult
 from checkers.control import first_injection_ns, held_claims, write_deaf, write_silence
 from checkers.tables.source import open_source
-from harness.run.catalogue import all_scenarios
+from harness.run.catalogue import all_scenarios, find
 from tests.runs.store import COMMAND, STORED
 from tests.runs.stored import (
+    Judging,
     StoredRun,
     all_stored,
-    judge_here,
     other_versions,
     read_stored,
     stored_names,
-    write_tables,
     written,
 )
 
 MEGABYTE = 1_000_000
 
 
-def _variants_long(names: Iterable[str]) -> list[Any]:
-    """Scenarios as parameters of a test; what varies another of them belongs to `make test-all`."""
-    known = set(names)
-    return [
-        pytest.param(name, marks=pytest.mark.long) if _varies(name, known) else name for name in sorted(known)
-    ]
+@dataclass(frozen=True)
+class Stored:
+    """A stored run as a history folder, and its claims, for which all controls share one database."""
 
+    run: StoredRun
+    history: Path
+    judging: Judging
+    judged: Sequence[ClaimResult]
+    """Its claims as they are without a control."""
 
-def _varies(name: str, known: set[str]) -> bool:
-    return name.removeprefix("kraft-") in known - {name} or any(name.startswith(f"{one}-") for one in known)
+    def controlled(self, folder: Path) -> list[ClaimResult]:
+        """The claims, without preconditions, on the history that a control left in a folder."""
+        judged = [one for one in self.judging.judge_folder(folder) if one.name in self.run.claims]
+        assert len(judged) == len(self.run.claims)
+        return judged
 
 
 OTHER_VERSIONS = [pytest.param(name, marks=pytest.mark.long) for name in other_versions()]
 
 
-@pytest.fixture(scope="module", params=[*_variants_long(all_scenarios()), *OTHER_VERSIONS])
-def run(request: pytest.FixtureRequest) -> StoredRun:
+@pytest.fixture(scope="module", params=[*sorted(all_scenarios()), *OTHER_VERSIONS])
+def stored(request: pytest.FixtureRequest) -> Iterator[Stored]:
     if request.param not in all_stored():
         pytest.fail(f"no run of {request.param} is stored; run it and store it: {COMMAND}")
-    return read_stored(request.param)
-
-
-@pytest.fixture(scope="module")
-def history(run: StoredRun) -> Iterator[Path]:
+    run = read_stored(request.param)
+    judging = Judging(run.declared)
     with written(run.tables) as folder:
-        yield folder
+        yield Stored(run, folder, judging, judging.judge(run.tables))
+    judging.close()
 
 
-def held(run: StoredRun, history: Path) -> list[str]:
-    """Claims that are confirmed, or whose erratum holds, but are no preconditions."""
-    judged = [claim for claim in judge_here(history, run.declared) if claim.name in run.claims]
-    assert len(judged) == len(run.claims)
-    return [f"{claim.name}, by {claim.by}: {claim.observed}" for claim in held_claims(judged)]
+def held(claims: Sequence[ClaimResult]) -> list[str]:
+    """Claims that are confirmed, or whose erratum holds."""
+    return [f"{claim.name}, by {claim.by}: {claim.observed}" for claim in held_claims(claims)]
 
 
-def test_a_stored_run_is_as_declared(run: StoredRun, history: Path) -> None:
-    wrong = [claim for claim in judge_here(history, run.declared) if not claim.as_declared]
+def test_a_stored_run_is_as_declared(stored: Stored) -> None:
+    wrong = [claim for claim in stored.judged if not claim.as_declared]
     shown = [f"{claim.name} is {claim.status}: {claim.observed}" for claim in wrong]
     assert not shown, f"mend the claim, or store a newer run: {COMMAND}"
 
 
-def test_every_claim_is_unknown_in_silence(run: StoredRun, history: Path, tmp_path: Path) -> None:
+def test_every_claim_is_unknown_in_silence(stored: Stored, tmp_path: Path) -> None:
     """Nor is it refuted: what nobody observed is unknown."""
-    write_silence(open_source(history), tmp_path)
-    assert held(run, tmp_path) == []
-    judged = [claim for claim in judge_here(tmp_path, run.declared) if claim.name in run.claims]
+    write_silence(open_source(stored.history), tmp_path)
+    judged = stored.controlled(tmp_path)
+    assert held(judged) == []
     decided = [
         f"{claim.name} is {claim.status}: {claim.observed}"
         for claim in judged
@@ -86,35 +86,34 @@ def test_every_claim_is_unknown_in_silence(run: StoredRun, history: Path, tmp_pa
     assert decided == []
 
 
-def test_no_claim_holds_without_what_followed_the_fault(
-    run: StoredRun, history: Path, tmp_path: Path
-) -> None:
-    source = open_source(history)
+def test_no_claim_holds_without_what_followed_the_fault(stored: Stored, tmp_path: Path) -> None:
+    source = open_source(stored.history)
     since = first_injection_ns(source)
     if since is None:
-        assert not all_scenarios()[run.name].faults
+        assert not find(stored.run.declared["name"]).faults
         return
     write_deaf(source, since, tmp_path)
-    assert held(run, tmp_path) == []
+    assert held(stored.controlled(tmp_path)) == []
 
 
-def test_no_claim_about_the_store_holds_without_its_answers(
-    run: StoredRun, history: Path, tmp_path: Path
-) -> None:
+def test_no_claim_about_the_store_holds_without_its_answers(stored: Stored) -> None:
     """What brokers state does not replace ZooKeeper's answers, once the observer has lost ZooKeeper."""
-    views, since = run.tables["views"], first_injection_ns(open_source(history))
-    sources = {str(name) for name in views["source"].to_pylist()}
-    if run.mode != "zookeeper" or since is None or any(name.startswith("controller") for name in sources):
-        return
-    lost = pc.and_(pc.starts_with(views["source"], "zookeeper"), pc.greater(views["ns"], since))
-    folder = write_tables({**run.tables, "views": views.filter(pc.invert(lost))}, tmp_path / "history")
+    run = stored.run
+    views, since = run.tables["views"], first_injection_ns(open_source(stored.history))
+    sources = {str(name) for name in views["source"].unique().to_pylist()}
     needed = {
         claim["name"]
         for claim in run.declared["claims"]
         if claim["name"] in run.claims and "{heard:store}" in claim["holds"]
     }
-    judged = [claim for claim in judge_here(folder, run.declared) if claim.name in needed]
-    wrong = [f"{claim.name}: {claim.observed}" for claim in judged if claim.status == "confirmed"]
+    zookeeper = run.mode == "zookeeper" and not any(name.startswith("controller") for name in sources)
+    if since is None or not zookeeper or not needed:
+        return
+    lost = pc.and_(pc.starts_with(views["source"], "zookeeper"), pc.greater(views["ns"], since))
+    judged = stored.judging.judge({**run.tables, "views": views.filter(pc.invert(lost))})
+    wrong = [
+        f"{one.name}: {one.observed}" for one in judged if one.name in needed and one.status == "confirmed"
+    ]
     assert not wrong
 
 
@@ -123,7 +122,7 @@ def test_a_claim_about_nothing_holds_under_both_controls(tmp_path: Path) -> None
     run = read_stored("leader-killed")
     claim = {**run.declared["claims"][0], "given": "", "erratum": None, "either": None}
     nothing = "SELECT count(*) = 0 AS holds, 'none' AS observed FROM views WHERE source = 'nobody'"
-    hollow = replace(run, declared={**run.declared, "claims": [{**claim, "holds": nothing}]})
+    judging = Judging({**run.declared, "claims": [{**claim, "holds": nothing}]})
     with written(run.tables) as folder:
         source = open_source(folder)
         for control in ("silence", "deaf"):
@@ -133,8 +132,8 @@ def test_a_claim_about_nothing_holds_under_both_controls(tmp_path: Path) -> None
                 write_silence(source, reduced)
             else:
                 write_deaf(source, first_injection_ns(source) or 0, reduced)
-            judged = judge_here(reduced, hollow.declared)
-            assert [one.by for one in held_claims(judged)] == ["confirmed"]
+            assert [one.by for one in held_claims(judging.judge_folder(reduced))] == ["confirmed"]
+    judging.close()
 
 
 def test_only_scenarios_are_stored_and_they_are_small() -> None:

@@ -109,6 +109,10 @@ CASES: dict[str, tuple[History, str]] = {
         History().send(0, "fail").logs([(0, 0)]),
         "reported as definitely failed, yet appended",
     ),
+    "phantom of one request": (
+        History().send(0, "fail", attempts=1).logs([(0, 0)]),
+        "reported as definitely failed, yet appended",
+    ),
 }
 
 
@@ -195,6 +199,10 @@ LOOKALIKES: dict[str, tuple[History, str]] = {
         ONE_ATTEMPT,
     ),
     "duplicated, and tried again as far as nobody knows": (twice("ok"), ATTEMPTS_UNKNOWN),
+    "a phantom, but it was sent again after the request that was appended": (
+        History().send(0, "fail", attempts=2).logs([(0, 0)]),
+        "refused after a retry: an earlier one of the client's requests",
+    ),
     "duplicated without an answer, but sent in one request": (twice("info", attempts=1), ONE_ATTEMPT),
 }
 """Histories in which everything looks like a cause that is none, and what they come to."""

@@ -12,6 +12,7 @@ import pytest
 
 from checkers.evidence import SMALL, Evidence, evidence_of
 from checkers.groups import (
+    NOT_KNOWN,
     Commit,
     FetchedOffset,
     StreamStep,
@@ -171,9 +172,20 @@ def test_ownership(rows: list[tuple[int, str, int]], found: list[str]) -> None:
     assert names(evidence(*(member(*row, offset=3) for row in rows))) == found
 
 
+def test_an_owner_that_gives_the_partition_up_late() -> None:
+    rows = [member(100, "assigned", 1), member(300, "assigned", 2), member(400, "revoked", 1)]
+    (found,) = group_findings(evidence(*rows))
+    assert found["cause"] == "late revocation: reader 1 gave the partition up later"
+    rows[-1] = member(400, "commit_failed", 1, offset=3)
+    (found,) = group_findings(evidence(*rows))
+    assert found["cause"] == "reader 1 is not known to have given the partition up"
+
+
 def cause(*rows: Row, views: tuple[Row, ...] = (), before: int = 1, back: bool = True) -> str:
     step = StreamStep(group="g", reader=2, ns=1000, before_reader=before, before_ns=350, back=back)
-    return group_histories(evidence(*rows, views=views))["g", "t", 0].cause_of_step(step)[0]
+    text, grounds = group_histories(evidence(*rows, views=views))["g", "t", 0].cause_of_step(step)
+    assert bool(grounds) != (text == NOT_KNOWN), "a cause rests on rows of the history"
+    return text
 
 
 def test_causes_of_what_a_group_receives_again() -> None:
@@ -189,11 +201,30 @@ def test_causes_of_what_a_group_receives_again() -> None:
     assert cause(*lost, views=views).startswith("commit lost: ")
     late = [commit(100, 10), assigned(10), commit(700, 20)]
     assert cause(*late) == "rebalance: reader 2 was assigned the partition before offset 20 was acknowledged"
-    assert cause(*first, assigned(20)) == "rebalance: reader 2 was assigned the partition"
-    assert cause(*first).startswith("not known")
+    assert cause(*first) == NOT_KNOWN
     both = [member(20, "assigned", 1), member(310, "assigned", 2), member(990, "lost", 1)]
     assert cause(*first, *both) == "rebalance: readers 1 and 2 both owned the partition"
-    assert cause(*late, back=False) == "rebalance: reader 2 was assigned the partition"
+
+
+def test_what_looks_like_a_cause_of_what_a_group_receives_again() -> None:
+    first = [commit(100, 10), commit(300, 20)]
+
+    def assigned(offset: int) -> Row:
+        return member(600, "assigned", 2, offset=offset, asked_ns=590, error=0)
+
+    assert cause(*first, assigned(20)) == NOT_KNOWN  # it was told where to go on
+    assert (
+        cause(commit(100, 10), assigned(10), commit(700, 20), back=False) == NOT_KNOWN
+    )  # not back, but ahead
+    own = commit(700, 20) | {"reader": 2}
+    assert cause(commit(100, 10), assigned(10), own) == NOT_KNOWN
+    assert cause(commit(100, 10), assigned(10), commit(1100, 20)) == NOT_KNOWN  # acknowledged afterwards
+    long_ago = [member(20, "assigned", 1), member(30, "assigned", 2), member(40, "lost", 1)]
+    assert cause(*first, *long_ago) == NOT_KNOWN
+    given_up = [member(20, "assigned", 2), member(30, "assigned", 1), member(40, "revoked", 2)]
+    assert cause(*first, *given_up, member(990, "lost", 1)) == NOT_KNOWN
+    others = [member(20, "assigned", 1), member(310, "assigned", 3), member(990, "lost", 1)]
+    assert cause(*first, *others) == NOT_KNOWN
 
 
 def test_the_partition_of_the_offsets_topic_is_that_of_kafka() -> None:

@@ -5,12 +5,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from checkers.transactions.findings import NOT_KNOWN
 from tests.histories import History
 from tests.oracles import duckdb_plan, findings_of, transactions_of
-from tests.transaction_anomalies import TRANSACTIONS
+from tests.transaction_anomalies import (
+    TRANSACTIONS,
+    Story,
+    ended,
+    ended_by,
+    lost_marker,
+    still_open,
+)
 from tests.transactions import judged, ordered
 
 
@@ -22,9 +31,9 @@ def test_names_what_is_wrong_and_nothing_else(name: str, tmp_path: Path) -> None
     assert len(found) == len(expected)
 
 
-@pytest.mark.parametrize("name", TRANSACTIONS)
+@pytest.mark.parametrize("name", [*TRANSACTIONS, "operator unknown"])
 def test_sql_and_pieces_come_to_the_same(name: str, tmp_path: Path) -> None:
-    _, history, _ = TRANSACTIONS[name]
+    history = TRANSACTIONS[name][1] if name in TRANSACTIONS else aborted_by(None)
     whole = judged(history, tmp_path / "whole")
     pieces = judged(history, tmp_path / "pieces", piece_messages=1, split_rows=2)
     assert {table: ordered(found) for table, found in pieces.items()} == {
@@ -94,6 +103,111 @@ def test_the_cause_is_named(name: str, tmp_path: Path) -> None:
     tables = [json.loads(text)["table"] for text in found["evidence"]]
     assert tables, "a cause rests on rows of the history"
     assert ("views" in tables) == ("became leader" in found["cause"])
+
+
+def aborted_in_one_partition(*, raised: bool, asked_earlier: bool) -> History:
+    """One partition of a committed transaction got an abort marker; an earlier one ended as asked."""
+    story = Story().event(1, "begin").write(1)
+    ended(story.marker("abort" if asked_earlier else "commit"), 1, "abort" if asked_earlier else "commit")
+    story.event(2, "begin").write(2).write(2, 1)
+    story.marker("abort", epoch=int(raised)).marker("commit", 1)
+    return ended(story, 2, "commit").done()
+
+
+def aborted_by(coordinator: int | None) -> History:
+    """A committed transaction was aborted by a marker of this coordinator epoch."""
+    story = Story().event(1, "begin").write(1)
+    ended(story, 1, "commit").marker("abort")
+    story.logs[0][-1]["coordinator_epoch"] = coordinator
+    return story.done()
+
+
+def elected_instead(way_out: str, **changed: Any) -> History:
+    """The marker is gone, and the election of broker 2 is another one than that which explains it."""
+    history = lost_marker(way_out)
+    history.rows["views"][-1] |= changed
+    return history
+
+
+def overdue(*, elected_ns: int, asked: bool = False) -> History:
+    """Nobody learned of an end, the time-out has passed, and an election was unclean at this time."""
+    if asked:
+        story = ended(Story().event(1, "begin").write(1), 1, "commit", "unknown")
+        history = story.done(ns=story.now + 71 * 10**9, last_stable_offset=0)
+    else:
+        history = still_open(waited_s=71)
+    place = {"subject": "partition", "topic": "t", "partition": 0}
+    history.add("views", ns=1, source="broker1", leader=1, epoch=0, isr=[1], **place)
+    return history.add("views", ns=elected_ns, source="broker2", leader=2, epoch=1, isr=[2], **place)
+
+
+def outdated(*, of: str, sent_first: bool) -> History:
+    """A record of an earlier epoch is committed, and a producer with the id ``of`` began a transaction."""
+    story = Story()
+    story.history.add("writers", writer=2, name="q", transactional_id=of, client="raw")
+    story.event(1, "begin").write(1).marker("abort", epoch=1)
+    if not sent_first:
+        story.event(1, "begin", writer=2)
+    story.write(1)
+    if sent_first:
+        story.event(1, "begin", writer=2)
+    story.marker("commit", epoch=1)
+    story.write(1, writer=2, epoch=2).marker("commit", epoch=2)
+    return ended_by(story, 1, 2).done()
+
+
+MISSING = "the marker is missing: the application learned that it committed"
+NO_ELECTION = "its own marker is not in the log: the marker at offset"
+NOT_ENDED = "not ended by its time-out"
+UNCLEAN = "unclean election: its marker is not in the log (broker2 became leader in epoch 1"
+EARLIER_EPOCH = "a record of producer epoch 0 stands behind one of a later epoch"
+LOOKALIKES: dict[str, tuple[History, str]] = {
+    "overdue, and an election took the marker that the time-out wrote": (
+        overdue(elected_ns=65 * 10**9),
+        UNCLEAN,
+    ),
+    "overdue, and an election took the marker that the application asked for": (
+        overdue(elected_ns=7_000, asked=True),
+        UNCLEAN,
+    ),
+    "overdue, but the election came before the time-out": (overdue(elected_ns=30 * 10**9), NOT_ENDED),
+    "overdue, but the election came before the transaction": (overdue(elected_ns=1_500), NOT_ENDED),
+    "overdue, but an answer says that it ended": (
+        ended(Story().event(1, "begin").write(1), 1, "commit").done(ns=71 * 10**9, last_stable_offset=0),
+        MISSING,
+    ),
+    "fenced, but it was sent before the successor began": (
+        outdated(of="x", sent_first=True),
+        EARLIER_EPOCH,
+    ),
+    "fenced, but the producer that began has another id": (
+        outdated(of="y", sent_first=False),
+        EARLIER_EPOCH,
+    ),
+    "no late marker, since it raised the epoch": (
+        aborted_in_one_partition(raised=True, asked_earlier=True),
+        "aborted by the coordinator, which raised the producer epoch to 1",
+    ),
+    "no late marker, since nobody had asked to abort": (
+        aborted_in_one_partition(raised=False, asked_earlier=False),
+        NOT_KNOWN,
+    ),
+    "no operator, since a coordinator wrote it": (aborted_by(3), NOT_KNOWN),
+    "no operator, as far as anybody knows": (aborted_by(None), NOT_KNOWN),
+    "elected from the ISR, and the marker hangs": (elected_instead("nothing", leader=1), MISSING),
+    "elected from the ISR, and aborted": (elected_instead("abort", leader=1), NO_ELECTION),
+    "elected before the transaction ended": (elected_instead("nothing", ns=2500), MISSING),
+    "elected in another partition": (elected_instead("abort", partition=1), NO_ELECTION),
+}
+"""Histories in which everything looks like a cause that is none, and what they come to."""
+
+
+@pytest.mark.parametrize("name", LOOKALIKES)
+def test_what_looks_like_a_cause_is_none(name: str, tmp_path: Path) -> None:
+    history, says = LOOKALIKES[name]
+    (found,) = judged(history, tmp_path)["findings"]
+    assert found["cause"].startswith(says)
+    assert found["evidence"], "what was reported and the markers"
 
 
 def test_the_marker_that_decided_a_record_is_named(tmp_path: Path) -> None:
