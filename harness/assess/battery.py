@@ -47,7 +47,7 @@ ORDER: tuple[Mechanism, ...] = get_args(Mechanism)
 VARYING: Mapping[Mechanism, str] = MappingProxyType(
     {
         "flap": "whether TCP happens to send again while the link works",
-        "rate": "whose packets happen to stand first in the slow node's queue",
+        "rate": "whose packets the slow node's queue takes, and whose it drops",
     }
 )
 """Faults whose times differ from run to run by more than a quarter, and what they depend on."""
