@@ -50,8 +50,8 @@ class Setup:
     controller_config: Mapping[str, str] = field(default_factory=dict)
     """Properties of dedicated KRaft controllers, in addition to those that they always read."""
     exactly: tuple[Role, ...] = ()
-    """Roles of which it needs just the hosts of the default three AZs, because more of them would outvote
-    those that a fault hits, or would have to take part."""
+    """Roles of which it needs just the hosts of the default three AZs: claims say which of them takes over,
+    or more of them would outvote those that a fault hits, or would have to take part."""
     for_layout: bool = False
     """It names hosts of the layout that it runs on; other set-ups name hosts of the default three AZs."""
     transaction_log: tuple[int, ...] = ()
