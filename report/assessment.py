@@ -39,7 +39,8 @@ def legend(document: Document) -> str:
     producers, azs = document["producers"], " / ".join(_azs(document).values())
     return (
         f"controller, leader: whether the fault hits them. lost to order: {' / '.join(producers)}. "
-        f"no write, no read: seconds in {azs} with {producers[0]}; * until the fault was healed. "
+        f"no write, no read: seconds in {azs} with {producers[0]}, from the shortest to "
+        "the longest if runs were repeated; * until the fault was healed, ~ varies from run to run. "
         "failover, full ISR: seconds. –: none. promise: kept where Kafka made one and it held; not promised "
         "where it made none. at risk: nothing was lost, but Kafka does not promise that."
         + (
@@ -119,8 +120,10 @@ class _Shown:
             " / ".join("–" if name not in settings else _promise(settings[name]) for name in producers),
             " / ".join(_count(settings.get(name), "duplicated") for name in producers),
             " / ".join(_count(settings.get(name), "out_of_order") for name in producers),
-            " / ".join(_gap(described["writes"].get(az)) for az in azs),
-            " / ".join(_gap(line["reads"].get(az)) for az in azs),
+            *(
+                " / ".join(_gap(gaps.get(az), varies=bool(line.get("varies"))) for az in azs)
+                for gaps in (described["writes"], line["reads"])
+            ),
             "–" if line["failover_s"] is None else f"{line['failover_s']:.1f}",
             *((_recovered(line), "; ".join(line["operator"]) or "–") if of_run else ("", "")),
         )
@@ -151,9 +154,15 @@ def _count(setting: Mapping[str, Any] | None, name: str) -> str:
     return "–" if setting is None else str(setting[name])
 
 
-def _gap(gap: Mapping[str, Any] | None) -> str:
+def _gap(gap: Mapping[str, Any] | None, *, varies: bool) -> str:
     if gap is None:
         return "–"
-    if gap["seconds"] < 1:
-        return "<1"
-    return f"{gap['seconds']:.0f}{'*' if gap['until_heal'] else ''}"
+    least, most = (_seconds(gap.get(key, gap["seconds"])) for key in ("least_s", "seconds"))
+    if least == most == "<1":
+        return most
+    until_heal = "*" if gap["until_heal"] else ""
+    return ("~" if varies else "") + (most if least == most else f"{least}–{most}") + until_heal
+
+
+def _seconds(seconds: float) -> str:
+    return "<1" if seconds < 1 else f"{seconds:.0f}"

@@ -246,7 +246,7 @@ def _marker_from_ns(case: _Case, record: Row) -> int:
     if fate["reported"] in ("committed", "aborted") and fate["ended_ns"] is not None:
         return int(fate["ended_ns"])
     begun = max(int(record["sent_ns"]), int(fate["begin_ns"] or 0))
-    if fate["ending_ns"] is not None or fate["begin_ns"] is None or fate["writer"] in known.fence_ns:
+    if fate["ending_ns"] is not None or fate["begin_ns"] is None or fate["writer"] in known.fences:
         return begun
     timeout = int(known.timeouts(np.array([fate["writer"]]))[0]) - CLEANUP_MS * 1_000_000
     return max(begun, int(fate["begin_ns"]) + timeout)

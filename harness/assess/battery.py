@@ -18,6 +18,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Literal, get_args
 
 from harness.errors import UsageError
@@ -42,6 +43,14 @@ Mechanism = Literal[
 ]
 """The most telling first: what an operator fears most, and what has lost messages most often."""
 ORDER: tuple[Mechanism, ...] = get_args(Mechanism)
+
+VARYING: Mapping[Mechanism, str] = MappingProxyType(
+    {
+        "flap": "whether TCP happens to send again while the link works",
+        "rate": "whose packets the slow node's queue takes, and whose it drops",
+    }
+)
+"""Faults whose times differ from run to run by more than a quarter, and what they depend on."""
 
 RATE_KBIT = 128.0
 """What a slow node may send. The load of an assessment needs several times as much from a leader."""
@@ -79,6 +88,17 @@ class Case:
     """The part of each AZ or host in the fault, by name; all others have none."""
     stands_for: tuple[str, ...] = ()
     """Names of equivalent cases, which are not run."""
+
+    @property
+    def session_hit(self) -> str:
+        """The broker whose ZooKeeper session the fault may end, the controller if it is one; mostly empty.
+
+        If there are several others, the first.
+        """
+        if not self.sessions:
+            return ""
+        hit = (*self.pins, *((self.controller,) if self.controller in self.inside else ()), *self.inside)
+        return next(iter(hit), "")
 
     @property
     def roles(self) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from harness.assess.battery import DELAY_MS, RATE_KBIT, Case
 from harness.assess.described import (
@@ -27,12 +27,16 @@ from harness.assess.described import (
     DRAIN_S,
     RATE_PER_PARTITION,
     ProducerSetting,
+    default_times,
     hold_s,
     led_inside,
     recovery_s,
 )
+from harness.clock import now_ns
 from harness.errors import InvalidRunError, WaitTimeoutError
+from harness.kafka.config import BASE_ZOOKEEPER
 from harness.kafka.model import TopicPartition, broker_name
+from harness.run.sessions import after_heartbeat, steered
 from harness.run.stage import Stage
 from harness.waiting import wait_until
 from nemesis.fault import Injection
@@ -41,6 +45,10 @@ from workloads.protocol.spec import StreamLoad
 
 _WARM_S = 30.0
 _STEADY_S = 2.0
+_HEARD_S = 5.0
+"""How much longer than its session a broker may take to send a ping."""
+_RELAYED_S = 0.05 + float(BASE_ZOOKEEPER["tickTime"]) / 2000
+"""A node of ZooKeeper tells its leader about pings when the leader pings it, which is every half tick."""
 _FLAP_PERIOD_S = 2.0
 
 
@@ -59,7 +67,11 @@ def run_case(stage: Stage, case: Case, producers: Sequence[ProducerSetting], nam
 def _measure(stage: Stage, case: Case) -> None:
     """Inject the fault, heal it, and wait for the recovery."""
     since = stage.mark("begin", f"{case.says} in a moment")
-    _stand(stage, since, _STEADY_S)
+    if case.session_hit:
+        _stand(stage, since, _STEADY_S / 2)
+        _await_heartbeat(stage, case.session_hit, case.sessions[case.session_hit])
+    else:
+        _stand(stage, since, _STEADY_S)
     with _fault(stage, case):
         injected = stage.mark("injected", case.says)
         if case.mechanism != "rolling-restart":
@@ -72,6 +84,22 @@ def _measure(stage: Stage, case: Case) -> None:
     stage.mark("drained", "the producers have stopped")
 
 
+def _await_heartbeat(stage: Stage, broker: str, node: str) -> None:
+    """Wait until the broker's session at a ZooKeeper node, which the fault may end, has been prolonged.
+
+    It lasts between two thirds of its time-out and the whole of it after the fault, and for as long nobody
+    notices that its broker is gone. So a fault that began at any moment would cost a time of its own.
+    """
+    after_heartbeat(
+        stage.lab.topology,
+        broker,
+        node,
+        within_s=stage.timings.session_s + _HEARD_S,
+        abort=stage.cluster.check_alive,
+    )
+    _stand(stage, now_ns(), _RELAYED_S)
+
+
 def _start_clients(
     stage: Stage, case: Case, producers: Sequence[ProducerSetting], names: Sequence[str]
 ) -> list[BackgroundConsumer]:
@@ -82,6 +110,7 @@ def _start_clients(
             inside = led_inside(case, replicas[0])
             stage.journal.mark("led-inside" if inside else "led-outside", f"{key}/{name}")
     partitions = [key for topic in topics for key in topic.topic_partitions]
+    own = default_times(stage.user.producer.given, stage.timings)
     readers: list[BackgroundConsumer] = []
     due: list[tuple[Callable[[], int], int]] = []
     for az in (az for az in stage.lab.topology.azs if az in stage.clients):
@@ -92,7 +121,7 @@ def _start_clients(
                 rate=RATE_PER_PARTITION * topic.partitions,
             )
             for one in producers:
-                stream = stage.start_stream(az, f"{az}-{topic.name}-{one.name}", load, one.fixed)
+                stream = stage.start_stream(az, f"{az}-{topic.name}-{one.name}", load, {**own, **one.fixed})
                 due.append((lambda stream=stream: stream.counts().ok, 2 * topic.partitions))  # type: ignore[misc]
         readers.append(stage.start_reader(az, partitions, CALM_FETCHES))
         stage.journal.mark(f"reader-{az}", str(readers[-1].consumer.reader))
@@ -124,13 +153,10 @@ def _fault(stage: Stage, case: Case) -> Iterator[None]:
         _start_together(stage, case.targets)
         return
     if case.mechanism == "rolling-restart":
-        brokers = [broker_name(number) for number in stage.setup.brokers]
-        if not case.targets:
-            stage.nemesis.rolling_restart(*brokers, restart=stage.cluster.start)
-            yield
-            return
-        with stage.nemesis.cut(_link(case, "<->")):
-            stage.nemesis.rolling_restart(*brokers, restart=stage.cluster.start)
+        with stage.nemesis.cut(_link(case, "<->")) if case.targets else nullcontext():
+            with steered(stage.lab, case.sessions):
+                brokers = [broker_name(number) for number in stage.setup.brokers]
+                stage.nemesis.rolling_restart(*brokers, restart=stage.cluster.start)
             yield
         return
     with _LASTING[case.mechanism](stage, case):

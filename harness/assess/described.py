@@ -14,7 +14,7 @@ from harness.cluster.timings import Timings
 from harness.errors import UsageError
 from harness.kafka.model import Topic, broker_id
 from harness.lab.model import Topology
-from harness.run.clients import choose
+from harness.run.clients import DELIVERY, choose
 
 TOPIC = "assessed"
 """Name of the topic where the description has none."""
@@ -29,6 +29,7 @@ DRAIN_S = 10.0
 """How long producers may take to stop."""
 _LEAST_IN_SYNC = "min.insync.replicas"
 _MARGIN_S = 3.0
+_REQUEST = "request.timeout.ms"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +50,20 @@ def producers(settings: Settings) -> tuple[ProducerSetting, ...]:
         fixed: dict[str, Value] = {"acks": 1, "enable.idempotence": False}
         return described, ProducerSetting(name="acks=1", fixed=fixed)
     return described, ProducerSetting(name="acks=all", fixed={"acks": -1})
+
+
+def default_times(given: Mapping[str, Value], timings: Timings) -> dict[str, Value]:
+    """The producers' request.timeout.ms, by Java's names, unless the user has ``given`` one.
+
+    It is that of the brokers, as in Kafka's defaults (30 s). The harness's own, 2 s, is close to half a
+    session: a producer that asks a broker which does not know that it is deposed would ask again just before
+    or just after the session's end, by chance.
+    """
+    if _REQUEST in given:
+        return {}
+    own: dict[str, Value] = {_REQUEST: int(timings.request_s * 1000)}
+    # Where request.timeout.ms is fixed, delivery.timeout.ms would follow from it.
+    return own | ({DELIVERY: given[DELIVERY]} if DELIVERY in given else {})
 
 
 def header(

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from harness.assess.battery import Case, battery
+from harness.assess.battery import VARYING, Case, battery
 from harness.assess.cell import scenario
 from harness.assess.clusters import run_cases
 from harness.assess.described import for_runs, header, hold_s, producers
@@ -260,6 +260,7 @@ def line_as_json(line: Line) -> dict[str, Any]:
     return {
         **asdict(line),
         "settings": {name: {**asdict(one), "outcome": one.outcome} for name, one in line.settings.items()},
+        "varies": VARYING.get(line.mechanism, ""),
         "topics": [line_as_json(one) for one in line.topics],
         "topics_differ": line.topics_differ,
     }

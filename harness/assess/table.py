@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from harness.assess.battery import Case
+from harness.assess.battery import VARYING, Case, Mechanism
 from harness.assess.measure import PROMISED, Measures, Row
 from harness.processors import BUSY_PERCENT
 
@@ -28,6 +28,8 @@ class Gap:
     seconds: float
     until_heal: bool
     """It lasted as long as the fault: the AZ would have waited longer for a longer one."""
+    least_s: float
+    """The same time in the repeated run where it was shortest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +74,7 @@ class Line:
     case: str
     says: str
     subject: str
-    mechanism: str
+    mechanism: Mechanism
     roles: str
     led: str
     """Where the leaders are: `inside` or `outside`."""
@@ -265,13 +267,19 @@ def _promise(judged: Sequence[Row], applied: Sequence[Row]) -> tuple[str, tuple[
 
 
 def _gaps(rows: Sequence[Row], column: str) -> dict[str, Gap]:
-    found: dict[str, Gap] = {}
+    """By AZ, the longest gap of any topic, in the worst and in the best run."""
+    found: dict[str, dict[object, Row]] = {}
     for row in rows:
-        gap = Gap(float(row[column]), bool(row["lasted_until_heal"]))
-        az = str(row["az"])
-        if az not in found or gap.seconds > found[az].seconds:
-            found[az] = gap
-    return dict(sorted(found.items()))
+        runs = found.setdefault(str(row["az"]), {})
+        if row["run"] not in runs or row[column] > runs[row["run"]][column]:
+            runs[row["run"]] = row
+    return {az: _worst_gap(list(runs.values()), column) for az, runs in sorted(found.items())}
+
+
+def _worst_gap(rows: Sequence[Row], column: str) -> Gap:
+    worst = max(rows, key=lambda row: float(row[column]))
+    least_s = min(float(row[column]) for row in rows)
+    return Gap(float(worst[column]), bool(worst["lasted_until_heal"]), least_s)
 
 
 def _worst_counts(rows: Sequence[Row]) -> dict[str, int]:
@@ -340,9 +348,17 @@ def _sentence(fault: str, found: Sequence[Line], az_names: Mapping[str, str]) ->
     actions = tuple(dict.fromkeys(action for line in found for action in line.operator))
     if actions:
         text += f" An operator has to {_and(actions)}."
+    if _longest_s(found) >= NOTICEABLE_S and (why := VARYING.get(found[0].mechanism)):
+        text += f" The times vary from run to run: they depend on {why}."
     if any(line.recovery_s is None for line in found):
         text += " The cluster does not recover" + (" even then." if actions else " by itself.")
     return text
+
+
+def _longest_s(found: Sequence[Line]) -> float:
+    """The longest gap of writes, with any setting."""
+    gaps = (gap for line in found for one in line.settings.values() for gap in one.writes.values())
+    return max((gap.seconds for gap in gaps), default=0.0)
 
 
 def _at_risk(found: Sequence[Line], setting: str) -> bool:

@@ -113,9 +113,17 @@ def read_cluster_file(path: Path) -> ClusterFile:
     layout = Layout(azs)
     for mode in [found.mode] if found.mode else list(ROLES_BY_MODE):
         try:
-            layout.topology(mode)
+            names = layout.topology(mode).az_names
         except UsageError as error:
             raise UsageError(f"{path}: {error.message}") from None
+        for number, az in enumerate(azs):
+            (called,) = (internal for internal, own in names.items() if own == az.name)
+            if az.name in names and az.name != called:
+                raise UsageError(
+                    f"{at(path, text, ('az', number, 'name'))}: name = {az.name!r}: faults and results call "
+                    f"this AZ {called}, because AZs with a host of every role come first; choose another "
+                    f"name."
+                )
     settings = read_tables(data, path, text)
     return ClusterFile(path=path, layout=layout, kafka=found.kafka, mode=found.mode, settings=settings)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.kafka.model import OFFSETS_LOG, TRANSACTION_LOG, Topic
+from harness.lab.layout import Role
 
 _COMPACTED = {"cleanup.policy": "compact", "min.insync.replicas": "2"}
 ONE_TRANSACTION_PARTITION = {
@@ -48,6 +49,9 @@ class Setup:
     """The user's own topics, in addition to the scenario's."""
     controller_config: Mapping[str, str] = field(default_factory=dict)
     """Properties of dedicated KRaft controllers, in addition to those that they always read."""
+    exactly: tuple[Role, ...] = ()
+    """Roles of which it needs just the hosts of the default three AZs: claims say which of them takes over,
+    or more of them would outvote those that a fault hits, or would have to take part."""
     for_layout: bool = False
     """It names hosts of the layout that it runs on; other set-ups name hosts of the default three AZs."""
     transaction_log: tuple[int, ...] = ()

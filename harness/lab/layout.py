@@ -2,8 +2,9 @@
 
 Hosts of a role are numbered across the AZs in turn: the first broker of the first AZ is `broker1`, the first
 one of the second AZ `broker2`, and so on; then the second one of each AZ. With at least one broker in each of
-three AZs, `broker1` to `broker3` are therefore in `az1` to `az3`, which is what scenarios name. AZs without
-brokers (tie-breakers) come last in that order.
+three AZs, `broker1` to `broker3` are therefore in `az1` to `az3`, which is what scenarios name. AZs with a
+host of every role come first in that order, and AZs without brokers (tie-breakers) last: a scenario that
+needs three complete AZs finds them, wherever they are in the file.
 """
 
 from __future__ import annotations
@@ -76,8 +77,8 @@ class Layout:
         A combined KRaft node is a broker host that listens on the controller's port as well. Raises
         UsageError for a layout that no cluster can have.
         """
-        azs = sorted(self.azs, key=lambda az: az.brokers == 0)
-        _require(azs, mode)
+        _require(self.azs, mode)
+        azs = sorted(self.azs, key=lambda az: _lacking(az, mode))
         names = {f"az{number}": az.name for number, az in enumerate(azs, start=1)}
         hosts = [
             host for role in ROLES_BY_MODE[mode] for host in _hosts(role, azs, mode, subnet)
@@ -119,6 +120,11 @@ def _places(role: Role, azs: Sequence[AvailabilityZone]) -> Iterator[int]:
         for number, az in enumerate(azs, start=1):
             if az.count(role) > turn:
                 yield number
+
+
+def _lacking(az: AvailabilityZone, mode: str) -> tuple[bool, int]:
+    """Whether an AZ lacks brokers, and how many roles it lacks."""
+    return az.brokers == 0, sum(az.count(role) == 0 for role in ROLES_BY_MODE[mode])
 
 
 def _require(azs: Sequence[AvailabilityZone], mode: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from harness.cluster.client_settings import NONE, PRODUCER, ClientSettings, Value
 from harness.errors import UsageError
 
-_DELIVERY = "delivery.timeout.ms"
+DELIVERY = "delivery.timeout.ms"
 _IDEMPOTENCE, _IN_FLIGHT = "enable.idempotence", "max.in.flight.requests.per.connection"
 _JAVA_DELIVERY_S = 120.0
 """The default of delivery.timeout.ms, which bounds the time of a user's retries if nothing else does."""
@@ -57,9 +57,9 @@ def choose(user: ClientSettings, fixed: Mapping[str, Value]) -> ProducerChoice:
         return ProducerChoice(fields=_fields(fixed), config=_config(fixed))
     found = dict(user.given)
     kept = [key for key in found if key in fixed and found[key] != fixed[key]]
-    if {"retries", "request.timeout.ms"} & set(fixed) and _DELIVERY in found and _DELIVERY not in fixed:
-        del found[_DELIVERY]  # the scenario's own value follows from its retries
-        kept.append(_DELIVERY)
+    if {"retries", "request.timeout.ms"} & set(fixed) and DELIVERY in found and DELIVERY not in fixed:
+        del found[DELIVERY]  # the scenario's own value follows from its retries
+        kept.append(DELIVERY)
     found |= fixed
     if found.get(_IDEMPOTENCE) is True or _IDEMPOTENCE not in found:
         against = [key for key, excludes in _excluding(found).items() if excludes]
@@ -71,7 +71,7 @@ def choose(user: ClientSettings, fixed: Mapping[str, Value]) -> ProducerChoice:
             kept += [_IDEMPOTENCE] if found.get(_IDEMPOTENCE) else []
             found[_IDEMPOTENCE] = False
     if "retries" in found and "retries" not in fixed:
-        found.setdefault(_DELIVERY, int(_JAVA_DELIVERY_S * 1000))
+        found.setdefault(DELIVERY, int(_JAVA_DELIVERY_S * 1000))
     fields = _fields(found)
     return ProducerChoice(fields=fields, config=_config(found), kept=tuple(dict.fromkeys(kept)))
 
@@ -89,7 +89,7 @@ _FIELDS = {
     _IDEMPOTENCE: ("idempotent", 1),
     "retries": ("retries", 1),
     "request.timeout.ms": ("request_timeout_s", 1000),
-    _DELIVERY: ("delivery_timeout_s", 1000),
+    DELIVERY: ("delivery_timeout_s", 1000),
 }
 """Java name → field of `ProducerSpec`, and how many of Java's units its unit is."""
 

@@ -16,6 +16,16 @@ SPARK_GIB = 1.5
 _GIB: Mapping[str, float] = {"broker": 0.14, "zookeeper": 0.07, "controller": 0.1, "client": 0.04}
 """Memory of a host's processes, by role. Three AZs with ZooKeeper took 0.6 GiB (docs/benchmarks.md)."""
 
+_FIRST_START_S, _PER_NODE_S = 2.0, 0.7
+"""Seconds until a cluster is up, on two processors: three AZs take 4 to 7, six brokers with five ZooKeeper
+nodes 6 to 13."""
+
+
+def start_s(topology: Topology) -> float:
+    """About how many seconds the cluster takes to start."""
+    nodes = sum(host.role != "client" for host in topology.hosts)
+    return _FIRST_START_S + _PER_NODE_S * nodes
+
 
 def memory_gib(topology: Topology) -> float:
     """What a run on these hosts needs, judging included."""
@@ -36,7 +46,7 @@ def place(setup: Setup, layout: Layout, mode: str, scenario: str) -> Setup:
     """The set-up extended by the layout's other brokers, which hold no replica of the scenario's topics.
 
     Scenarios are written for `THREE_AZS`, and name its hosts: `broker2` is a broker in the second AZ.
-    Raises UsageError naming the roles that the layout cannot fill.
+    Raises UsageError naming the roles that the layout cannot fill, or has too many hosts of.
     """
     if layout == THREE_AZS or setup.for_layout:
         return setup
@@ -51,6 +61,13 @@ def place(setup: Setup, layout: Layout, mode: str, scenario: str) -> Setup:
         raise UsageError(
             f"{scenario} needs {_sentence(missing, topology)}; add them, or run a scenario that needs less."
         )
+    for role in setup.exactly:
+        wanted, found = (len(one.role(role)) for one in (written_for, topology))
+        if found != wanted:
+            raise UsageError(
+                f"{scenario} needs exactly {wanted} {role}s, and the cluster has {found}; describe {wanted}, "
+                f"or run another scenario."
+            )
     usual = {host.node_id for host in written_for.role("broker")}
     others = tuple(host.node_id for host in topology.role("broker") if host.node_id not in usual)
     return replace(setup, brokers=(*setup.brokers, *others))

@@ -19,7 +19,7 @@ from harness.kafka.versions import INTER_BROKER_PROTOCOL, KafkaVersion, kafka_ve
 from harness.lab.layout import THREE_AZS, Layout
 from harness.run.client_choice import LIBRDKAFKA, ClientChoice, greet, program
 from harness.run.folder import CLAIMS, RunFolder
-from harness.run.placement import memory_gib, place, require_memory
+from harness.run.placement import memory_gib, place, require_memory, start_s
 from harness.run.runner import RunOptions, applied_to, run_scenario
 from harness.scenario import Scenario
 
@@ -96,7 +96,10 @@ def prepare(
     if cluster is not None:
         topology = layout.topology(wanted_mode)
         require_memory(topology)
-        say(f"{cluster.path}: {len(topology.hosts)} hosts, about {memory_gib(topology):.1f} GiB of memory")
+        say(
+            f"{cluster.path}: {len(topology.hosts)} hosts, about {memory_gib(topology):.1f} GiB of memory, "
+            f"about {start_s(topology):.0f} s to start"
+        )
     artifacts.resolve(version, say=say)
     found = program(client, version, say)
     if found is not None and found.via == "program":

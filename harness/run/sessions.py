@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from harness.kafka.model import ZOOKEEPER_PORT
 from harness.lab.model import Lab, Topology
 from harness.waiting import wait_until
-from harness.zookeeper.four_letter import clients
+from harness.zookeeper.four_letter import clients, received
 from nemesis.network.chains import Chains
 from nemesis.network.links import Link
 from nemesis.network.rules import chain_name, cut_rules
@@ -78,3 +78,28 @@ def connected(topology: Topology) -> dict[str, tuple[str, ...]]:
         broker.name: tuple(node for node, addresses in found.items() if broker.address in addresses)
         for broker in topology.role("broker")
     }
+
+
+def after_heartbeat(
+    topology: Topology, broker: str, node: str, *, within_s: float, abort: Callable[[], None]
+) -> None:
+    """Return just after a ZooKeeper node has heard from a broker that is connected to it.
+
+    An idle client sends a ping after a third of the session time-out, and the session is prolonged whenever
+    the node hears from it: if the broker falls silent now, its session lasts as long as it can. Raises
+    WaitTimeoutError.
+    """
+    client, address = topology.host(broker).address, topology.host(node).zookeeper_address
+
+    def heard() -> int:
+        return received(address).get(client, 0)
+
+    before = heard()
+    wait_until(
+        heard,
+        accept=lambda packets: packets not in (0, before),
+        within_s=within_s,
+        poll_s=0.02,
+        awaiting=f"{node} to hear from {broker}",
+        abort=abort,
+    )

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import socket
+from collections import Counter
+from collections.abc import Mapping
 
 from harness.kafka.model import Address
+
+_CONNECTION = re.compile(r"^ */([^:\s]+):\d+\[\d+\]\(queued=\d+,recved=(\d+)", re.MULTILINE)
+"""A line of the answer to `cons`: address, port, and the packets received."""
 
 
 def send_word(node: Address, word: str, *, timeout_s: float = 1.0) -> str:
@@ -32,12 +38,22 @@ def mode(node: Address, *, timeout_s: float = 1.0) -> str | None:
 
 def clients(node: Address, *, timeout_s: float = 1.0) -> frozenset[str]:
     """Addresses of the clients connected to a node; none for a node that is down."""
+    return frozenset(received(node, timeout_s=timeout_s))
+
+
+def received(node: Address, *, timeout_s: float = 1.0) -> Mapping[str, int]:
+    """How many packets a node has received over its present connections, by the client's address.
+
+    Each packet, a ping as well, prolongs the client's session. Empty for a node that is down.
+    """
     try:
         answer = send_word(node, "cons", timeout_s=timeout_s)
     except OSError:
-        return frozenset()
-    lines = (line.strip() for line in answer.splitlines())
-    return frozenset(line[1:].partition(":")[0] for line in lines if line.startswith("/"))
+        return {}
+    found: Counter[str] = Counter()
+    for address, packets in _CONNECTION.findall(answer):
+        found[address] += int(packets)
+    return found
 
 
 def watchers(node: Address, path: str, *, timeout_s: float = 1.0) -> frozenset[str]:

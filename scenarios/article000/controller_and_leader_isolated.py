@@ -148,6 +148,7 @@ SCENARIO = Scenario(
         controller="broker1",
         zookeeper_leader="zookeeper2",
         zookeeper_pins=pins(2, 3, to=(2, 3)),
+        exactly=("broker",),
     ),
     claims=CLAIMS,
     expected=(

@@ -198,6 +198,7 @@ SCENARIO = Scenario(
         controller="broker3",
         zookeeper_leader="zookeeper1",
         zookeeper_pins=pins(1, 2, to=(1, 2)),
+        exactly=("broker",),
     ),
     claims=CLAIMS,
     faults=("isolate az3",),

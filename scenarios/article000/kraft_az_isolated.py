@@ -267,7 +267,12 @@ def _scenario(name: str, title: str, section: str, case: IsolatedAz, outcome: st
         article="000",
         section=section,
         body=_body(case),
-        setup=Setup(topics=case.topics, controller="broker2", stream_rate=20.0),
+        setup=Setup(
+            topics=case.topics,
+            controller="broker2",
+            exactly=("broker", "controller") if case is CONTROLLER_AZ else (),
+            stream_rate=20.0,
+        ),
         claims=_claims(case),
         expected=(
             Expected(

@@ -167,6 +167,7 @@ SCENARIO = Scenario(
         topics=(Topic(TOPIC, (1, 2, 3)),),
         controller="broker2",
         broker_config=CONFIG,
+        exactly=("controller",),
         stream_rate=0.0,
     ),
     claims=CLAIMS,

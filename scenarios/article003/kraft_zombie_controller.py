@@ -263,7 +263,7 @@ SCENARIO = Scenario(
     section="flow",
     body=body,
     aliases={"A": ZOMBIE, "B": "controller1", "C": "controller3", "D": D, "E": E},
-    setup=Setup(topics=(Topic(TOPIC, (2, 3, 1)),), controller="broker2"),
+    setup=Setup(topics=(Topic(TOPIC, (2, 3, 1)),), controller="broker2", exactly=("controller",)),
     claims=CLAIMS,
     timed=(_after_the_fetch_timeout,),
     expected=(

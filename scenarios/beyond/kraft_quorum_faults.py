@@ -211,7 +211,12 @@ SCENARIOS = (
         article="003",
         section="beyond",
         body=_quorum_lost,
-        setup=Setup(topics=(Topic(TOPIC, (1, 2, 3)),), controller="broker2", stream_rate=0.0),
+        setup=Setup(
+            topics=(Topic(TOPIC, (1, 2, 3)),),
+            controller="broker2",
+            exactly=("controller",),
+            stream_rate=0.0,
+        ),
         claims=_LOST,
         faults=("kill controller2, controller3", "kill broker3"),
         kafka="4.3.1",

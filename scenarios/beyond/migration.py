@@ -209,6 +209,7 @@ _SETUP = Setup(
     ),
     controller="broker2",
     zookeeper_leader="zookeeper3",
+    exactly=("broker", "controller"),
     stream_rate=5.0,
 )
 

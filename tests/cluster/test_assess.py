@@ -24,7 +24,8 @@ def test_two_faults(tmp_path: Path) -> None:
     assert (described["outcome"], unsafe["outcome"]) == ("kept", "lost")
     assert described["writes"]["az1"]["until_heal"]
     assert described["writes"]["az2"]["seconds"] > 1
-    assert isolated["failover_s"] is not None and isolated["recovery_s"] is not None
+    # The cut begins just after a ping, so that the session lasts for the whole of its 4 s.
+    assert isolated["failover_s"] > 3 and isolated["recovery_s"] is not None
     killed = lines["kill-zookeeper1.roles-elsewhere", "outside"]
     assert all(setting["outcome"] == "kept" for setting in killed["settings"].values())
     assert {line["status"] for line in document["lines"]} <= {"measured", "unfit"}

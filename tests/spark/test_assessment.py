@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from checkers.ask.sql import query
 from checkers.judge import judge
 from checkers.spark.views import as_rows
 from harness.assess.measure import PROMISED, QUERIES, Measures, measure
@@ -121,11 +122,16 @@ def history() -> History:
 
 
 @pytest.fixture(scope="module")
-def found(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Measures:
-    folder = tmp_path_factory.mktemp("assessed") / "case" / "one"
-    history().write(folder / "history")
-    RunFolder(folder).update(scenario="case", status="complete")
-    judge(spark, folder)
+def folder(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("assessed") / "case" / "one"
+    history().write(made / "history")
+    RunFolder(made).update(scenario="case", status="complete")
+    judge(spark, made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def found(spark: Any, folder: Path) -> Measures:
     return measure(spark, [folder])
 
 
@@ -136,6 +142,17 @@ def rows(found: Measures, query: str) -> list[dict[str, Any]]:
 def test_every_query_names_its_run(found: Measures) -> None:
     assert set(found) == {*QUERIES, PROMISED}
     assert {row["run"] for query in found.values() for row in query} == {"case/one"}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_sql_answers_every_query_in_the_same_way(
+    name: str, spark: Any, folder: Path, found: Measures
+) -> None:
+    columns, answers = query(spark, QUERIES[name], [folder])
+    asked = [dict(zip(columns, answer, strict=True)) for answer in answers]
+    mine = [{key: row[key] for key in columns} for row in found[name]]
+    assert sorted(asked, key=repr) == sorted(mine, key=repr)
+    assert asked or name == "findings"
 
 
 def test_messages_are_counted_by_setting_and_place_of_the_leader(found: Measures) -> None:

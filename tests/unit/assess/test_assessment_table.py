@@ -101,7 +101,8 @@ def test_of_repeated_runs_the_worst_counts() -> None:
     worse["writes"][0]["write_gap_s"] = 12.5
     for one, other in (("a/1", "a/2"), ("a/2", "a/1")):
         (line,) = table(both(measures("a/1"), worse), ended(one), ended(other))
-        assert line.settings["acks=all"].writes["az2"].seconds == 12.5
+        gap = line.settings["acks=all"].writes["az2"]
+        assert (gap.seconds, gap.least_s) == (12.5, 10.2)
 
 
 @pytest.mark.parametrize("status", ["invalid", "crashed"])
@@ -130,6 +131,18 @@ def test_the_consequences_in_words() -> None:
         "Isolating az1 stops writes from north until it is over and from elsewhere for at most 10 s, and "
         "loses no acknowledged message; with acks=1 it loses 120."
     ]
+
+
+def test_times_that_vary_are_said_to_vary() -> None:
+    """Unless the fault stops nothing."""
+    found, case = measures(), CASES["flap-az1-az2.roles-az3"]
+    words = "The times vary from run to run: they depend on whether TCP happens to send again"
+    (text,) = consequences(lines([case], [ended(case=case)], found), NAMES)
+    assert words in text
+    for row in found["writes"]:
+        row |= {"write_gap_s": 0.4, "lasted_until_heal": False}
+    (text,) = consequences(lines([case], [ended(case=case)], found), NAMES)
+    assert words not in text
 
 
 def test_what_nobody_promised_is_at_risk_and_not_kept() -> None:
@@ -294,6 +307,35 @@ def test_a_line_of_one_topic_has_none_below() -> None:
     assert (line.topic, line.topics, line.topics_differ) == ("", (), False)
 
 
+def test_the_least_gap_of_repeated_runs_is_that_of_the_best_run() -> None:
+    """In each run the longest one of any topic counts."""
+    one = both(measures("a/1"), measures("a/1", topic="audit"))
+    other = both(measures("a/2"), measures("a/2", topic="audit"))
+    one["writes"][0]["write_gap_s"] = 3.0
+    other["writes"][0]["write_gap_s"], other["writes"][6]["write_gap_s"] = 6.0, 7.0
+    (line,) = table(both(one, other), ended("a/1"), ended("a/2"))
+    gap = line.settings["acks=all"].writes["az2"]
+    assert (gap.seconds, gap.least_s) == (10.2, 7.0)
+    assert line.topics[1].settings["acks=all"].writes["az2"].least_s == 3.0
+
+
+@pytest.mark.parametrize(
+    ("times", "cell"),
+    [
+        ((10.2, 10.2), "10"),
+        ((10.2, 10.4), "10"),
+        ((10.2, 4.0), "4–10"),
+        ((2.0, 0.4), "<1–2"),
+        ((0.2, 0.4), "<1"),
+    ],
+)
+def test_gaps_that_differ_between_repeated_runs_are_a_range(times: tuple[float, float], cell: str) -> None:
+    one, other = measures("a/1"), measures("a/2")
+    one["writes"][0]["write_gap_s"], other["writes"][0]["write_gap_s"] = times
+    text = markdown(document(both(one, other), ended("a/1"), ended("a/2")))
+    assert f"| 16* / {cell} / 10 |" in text
+
+
 def test_the_consequences_name_the_topic_that_loses() -> None:
     found = two_topics(lost=7)
     row = {"run": "a/1", "topic": "audit", "led": "inside", "promise_row": "acks-all", "class": "lost"}
@@ -317,13 +359,13 @@ def test_the_consequences_name_the_topic_that_nobody_can_write() -> None:
     assert text.startswith("Isolating az1 stops all writes to some partition until it is over, and")
 
 
-def document(found: Rows) -> dict[str, Any]:
+def document(found: Rows, *runs: CaseEnd) -> dict[str, Any]:
     return {
         "header": {},
         "producers": ["acks=all", "acks=1"],
         "azs": NAMES,
         "clients": list(NAMES),
-        "lines": [line_as_json(line) for line in table(found)],
+        "lines": [line_as_json(line) for line in table(found, *runs)],
         "consequences": [],
     }
 
@@ -340,6 +382,14 @@ def test_rows_of_topics_that_differ() -> None:
     ]
     alike = markdown(document(two_topics()))
     assert [line.split("|")[4].strip() for line in alike.splitlines() if "|" in line][2:] == ["all"]
+
+
+def test_times_that_vary_are_marked() -> None:
+    shown = document(measures())
+    shown["lines"][0]["varies"] = "chance"
+    assert "| ~16* / ~10 / ~10 |" in markdown(shown)
+    assert line_as_json(replace(table(measures())[0], mechanism="flap"))["varies"]
+    assert not line_as_json(table(measures())[0])["varies"]
 
 
 def test_one_topic_needs_no_column() -> None:

@@ -116,6 +116,17 @@ def test_sessions_are_in_the_brokers_own_az() -> None:
     assert [shared[f"broker{number}"][-1] for number in range(1, 7)] == list("124512")
 
 
+def test_the_session_that_a_fault_may_end() -> None:
+    """The one that cannot be kept, the controller's if the fault hits it, or that of the first broker."""
+    found = {case.name: case.session_hit for case in cases()}
+    assert found["isolate-az1.roles-az1"] == found["isolate-az1.roles-az2"] == "broker1"
+    assert found["one-way-az1-az2.roles-az2"] == "broker2", "the controller, although broker1 is hit as well"
+    assert found["cut-az1-az2.roles-az1.sessions-lost"] == "broker2"
+    assert found["cut-az1-az2.roles-az3"] == "broker1"
+    assert found["kill-zookeeper1.roles-here"] == found["no-quorum.roles-az1"] == ""
+    assert {case.session_hit for case in cases(mode="kraft")} == {""}
+
+
 def test_an_az_without_zookeeper_uses_the_next_one_that_the_fault_leaves_it() -> None:
     layout = Layout(
         (
@@ -124,9 +135,9 @@ def test_an_az_without_zookeeper_uses_the_next_one_that_the_fault_leaves_it() ->
             AvailabilityZone(name="west"),
         )
     )
-    found = {case.name: case.sessions["broker1"] for case in cases(layout)}
+    found = {case.name: case.sessions["broker3"] for case in cases(layout)}
     assert found["kill-broker1.roles-here"] == "zookeeper1"
-    assert found["cut-bare-east.roles-west"] == "zookeeper2"
+    assert found["cut-east-bare.roles-west"] == "zookeeper2"
 
 
 def test_a_cut_that_splits_the_quorum_has_two_placements_of_sessions() -> None:

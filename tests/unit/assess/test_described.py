@@ -10,6 +10,7 @@ import pytest
 from harness.assess.battery import battery
 from harness.assess.described import (
     TOPIC,
+    default_times,
     for_runs,
     header,
     hold_s,
@@ -21,10 +22,12 @@ from harness.assess.described import (
     topic_names,
 )
 from harness.assess.series import describe, seconds, timings
+from harness.cluster.client_settings import ClientSettings, Value
 from harness.cluster.settings import NO_SETTINGS, Setting, Settings, TopicShape
 from harness.cluster.timings import Timings
 from harness.errors import UsageError
 from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
+from harness.run.clients import choose
 
 TWO = Layout(tuple(AvailabilityZone(name=name, brokers=3) for name in ("north", "south"))).topology(
     "zookeeper"
@@ -155,6 +158,24 @@ def test_the_described_producer_comes_first_and_one_for_comparison(
     settings = Settings(producer=table(**given))
     assert [one.name for one in producers(settings)] == names
     assert producers(settings)[0].fixed == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "request_s", "delivery_s"),
+    [
+        ({}, 3.0, None),
+        ({"delivery.timeout.ms": 9000}, 3.0, 9.0),
+        ({"request.timeout.ms": 800}, 0.8, None),
+    ],
+)
+def test_producers_wait_for_an_answer_as_long_as_brokers_do(
+    given: Mapping[str, Value], request_s: float, delivery_s: float | None
+) -> None:
+    """Unless the user says how long; a delivery time-out of the user's stays."""
+    choice = choose(ClientSettings(given=given), default_times(given, Timings()))
+    assert choice.fields["request_timeout_s"] == request_s
+    assert choice.fields.get("delivery_timeout_s") == delivery_s
+    assert choice.kept == ()
 
 
 def test_a_fault_lasts_longer_than_sessions_and_lags() -> None:

@@ -13,9 +13,10 @@ from rich.console import Console
 from harness import doctor
 from harness.cli.main import main
 from harness.errors import EXIT_UNFIT
+from harness.kafka.versions import kafka_version
 from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
-from harness.run.catalogue import find
-from harness.run.session import misfit
+from harness.run.catalogue import all_scenarios, find
+from harness.run.session import choose_mode, misfit
 from report import series
 
 HIDDEN_CURSOR = "\x1b[?25l"
@@ -120,3 +121,19 @@ def test_a_scenario_fits_where_its_roles_are() -> None:
     larger = Layout(tuple(AvailabilityZone(name=name, brokers=2) for name in ("a", "b", "c")))
     assert misfit(scenario, larger, kafka="2.7.1", mode="zookeeper") == ""
     assert "runs in mode" in misfit(find("leader-az-isolated"), larger, kafka="2.7.1", mode="raft")
+
+
+def test_five_azs_fit_all_scenarios_but_those_that_reckon_with_three_hosts() -> None:
+    """More brokers, and more controllers where they are hosts of their own."""
+    five = Layout(tuple(AvailabilityZone(name=name) for name in "abcde"))
+    reasons = {
+        name: misfit(one, five, kafka=one.kafka, mode=choose_mode(one, kafka_version(one.kafka)))
+        for name, one in all_scenarios().items()
+    }
+    unfit = {name for name, reason in reasons.items() if reason}
+    assert unfit == {
+        *("controller-az-isolated", "controller-and-leader-isolated", "controller-killed"),
+        *("controller-without-zookeeper", "kraft-controller-az-isolated", "kraft-followers-die"),
+        *("kraft-quorum-lost", "kraft-zombie-controller", "migration-az-cut"),
+    }
+    assert all("needs exactly 3" in reasons[name] for name in unfit)

@@ -13,6 +13,7 @@ from harness import artifacts, doctor
 from harness.cli import main as commands
 from harness.cli.main import main
 from harness.errors import EXIT_INTERRUPTED
+from tests.unit.cluster.malformed import AZ, BROKER_PROPERTIES, CLUSTER_FILES, TABLES
 
 
 @pytest.fixture(autouse=True)
@@ -233,3 +234,37 @@ def test_a_malformed_file_starts_nothing(
     file.write_text(content)
     line = refusal(capsys, monkeypatch, "run", "canary", option, str(file))
     assert re.search(sentence, line.replace(str(file), "FILE")), line
+
+
+MALFORMED: tuple[tuple[str | bytes, str], ...] = (
+    *CLUSTER_FILES,
+    *((f"{text}{AZ}", sentence) for text, sentence in TABLES),
+)
+
+
+@pytest.mark.parametrize(("content", "sentence"), MALFORMED)
+def test_every_malformed_cluster_file_starts_nothing(
+    content: str | bytes,
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    file = tmp_path_factory.mktemp("cluster") / "given"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    line = refusal(capsys, monkeypatch, "assess", str(file))
+    assert line.replace(str(file), "FILE").startswith(f"acked: {sentence}")
+
+
+@pytest.mark.parametrize(("content", "sentence"), BROKER_PROPERTIES)
+def test_every_malformed_properties_file_starts_nothing(
+    content: bytes,
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    file = tmp_path_factory.mktemp("settings") / "given"
+    file.write_bytes(content)
+    line = refusal(capsys, monkeypatch, "assess", "--broker-config", str(file))
+    assert line.replace(str(file), "FILE").startswith(f"acked: {sentence}")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from harness.kafka.model import Address
-from harness.zookeeper.four_letter import clients
+from harness.zookeeper.four_letter import clients, received
 
 CONS = """\
  /198.18.0.21:41234[1](queued=0,recved=120,sent=130,sid=0x10000d35bee0000,lop=PING,est=1,to=4000)
@@ -38,6 +38,11 @@ def node(answer: str) -> Iterator[Address]:
 def test_clients_by_address() -> None:
     with node(CONS) as address:
         assert clients(address) == {"198.18.0.21", "198.18.0.23", "127.0.0.1"}
+
+
+def test_packets_by_address() -> None:
+    with node(CONS + CONS.splitlines()[0].replace("41234", "41235")) as address:
+        assert received(address) == {"198.18.0.21": 240, "198.18.0.23": 80, "127.0.0.1": 1}
 
 
 def test_a_node_that_serves_nobody_has_no_clients() -> None:

@@ -12,8 +12,8 @@ from harness.cluster.settings import Settings, rack_aware, values
 from harness.cluster.settings_files import read_options, read_properties
 from harness.errors import UsageError
 from harness.kafka.java import write_properties
+from tests.unit.cluster.malformed import AZ, BROKER_PROPERTIES, TABLES
 
-AZ = '[[az]]\nname = "a"\n'
 WHOLE = f"""{AZ}
 [broker]
 replica.lag.time.max.ms = 30000
@@ -119,58 +119,7 @@ def test_replicas_are_spread_over_racks(
 HINT = "such as broker.replica.lag.time.max.ms=30000."
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("broker = 3\n", "FILE:1: broker = 3: write a table, [broker]."),
-        ("[[broker]]\na = 1\n", "FILE:1: broker = [{'a': 1}]: write a table, [broker]."),
-        ("[brokers]\na = 1\n", "FILE:1: there is no table 'brokers'; did you mean [broker]?"),
-        ('[broker]\n"" = 1\n', "FILE:2: [broker] has an empty key; remove it."),
-        ('[broker]\n"a b" = 1\n', "FILE:2: 'a b' is not a property of Kafka: its names consist of words"),
-        ('[broker]\n"a..b" = 1\n', "FILE:2: 'a..b' is not a property of Kafka"),
-        ("[broker]\nx = nan\n", "FILE:2: x = nan: Kafka has no such number."),
-        ("[broker]\nx = 1979-05-27\n", "FILE:2: x = 1979-05-27: a property is text, a number"),
-        ("[broker]\nx = [[1]]\n", "FILE:2: x = [[1]]: a property is text, a number"),
-        ("[broker]\nx = [{a = 1}]\n", "FILE:2: x = [{'a': 1}]: a property is text, a number"),
-        ('[broker]\nx = "a\\nb"\n', "FILE:2: x='a\\nb': a value is one line of text."),
-        ('[broker]\na.b = 1\n"a.b" = 2\n', "FILE:3: a.b has a value already (FILE:3: a.b=1); set it once."),
-        ("[broker]\na.b = 1\na.b = 2\n", "FILE:3: a.b = 2: cannot overwrite a value; it has a value"),
-        ("[broker]\na.b = 1\na = 2\n", "FILE:3: a = 2: cannot overwrite a value; it has a value"),
-        (
-            "[broker]\nlisteners = PLAINTEXT://:9092\n",
-            'FILE:2: listeners = PLAINTEXT://:9092: invalid value; write text in quotes, listeners = "PLAIN',
-        ),
-        (
-            "[topic]\npartitions = 3\n",
-            "FILE:2: partitions belongs to one topic; write it under [topic.NAME].",
-        ),
-        (
-            "[topic]\nretentoin.ms = 3\n",
-            "FILE:2: 'retentoin.ms' does not end in a topic property of Kafka; did you mean retention.ms?",
-        ),
-        (
-            "[topic.t]\nmin.insync.replica = 3\n",
-            "FILE:2: 't.min.insync.replica' does not end in a topic property of Kafka; did you mean",
-        ),
-        (
-            "[topic.t]\nx = 3\n",
-            "FILE:2: 't.x' does not end in a topic property of Kafka; docs/settings.md lists them.",
-        ),
-        ('[topic."a b"]\npartitions = 3\n', "FILE:2: 'a b' is not a topic name; use up to 249 letters"),
-        ("[topic.t]\npartitions = 0\n", "FILE:2: topic 't': partitions = 0: give a number from 1 to 100."),
-        ("[topic.t]\npartitions = 1.5\n", "FILE:2: topic 't': partitions = 1.5: give a number"),
-        ("[topic.t]\npartitions = true\n", "FILE:2: topic 't': partitions = True: give a number"),
-        ("[topic.t]\nreplication-factor = 99\n", "FILE:2: topic 't': replication-factor = 99: give a number"),
-        ("[topic.t]\nassignment = [1, 2]\n", "FILE:2: topic 't': assignment = [1, 2]: give the different"),
-        (
-            "[topic.t]\nassignment = [[1, 1]]\n",
-            "FILE:2: topic 't': assignment = [[1, 1]]: give the different",
-        ),
-        ("[topic.t]\nassignment = [[]]\n", "FILE:2: topic 't': assignment = [[]]: give the different"),
-        ("[topic.t]\nassignment = []\n", "FILE:2: topic 't': assignment = []: give the different"),
-        ('[topic.t]\nassignment = [["1"]]\n', "FILE:2: topic 't': assignment = [['1']]: give the different"),
-    ],
-)
+@pytest.mark.parametrize(("text", "sentence"), TABLES)
 def test_malformed_tables(tmp_path: Path, text: str, sentence: str) -> None:
     path = tmp_path / "cluster.toml"
     path.write_text(f"{text}{AZ}")
@@ -181,25 +130,7 @@ def test_malformed_tables(tmp_path: Path, text: str, sentence: str) -> None:
     assert "\n" not in said
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (
-            b"\xff\xfe=1\n",
-            "--broker-config FILE cannot be read: it is not UTF-8 text; name a Java properties",
-        ),
-        (b"a=\x00\n", "--broker-config FILE cannot be read: it is not text; name a Java properties file."),
-        (b"x=1\n" * (1 << 19), "--broker-config FILE is longer than 1 MiB; name a Java properties file."),
-        (b"=3\n", "FILE:1: '=3' has no key; write key=value."),
-        (b"a=1\n\nnum.io.threads\n", "FILE:3: 'num.io.threads' has no value; write num.io.threads=..., or"),
-        (b"a=1\nb=2\na=3\n", "FILE:3: a=3: FILE:1 sets it to '1' already; keep one of the lines."),
-        (b"a=\\u12\n", "FILE:1: '\\\\u12' is not a Unicode escape; write \\u and four hexadecimal digits."),
-        (b"a=1\\n2\n", "FILE:1: a='1\\n2': a value is one line of text."),
-        (b"a\\ b=1\n", "FILE:1: 'a b' is not a property of Kafka: its names consist of words"),
-        (b"[broker]\n", "FILE:1: '[broker]' has no value; write [broker]=..., or remove the line."),
-        (b'{"a": 1}\n', "FILE:1: '{\"a\"' is not a property of Kafka"),
-    ],
-)
+@pytest.mark.parametrize(("content", "sentence"), BROKER_PROPERTIES)
 def test_malformed_properties_files(tmp_path: Path, content: bytes, sentence: str) -> None:
     path = tmp_path / "server.properties"
     path.write_bytes(content)

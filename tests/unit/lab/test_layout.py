@@ -68,6 +68,23 @@ def test_an_az_without_brokers_comes_last() -> None:
     assert [host.name for host in topology.select("clients@b")] == ["client2"]
 
 
+def test_azs_with_every_role_come_first() -> None:
+    """In each mode, those that have a host of each of its roles; otherwise the file's order holds."""
+    layout = Layout(
+        (
+            _az("no-client", clients=0),
+            _az("no-node", zookeepers=0),
+            _az("bare", brokers=0),
+            *(_az(name) for name in "ab"),
+        )
+    )
+    names = {mode: list(layout.topology(mode).az_names.values()) for mode in ("zookeeper", "kraft")}
+    assert names == {
+        "zookeeper": ["a", "b", "no-client", "no-node", "bare"],
+        "kraft": ["no-node", "a", "b", "no-client", "bare"],
+    }
+
+
 @pytest.mark.parametrize("mode", ROLES_BY_MODE)
 @pytest.mark.parametrize("brokers", [1, 3, 4, 5, 8])
 def test_names_addresses_and_node_ids_are_distinct(mode: str, brokers: int) -> None:

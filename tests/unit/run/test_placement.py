@@ -9,7 +9,7 @@ from harness.errors import UnfitError, UsageError
 from harness.kafka.model import Topic
 from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
 from harness.run import placement
-from harness.run.placement import SPARK_GIB, memory_gib, place, require_memory
+from harness.run.placement import SPARK_GIB, memory_gib, place, require_memory, start_s
 from harness.series.capacity import CLUSTER_GIB
 
 SETUP = Setup(topics=(Topic("t", (1, 2, 3)),))
@@ -54,6 +54,17 @@ def test_a_missing_role_is_named(layout: Layout, sentence: str) -> None:
         place(SETUP, layout, "zookeeper", "x")
 
 
+def test_a_scenario_may_reckon_with_the_size_of_the_quorum() -> None:
+    """Two of three controllers are a majority; two of five are none."""
+    setup = Setup(topics=(), exactly=("controller",))
+    assert place(setup, _layout(a=2, b=2, c=2), "kraft", "x").brokers == (1, 2, 3, 4, 5, 6)
+    five = _layout(a=1, b=1, c=1, d=1, e=1)
+    with pytest.raises(UsageError, match=r"^x needs exactly 3 controllers, and the cluster has 5;"):
+        place(setup, five, "kraft", "x")
+    with pytest.raises(UsageError, match=r"exactly 3 brokers, and the cluster has 5;"):
+        place(Setup(topics=(), exactly=("broker",)), five, "kraft", "x")
+
+
 def test_a_cluster_that_the_memory_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     topology = _layout(a=3, b=3).topology("zookeeper")
     need = memory_gib(topology)
@@ -63,6 +74,12 @@ def test_a_cluster_that_the_memory_does_not_hold(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(placement, "available_gib", lambda: need - 0.5)
     with pytest.raises(UnfitError, match=r"10 hosts needs about 2.6 GiB of memory, and 2.1 GiB are"):
         require_memory(topology)
+
+
+def test_a_larger_cluster_starts_later() -> None:
+    """As measured: 4 to 7 s with three AZs, 6 to 13 s with six brokers and five ZooKeeper nodes."""
+    six = Layout(tuple(AvailabilityZone(name=name, brokers=2, zookeepers=2) for name in "abc"))
+    assert 4 <= start_s(THREE_AZS.topology("zookeeper")) <= 7 < start_s(six.topology("zookeeper")) <= 13
 
 
 def test_the_default_layout_needs_no_more_than_series_reckon_with() -> None:

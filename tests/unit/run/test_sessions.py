@@ -13,7 +13,7 @@ from harness.kafka.model import Address
 from harness.lab.layout import THREE_AZS
 from harness.lab.model import Lab
 from harness.run import sessions
-from harness.run.sessions import connected, place_sessions, steered
+from harness.run.sessions import after_heartbeat, connected, place_sessions, steered
 from nemesis.network.rules import Ruleset
 
 TOPOLOGY = THREE_AZS.topology("zookeeper")
@@ -101,3 +101,28 @@ def test_a_cluster_starts_with_one_choice_for_each_broker(world: World) -> None:
     with steered(LAB, HOME):
         assert world.in_force == 1
         assert world.places == HOME
+
+
+def _hear(monkeypatch: pytest.MonkeyPatch, counts: list[int]) -> None:
+    """zookeeper2 has received these numbers of packets from broker2, one after the other."""
+    asked = (TOPOLOGY.host("zookeeper2").zookeeper_address, TOPOLOGY.host("broker2").address)
+
+    def received(node: Address) -> Mapping[str, int]:
+        assert node == asked[0]
+        return {asked[1]: counts.pop(0) if len(counts) > 1 else counts[0], "198.18.0.99": len(counts)}
+
+    monkeypatch.setattr(sessions, "received", received)
+
+
+def test_a_heartbeat_is_a_packet_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that does not answer for a moment has not heard from the broker."""
+    counts = [7, 7, 0, 7, 8, 9]
+    _hear(monkeypatch, counts)
+    after_heartbeat(TOPOLOGY, "broker2", "zookeeper2", within_s=5.0, abort=lambda: None)
+    assert counts == [9]
+
+
+def test_a_broker_that_sends_no_heartbeat_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    _hear(monkeypatch, [7])
+    with pytest.raises(WaitTimeoutError, match="zookeeper2 to hear from broker2"):
+        after_heartbeat(TOPOLOGY, "broker2", "zookeeper2", within_s=0.1, abort=lambda: None)
