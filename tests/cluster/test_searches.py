@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.search.schedule import FILE, Moment, Producer, Schedule, Step, TopicPlan, read
+from harness.search.rules import read
+from harness.search.schedule import FILE, Moment, Producer, Schedule, Step, TopicPlan
 from tests.cluster.conftest import acked
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]

@@ -10,7 +10,8 @@ from harness.cluster.timings import BASE
 from harness.lab.layout import THREE_AZS
 from harness.run.scenario_file import find_in_file
 from harness.search.findings import Finding
-from harness.search.grammar import fresh, space_of
+from harness.search.grammar import fresh
+from harness.search.space import space_of
 from harness.search.written import scenario_text
 
 FINDINGS = (
