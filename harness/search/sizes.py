@@ -22,6 +22,7 @@ from harness.search.schedule import (
     Step,
     TopicPlan,
 )
+from harness.search.space import quorum_of
 
 T = TypeVar("T")
 SHORTEST_S = 1.0
@@ -39,7 +40,7 @@ def parts(name: str, topology: Topology) -> tuple[str, ...]:
     if name == OTHER_AZS:
         return topology.azs
     if name == OTHER_CONTROLLERS:
-        return tuple(host.name for host in topology.role("controller") or topology.role("broker"))
+        return tuple(host.name for host in quorum_of(topology))
     if name.startswith(AZ_OF):
         return (name.removeprefix(AZ_OF),)
     if name in ROLES:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from harness.cluster.timings import Timings
 from harness.errors import UsageError
-from harness.lab.model import Topology
+from harness.lab.model import Host, Topology
 from harness.search.faults import StepKind, kinds_of
 from harness.search.schedule import COORDINATED, Producer
 
@@ -99,6 +99,11 @@ def space_of(
         grouped=len(topology.role("broker")) >= COORDINATED and "groups" not in lacks,
         safe=safe,
     )
+
+
+def quorum_of(topology: Topology) -> tuple[Host, ...]:
+    """The members of the KRaft quorum: dedicated controllers, or else the brokers."""
+    return tuple(topology.role("controller") or topology.role("broker"))
 
 
 def kind_of(producer: Producer) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,14 @@ def put(*path: str | int, value: object) -> Callable[[dict[str, Any]], None]:
 def test_the_seed_still_makes_the_same_schedule() -> None:
     """A change of the grammar is a change of the format's version: stored seeds mean something."""
     assert fresh(SPACE, 1, 7).digest == "6b836fa71dbd"
+    together = sha256()
+    for mode in ("zookeeper", "kraft", "kraft-combined"):
+        space = space_of(kafka="3.6.2", mode=mode, topology=THREE_AZS.topology(mode), timings=BASE)
+        for number in range(100):
+            schedule = fresh(space, 1, number)
+            together.update(schedule.encode())
+            together.update(mutated(space, schedule, 2, number).encode())
+    assert together.hexdigest()[:12] == "8ae961a6d194"
 
 
 @pytest.mark.parametrize(
