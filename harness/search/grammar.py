@@ -272,7 +272,7 @@ def _when(rng: Random, space: Space) -> Moment:
 
 def _event(rng: Random, space: Space) -> Event:
     possible = [one for one in EVENTS if space.coordinated or one != "marker-written"]
-    return rng.choice(possible)  # type: ignore[return-value]
+    return rng.choice(possible)  # type: ignore[arg-type]
 
 
 def _until(rng: Random, space: Space) -> Moment:

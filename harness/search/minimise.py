@@ -125,8 +125,8 @@ def _reductions(schedule: Schedule, topology: Topology) -> Iterator[Schedule]:
     yield from _fewer_steps(schedule)
     if len(schedule.producers) > 1:
         for place in range(len(schedule.producers)):
-            rest = [other for other in range(len(schedule.producers)) if other != place]
-            yield replace(schedule, producers=chosen_producers(schedule.producers, rest))
+            left = [other for other in range(len(schedule.producers)) if other != place]
+            yield replace(schedule, producers=chosen_producers(schedule.producers, left))
     yield from _fewer_members(schedule)
     yield from _fewer_partitions(schedule)
     for place, step in enumerate(schedule.steps):
