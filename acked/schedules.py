@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from harness.search.perform import perform
 from harness.search.scenario import set_up
-from harness.search.schedule import Moment, Producer, Schedule, Step, TopicPlan
+from harness.search.schedule import Group, Member, Moment, Producer, Schedule, Step, TopicPlan
 
-__all__ = ["Schedule", "Step", "Moment", "Producer", "TopicPlan", "perform", "set_up"]
+__all__ = ["Schedule", "Step", "Moment", "Producer", "Group", "Member", "TopicPlan", "perform", "set_up"]

@@ -20,6 +20,8 @@ from harness.kafka.model import (
 from harness.kafka.wire.admin import (
     RequestResult,
     alter_partition_reassignments,
+    alter_topic_config,
+    describe_configs,
     elect_leaders,
 )
 from harness.kafka.wire.dialect import MODERN, Dialect
@@ -131,6 +133,39 @@ class Operator:
             action=ask,
             observe=self._observe(topic, partition),
             accept=done,
+            within_s=within_s,
+        )
+
+    def configure(
+        self, topic: str, name: str, value: str, *, partitions: int = 1, within_s: float = 30.0
+    ) -> Injection:
+        """Set a property of a topic, which has so many ``partitions``. Raises UnfitError before Kafka 2.3."""
+
+        def ask() -> None:
+            outcome = alter_topic_config(
+                self._controller(), topic, {name: value}, dialect=self._dialect, timeout_s=within_s
+            )
+            self._check(f"change of {topic} to {name}={value}", [outcome], effect_shows=False)
+
+        def effective() -> str | None:
+            try:
+                answer = describe_configs(
+                    self._controller(), "topic", topic, dialect=self._dialect, timeout_s=within_s
+                )
+            except (OSError, LookupError):
+                return None
+            return answer.get(name)
+
+        return self.act(
+            f"configure {topic} with {name}={value}",
+            mechanism="configure",
+            targets={
+                "partitions": [f"{topic}/{number}" for number in range(partitions)],
+                "properties": {name: value},
+            },
+            action=ask,
+            observe=effective,
+            accept=lambda seen: seen == value,
             within_s=within_s,
         )
 

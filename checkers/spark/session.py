@@ -182,6 +182,21 @@ def _begin(settings: Mapping[str, str]) -> None:
     SparkContext.getOrCreate(conf)
 
 
+def forget_session() -> None:
+    """Let the next `start_session` start another JVM, because the present one has ended or fails."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    gateway = SparkContext._gateway
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+    if gateway is not None:
+        with suppress(Exception):  # py4j raises errors of many kinds about a JVM that has ended
+            gateway.shutdown()
+        with suppress(OSError, AttributeError):
+            gateway.proc.stdin.close()  # the JVM ends with it
+
+
 @contextmanager
 def settings_for_small_data(session: SparkSession) -> Iterator[None]:
     """Set Spark up for queries over few rows: one task a stage, planned once, and interpreted.

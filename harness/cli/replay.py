@@ -62,7 +62,7 @@ def _place(
     from harness.run.client_choice import client_of
     from harness.search.fleet import Place
     from harness.search.repeat import origin_of
-    from harness.search.schedule import require_hosts
+    from harness.search.rules import require_hosts
 
     origin = origin_of(source)
     file = cluster or origin.cluster_file

@@ -323,7 +323,7 @@ def check_place(target: Target, lab: str, progress: Progress, *, client: ClientC
 
 
 def _require_fitting(schedules: list[Schedule], target: Target) -> None:
-    from harness.search.schedule import require_hosts
+    from harness.search.rules import require_hosts
 
     for one in schedules:
         require_mode(one, target.mode)

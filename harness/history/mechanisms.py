@@ -26,6 +26,7 @@ MECHANISMS: Mapping[str, str] = MappingProxyType(
         "elect_preferred": "the preferred leaders of the partitions are elected",
         "elect_unclean": "leaders of the partitions are elected, in sync or not",
         "reassign": "the partitions get other replicas, or the same in another order",
+        "configure": "the configuration of topics changes",
         "move_controller": "another controller is elected",
         "other": "none of these",
     }

@@ -90,6 +90,10 @@ class Observer:
         tail = self._tails.get(broker)
         return None if tail is None or key not in self._replicas_of(broker) else tail.end(key)
 
+    def markers(self, keys: Iterable[TopicPartition]) -> int:
+        """Transaction markers seen on all replicas of some partitions together, truncated ones too."""
+        return sum(tail.markers(key) for key in keys for tail in self._tails.values())
+
     def watch(self, topics: Iterable[str]) -> None:
         """Observe these topics too."""
         if self._topics is not None:

@@ -39,6 +39,9 @@ class ReplicaTail:
     max_bytes: int = FETCH_BYTES
     """How much to fetch next; grows while the last known batch leaves no room for the next one."""
 
+    markers: int = 0
+    """Transaction markers seen so far, truncated ones too."""
+
     @property
     def start(self) -> int:
         """The offset to fetch from: the start of the last batch that is believed to be there."""
@@ -104,6 +107,7 @@ class ReplicaTail:
             if record.offset < first:
                 continue
             by_batch.setdefault(record.batch_offset, []).append(_Seen(record.offset, ns, record.epoch))
+            self.markers += record.control
             row: dict[str, object] = {**self._replica(), "offset": record.offset, "seen_ns": ns}
             if record.epoch is not None:
                 row["epoch"] = record.epoch

@@ -134,6 +134,11 @@ class TailPoller:
         tail = self._tails.get(key)
         return 0 if tail is None else tail.end
 
+    def markers(self, key: TopicPartition) -> int:
+        """Transaction markers that were seen on the replica, truncated ones too."""
+        tail = self._tails.get(key)
+        return 0 if tail is None else tail.markers
+
     def poll(self) -> None:
         """Read what is new on every replica, repeatedly if one read does not reach the end."""
         pending = self._replicas()

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from harness.errors import InvalidRunError
-from harness.kafka.model import TRANSACTION_LOG, TopicPartition, broker_name
+from harness.kafka.model import OFFSETS_LOG, TRANSACTION_LOG, TopicPartition, broker_name
 from harness.lab.model import Host
 from harness.run.stage import Stage
-from harness.search.schedule import AZ_OF, OTHER_AZS, OTHERS, ROLES, Step
+from harness.search.schedule import AZ_OF, OTHER_AZS, OTHER_CONTROLLERS, OTHERS, ROLES, Step
+from harness.search.space import quorum_of
 from harness.zookeeper.four_letter import mode
 from nemesis.network import links
 from nemesis.network.links import Link
 
 TRANSACTIONS = TopicPartition(TRANSACTION_LOG, 0)
 """The log of all transactions; its leader coordinates them."""
+OFFSETS = TopicPartition(OFFSETS_LOG, 0)
+"""The log of all committed offsets; its leader coordinates the groups."""
 
 
 def hosts_of(stage: Stage, names: tuple[str, ...], key: TopicPartition) -> tuple[Host, ...]:
@@ -37,12 +40,17 @@ def links_of(stage: Stage, step: Step, key: TopicPartition) -> tuple[Link, ...]:
     """The links between the two sides of a step. Raises InvalidRunError if there is none."""
     one = hosts_of(stage, step.targets, key)
     azs = {host.az for host in one}
-    if OTHERS in step.toward:
-        other = tuple(host for host in stage.lab.topology.hosts if host not in one)
-    elif OTHER_AZS in step.toward:
-        other = tuple(host for host in stage.lab.topology.hosts if host.az not in azs)
-    else:
-        other = hosts_of(stage, step.toward, key)
+    other: tuple[Host, ...] = ()
+    for name in step.toward:
+        if name == OTHERS:
+            other += tuple(host for host in stage.lab.topology.hosts if host not in one)
+        elif name == OTHER_AZS:
+            other += tuple(host for host in stage.lab.topology.hosts if host.az not in azs)
+        elif name == OTHER_CONTROLLERS:
+            other += tuple(host for host in quorum_of(stage.lab.topology) if host not in one)
+        else:
+            other += hosts_of(stage, (name,), key)
+    other = tuple(dict.fromkeys(other))
     forward = [Link(a.name, b.name) for a in one for b in other if a != b]
     found = {
         "->": forward,
@@ -64,10 +72,12 @@ def _holder(stage: Stage, role: str, key: TopicPartition) -> str:
                 return node.name
         raise InvalidRunError("no ZooKeeper node leads")
     view = stage.observer.views.of(source_of(stage))
-    if role == "coordinator":
-        log = view.partition(*TRANSACTIONS)
+    logs = {"coordinator": (TRANSACTIONS, "transactions"), "group-coordinator": (OFFSETS, "groups")}
+    if role in logs:
+        log_key, what = logs[role]
+        log = view.partition(*log_key)
         if log is None or log.leader < 0:
-            raise InvalidRunError("no broker coordinates transactions")
+            raise InvalidRunError(f"no broker coordinates {what}")
         return broker_name(log.leader)
     state = view.partition(*key)
     if state is None or state.leader < 0:

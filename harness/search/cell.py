@@ -14,8 +14,9 @@ from harness.cluster.settings import Settings
 from harness.run.client_choice import client_of
 from harness.run.runner import RunOptions
 from harness.scenario import Scenario
+from harness.search.rules import read
 from harness.search.scenario import scenario_of
-from harness.search.schedule import FILE, read
+from harness.search.schedule import FILE
 from harness.series.serving import RunOrder, Site, serve
 
 

@@ -21,6 +21,8 @@ class Seen:
     controller: int | None
     counts: Mapping[str, StreamCounts]
     """Messages of the producers that run, by name."""
+    markers: int = 0
+    """Transaction markers that have been seen on all replicas together, since the run began."""
 
 
 def happened(event: str, before: Seen, now: Seen) -> bool:
@@ -61,6 +63,10 @@ def _refused(before: Seen, now: Seen) -> bool:
     return any(_bad(counts) > _bad(before.counts.get(name)) for name, counts in now.counts.items())
 
 
+def _marked(before: Seen, now: Seen) -> bool:
+    return now.markers > before.markers
+
+
 def _bad(counts: StreamCounts | None) -> int:
     return 0 if counts is None else counts.fail + counts.info
 
@@ -73,6 +79,7 @@ _CHECKS = {
     "controller-elected": _controller,
     "acknowledged": _acknowledged,
     "refused": _refused,
+    "marker-written": _marked,
 }
 
 

@@ -118,6 +118,13 @@ _ALL = (
     StepKind(name="elect-unclean", says="any live replica is elected", takes="partition", weight=1),
     StepKind(name="reassign", says="the replicas change their order", takes="partition", weight=3),
     StepKind(
+        name="raise-min-insync",
+        says="acks=all needs every replica of a topic",
+        takes="partition",
+        lasts=True,
+        weight=2,
+    ),
+    StepKind(
         name="move-controller",
         says="the controller's znode is deleted",
         takes="cluster",

@@ -35,6 +35,7 @@ from harness.series.plan import Cell
 from harness.series.pool import CellRun, RunProcesses, judge_cell
 from harness.series.serving import RunAnswer
 from harness.series.standing import LostClusterError, StandingProcess, passed
+from harness.series.summary import RunSummary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +46,9 @@ MOST_RUNS = 10
 SUMMARY = (FILE, "run.json", "judgement.json")
 """The files that a thinned run keeps."""
 _POLL_S = 0.2
+_JUDGED_TRIES = 2
+_MOST_FAILURES = 3
+"""How often in a row a cluster may fail before a search gives up: another reason than its schedule."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,12 +161,7 @@ class Fleet:
         return ended
 
     def _judge(self, run: _Run) -> JudgedRun:
-        from checkers.spark.session import start_session
-
-        if self._session is None:
-            self._session = start_session()
-        cell = Cell(scenario=NAME, version=self.place.version, mode=self.place.mode, client=self.place.client)
-        summary = judge_cell(self._session, CellRun(cell, run.folder, run.seconds))
+        summary = self._summarised(run)
         findings: tuple[Finding, ...] = ()
         if summary.judged:
             try:
@@ -179,12 +178,53 @@ class Fleet:
             findings=findings,
         )
 
+    def _summarised(self, run: _Run) -> RunSummary:
+        """Judge a run. If Spark's JVM has ended, judge it once more with another one."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        from checkers.spark.session import forget_session, start_session
+
+        cell = Cell(scenario=NAME, version=self.place.version, mode=self.place.mode, client=self.place.client)
+        reason = ""
+        for _ in range(_JUDGED_TRIES):
+            if self._session is None:
+                self._session = start_session()
+            try:
+                return judge_cell(self._session, CellRun(cell, run.folder, run.seconds))
+            except (Py4JError, PySparkException, OSError) as error:
+                reason = (
+                    f"The run could not be judged ({type(error).__name__}); see `acked check {run.folder}`."
+                )
+                forget_session()
+                self._session = None
+        return RunSummary(
+            scenario=NAME,
+            version=cell.version,
+            mode=cell.mode,
+            client=cell.client,
+            verdict="crashed",
+            seconds=round(run.seconds, 1),
+            folder=str(run.folder),
+            reasons=(reason,),
+        )
+
     # ---- in the threads of the clusters
 
     def _work(self, processes: RunProcesses) -> None:
+        failures = 0
         try:
             while (job := self._take()) is not None:
-                self._on_one_cluster(processes, job)
+                begun = [job]
+                try:
+                    self._on_one_cluster(processes, begun)
+                    failures = 0
+                except (AckedError, OSError):
+                    failures += 1
+                    if failures == _MOST_FAILURES:
+                        raise
+                    for left in begun:
+                        self._put_back(left)
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
             self._ended.put(error)
 
@@ -199,8 +239,9 @@ class Fleet:
             self._waiting.appendleft(job)
             self._changed.notify()
 
-    def _on_one_cluster(self, processes: RunProcesses, first: ScheduleJob) -> None:
-        job: ScheduleJob | None = first
+    def _on_one_cluster(self, processes: RunProcesses, begun: list[ScheduleJob]) -> None:
+        """Carry out a job and those that follow it; ``begun`` holds the one whose run has not ended."""
+        job: ScheduleJob | None = begun[0]
         before: _Run | None = None
         healthy = True
         with self._cluster(processes) as cluster:
@@ -213,16 +254,20 @@ class Fleet:
                 healthy = before is None or self._passed(before)
                 if answer.refused or not healthy:
                     shutil.rmtree(folder.path, ignore_errors=True)
+                    begun.clear()
                     self._put_back(job)
                     break
                 before = _Run(job, folder.path, time.monotonic() - began)
+                begun.clear()
                 self._ended.put(before)
                 if not answer.usable:
                     healthy = False
                     break
                 job = self._take()
+                begun += [] if job is None else [job]
             else:
                 if job is not None:
+                    begun.clear()
                     self._put_back(job)
         if healthy and before is not None and self._passed(before):
             cluster.remove()

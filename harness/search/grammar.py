@@ -6,160 +6,50 @@ order of a set, or on the machine.
 
 from __future__ import annotations
 
-import fnmatch
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from dataclasses import replace as changed
 from random import Random
-from typing import TypeVar
 
 from msgspec.structs import replace
 
-from harness.cluster.timings import Timings
-from harness.errors import UsageError
-from harness.lab.model import Topology
-from harness.search.faults import KINDS, StepKind, kinds_of
+from harness.search.faults import KINDS, StepKind
+from harness.search.rules import mended, problems
 from harness.search.schedule import (
     AZ_OF,
-    COORDINATED,
     EVENTS,
     OTHER_AZS,
+    OTHER_CONTROLLERS,
     OTHERS,
     ROLES,
     VERSION,
     Arrow,
+    Event,
+    Group,
+    Member,
     Moment,
     Producer,
     Schedule,
     Step,
     TopicPlan,
-    problems,
 )
+from harness.search.space import Space
 
-T = TypeVar("T")
 MOST_STEPS = 7
 _MOST_PRODUCERS = 4
-_WEIGHTS = {"leader": 2, "follower": 1, "controller": 3, "quorum-leader": 2, "coordinator": 2}
+_MOST_TOPICS = 3
+_MOST_MEMBERS = 3
+_MUTATION_TRIES = 10
+_WEIGHTS = {
+    "leader": 2,
+    "follower": 1,
+    "controller": 3,
+    "quorum-leader": 2,
+    "coordinator": 2,
+    "group-coordinator": 1,
+}
 """How often each role is chosen, relative to the others."""
 _AT_ONCE = 0.25
 """Share of the steps that begin together with the previous step."""
-_TRANSACTIONAL = Producer(az="", transactional=True)
-_SAFE = (*(Producer(az=""),) * 2, Producer(az="", in_flight=1), _TRANSACTIONAL)
-_ANY = (
-    *_SAFE,
-    Producer(az="", idempotent=False),
-    Producer(az="", acks=1, idempotent=False),
-    Producer(az="", acks=1, idempotent=False, in_flight=1),
-    Producer(az="", acks=0, idempotent=False),
-)
-"""Settings of producers; what is named twice is chosen twice as often."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Space:
-    """What schedules are made of."""
-
-    kafka: str
-    mode: str
-    topology: Topology
-    timings: Timings
-    controller: str
-    quorum_leader: str = ""
-    kinds: tuple[StepKind, ...] = ()
-    producers: tuple[Producer, ...] = _ANY
-    """Settings of producers, one of which is chosen for each."""
-    coordinated: bool = True
-    """Steps may be about the coordinator of transactions."""
-    safe: bool = False
-    """Only settings that protect every acknowledged message from the failure of one AZ."""
-
-    @property
-    def brokers(self) -> int:
-        """How many brokers there are."""
-        return len(self.topology.role("broker"))
-
-
-def space_of(
-    *,
-    kafka: str,
-    mode: str,
-    topology: Topology,
-    timings: Timings,
-    faults: str | None = None,
-    producers: str | None = None,
-    safe: bool = False,
-    lacks: Collection[str] = (),
-) -> Space:
-    """The space of a cluster. Raises UsageError.
-
-    ``faults`` are globs of kinds (a,b), or `no-fault`; ``producers`` are globs of kinds of producers.
-    ``lacks`` has what clients or brokers cannot do: `idempotence`, `transactions`.
-    """
-    kinds = tuple(kind for kind in kinds_of(mode) if not (safe and kind.name == "elect-unclean"))
-    if faults == "no-fault":
-        kinds = ()
-    elif faults is not None:
-        kinds = _matching(
-            kinds,
-            faults,
-            lambda kind: kind.name,
-            f"--faults {{!r}} matches no fault of mode {mode}",
-            "no-fault",
-        )
-    possible = _possible(topology, safe=safe, lacks=lacks)
-    if producers is not None:
-        possible = _matching(
-            possible, producers, kind_of, "--producers {!r} matches no kind of producer of this search"
-        )
-    number = min(2, len(topology.azs))
-    quorum = topology.role({"zookeeper": "zookeeper", "kraft": "controller"}.get(mode, "broker"))
-    controllers = topology.role("broker") if mode == "zookeeper" else quorum
-    return Space(
-        kafka=kafka,
-        mode=mode,
-        topology=topology,
-        timings=timings,
-        controller=controllers[min(number, len(controllers)) - 1].name,
-        quorum_leader=quorum[min(number, len(quorum)) - 1].name if mode == "zookeeper" else "",
-        kinds=kinds,
-        producers=possible,
-        safe=safe,
-    )
-
-
-def kind_of(producer: Producer) -> str:
-    """The name of a kind of producers, which `--producers` takes."""
-    if producer.transactional:
-        return "transactional"
-    return "idempotent" if producer.idempotent else f"acks-{'all' if producer.acks == -1 else producer.acks}"
-
-
-def _possible(topology: Topology, *, safe: bool, lacks: Collection[str]) -> tuple[Producer, ...]:
-    """The settings of producers that a cluster and its clients can have. Raises UsageError."""
-    few = len(topology.role("broker")) < COORDINATED
-    found = tuple(
-        one
-        for one in (_SAFE if safe else _ANY)
-        if not (one.transactional and (few or "transactions" in lacks))
-        and not (one.idempotent and "idempotence" in lacks)
-    )
-    if not found:
-        raise UsageError(
-            "--safe needs idempotent producers, which this client or this version of Kafka lacks."
-        )
-    return found
-
-
-def _matching(
-    things: tuple[T, ...], text: str, name: Callable[[T], str], refusal: str, also: str = ""
-) -> tuple[T, ...]:
-    """The things whose name matches one of the globs of a text. Raises UsageError for one without any."""
-    globs = [glob.strip() for glob in text.split(",")]
-    for glob in globs:
-        if not any(fnmatch.fnmatchcase(name(one), glob) for one in things):
-            names = ", ".join(dict.fromkeys(map(name, things)))
-            raise UsageError(f"{refusal.format(glob)}; use {names}{f', or {also}' if also else ''}.")
-    return tuple(one for one in things if any(fnmatch.fnmatchcase(name(one), glob) for glob in globs))
 
 
 def fresh(space: Space, seed: int, number: int) -> Schedule:
@@ -169,7 +59,9 @@ def fresh(space: Space, seed: int, number: int) -> Schedule:
     count = rng.randint(1, MOST_STEPS) if space.kinds else 0
     partitions = sum(topic.partitions for topic in topics)
     producers = tuple(_producer(rng, space, count) for _ in range(rng.randint(2, _MOST_PRODUCERS)))
-    narrowed = _with_roles_of(space, producers)
+    producers = _successions(rng, _lasting(producers))
+    groups = (_group(rng, space, count, len(topics)),) if space.grouped and rng.random() < 0.4 else ()
+    narrowed = _with_roles_of(space, producers, groups)
     steps = tuple(_step(rng, narrowed, partitions) for _ in range(count))
     return Schedule(
         kafka=space.kafka,
@@ -178,7 +70,8 @@ def fresh(space: Space, seed: int, number: int) -> Schedule:
         quorum_leader=space.quorum_leader,
         made_by=f"seed {seed}, number {number}",
         topics=topics,
-        producers=_lasting(producers),
+        producers=producers,
+        groups=groups,
         steps=steps,
     )
 
@@ -188,15 +81,26 @@ def mutated(space: Space, parent: Schedule, seed: int, number: int) -> Schedule:
     rng = Random(f"{VERSION}/{seed}/{number}/mutation")
     child = parent
     for _ in range(rng.randint(1, 3)):
-        narrowed = _with_roles_of(space, child.producers)
-        child = _tidy(rng.choice(_MUTATIONS)(rng, narrowed, child))
+        child = _mutated_once(rng, space, child)
     origin = parent.made_by.partition(" (from ")[0]
     return replace(child, made_by=f"seed {seed}, number {number} (from {origin})")
 
 
-def _with_roles_of(space: Space, producers: Sequence[Producer]) -> Space:
-    """The space with a coordinator only where one of the producers needs it."""
-    return changed(space, coordinated=any(one.transactional for one in producers))
+def _mutated_once(rng: Random, space: Space, schedule: Schedule) -> Schedule:
+    """The schedule after one mutation; not every mutation changes every schedule."""
+    narrowed = _with_roles_of(space, schedule.producers, schedule.groups)
+    for _ in range(_MUTATION_TRIES):
+        child = _tidy(rng.choice(_MUTATIONS)(rng, narrowed, schedule))
+        if child != schedule:
+            return child
+    return schedule
+
+
+def _with_roles_of(space: Space, producers: Sequence[Producer], groups: Sequence[Group]) -> Space:
+    """The space with coordinators only where a producer or a group needs them."""
+    return changed(
+        space, coordinated=any(one.transactional for one in producers), grouped=space.grouped and bool(groups)
+    )
 
 
 def _tidy(schedule: Schedule) -> Schedule:
@@ -207,24 +111,69 @@ def _tidy(schedule: Schedule) -> Schedule:
     for one in schedule.producers:
         starts, stops = min(one.starts, count), min(one.stops, count)
         producers.append(replace(one, starts=starts, stops=stops if stops > starts else 0))
-    tidy = replace(schedule, steps=steps, producers=_lasting(tuple(producers)))
+    groups = tuple(
+        replace(group, members=tuple(_tidy_member(member, count) for member in group.members))
+        for group in schedule.groups
+    )
+    tidy = replace(schedule, steps=steps, producers=mended(_lasting(tuple(producers))), groups=groups)
     assert not list(problems(tidy)), list(problems(tidy))
     return tidy
+
+
+def _tidy_member(member: Member, count: int) -> Member:
+    starts, stops = min(member.starts, count), min(member.stops, count)
+    return replace(member, starts=starts, stops=stops if stops > starts else 0)
 
 
 def _lasting(producers: tuple[Producer, ...]) -> tuple[Producer, ...]:
     """Let at least one producer write from beginning to end, so that every run has messages."""
     if any(one.starts == 0 and one.stops == 0 for one in producers):
         return producers
-    return (replace(producers[0], starts=0, stops=0), *producers[1:])
+    return (replace(producers[0], starts=0, stops=0, succeeds=0), *producers[1:])
+
+
+def _successions(rng: Random, producers: tuple[Producer, ...]) -> tuple[Producer, ...]:
+    """Let some transactional producers that start late fence one that starts before them."""
+    found = list(producers)
+    for place, one in enumerate(producers):
+        before = [
+            number
+            for number, other in enumerate(found, start=1)
+            if other.transactional and not other.succeeds and other.starts < one.starts
+        ]
+        if one.transactional and before and rng.random() < 0.5:
+            found[place] = replace(one, succeeds=rng.choice(before))
+    return mended(found)
+
+
+def _group(rng: Random, space: Space, steps: int, topics: int) -> Group:
+    azs = _client_azs(space)
+    members = [Member(az=rng.choice(azs))]
+    for _ in range(rng.randint(1, _MOST_MEMBERS - 1)):
+        starts, stops = _span(rng, steps)
+        members.append(Member(az=rng.choice(azs), starts=starts, stops=stops))
+    return Group(topic=rng.randrange(topics), members=tuple(members))
+
+
+def _client_azs(space: Space) -> list[str]:
+    return list(dict.fromkeys(host.az for host in space.topology.role("client")))
+
+
+def _span(rng: Random, steps: int) -> tuple[int, int]:
+    """The steps after which a client starts and stops."""
+    starts = rng.randint(1, steps) if steps and rng.random() < 0.4 else 0
+    return starts, rng.randint(starts + 1, steps) if steps > starts and rng.random() < 0.2 else 0
 
 
 def _topics(rng: Random, space: Space) -> tuple[TopicPlan, ...]:
-    return tuple(_topic(rng, space, f"t{number}") for number in range(1, 2 + (rng.random() < 0.25)))
+    count = rng.choices(range(1, _MOST_TOPICS + 1), [12, 5, 2])[0]
+    return tuple(_topic(rng, space, f"t{number}") for number in range(1, count + 1))
 
 
 def _topic(rng: Random, space: Space, name: str) -> TopicPlan:
     replicas = min(3, space.brokers)
+    if not space.safe and space.brokers > 2 and rng.random() < 0.15:
+        replicas = rng.choice([2, min(4, space.brokers)])
     most = max(1, replicas - 1)
     return TopicPlan(
         name=name,
@@ -236,11 +185,9 @@ def _topic(rng: Random, space: Space, name: str) -> TopicPlan:
 
 
 def _producer(rng: Random, space: Space, steps: int) -> Producer:
-    azs = list(dict.fromkeys(host.az for host in space.topology.role("client")))
     one = rng.choice(space.producers)
-    starts = rng.randint(1, steps) if steps and rng.random() < 0.4 else 0
-    stops = rng.randint(starts + 1, steps) if steps > starts and rng.random() < 0.2 else 0
-    return replace(one, az=rng.choice(azs), starts=starts, stops=stops)
+    starts, stops = _span(rng, steps)
+    return replace(one, az=rng.choice(_client_azs(space)), starts=starts, stops=stops)
 
 
 def _step(rng: Random, space: Space, partitions: int) -> Step:
@@ -267,7 +214,8 @@ def _aims(rng: Random, space: Space, kind: StepKind) -> tuple[tuple[str, ...], t
     arrow: Arrow = rng.choices(["<->", "->", "<-"], [6, 1, 1])[0]  # type: ignore[assignment]
     far = rng.random()
     if far < 0.6:
-        return (one,), (OTHERS if far < 0.3 else OTHER_AZS,), arrow
+        sides = [OTHERS, OTHER_AZS] if space.mode == "zookeeper" else [OTHERS, OTHER_AZS, OTHER_CONTROLLERS]
+        return (one,), (sides[int(far / 0.6 * len(sides))],), arrow
     places = [other for other in (_place(rng, space) for _ in range(rng.randint(1, 3))) if other != one]
     return (one,), tuple(dict.fromkeys(places)) or (OTHERS,), arrow
 
@@ -288,6 +236,8 @@ def _roles(space: Space) -> list[str]:
     absent = set() if space.mode == "zookeeper" else {"quorum-leader"}
     if not space.coordinated:
         absent.add("coordinator")
+    if not space.grouped:
+        absent.add("group-coordinator")
     return [role for role in ROLES if role not in absent]
 
 
@@ -316,15 +266,20 @@ def _when(rng: Random, space: Space) -> Moment:
     if rng.random() < _AT_ONCE:
         return Moment()
     if rng.random() < 0.4:
-        return Moment(event=rng.choice(EVENTS), after_s=round(space.timings.lag_s * 2, 1))  # type: ignore[arg-type]
+        return Moment(event=_event(rng, space), after_s=round(space.timings.lag_s * 2, 1))
     return Moment(after_s=rng.choice([0.2, 0.5, 1.0, 2.0, 4.0]))
+
+
+def _event(rng: Random, space: Space) -> Event:
+    possible = [one for one in EVENTS if space.coordinated or one != "marker-written"]
+    return rng.choice(possible)  # type: ignore[arg-type]
 
 
 def _until(rng: Random, space: Space) -> Moment:
     """Shorter than a session, about as long, or long enough for everything that can follow."""
     timings = space.timings
     if rng.random() < 0.25:
-        return Moment(event=rng.choice(EVENTS), after_s=round(timings.harmless_s, 1))  # type: ignore[arg-type]
+        return Moment(event=_event(rng, space), after_s=round(timings.harmless_s, 1))
     choices = [0.5, timings.session_s * 0.5, timings.session_s, timings.session_s * 1.75, timings.harmless_s]
     return Moment(after_s=round(rng.choice(choices), 1))
 
@@ -392,7 +347,16 @@ def _change_topic(rng: Random, space: Space, schedule: Schedule) -> Schedule:
     return replace(schedule, topics=(*schedule.topics[:place], one, *schedule.topics[place + 1 :]))
 
 
+def _change_group(rng: Random, space: Space, schedule: Schedule) -> Schedule:
+    """The schedule with another group, or without its group."""
+    if not schedule.groups:
+        return schedule
+    place = rng.randrange(len(schedule.groups))
+    other = (_group(rng, space, len(schedule.steps), len(schedule.topics)),) if rng.random() < 0.7 else ()
+    return replace(schedule, groups=(*schedule.groups[:place], *other, *schedule.groups[place + 1 :]))
+
+
 _MUTATIONS: Sequence[_Mutation] = (
     *(_add, _add, _remove, _swap, _change, _change, _change),
-    *(_change_producer, _change_topic),
+    *(_change_producer, _change_topic, _change_group),
 )

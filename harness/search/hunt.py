@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -33,9 +34,12 @@ from harness.lab.model import Topology
 from harness.search import stored
 from harness.search.findings import WEIGHTS, Finding
 from harness.search.fleet import Fleet, JudgedRun, Place, ScheduleJob, thin
-from harness.search.grammar import Space, fresh, mutated, space_of
+from harness.search.grammar import fresh, mutated
 from harness.search.rates import wilson
-from harness.search.schedule import FILE, Schedule, read
+from harness.search.rules import read
+from harness.search.scenario import NAME
+from harness.search.schedule import FILE, Schedule
+from harness.search.space import Space, space_of
 
 RECORDS, OUTCOME = "schedules.jsonl", "search.json"
 MUTATE = 0.5
@@ -123,7 +127,15 @@ class Search:
             file = search._corpus_file(record.number)
             if file.exists():
                 search.corpus[record.number] = read(file)
+        search._remove_unfinished()
         return search
+
+    def _remove_unfinished(self) -> None:
+        """Remove the runs that were under way when the search was ended: their schedules run again."""
+        kept = {Path(record.folder).name for record in self.records}
+        for folder in (self.path / "runs" / NAME).glob("*"):
+            if folder.is_dir() and not folder.is_symlink() and folder.name not in kept:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def place(self) -> Place:
         """Where the schedules are carried out."""

@@ -8,30 +8,22 @@ is 1-minimal. Every reduction has a smaller `size`, a natural number, so that sh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
 
 from msgspec.structs import replace
 
 from harness.lab.model import Topology
 from harness.search.faults import KINDS
+from harness.search.rules import chosen_producers, mended, problems
 from harness.search.schedule import (
-    AZ_OF,
-    OTHER_AZS,
-    OTHERS,
-    ROLES,
+    Group,
+    Member,
     Moment,
     Producer,
     Schedule,
     Step,
     TopicPlan,
-    problems,
 )
-
-T = TypeVar("T")
-SHORTEST_S = 1.0
-"""Durations are halved down to this."""
-_PLAIN = TopicPlan(name="", min_insync=2)
-_TENTHS = 10
+from harness.search.sizes import PLAIN, SHORTEST_S, parts, size
 
 
 def shrink(
@@ -91,19 +83,35 @@ def without_steps(schedule: Schedule, first: int, end: int) -> Schedule:
         """The number that a step has afterwards; for a removed step, that of the previous one."""
         return number if number <= first else max(first, number - (end - first))
 
-    producers = []
-    for one in schedule.producers:
-        starts = moved(one.starts)
-        stops = moved(one.stops) if one.stops else 0
-        if one.stops and stops <= starts:
-            continue  # it would stop before anything has happened
-        producers.append(replace(one, starts=starts, stops=stops))
+    def of(one: Producer | Member) -> tuple[int, int] | None:
+        """Where a client starts and stops; None: it would stop before anything has happened."""
+        starts, stops = moved(one.starts), moved(one.stops)
+        return None if one.stops and stops <= starts else (starts, stops)
+
+    spans = [of(one) for one in schedule.producers]
+    left = [place for place, span in enumerate(spans) if span is not None]
+    producers = tuple(
+        replace(one, starts=span[0], stops=span[1]) if span is not None else one
+        for one, span in zip(schedule.producers, spans, strict=True)
+    )
+    groups = tuple(
+        replace(
+            group,
+            members=tuple(
+                replace(one, starts=span[0], stops=span[1])
+                for one in group.members
+                if (span := of(one)) is not None
+            ),
+        )
+        for group in schedule.groups
+    )
     steps = (*schedule.steps[:first], *schedule.steps[end:])
-    return replace(schedule, steps=steps, producers=tuple(producers) or _always(schedule.producers))
+    chosen = chosen_producers(producers, left) or _always(schedule.producers)
+    return replace(schedule, steps=steps, producers=mended(chosen), groups=groups)
 
 
 def _always(producers: tuple[Producer, ...]) -> tuple[Producer, ...]:
-    return (replace(producers[0], starts=0, stops=0),)
+    return (replace(producers[0], starts=0, stops=0, succeeds=0),)
 
 
 def reductions(schedule: Schedule, topology: Topology) -> Iterator[Schedule]:
@@ -117,8 +125,9 @@ def _reductions(schedule: Schedule, topology: Topology) -> Iterator[Schedule]:
     yield from _fewer_steps(schedule)
     if len(schedule.producers) > 1:
         for place in range(len(schedule.producers)):
-            rest = (*schedule.producers[:place], *schedule.producers[place + 1 :])
-            yield replace(schedule, producers=rest)
+            left = [other for other in range(len(schedule.producers)) if other != place]
+            yield replace(schedule, producers=chosen_producers(schedule.producers, left))
+    yield from _fewer_members(schedule)
     yield from _fewer_partitions(schedule)
     for place, step in enumerate(schedule.steps):
         for smaller in _smaller_steps(step, topology):
@@ -137,6 +146,30 @@ def _reductions(schedule: Schedule, topology: Topology) -> Iterator[Schedule]:
 def _fewer_steps(schedule: Schedule) -> Iterator[Schedule]:
     for place in range(len(schedule.steps)):
         yield without_steps(schedule, place, place + 1)
+
+
+def _fewer_members(schedule: Schedule) -> Iterator[Schedule]:
+    """Schedules without a group, without a member, or with one that is there from beginning to end."""
+    for place, group in enumerate(schedule.groups):
+        smaller: list[tuple[Group, ...]] = [()]
+        for at, member in enumerate(group.members):
+            others = (*group.members[:at], *group.members[at + 1 :])
+            if at:
+                smaller.append((replace(group, members=others),))
+            if member.stops:
+                plain = replace(member, stops=0)
+                smaller.append(
+                    (replace(group, members=(*group.members[:at], plain, *group.members[at + 1 :])),)
+                )
+            if member.starts:
+                plain = replace(member, starts=0, stops=0)
+                smaller.append(
+                    (replace(group, members=(*group.members[:at], plain, *group.members[at + 1 :])),)
+                )
+        for instead in smaller:
+            yield replace(
+                schedule, groups=(*schedule.groups[:place], *instead, *schedule.groups[place + 1 :])
+            )
 
 
 def _fewer_partitions(schedule: Schedule) -> Iterator[Schedule]:
@@ -163,7 +196,21 @@ def _fewer_partitions(schedule: Schedule) -> Iterator[Schedule]:
             replace(step, partition=max(0, step.partition - 1)) if step.partition >= gone else step
             for step in schedule.steps
         )
-        yield replace(schedule, topics=topics, steps=steps)
+        yield replace(
+            schedule,
+            topics=topics,
+            steps=steps,
+            groups=schedule.groups if fewer else _without(schedule, place),
+        )
+
+
+def _without(schedule: Schedule, topic: int) -> tuple[Group, ...]:
+    """The groups that read another topic, which is counted anew."""
+    return tuple(
+        replace(group, topic=group.topic - (group.topic > topic))
+        for group in schedule.groups
+        if group.topic != topic
+    )
 
 
 def _smaller_steps(step: Step, topology: Topology) -> Iterator[Step]:
@@ -202,20 +249,6 @@ def _fewer_hosts(names: tuple[str, ...], topology: Topology) -> Iterator[tuple[s
                 yield kept
 
 
-def parts(name: str, topology: Topology) -> tuple[str, ...]:
-    """What a name stands for, one level down; empty for a single host."""
-    if name == OTHERS:
-        return (OTHER_AZS, *topology.azs)
-    if name == OTHER_AZS:
-        return topology.azs
-    if name.startswith(AZ_OF):
-        return (name.removeprefix(AZ_OF),)
-    if name in ROLES:
-        return ()
-    hosts = tuple(host.name for host in topology.select(name))
-    return () if hosts == (name,) else hosts
-
-
 def _sooner(moment: Moment, shortest_s: float) -> Iterator[Moment]:
     """Earlier moments: after the shortest time, after half of the time, after a time instead of an event."""
     if moment.event:
@@ -228,12 +261,14 @@ def _sooner(moment: Moment, shortest_s: float) -> Iterator[Moment]:
 
 
 def _plainer_producers(one: Producer) -> Iterator[Producer]:
+    if one.succeeds:
+        yield replace(one, succeeds=0)
     if one.transactional:
-        yield replace(one, transactional=False)
+        yield replace(one, transactional=False, succeeds=0)
     if one.stops:
         yield replace(one, stops=0)
     if one.starts:
-        yield replace(one, starts=0, stops=0)
+        yield replace(one, starts=0, stops=0, succeeds=0)
     if one.in_flight > 1:
         yield replace(one, in_flight=1)
     if one.acks != -1:
@@ -245,120 +280,5 @@ def _plainer_producers(one: Producer) -> Iterator[Producer]:
 def _plainer_topics(topic: TopicPlan) -> Iterator[TopicPlan]:
     if topic.unclean:
         yield replace(topic, unclean=False)
-    if topic.min_insync != min(_PLAIN.min_insync, topic.replicas):
-        yield replace(topic, min_insync=min(_PLAIN.min_insync, topic.replicas))
-
-
-def size(schedule: Schedule, topology: Topology) -> int:
-    """How large a schedule is; every reduction lowers it."""
-    return (
-        sum(_step_size(step, topology) for step in schedule.steps)
-        + sum(_producer_size(one) for one in schedule.producers)
-        + sum(_topic_size(topic) for topic in schedule.topics)
-    )
-
-
-def _step_size(step: Step, topology: Topology) -> int:
-    aims = sum(name_size(name, topology) for name in (*step.targets, *step.toward))
-    values = KINDS[step.fault].values
-    strength = values.index(step.value) if step.value in values else len(values)
-    return (
-        # More than producers can grow when a removal renumbers the steps at which they start or stop.
-        10_000
-        + 10 * aims
-        + (step.arrow == "<->")
-        + strength
-        + _moment_size(step.when)
-        + (_moment_size(step.until) if KINDS[step.fault].lasts else 0)
-        + step.partition
-    )
-
-
-def _moment_size(moment: Moment) -> int:
-    return round(moment.after_s * _TENTHS) + (20 if moment.event else 0)
-
-
-def name_size(name: str, topology: Topology) -> int:
-    """The weight of a name by the hosts that it stands for; names of its parts weigh less."""
-    hosts, azs = len(topology.hosts), len(topology.azs)
-    if name in (OTHERS, OTHER_AZS):
-        return 4 * hosts + 2 * azs + (16 if name == OTHERS else 8)
-    if name.startswith(AZ_OF):
-        return 4 * hosts + 2
-    if name in ROLES:
-        return 4
-    inner = topology.select(name)
-    return 4 if tuple(host.name for host in inner) == (name,) else 4 * len(inner) + 2
-
-
-def _producer_size(one: Producer) -> int:
-    return (
-        1_000
-        + 60 * (one.starts > 0)
-        + 60 * (one.stops > 0)
-        + 4 * one.transactional
-        + 2 * (one.acks != -1)
-        + (not one.idempotent)
-        # With idempotence, five requests may be in flight; that many fit next to each other.
-        + (one.in_flight > 1)
-    )
-
-
-def _topic_size(topic: TopicPlan) -> int:
-    changed = topic.min_insync != min(_PLAIN.min_insync, topic.replicas)
-    return 500 + 100 * topic.partitions + 2 * topic.unclean + changed
-
-
-def within(small: Schedule, large: Schedule, topology: Topology) -> bool:
-    """Whether a schedule is part of another one: it has nothing that the other one lacks."""
-    return (
-        _some_of(small.steps, large.steps, lambda one, other: _step_within(one, other, topology))
-        and _some_of(small.producers, large.producers, _producer_within)
-        and _some_of(small.topics, large.topics, _topic_within)
-    )
-
-
-def _some_of(few: tuple[T, ...], many: tuple[T, ...], fits: Callable[[T, T], bool]) -> bool:
-    """Whether each of ``few`` fits a different one of ``many``, in the same order."""
-    left = iter(many)
-    return all(any(fits(one, other) for other in left) for one in few)
-
-
-def _step_within(one: Step, other: Step, topology: Topology) -> bool:
-    return (
-        one.fault == other.fault
-        and _hosts_within(one.targets, other.targets, topology)
-        and _hosts_within(one.toward, other.toward, topology)
-        and other.arrow in (one.arrow, "<->")
-        and one.until.after_s <= max(SHORTEST_S, other.until.after_s)
-        and one.until.event in ("", other.until.event)
-        and one.when.after_s <= other.when.after_s
-        and one.when.event in ("", other.when.event)
-        and (one.value == other.value or one.value in KINDS[one.fault].values)
-    )
-
-
-def _hosts_within(few: tuple[str, ...], many: tuple[str, ...], topology: Topology) -> bool:
-    covered = set(many)
-    ahead = list(many)
-    while ahead:
-        inner = parts(ahead.pop(), topology)
-        ahead += [name for name in inner if name not in covered]
-        covered.update(inner)
-    return set(few) <= covered
-
-
-def _producer_within(one: Producer, other: Producer) -> bool:
-    return (
-        one.az == other.az
-        and one.acks in (-1, other.acks)
-        and (one.idempotent or not other.idempotent)
-        and one.transactional <= other.transactional
-        and one.in_flight <= other.in_flight
-        and one.starts <= other.starts
-        and (one.stops == 0 or one.stops <= other.stops)
-    )
-
-
-def _topic_within(one: TopicPlan, other: TopicPlan) -> bool:
-    return one.name == other.name and one.partitions <= other.partitions and one.unclean <= other.unclean
+    if topic.min_insync != min(PLAIN.min_insync, topic.replicas):
+        yield replace(topic, min_insync=min(PLAIN.min_insync, topic.replicas))

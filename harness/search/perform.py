@@ -22,6 +22,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from harness.clock import now_ns
@@ -92,7 +93,12 @@ class _Performance:
             for topic in self.stage.setup.internal_topics
             for key in topic.topic_partitions
         }
-        self.crowd = Crowd(stage=self.stage, plans=self.schedule.producers, partitions=self.partitions)
+        self.crowd = Crowd(
+            stage=self.stage,
+            plans=self.schedule.producers,
+            partitions=self.partitions,
+            groups=self.schedule.groups,
+        )
         self.locks = {host.name: threading.Lock() for host in self.stage.lab.topology.hosts}
 
     def go(self) -> None:
@@ -117,12 +123,16 @@ class _Performance:
             self.pool.shutdown(wait=True, cancel_futures=True)
 
     def _place_coordinator(self) -> None:
-        """Let the same broker coordinate as on a new cluster: an earlier run may have moved that role."""
+        """Let the same brokers coordinate as on a new cluster: an earlier run may have moved that role.
+
+        Before Kafka 2.4 there is no request for that, and the role stays where it is.
+        """
         for topic in self.stage.setup.internal_topics:
             state = self.stage.state(topic.name)
             if state is not None and state.leader != topic.replicas[0]:
                 operator = self.stage.nemesis.operator(self.stage.cluster, self.stage.dialect)
-                operator.elect(topic.name, leader=broker_name(topic.replicas[0]))
+                first = broker_name(topic.replicas[0])
+                self._quietly(partial(operator.elect, topic.name, leader=first))
 
     def _warm_up(self) -> None:
         """Start the clients, and wait until all is well. Raises InvalidRunError."""
@@ -153,6 +163,7 @@ class _Performance:
             replicas={key: len(members) for key, members in self.replicas.items()},
             controller=controller_seen(self.stage),
             counts=self.crowd.counts(),
+            markers=self.stage.observer.markers(self.partitions) if self.schedule.transactional else 0,
         )
         return now_ns(), seen
 
@@ -227,6 +238,8 @@ class _Performance:
             if not hosts:
                 raise InvalidRunError(f"no process runs on {', '.join(step.targets)}")
             return self._on_hosts(step, hosts, key)
+        if step.fault == "raise-min-insync":
+            return self._raise_min_insync(key)
         self._operate(step.fault, key)
         return None
 
@@ -272,6 +285,18 @@ class _Performance:
             operator.reassign(key.topic, (*others, first), key.partition, within_s=_EFFECT_S)
         else:
             operator.elect(*key, kind="unclean" if fault == "elect-unclean" else "preferred")
+
+    def _raise_min_insync(self, key: TopicPartition) -> Callable[[], None]:
+        """Let acks=all need every replica: a topic never promises less than the schedule says."""
+        stage, name = self.stage, "min.insync.replicas"
+        topic = next(one for one in stage.setup.topics if one.name == key.topic)
+        operator = stage.nemesis.operator(stage.cluster, stage.dialect)
+
+        def configure(value: str) -> None:
+            operator.configure(topic.name, name, value, partitions=topic.partitions, within_s=_EFFECT_S)
+
+        configure(str(len(self.replicas[key])))
+        return lambda: configure(topic.config[name])
 
     def _restart(self, hosts: list[str]) -> None:
         """Start ended processes in the background: a broker that is cut off takes long to register."""
@@ -333,7 +358,7 @@ class _Performance:
                 )
 
     def _check_producers(self) -> None:
-        """Check that every producer gets another message acknowledged."""
+        """Check that every producer gets another message acknowledged, and that every group reads one."""
         patience_s, before = self.stage.timings.patience_s, self.crowd.counts()
         try:
             self.crowd.wait_through(patience_s)
@@ -344,6 +369,8 @@ class _Performance:
                     "finding-client-stuck",
                     f"{name} ({label}) had nothing acknowledged for {patience_s:g} s",
                 )
+        for number in self.crowd.wait_groups(patience_s):
+            self.stage.mark("finding-client-stuck", f"group {number} read nothing for {patience_s:g} s")
 
     def _missing(self) -> str:
         """What keeps the cluster from being whole; empty if nothing does."""

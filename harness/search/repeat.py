@@ -15,7 +15,8 @@ from harness.run.folder import RunFolder, read_json
 from harness.search.findings import Finding, findings_of, is_judged, select, weightiest
 from harness.search.fleet import Fleet, JudgedRun, ScheduleJob, thin
 from harness.search.rates import Decision, Sequential, wilson
-from harness.search.schedule import FILE, Schedule, read
+from harness.search.rules import read
+from harness.search.schedule import FILE, Schedule
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,8 @@ from harness.search.perform import perform
 from harness.search.schedule import COORDINATED, Schedule, topics_of
 
 NAME = "schedule"
+_ONE_COORDINATOR = {**ONE_TRANSACTION_PARTITION, "offsets.topic.num.partitions": "1"}
+"""One broker coordinates all transactions, and one all groups."""
 
 
 def scenario_of(schedule: Schedule, topology: Topology, mode: str, suffix: str = "") -> Scenario:
@@ -34,8 +36,10 @@ def setup_of(schedule: Schedule, topology: Topology, suffix: str = "") -> Setup:
     return Setup(
         topics=topics_of(schedule, brokers, suffix),
         # All schedules of a cluster find the same brokers, whether they have transactions or not.
-        broker_config=ONE_TRANSACTION_PARTITION if coordinates else {},
+        broker_config=_ONE_COORDINATOR if coordinates else {},
         transaction_log=coordinates if schedule.transactional else (),
+        # Every consumer has a group id, and brokers would create the topic when it asks for a coordinator.
+        offsets_log=coordinates,
         controller=schedule.controller,
         zookeeper_leader=schedule.quorum_leader or "zookeeper2",
         brokers=brokers,

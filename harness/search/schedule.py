@@ -7,24 +7,22 @@ by its AZ (`az1`), or by a role that is looked up when the step begins (`leader`
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from hashlib import sha256
-from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import msgspec
 from msgspec import Meta
 
-from harness.errors import BadDataError, UsageError
 from harness.kafka.model import Topic, TopicPartition
-from harness.lab.model import Topology
 from harness.search.faults import KINDS
 
-VERSION = 2
+VERSION = 3
 """Version of the format. A seed belongs to a version, because another grammar makes other schedules."""
-READABLE = (1, VERSION)
-"""Versions of files that can be read; version 1 has no transactions, and is otherwise the same."""
+READABLE = (1, 2, VERSION)
+"""Versions of files that can be read: a later version adds keys and names, and changes none. Version 2 added
+transactions. Version 3 added consumer groups, successors of producers, `group-coordinator`,
+`other-controllers`, `raise-min-insync`, and `marker-written`."""
 FILE = "schedule.json"
 
 Event = Literal[
@@ -36,6 +34,7 @@ Event = Literal[
     "controller-elected",
     "acknowledged",
     "refused",
+    "marker-written",
 ]
 """What may be observed; empty: nothing, only time counts.
 
@@ -48,23 +47,28 @@ Event = Literal[
 | `controller-elected` | another controller is active |
 | `acknowledged` | a message of every producer that runs was acknowledged |
 | `refused` | a message ended without an acknowledgement |
+| `marker-written` | a replica has another transaction marker |
 """
 EVENTS: tuple[str, ...] = get_args(Event)[1:]
 Arrow = Literal["<->", "->", "<-"]
-ROLES = ("leader", "follower", "controller", "quorum-leader", "coordinator")
+ROLES = ("leader", "follower", "controller", "quorum-leader", "coordinator", "group-coordinator")
 """Hosts that are looked up when a step begins: of the step's partition, or of the cluster. The coordinator is
-that of all transactions; there is one if a producer is transactional."""
+that of all transactions; there is one if a producer is transactional. The group-coordinator is that of all
+groups."""
 COORDINATED = 3
-"""Brokers that hold the log of transactions."""
+"""Brokers that hold the logs of transactions and of committed offsets."""
 AZ_OF = "az-of-"
 OTHERS = "others"
 """Every host that the other side of a link does not name."""
 OTHER_AZS = "other-azs"
 """Every host in an AZ in which the other side of a link has no host."""
+OTHER_CONTROLLERS = "other-controllers"
+"""Every member of the KRaft quorum that the other side of a link does not name."""
+SIDES = (OTHERS, OTHER_AZS, OTHER_CONTROLLERS)
+"""What the other side of a link may be besides hosts, AZs and roles."""
 
 Seconds = Annotated[float, Meta(ge=0, le=600)]
 _MOST_STEPS = 50
-_TOPIC = re.compile(r"[a-z][a-z0-9]{0,40}")
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -110,6 +114,9 @@ class Producer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """`max.in.flight.requests.per.connection`"""
     transactional: bool = False
     """It writes in transactions, each of which spans all partitions, and commits and aborts them in turn."""
+    succeeds: Annotated[int, Meta(ge=0)] = 0
+    """Number of the transactional producer whose `transactional.id` it takes over when it starts. That
+    fences the other producer. 0: none."""
     starts: Annotated[int, Meta(ge=0)] = 0
     """Number of the step after which it starts; 0: before the first one."""
     stops: Annotated[int, Meta(ge=0)] = 0
@@ -121,6 +128,26 @@ class Producer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         acks = "acks=all" if self.acks == -1 else f"acks={self.acks}"
         kind = ", transactional" if self.transactional else ", idempotent" if self.idempotent else ""
         return f"{acks}{kind}, {self.in_flight} in flight"
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A member of a consumer group."""
+
+    az: str
+    """The AZ of its client host."""
+    starts: Annotated[int, Meta(ge=0)] = 0
+    """Number of the step after which it joins; 0: before the first one."""
+    stops: Annotated[int, Meta(ge=0)] = 0
+    """Number of the step after which it leaves; 0: at the end."""
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A consumer group that reads one topic, and commits what it has read."""
+
+    topic: Annotated[int, Meta(ge=0)] = 0
+    """The topic of the schedule, counted from 0."""
+    members: Annotated[tuple[Member, ...], Meta(min_length=1, max_length=20)]
+    """Its members; the first one is there from beginning to end."""
 
 
 class TopicPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -162,6 +189,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The topics, which exist before the first step."""
     producers: Annotated[tuple[Producer, ...], Meta(min_length=1, max_length=20)]
     """The producers; one consumer in each of two AZs reads everything."""
+    groups: Annotated[tuple[Group, ...], Meta(max_length=10)] = ()
+    """Consumer groups besides those consumers."""
     steps: Annotated[tuple[Step, ...], Meta(max_length=_MOST_STEPS)] = ()
     """What happens, in this order."""
 
@@ -185,134 +214,6 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return tuple(
             TopicPartition(topic.name, number) for topic in self.topics for number in range(topic.partitions)
         )
-
-
-def read(path: Path) -> Schedule:
-    """A schedule from a file. Raises BadDataError with one sentence."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise BadDataError(
-            f"{path} cannot be read ({error.strerror}); name a {FILE}, or the folder of a run that has one."
-        ) from None
-    return decode(data, str(path))
-
-
-def decode(data: bytes, place: str) -> Schedule:
-    """A schedule from the bytes of a file at ``place``. Raises BadDataError with one sentence."""
-    try:
-        raw = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadDataError(
-            f"{place} is not a whole JSON document ({error}); it may be cut short: copy it again."
-        ) from None
-    version = raw.get("acked_schedule") if isinstance(raw, dict) else None
-    if version is None:
-        raise BadDataError(f"{place} holds no schedule: it has no key 'acked_schedule'; name a {FILE}.")
-    if version not in READABLE:
-        raise BadDataError(
-            f"{place} has a schedule of version {version!r}, and this acked reads the versions "
-            f"{' and '.join(map(str, READABLE))}; use the acked that wrote it."
-        )
-    raw["acked_schedule"] = VERSION
-    for number, step in enumerate(_list(raw, "steps"), start=1):
-        fault = step.get("fault") if isinstance(step, dict) else None
-        if isinstance(fault, str) and fault not in KINDS:
-            raise BadDataError(
-                f"{place}: step {number}: there is no fault {fault!r}; use {', '.join(KINDS)}."
-            )
-    try:
-        schedule = msgspec.convert(raw, Schedule)
-    except msgspec.ValidationError as error:
-        raise BadDataError(f"{place}: {error}; correct the value.") from None
-    problem = next(problems(schedule), "")
-    if problem:
-        raise BadDataError(f"{place}: {problem}.")
-    return schedule
-
-
-def _list(raw: dict[str, Any], key: str) -> list[Any]:
-    found = raw.get(key, [])
-    return found if isinstance(found, list) else []
-
-
-def problems(schedule: Schedule) -> Iterator[str]:
-    """What is wrong with a schedule beyond the types of its values, a clause each."""
-    names = [topic.name for topic in schedule.topics]
-    if len(set(names)) < len(names):
-        yield "two topics have the same name; rename one"
-    for topic in schedule.topics:
-        if not _TOPIC.fullmatch(topic.name):
-            yield f"the topic's name {topic.name!r} is not possible; use lower-case letters and digits"
-        if topic.min_insync > topic.replicas:
-            yield f"topic {topic.name!r} has min_insync above its {topic.replicas} replicas; use fewer"
-    if all(producer.starts for producer in schedule.producers):
-        yield "no producer starts before the first step; let one have starts 0"
-    for number, producer in enumerate(schedule.producers, start=1):
-        if producer.idempotent and producer.acks != -1:
-            yield f"producer {number} is idempotent with acks={producer.acks}; idempotence needs acks -1"
-        if producer.transactional and not producer.idempotent:
-            yield f"producer {number} is transactional and not idempotent; transactions need idempotence"
-        if producer.idempotent and producer.in_flight > 5:
-            yield f"producer {number} is idempotent with {producer.in_flight} in flight; use 5 at most"
-        if max(producer.starts, producer.stops) > len(schedule.steps):
-            yield f"producer {number} names a step after the last of {len(schedule.steps)}"
-        if producer.stops and producer.stops <= producer.starts:
-            yield f"producer {number} stops after step {producer.stops}, before it has started"
-    for number, step in enumerate(schedule.steps, start=1):
-        for problem in _step_problems(step, len(schedule.partitions)):
-            yield f"step {number} ({step.fault}) {problem}"
-
-
-def _step_problems(step: Step, partitions: int) -> Iterator[str]:
-    kind = KINDS.get(step.fault)
-    if kind is None:
-        yield f"is not a fault; use {', '.join(KINDS)}"
-        return
-    if kind.takes in ("hosts", "links") and not step.targets:
-        yield "names no targets"
-    if kind.takes == "links" and not step.toward:
-        yield "names no other side (toward)"
-    if kind.takes not in ("hosts", "links") and step.targets:
-        yield "takes no targets"
-    if kind.takes != "links" and step.toward:
-        yield "takes no other side (toward)"
-    if not 0 <= step.partition < partitions:
-        yield f"is about partition {step.partition} of {partitions}, counted from 0"
-    if kind.values and not kind.values[0] <= step.value <= kind.values[-1]:
-        yield f"has the value {step.value:g}; use {kind.values[0]:g} to {kind.values[-1]:g} {kind.unit}"
-
-
-def require_hosts(schedule: Schedule, topology: Topology, place: str) -> None:
-    """Raise UsageError if a schedule names something that the cluster does not have."""
-    for number, step in enumerate(schedule.steps, start=1):
-        for target in (*step.targets, *step.toward):
-            name = target.removeprefix(AZ_OF)
-            if name not in (*ROLES, OTHERS, OTHER_AZS):
-                try:
-                    topology.select(target)
-                except UsageError as error:
-                    raise UsageError(f"{place}: step {number}: {error.message}") from None
-    for one in (schedule.controller, *filter(None, (schedule.quorum_leader,))):
-        topology.host(one)
-    azs = {host.az for host in topology.role("client")}
-    for producer in schedule.producers:
-        if producer.az not in azs:
-            raise UsageError(
-                f"{place}: a producer is in {producer.az}, which has no client; use {', '.join(sorted(azs))}."
-            )
-    brokers = len(topology.role("broker"))
-    if schedule.transactional and brokers < COORDINATED:
-        raise UsageError(
-            f"{place}: a producer is transactional, which needs {COORDINATED} brokers, and the cluster has "
-            f"{brokers}."
-        )
-    for topic in schedule.topics:
-        if topic.replicas > brokers:
-            raise UsageError(
-                f"{place}: topic {topic.name!r} has {topic.replicas} replicas, and the cluster has "
-                f"{brokers} brokers; use that many at most."
-            )
 
 
 def topics_of(schedule: Schedule, brokers: Iterable[int], suffix: str = "") -> tuple[Topic, ...]:

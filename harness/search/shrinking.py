@@ -17,10 +17,12 @@ from harness.errors import InvalidRunError
 from harness.search import stored
 from harness.search.findings import Finding, findings_of
 from harness.search.fleet import Fleet, JudgedRun, Place
-from harness.search.minimise import shrink, size
+from harness.search.minimise import shrink
 from harness.search.rates import Sequential, misses_that_tell
 from harness.search.repeat import Tally, repeat
-from harness.search.schedule import Schedule, decode, read
+from harness.search.rules import decode, read
+from harness.search.schedule import Schedule
+from harness.search.sizes import size
 
 TESTS, ORIGINAL, SMALLEST = "tests.jsonl", "original.json", "smallest.json"
 MEASURED = 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -65,14 +66,17 @@ def resume(
 ) -> tuple[PlanT, list[Line]]:
     """The plan of a folder and the lines of its file ``name``.
 
-    A last line that was cut short when the work was ended is left out. Raises BadDataError if the folder
-    holds no ``what``.
+    A last line that was cut short when the work was ended is removed, so that others can follow. Raises
+    BadDataError if the folder holds no ``what``.
     """
     try:
         found = msgspec.json.decode((path / PLAN).read_bytes(), type=plan)
-        lines = (path / name).read_bytes().splitlines() if (path / name).exists() else []
-        whole = lines[:-1] if lines and not lines[-1].endswith(b"}") else lines
-        return found, [msgspec.json.decode(one, type=line) for one in whole]
+        data = (path / name).read_bytes() if (path / name).exists() else b""
+        whole = data[: data.rfind(b"\n") + 1]
+        lines = [msgspec.json.decode(one, type=line) for one in whole.splitlines()]
+        if len(whole) < len(data):
+            os.truncate(path / name, len(whole))
+        return found, lines
     except (OSError, msgspec.MsgspecError) as error:
         raise BadDataError(
             f"{path} holds no {what} to resume ({error}); name a folder like runs/{kind}/<time>."

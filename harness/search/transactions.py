@@ -42,11 +42,16 @@ class TransactionLoad:
         name: str,
         partitions: Sequence[TopicPartition],
         in_flight: int,
+        succeeds: str = "",
     ) -> None:
-        """Start it. ``name`` also names its successors, which get a number each."""
+        """Start it. ``name`` also names its successors, which get a number each.
+
+        It takes over the transactional.id of the producer ``succeeds``.
+        """
         self._stage, self._az, self._name = stage, az, name
+        self._identity = f"{partitions[0].topic}-{succeeds or name}"
         self._partitions, self._in_flight = tuple(partitions), in_flight
-        self._stop = threading.Event()
+        self._stop, self._conceded = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._counts = StreamCounts(sent=0, ok=0, fail=0, info=0, running=True)
         self._generation = 0
@@ -64,6 +69,10 @@ class TransactionLoad:
         self.abandon()
         self._thread.join(flush_s + _SPREAD_S + _READY_S)
 
+    def concede(self) -> None:
+        """Go on until a transaction fails, and then leave the transactional.id to another producer."""
+        self._conceded.set()
+
     def abandon(self) -> None:
         """Begin no further transaction."""
         self._stop.set()
@@ -76,6 +85,8 @@ class TransactionLoad:
                     continue
             except (AckedError, OSError):
                 pass  # the agent has recorded what is known; another producer takes over
+            if self._conceded.is_set():
+                return
             self._stop.wait(_PAUSE_S)
 
     def _next(self) -> TransactionalProducer:
@@ -92,7 +103,7 @@ class TransactionLoad:
             config["max.block.ms"] = round(_END_S * 1000)
         producer = stage.transactional(
             self._az,
-            f"{self._partitions[0].topic}-{self._name}",
+            self._identity,
             name=f"{self._name}-{self._generation}",
             via="librdkafka",
             timeout_s=_TIMEOUT_S,
@@ -118,7 +129,7 @@ class TransactionLoad:
         self._ended += 1
         as_asked = end.outcome == ("committed" if commit else "aborted")
         self._count(results, as_asked=as_asked)
-        return end.outcome != "unknown"
+        return end.outcome != "unknown" and (as_asked or not self._conceded.is_set())
 
     def _send(
         self, producer: TransactionalProducer, partitions: Sequence[TopicPartition]

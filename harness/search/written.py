@@ -10,7 +10,7 @@ import msgspec
 
 from checkers.tables.output import FINDINGS
 from harness.search.findings import MARK, UNEXPLAINED, Finding
-from harness.search.schedule import Moment, Producer, Schedule, Step, TopicPlan, described
+from harness.search.schedule import Group, Member, Moment, Producer, Schedule, Step, TopicPlan, described
 
 _WIDTH = 100
 
@@ -43,7 +43,7 @@ def scenario_text(
         "from acked import Claim, Expected, Scenario, Stage"
         if finding.name in FINDINGS
         else "from acked import Claim, Scenario, Stage",
-        "from acked.schedules import Moment, Producer, Schedule, Step, TopicPlan, perform, set_up",
+        f"from acked.schedules import {', '.join(_IMPORTED)}",
         "",
         f"SCHEDULE = {_value(schedule, 0)}",
         "",
@@ -136,7 +136,8 @@ def _because(finding: Finding) -> str:
     return f"what the schedule was shrunk for: {_plain(finding.kind)}"
 
 
-_STRUCTS = (Schedule, Step, Producer, TopicPlan, Moment)
+_IMPORTED = ("Group", "Member", "Moment", "Producer", "Schedule", "Step", "TopicPlan", "perform", "set_up")
+_STRUCTS = (Schedule, Step, Producer, Group, Member, TopicPlan, Moment)
 
 
 def _value(value: Any, depth: int) -> str:

@@ -12,9 +12,12 @@ from msgspec.structs import replace
 
 from harness.cluster.timings import BASE
 from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
-from harness.search.grammar import Space, fresh, mutated, space_of
-from harness.search.minimise import parts, reductions, shrink, size, within, without_steps
-from harness.search.schedule import Producer, Schedule, Step, decode, problems, require_hosts
+from harness.search.grammar import fresh, mutated
+from harness.search.minimise import reductions, shrink, without_steps
+from harness.search.rules import decode, problems, require_hosts
+from harness.search.schedule import Producer, Schedule, Step
+from harness.search.sizes import parts, size, within
+from harness.search.space import Space, space_of
 
 MODES = ("zookeeper", "kraft", "kraft-combined")
 WIDE = Layout(tuple(AvailabilityZone(name=f"az{n}", brokers=1 + (n < 3)) for n in range(1, 6)))

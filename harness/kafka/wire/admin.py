@@ -15,6 +15,8 @@ from kafka.protocol.admin import (
     DescribeConfigsResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
 
 from harness.errors import UnfitError
@@ -168,6 +170,38 @@ def describe_configs(
     if found.error_code:
         raise LookupError(f"{scope} {name!r}: {found.error_message or f'Kafka error {found.error_code}'}")
     return {entry.name: entry.value for entry in found.configs}
+
+
+def alter_topic_config(
+    target: Target,
+    topic: str,
+    values: Mapping[str, str],
+    *,
+    dialect: Dialect = MODERN,
+    timeout_s: float | None = None,
+) -> RequestResult:
+    """Set properties of a topic; its other properties stay.
+
+    ``target`` must be the controller or a KRaft broker.
+
+    Raises UnfitError before Kafka 2.3.
+    """
+    if dialect.incremental_alter_configs is None:
+        raise UnfitError("This Kafka version cannot set single properties of a topic (before 2.3).")
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+    asked = resource(
+        resource_type=2,
+        resource_name=topic,
+        configs=[
+            resource.AlterableConfig(name=name, config_operation=0, value=value)
+            for name, value in values.items()
+        ],
+    )
+    request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=False)
+    version = dialect.incremental_alter_configs
+    answer = exchange(target, request, IncrementalAlterConfigsResponse, version, timeout_s)
+    found = answer.responses[0]
+    return RequestResult(found.error_code, found.error_message or "")
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

@@ -18,6 +18,7 @@ class Dialect:
     metadata: int = 8
     create_topics: int = 2
     describe_configs: int | None = 1
+    incremental_alter_configs: int | None = 0
     elect_leaders: int | None = 1
     alter_partition_reassignments: int | None = 0
     describe_quorum: int | None = None
@@ -41,7 +42,7 @@ _3_0 = Dialect(describe_quorum=0, describe_transactions=0)
 _2_8 = Dialect(describe_quorum=0)
 _2_4 = Dialect()
 _2_3 = replace(_2_4, elect_leaders=None, alter_partition_reassignments=None)
-_2_1 = replace(_2_3, fetch=10, list_offsets=4, metadata=7)
+_2_1 = replace(_2_3, fetch=10, list_offsets=4, metadata=7, incremental_alter_configs=None)
 _2_0 = replace(_2_1, produce=6, fetch=8, list_offsets=3, metadata=6)
 _1_1 = replace(_2_0, produce=5, fetch=7, list_offsets=2, metadata=5)
 _1_0 = replace(_1_1, fetch=6, describe_configs=0, own_log_by_fetch=False)

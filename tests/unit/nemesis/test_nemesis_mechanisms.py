@@ -150,6 +150,11 @@ FAULTS: dict[str, tuple[Callable[[Nemesis], Injection], str, dict[str, object]]]
         {"partitions": ["t/2"]},
     ),
     "reassign": (on_operator(lambda o: o.reassign("t", [2, 1])), "reassign", {"partitions": ["t/0"]}),
+    "configure": (
+        on_operator(lambda o: o.configure("t", "min.insync.replicas", "3", partitions=2)),
+        "configure",
+        {"partitions": ["t/0", "t/1"], "properties": {"min.insync.replicas": "3"}},
+    ),
     "delete_controller": (
         on_operator(lambda o: o.delete_controller(SESSION, becomes="broker2")),
         "move_controller",

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kafka.record.util import calc_crc32c
 
 from harness.history.identity import encode
 from harness.history.journal import Journal
@@ -29,6 +30,14 @@ def stored(offset: int, epoch: int = 0, seq: int | None = None) -> bytes:
     raw = bytearray(one_record_batch(value, timestamp_ms=0))
     struct.pack_into(">q", raw, 0, offset)
     struct.pack_into(">i", raw, 12, epoch)
+    return bytes(raw)
+
+
+def marker(offset: int) -> bytes:
+    """A transaction marker, as a broker stores it: a batch with the control bit."""
+    raw = bytearray(stored(offset))
+    struct.pack_into(">h", raw, 21, 0x30)
+    struct.pack_into(">I", raw, 17, calc_crc32c(bytes(raw[21:])))
     return bytes(raw)
 
 
@@ -84,6 +93,17 @@ def test_a_truncation_is_reported() -> None:
     follower.follow(log)
     follower.follow(log[:2])
     assert follower.events[4:] == [("gone", 2), ("gone", 3)]
+
+
+def test_markers_are_counted_once() -> None:
+    follower, log = Follower(), [stored(0), marker(1)]
+    for _ in range(3):
+        follower.follow(log)
+    assert follower.tail.markers == 1
+    follower.follow([*log, stored(2), marker(3)])
+    assert follower.tail.markers == 2
+    follower.follow(log)
+    assert follower.tail.markers == 2, "a truncated marker was written once"
 
 
 def test_records_replaced_between_two_looks_are_reported() -> None:

@@ -14,7 +14,8 @@ from harness.history.journal import Journal
 from harness.kafka.model import PartitionState, TopicPartition
 from harness.lab.layout import THREE_AZS
 from harness.observer.views import View, Views
-from harness.search.aims import hosts_of
+from harness.search.aims import hosts_of, links_of
+from harness.search.schedule import Step
 
 KEY = TopicPartition("t1", 0)
 CONTROLLERS = {
@@ -31,13 +32,16 @@ def views(tmp_path: Path) -> Iterator[Views]:
         yield Views(journal)
 
 
-def names(views: Views, mode: str, *aims: str) -> list[str]:
-    stage: Any = SimpleNamespace(
+def stage_of(views: Views, mode: str) -> Any:
+    return SimpleNamespace(
         lab=SimpleNamespace(topology=THREE_AZS.topology(mode)),
         cluster=SimpleNamespace(mode=mode),
         observer=SimpleNamespace(views=views),
     )
-    return [host.name for host in hosts_of(stage, aims, KEY)]
+
+
+def names(views: Views, mode: str, *aims: str) -> list[str]:
+    return [host.name for host in hosts_of(stage_of(views, mode), aims, KEY)]
 
 
 @pytest.mark.parametrize("mode", CONTROLLERS)
@@ -60,3 +64,44 @@ def test_the_coordinator_leads_the_log_of_transactions(views: Views, mode: str) 
         views.record([View(source=source, subject="partition", topic_partition=key, state=state)])
     assert names(views, mode, "coordinator", "leader") == ["broker3", "broker1"]
     assert {host[-1] for host in names(views, mode, "az-of-coordinator")} == {"3"}
+
+
+@pytest.mark.parametrize("mode", CONTROLLERS)
+def test_the_coordinator_of_groups_leads_the_log_of_offsets(views: Views, mode: str) -> None:
+    source = "zookeeper1" if mode == "zookeeper" else "broker1"
+    with pytest.raises(InvalidRunError, match="no broker coordinates groups"):
+        names(views, mode, "group-coordinator")
+    state = PartitionState(leader=2, leader_epoch=0, isr=(1, 2, 3), replicas=(1, 2, 3))
+    key = TopicPartition("__consumer_offsets", 0)
+    views.record([View(source=source, subject="partition", topic_partition=key, state=state)])
+    assert names(views, mode, "group-coordinator") == ["broker2"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "others"),
+    [("kraft", ("controller1", "controller3")), ("kraft-combined", ("broker1", "broker3"))],
+)
+def test_the_other_controllers_of_a_quorum(views: Views, mode: str, others: tuple[str, str]) -> None:
+    source, node, host = CONTROLLERS[mode]
+    views.record([View(source=source, subject="controller", controller=node)])
+    cut = Step(fault="cut", targets=("controller",), toward=("other-controllers",), arrow="->")
+    found = links_of(stage_of(views, mode), cut, KEY)
+    assert {(link.source, link.destination) for link in found} == {(host, other) for other in others}
+
+
+def test_the_other_side_may_be_several_things(views: Views) -> None:
+    views.record([View(source="controller1", subject="controller", controller=12)])
+    cut = Step(fault="cut", targets=("controller",), toward=("other-controllers", "broker1"), arrow="<-")
+    found = links_of(stage_of(views, "kraft"), cut, KEY)
+    assert {link.source for link in found} == {"controller1", "controller3", "broker1"}
+    assert {link.destination for link in found} == {"controller2"}
+
+
+def test_controllers_on_one_side_keep_their_links_to_each_other(views: Views) -> None:
+    views.record([View(source="controller1", subject="controller", controller=12)])
+    cut = Step(fault="cut", targets=("controller", "controller1"), toward=("other-controllers",), arrow="->")
+    found = links_of(stage_of(views, "kraft"), cut, KEY)
+    assert {(link.source, link.destination) for link in found} == {
+        ("controller2", "controller3"),
+        ("controller1", "controller3"),
+    }

@@ -11,8 +11,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from harness.cluster.timings import BASE
+from harness.errors import LabError
 from harness.kafka.versions import kafka_version
 from harness.lab.layout import THREE_AZS
 from harness.run.folder import RunFolder
@@ -21,9 +23,11 @@ from harness.search import fleet as fleets
 from harness.search.cell import ScheduleOrder, choose
 from harness.search.findings import Finding
 from harness.search.fleet import MOST_RUNS, Fleet, JudgedRun, Place, ScheduleJob, thin
-from harness.search.grammar import fresh, space_of
+from harness.search.grammar import fresh
 from harness.search.repeat import RepeatedSchedule, origin_of
-from harness.search.schedule import FILE, read
+from harness.search.rules import read
+from harness.search.schedule import FILE
+from harness.search.space import space_of
 from harness.series.pool import CellRun
 from harness.series.serving import RunAnswer, Site
 from harness.series.standing import LostClusterError, passed
@@ -44,6 +48,10 @@ class Script:
         self.removed: list[int] = []
         self.clients: list[str] = []
         self.judged: list[str] = []
+        self.jvm_ends: list[Exception] = []
+        self.forgotten = 0
+        self.fails: list[Exception] = []
+        """What the starts of the next clusters fail with."""
 
 
 @pytest.fixture
@@ -52,6 +60,8 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Script:
 
     class Cluster:
         def __init__(self, *_: object, **__: object) -> None:
+            if made.fails:
+                raise made.fails.pop(0)
             self.path, self.log = tmp_path / "cluster", tmp_path / "log"
             self.mine: list[str] = []
             self.number = len(made.began)
@@ -90,6 +100,8 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Script:
 
     def judge(session: Any, run: CellRun) -> RunSummary:
         made.judged.append(run.cell.client)
+        if made.jvm_ends:
+            raise made.jvm_ends.pop(0)
         manifest = RunFolder.open(run.folder).manifest()
         verdict = "crashed" if manifest["status"] == "crashed" else "as declared"
         promises: list[object] = []
@@ -106,7 +118,12 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Script:
     monkeypatch.setattr(fleets, "RunProcesses", Processes)
     monkeypatch.setattr(fleets, "judge_cell", judge)
     monkeypatch.setattr(fleets, "findings_of", findings)
-    monkeypatch.setattr("checkers.spark.session.start_session", lambda: None)
+
+    def forget() -> None:
+        made.forgotten += 1
+
+    monkeypatch.setattr("checkers.spark.session.start_session", lambda: "a session")
+    monkeypatch.setattr("checkers.spark.session.forget_session", forget)
     return made
 
 
@@ -185,6 +202,54 @@ def test_a_failure_of_the_harness_is_raised(
     monkeypatch.setattr(Fleet, "_folder", fail)
     with pytest.raises(RuntimeError, match="a mistake"):
         run(tmp_path, JOBS[:1])
+
+
+def test_a_run_is_judged_again_if_the_jvm_has_ended(script: Script, tmp_path: Path) -> None:
+    script.jvm_ends = [Py4JNetworkError("Answer from Java side is empty")]
+    ended = run(tmp_path, JOBS[:3])
+    assert [one.verdict for one in ended] == ["as declared"] * 3
+    assert (script.forgotten, len(script.judged)) == (1, 4)
+    assert script.began == [digests(JOBS[:3])]
+
+
+def test_a_run_that_no_jvm_judges_does_not_end_the_search(script: Script, tmp_path: Path) -> None:
+    script.jvm_ends = [
+        Py4JNetworkError("Answer from Java side is empty"),
+        ConnectionRefusedError(111, "refused"),
+    ]
+    ended = run(tmp_path, JOBS[:3])
+    assert [one.verdict for one in ended] == ["crashed", "as declared", "as declared"]
+    assert "could not be judged (ConnectionRefusedError)" in ended[0].reasons[0]
+    assert not ended[0].judged
+
+
+def test_a_cluster_that_does_not_start_is_started_again(script: Script, tmp_path: Path) -> None:
+    script.fails = [LabError("no memory"), OSError(28, "No space left on device")]
+    ended = run(tmp_path, JOBS[:3])
+    assert [one.job.number for one in ended] == [0, 1, 2]
+    assert script.began == [digests(JOBS[:3])]
+
+
+def test_a_search_whose_clusters_never_start_gives_up(script: Script, tmp_path: Path) -> None:
+    script.fails = [LabError("no memory") for _ in range(3)]
+    with pytest.raises(LabError, match="no memory"):
+        run(tmp_path, JOBS[:3])
+
+
+def test_what_fails_during_a_run_repeats_that_run_only(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, asked = Fleet._folder, iter(range(100))
+
+    def fail(self: Fleet, job: ScheduleJob, cluster: Path) -> RunFolder:
+        if next(asked) == 1:
+            raise OSError(28, "No space left on device")
+        return folder(self, job, cluster)
+
+    monkeypatch.setattr(Fleet, "_folder", fail)
+    ended = run(tmp_path, JOBS[:3])
+    assert sorted(one.job.number for one in ended) == [0, 1, 2]
+    assert script.began == [digests(JOBS[:1]), digests(JOBS[1:3])]
 
 
 def test_a_client_library_goes_with_its_runs(script: Script, tmp_path: Path) -> None:

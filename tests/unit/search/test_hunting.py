@@ -16,11 +16,12 @@ from harness.lab.layout import THREE_AZS
 from harness.search import shrinking
 from harness.search.findings import Finding
 from harness.search.fleet import ScheduleJob
-from harness.search.grammar import fresh, space_of
+from harness.search.grammar import fresh
 from harness.search.hunt import Search, SearchPlan, TriedSchedule, corpus_of
 from harness.search.repeat import repeat, until_decided
 from harness.search.schedule import FILE, Moment, Producer, Schedule, Step, TopicPlan
 from harness.search.shrinking import Shrinking
+from harness.search.space import space_of
 from tests.unit.search.conftest import SimulatedFleet, World
 
 TOPOLOGY = THREE_AZS.topology("kraft")
@@ -101,6 +102,36 @@ def test_a_search_is_resumed_where_it_was_interrupted(world: World) -> None:
     assert resumed.corpus == search.corpus
     searched(resumed, 12)
     assert [record.digest for record in resumed.records] == straight
+    assert [record.digest for record in Search.resume(search.path).records] == straight
+
+
+@pytest.mark.parametrize("cut", [1, 2, 20])
+def test_a_line_that_was_cut_short_is_left_out_once(world: World, cut: int) -> None:
+    """However much of the line is missing, and however often the search is ended and resumed."""
+    search = planned(world)
+    searched(search, 3)
+    file = search.path / "schedules.jsonl"
+    file.write_bytes(file.read_bytes()[:-cut])
+    resumed = Search.resume(search.path)
+    assert resumed.records == search.records[:2]
+    searched(resumed, 4)
+    again = Search.resume(search.path)
+    assert again.records == resumed.records
+    assert [record.number for record in again.records] == [1, 2, 3, 4, 5, 6]
+
+
+def test_what_was_under_way_when_a_search_was_ended_is_removed(world: World) -> None:
+    search = planned(world)
+    searched(search, 2)
+    kept = search.path / "runs" / "schedule" / Path(search.records[0].folder).name
+    ended = search.path / "runs" / "schedule" / "2026-11-24T00-00-00"
+    for folder in (kept, ended):
+        (folder / "nodes").mkdir(parents=True, exist_ok=True)
+    (search.path / "runs" / "schedule" / "latest").symlink_to(kept)
+    Search.resume(search.path)
+    assert kept.is_dir()
+    assert not ended.exists()
+    assert (search.path / "runs" / "schedule" / "latest").is_symlink()
 
 
 def test_no_fault_makes_no_step(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,21 @@ from msgspec.structs import replace
 from harness.cluster.timings import BASE
 from harness.errors import BadDataError, UsageError
 from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
-from harness.search.grammar import fresh, kind_of, mutated, space_of
+from harness.search.grammar import fresh, mutated
+from harness.search.rules import chosen_producers, decode, mended, problems, read, require_hosts
 from harness.search.scenario import setup_of
 from harness.search.schedule import (
+    Group,
+    Member,
     Moment,
     Producer,
     Schedule,
     Step,
     TopicPlan,
-    decode,
     described,
-    read,
-    require_hosts,
     topics_of,
 )
+from harness.search.space import kind_of, space_of
 
 TOPOLOGY = THREE_AZS.topology("kraft")
 SPACE = space_of(kafka="3.6.2", mode="kraft", topology=TOPOLOGY, timings=BASE)
@@ -37,6 +39,7 @@ SCHEDULE = Schedule(
     made_by="a test",
     topics=(TopicPlan(name="t1", partitions=3),),
     producers=(Producer(az="az1", acks=1, idempotent=False, in_flight=7), Producer(az="az2", starts=2)),
+    groups=(Group(members=(Member(az="az1"), Member(az="az3", starts=1, stops=3))),),
     steps=(
         Step(
             fault="power-cut",
@@ -75,7 +78,15 @@ def put(*path: str | int, value: object) -> Callable[[dict[str, Any]], None]:
 
 def test_the_seed_still_makes_the_same_schedule() -> None:
     """A change of the grammar is a change of the format's version: stored seeds mean something."""
-    assert fresh(SPACE, 1, 7).digest == "3abb2aa7e9d4"
+    assert fresh(SPACE, 1, 7).digest == "6b836fa71dbd"
+    together = sha256()
+    for mode in ("zookeeper", "kraft", "kraft-combined"):
+        space = space_of(kafka="3.6.2", mode=mode, topology=THREE_AZS.topology(mode), timings=BASE)
+        for number in range(100):
+            schedule = fresh(space, 1, number)
+            together.update(schedule.encode())
+            together.update(mutated(space, schedule, 2, number).encode())
+    assert together.hexdigest()[:12] == "8ae961a6d194"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +97,7 @@ def test_the_seed_still_makes_the_same_schedule() -> None:
         (b"\xff\xfe", "not a whole JSON document"),
         (b"[]", "holds no schedule"),
         (b"{}", "no key 'acked_schedule'"),
-        (changed(put("acked_schedule", value=9)), "version 9, and this acked reads the versions 1 and 2"),
+        (changed(put("acked_schedule", value=9)), "version 9, and this acked reads the versions 1, 2 and 3"),
         (changed(put("steps", 0, "fault", value="meteor")), "step 1: there is no fault 'meteor'; use cut,"),
         (changed(put("steps", 0, "colour", value=1)), "unknown field `colour`"),
         (changed(put("steps", 0, "until", "after_s", value=-1)), ">= 0.0"),
@@ -100,6 +111,19 @@ def test_the_seed_still_makes_the_same_schedule() -> None:
         (changed(put("producers", 0, "transactional", value=True)), "is transactional and not idempotent"),
         (changed(put("producers", 1, "starts", value=40)), "a step after the last of 4"),
         (changed(put("producers", 0, "starts", value=1)), "no producer starts before the first step"),
+        (changed(put("producers", 1, "succeeds", value=1)), "producer 2 cannot succeed producer 1"),
+        (changed(put("groups", 0, "topic", value=1)), "group 1 reads topic 1 of 1, counted from 0"),
+        (changed(put("groups", 0, "members", value=[])), "length >= 1"),
+        (
+            changed(put("groups", 0, "members", 0, "starts", value=1)),
+            "the first member of group 1 has starts",
+        ),
+        (changed(put("groups", 0, "members", 1, "stops", value=9)), "a member of group 1 names a step after"),
+        (
+            changed(put("groups", 0, "members", 1, "starts", value=3)),
+            "a member of group 1 stops after step 3",
+        ),
+        (changed(put("groups", 0, "members", 1, "acks", value=1)), "unknown field `acks`"),
         (changed(put("topics", 0, "min_insync", value=4)), "above its 3 replicas"),
         (changed(put("topics", 0, "name", value="a b")), "'a b' is not possible"),
     ],
@@ -124,13 +148,104 @@ def test_a_host_that_the_cluster_lacks() -> None:
         require_hosts(schedule, TOPOLOGY, "my.json")
 
 
-def test_a_file_of_the_version_before_is_the_same_schedule() -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_of_a_version_before_is_the_same_schedule(version: int) -> None:
     def before(data: dict[str, Any]) -> None:
-        data["acked_schedule"] = 1
+        data["acked_schedule"] = version
+        del data["groups"]
         for producer in data["producers"]:
-            del producer["transactional"]
+            del producer["succeeds"]
+            if version < 2:
+                del producer["transactional"]
 
-    assert decode(changed(before), "my.json") == SCHEDULE
+    assert decode(changed(before), "my.json") == replace(SCHEDULE, groups=())
+
+
+@pytest.mark.parametrize("end", range(1, len(SCHEDULE.encode()) - 2, 40))
+def test_a_file_that_was_cut_short_gets_one_sentence(end: int) -> None:
+    with pytest.raises(BadDataError, match="it may be cut short") as raised:
+        decode(SCHEDULE.encode()[:end], "my.json")
+    assert "\n" not in raised.value.message
+
+
+FENCED = replace(
+    SCHEDULE,
+    producers=(
+        Producer(az="az1", transactional=True),
+        Producer(az="az2", transactional=True, starts=1, succeeds=1),
+    ),
+)
+
+
+def test_a_producer_may_succeed_one_that_starts_before_it() -> None:
+    assert decode(FENCED.encode(), "my.json") == FENCED
+    first, second = FENCED.producers
+    for wrong in (
+        (first, replace(second, starts=0)),
+        (first, replace(second, succeeds=2)),
+        (first, replace(second, succeeds=3)),
+        (first, replace(second, transactional=False)),
+        (replace(first, transactional=False), second),
+        (first, second, second),
+    ):
+        assert "cannot succeed producer" in next(problems(replace(FENCED, producers=wrong)))
+        mended_ones = mended(wrong)
+        assert not list(problems(replace(FENCED, producers=mended_ones)))
+
+
+def test_a_successor_keeps_its_predecessor_when_others_are_left_out() -> None:
+    other = Producer(az="az3")
+    first, second = FENCED.producers
+    three = (other, first, replace(second, succeeds=2))
+    assert chosen_producers(three, [1, 2]) == (first, second)
+    assert chosen_producers(three, [0, 2]) == (other, replace(second, succeeds=0))
+
+
+def test_the_other_controllers_are_those_of_a_quorum() -> None:
+    cut = Step(fault="cut", targets=("controller",), toward=("other-controllers",))
+    schedule = replace(SCHEDULE, steps=(*SCHEDULE.steps, cut))
+    require_hosts(schedule, TOPOLOGY, "my.json")
+    with pytest.raises(UsageError, match="my.json: step 5: other-controllers needs KRaft"):
+        require_hosts(schedule, THREE_AZS.topology("zookeeper"), "my.json")
+    zookeeper = space_of(
+        kafka="2.7.1", mode="zookeeper", topology=THREE_AZS.topology("zookeeper"), timings=BASE
+    )
+    for space, has in ((SPACE, True), (zookeeper, False)):
+        steps = [step for number in range(100) for step in fresh(space, 1, number).steps]
+        assert any("other-controllers" in step.toward for step in steps) == has
+
+
+def test_a_group_needs_three_brokers_and_clients() -> None:
+    small = Layout(tuple(AvailabilityZone(name=f"az{n}", brokers=n < 3) for n in range(1, 4)))
+    two = replace(
+        SCHEDULE, topics=(TopicPlan(name="t1", replicas=2),), steps=(), producers=SCHEDULE.producers[:1]
+    )
+    two = replace(two, groups=(Group(members=(Member(az="az1"),)),))
+    with pytest.raises(UsageError, match="my.json: a consumer group needs 3 brokers, and the cluster has 2"):
+        require_hosts(two, small.topology("kraft"), "my.json")
+    nowhere = replace(two, groups=(Group(members=(Member(az="az9"),)),))
+    with pytest.raises(UsageError, match="a member of a group is in az9, which has no client"):
+        require_hosts(nowhere, TOPOLOGY, "my.json")
+
+
+def test_clients_that_lack_groups_get_none() -> None:
+    def groups(**more: Any) -> int:
+        space = space_of(kafka="3.6.2", mode="kraft", topology=TOPOLOGY, timings=BASE, **more)
+        schedules = [fresh(space, 1, number) for number in range(60)]
+        schedules += [mutated(space, one, 2, number) for number, one in enumerate(schedules)]
+        return sum(bool(one.groups) for one in schedules)
+
+    assert groups(lacks=("groups",)) == 0
+    assert groups() > 20
+
+
+def test_replication_settings_differ_unless_they_must_be_safe() -> None:
+    def topics(safe: bool) -> list[TopicPlan]:
+        space = space_of(kafka="3.6.2", mode="kraft", topology=TOPOLOGY, timings=BASE, safe=safe)
+        return [topic for number in range(100) for topic in fresh(space, 1, number).topics]
+
+    assert {topic.replicas for topic in topics(safe=True)} == {3}
+    assert {(topic.replicas, topic.min_insync) for topic in topics(safe=False)} == {(3, 2), (3, 1), (2, 1)}
 
 
 def test_transactions_need_three_brokers() -> None:

@@ -158,3 +158,32 @@ def test_a_java_client_is_not_given_what_librdkafka_knows(broker: Broker) -> Non
     worked(broker, "java")
     assert "socket.timeout.ms" not in broker.config
     assert broker.config["max.block.ms"] == 60_000
+
+
+def test_a_successor_takes_over_the_transactional_id(broker: Broker) -> None:
+    stage: Any = SimpleNamespace(library="librdkafka", transactional=broker.transactional)
+    found = TransactionLoad(stage, "az1", "producer-3", PARTITIONS, 5, succeeds="producer-2")
+    wait_until(broker.enough.is_set, within_s=20.0, awaiting="the transactions to end", poll_s=0.005)
+    found.stop(5.0)
+    assert broker.ids == "t1-3-producer-2"
+    assert broker.said[0] == "producer-3-1 init"
+
+
+def test_a_producer_that_concedes_goes_on_until_it_is_fenced(broker: Broker) -> None:
+    """It fences nobody afterwards: it does not initialise again."""
+    broker.limit = 10**9
+    broker.ends = lambda number: "unknown" if number >= 3 else ""
+    stage: Any = SimpleNamespace(library="librdkafka", transactional=broker.transactional)
+    found = TransactionLoad(stage, "az1", "producer-2", PARTITIONS, 5)
+    found.concede()
+    wait_until(
+        lambda: broker.ended,
+        accept=lambda ended: ended >= 4,
+        within_s=20.0,
+        awaiting="the fence",
+        poll_s=0.005,
+    )
+    found._thread.join(5.0)
+    assert not found._thread.is_alive()
+    assert [line for line in broker.said if line.endswith("init")] == ["producer-2-1 init"]
+    assert broker.ended == 4

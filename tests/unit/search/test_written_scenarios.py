@@ -10,7 +10,8 @@ from harness.cluster.timings import BASE
 from harness.lab.layout import THREE_AZS
 from harness.run.scenario_file import find_in_file
 from harness.search.findings import Finding
-from harness.search.grammar import fresh, space_of
+from harness.search.grammar import fresh
+from harness.search.space import space_of
 from harness.search.written import scenario_text
 
 FINDINGS = (
@@ -34,8 +35,9 @@ def test_the_file_declares_the_schedule(tmp_path: Path, mode: str, finding: Find
     topology = THREE_AZS.topology(mode)
     version = "2.7.1" if mode == "zookeeper" else "3.6.2"
     space = space_of(kafka=version, mode=mode, topology=topology, timings=BASE)
-    for number in range(10):
-        schedule = fresh(space, 8, number)
+    schedules = [fresh(space, 8, number) for number in range(10)]
+    assert any(schedule.groups for schedule in schedules)
+    for number, schedule in enumerate(schedules):
         text = scenario_text(
             schedule,
             finding,

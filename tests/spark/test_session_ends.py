@@ -1,0 +1,33 @@
+"""A JVM that ends while a command goes on: another one can be started in its place."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+import os, signal
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from checkers.spark.session import forget_session, start_session
+
+def counted():
+    return start_session().range(7).count()
+
+first = counted()
+os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+SparkContext._gateway.proc.wait(20)
+try:
+    failed = str(counted())
+except (Py4JError, OSError) as error:
+    failed = "failed"
+forget_session()
+print(first, failed, counted())
+"""
+
+
+def test_another_jvm_takes_the_place_of_one_that_was_killed() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=180, check=False
+    )
+    assert done.stdout.split() == ["7", "failed", "7"], done.stderr[-2000:]

@@ -1,0 +1,113 @@
+"""The clients of a schedule: who starts, stops, joins, leaves and is fenced after which step."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.kafka.model import Topic
+from harness.search import crowd as crowds
+from harness.search.crowd import Crowd
+from harness.search.schedule import Group, Member, Producer
+
+TOPICS = (Topic("t1-4", (1, 2), partitions=2, spread=True), Topic("t2-4", (1, 2)))
+
+
+class Told:
+    """Everything that is asked of the stage and of its clients."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.read: dict[str, int] = {}
+
+    def start_member(self, az: str, group: str, topic: str, *, partitions: int, name: str, **_: Any) -> Any:
+        self.said.append(f"{name} in {az} joins {group} for {topic} ({partitions})")
+        return SimpleNamespace(
+            stop=lambda: self.said.append(f"{name} leaves"),
+            progress=lambda: SimpleNamespace(count=self.read.get(name, 0)),
+        )
+
+    def load(self, stage: Any, az: str, name: str, *_: Any, succeeds: str) -> Any:
+        self.said.append(f"{name} writes as {succeeds}")
+        return Load(self, name)
+
+
+class Load:
+    def __init__(self, told: Told, name: str) -> None:
+        self.told, self.name = told, name
+
+    def concede(self) -> None:
+        self.told.said.append(f"{self.name} concedes")
+
+    def abandon(self) -> None:
+        self.told.said.append(f"{self.name} ends")
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    made = Told()
+
+    class Transactions(Load):
+        def __new__(cls, *args: Any, **more: Any) -> Any:
+            made.said.append(f"{args[2]} writes as {more['succeeds']}")
+            return super().__new__(cls)
+
+        def __init__(self, stage: Any, az: str, name: str, *_: Any, **__: Any) -> None:
+            super().__init__(made, name)
+
+    monkeypatch.setattr(crowds, "TransactionLoad", Transactions)
+    return made
+
+
+def crowd_of(told: Told, producers: tuple[Producer, ...], groups: tuple[Group, ...] = ()) -> Crowd:
+    stage: Any = SimpleNamespace(
+        setup=SimpleNamespace(topics=TOPICS), start_member=told.start_member, streams={}, mark=lambda *_: 0
+    )
+    keys = [key for topic in TOPICS for key in topic.topic_partitions]
+    return Crowd(stage=stage, plans=producers, partitions=keys, groups=groups)
+
+
+def test_members_join_and_leave_after_their_steps(told: Told) -> None:
+    group = Group(topic=0, members=(Member(az="az1"), Member(az="az2", starts=1, stops=3)))
+    crowd = crowd_of(told, (), (group,))
+    crowd.change(0)
+    assert told.said == ["group-1-member-1 in az1 joins t1-4-group-1 for t1-4 (2)"]
+    crowd.change(1)
+    assert told.said[1:] == ["group-1-member-2 in az2 joins t1-4-group-1 for t1-4 (2)"]
+    crowd.change(2)
+    assert len(told.said) == 2
+    crowd.change(3)
+    assert told.said[2:] == ["group-1-member-2 leaves"]
+    assert list(crowd.members) == [(1, 1)]
+
+
+def test_a_group_that_reads_nothing_is_named(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = tuple(Group(topic=number, members=(Member(az="az1"),)) for number in (0, 1))
+    crowd = crowd_of(told, (), groups)
+    crowd.change(0)
+    told.read = {"group-1-member-1": 3, "group-2-member-1": 3}
+    before = crowd.read_by_groups()
+    assert before == {1: 3, 2: 3}
+
+    def read() -> dict[int, int]:
+        return {1: 3 + (len(asked) > 1), 2: 3} if asked.append(0) is None else {}
+
+    asked: list[int] = []
+    monkeypatch.setattr(crowd, "read_by_groups", read)
+    assert crowd.wait_groups(0.3) == [2]
+
+
+def test_a_successor_fences_its_predecessor(told: Told) -> None:
+    """The fenced producer is not expected to be acknowledged any more, and ends with the run."""
+    first = Producer(az="az1", transactional=True)
+    crowd = crowd_of(told, (first, Producer(az="az2", transactional=True, starts=2, succeeds=1)))
+    crowd.change(0)
+    crowd.change(1)
+    assert told.said == ["producer-1 writes as producer-1"]
+    crowd.change(2)
+    assert told.said[1:] == ["producer-1 concedes", "producer-2 writes as producer-1"]
+    assert list(crowd.producers) == ["producer-2"]
+    crowd.abandon()
+    assert told.said[3:] == ["producer-2 ends", "producer-1 ends"]
