@@ -18,20 +18,19 @@ from tests.property.test_mutants import MUTANTS, mutated
 from tests.property.transactions import planted
 from tests.property.transactions_compared import check_model, differences, disagreements, histories_of
 
-
 FEW = 100
 
 
 @cache
 def few() -> list[History]:
     """The same for every test."""
-    return histories_of(0, FEW)
+    return histories_of(0, range(FEW))
 
 
 def agree(seed: int, count: int) -> None:
     """Fail, with each history on which the ways differ."""
-    odd = disagreements(histories_of(seed, count))
-    assert not odd, f"{len(odd)} of histories_of({seed}, {count}):\n" + "\n".join(odd[:3])
+    odd = disagreements(histories_of(seed, range(count)))
+    assert not odd, f"{len(odd)} of {count} histories of seed {seed}:\n" + "\n".join(odd[:3])
 
 
 def test_every_way_comes_to_the_same() -> None:
@@ -84,7 +83,7 @@ DEFECTS: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], None], set[str]]] = {
     "SQL: nothing is blocked": (in_sql("stable", "and ref.conclusive", "and not ref.conclusive"), {"SQL"}),
     "brute force: nobody is fenced": (in_the_model, {"brute force"}),
 }
-"""Defects, and the ways that then differ from the fast plan. Pieces are judged by the fast plan's own code."""
+"""Defects, and the ways that then differ from the fast plan; pieces share its code."""
 
 
 @pytest.mark.parametrize("defect", DEFECTS)

@@ -1,8 +1,8 @@
 """Planted transactions judged in four ways: by the fast plan, by the fast plan in pieces, by the SQL of the
 general plan in DuckDB, and by brute force.
 
-Histories are judged together, as topics of one history, because nearly all of the cost is that of a folder and
-of a database. Topics, writers, readers and transactional ids are disjoint (`tests.histories.apart`), so that
+Histories are judged together, as topics of one history, because nearly all of the cost is that of a folder
+and of a database. Topics, writers, readers and transactional ids are disjoint (`tests.histories.apart`), so that
 the answers can be split again. A history that differs is judged again alone.
 """
 
@@ -13,14 +13,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
-from hypothesis import Phase, given, seed, settings
+from hypothesis.internal.conjecture.data import ConjectureData
 
 from tests.histories import SPAN, History, apart, joined
 from tests.independent.layout import plain
 from tests.oracles import duckdb_plan, findings_of, transactions_of
-from tests.property.test_checker import SETTINGS
 from tests.property.transactions import brute_force, planted
 from tests.transactions import judged, judged_folder
 
@@ -44,18 +44,13 @@ Answers = Mapping[str, Rows]
 """Rows of `findings`, `fates` and `records` (and, of the fast plan, `anomalies`)."""
 
 
-def histories_of(number: int, count: int) -> list[History]:
-    """The histories that hypothesis makes with `planted` from a seed; which ones also depends on their count."""
-    made: list[History] = []
+def histories_of(seed: int, numbers: Iterable[int]) -> list[History]:
+    """Planted histories, each a pure function of seed and number.
 
-    @seed(number)
-    @settings(SETTINGS, max_examples=count, derandomize=False, database=None, phases=[Phase.generate])
-    @given(planted())
-    def collect(history: History) -> None:
-        made.append(history)
-
-    collect()
-    return made[:count]
+    Hypothesis itself, which runs a test with the examples of a strategy, repeats a quarter of them.
+    """
+    strategy = planted()
+    return [ConjectureData(random=Random(f"{seed}/{number}")).draw(strategy) for number in numbers]
 
 
 # ---- the ways
