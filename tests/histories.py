@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 from harness.history.schema import TABLES
 
 Row = Mapping[str, Any]
+SPAN = 100
+"""How many numbers of writers and of readers each of several histories has, if they are put together."""
 
 
 @dataclass
@@ -78,23 +80,40 @@ class History:
         return folder
 
 
+def apart(name: str, number: int, history: History) -> History:
+    """The same history with a topic, and with writers, readers, groups and ids, that no other number has.
+
+    Producer ids stay: they decide within a partition. Writers and readers must be below `SPAN`.
+    """
+    found = History()
+    for table, rows in history.rows.items():
+        for row in rows:
+            changed = dict(row)
+            if changed.get("topic") is not None:
+                changed["topic"] = name if changed["topic"] == "t" else f"{name}-{changed['topic']}"
+            if changed.get("home") is not None:
+                topic, _, partition = changed["home"].rpartition("/")
+                changed["home"] = f"{name if topic == 't' else f'{name}-{topic}'}/{partition}"
+            for key in ("writer", "reader", "txn_writer", "fault"):
+                if changed.get(key) is not None:
+                    assert changed[key] < SPAN, f"{key} {changed[key]} of {name}"
+                    changed[key] += SPAN * number
+            for key in ("group", "transactional_id"):
+                if changed.get(key) is not None:
+                    changed[key] += name
+            found.add(table, **changed)
+    return found
+
+
+def joined(histories: Iterable[History]) -> History:
+    """The rows of several histories as one."""
+    found = History()
+    for history in histories:
+        for table, rows in history.rows.items():
+            found.rows.setdefault(table, []).extend(rows)
+    return found
+
+
 def together(cases: Mapping[str, History], folder: Path) -> Path:
     """Several histories in one folder, each as a separate topic with separate writers."""
-    merged = History()
-    for number, (name, history) in enumerate(cases.items()):
-        for table, rows in history.rows.items():
-            for row in rows:
-                changed = dict(row)
-                if changed.get("topic") is not None:
-                    changed["topic"] = name if changed["topic"] == "t" else f"{name}-{changed['topic']}"
-                if changed.get("home") is not None:
-                    topic, _, partition = changed["home"].rpartition("/")
-                    changed["home"] = f"{name if topic == 't' else f'{name}-{topic}'}/{partition}"
-                for key in ("writer", "reader", "fault", "txn_writer"):
-                    if changed.get(key) is not None:
-                        changed[key] += 100 * number
-                for key in ("group", "transactional_id"):
-                    if changed.get(key) is not None:
-                        changed[key] += name
-                merged.add(table, **changed)
-    return merged.write(folder)
+    return joined(apart(name, number, one) for number, (name, one) in enumerate(cases.items())).write(folder)

@@ -20,7 +20,11 @@ from tests.histories import History
 
 def judged(history: History, folder: Path, **cut: int) -> dict[str, list[dict[str, Any]]]:
     """Findings, transactions and records by the fast plan in this process."""
-    history.write(folder)
+    return judged_folder(history.write(folder), **cut)
+
+
+def judged_folder(folder: Path, **cut: int) -> dict[str, list[dict[str, Any]]]:
+    """The same of a history that was written to a folder."""
     source = open_source(folder)
     evidence = gather(source)
     places = {name: folder / "out" / name for name in ("life", "findings", "transactions")}

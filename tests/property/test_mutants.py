@@ -31,8 +31,8 @@ from harness.errors import BadDataError
 from tests.histories import History, together
 from tests.oracles import duckdb_plan, fates_of
 from tests.property.test_checker import SETTINGS, Damaged, damaged, fast_fates, fast_findings, walked
-from tests.property.test_transactions_planted import check_model
 from tests.property.transactions import planted
+from tests.property.transactions_compared import check_model
 from tests.spark.anomalies import CASES, LISTED
 from tests.spark.reader_anomalies import READERS
 

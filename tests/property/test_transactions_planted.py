@@ -3,82 +3,109 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given, seed, settings
+from hypothesis import given, settings
 
+from tests import oracles
 from tests.histories import History
-from tests.oracles import duckdb_plan, findings_of, transactions_of
+from tests.property import transactions
 from tests.property.test_checker import SETTINGS
-from tests.property.transactions import brute_force, planted
-from tests.transactions import judged, ordered
+from tests.property.test_mutants import MUTANTS, mutated
+from tests.property.transactions import planted
+from tests.property.transactions_compared import check_model, differences, disagreements, histories_of
 
-OTHERS = ("lost", "undetermined", "out_of_order", "phantom", "lost_after_read")
-"""Findings about messages, which other tests compare."""
-
-
-def check_model(history: History, folder: Path, **cut: int) -> dict[str, list[dict[str, Any]]]:
-    """The fast plan against brute force."""
-    found = judged(history, folder, **cut)
-    states, fates, findings = brute_force(history)
-    assert {(row["writer"], row["seq"]): row["state"] for row in found["records"]} == states
-    reported = {
-        (row["writer"], row["txn"]): (row["reported"], row["visible"], row["finding"])
-        for row in found["fates"]
-    }
-    assert reported == fates
-    places = [
-        (row["class"], row["partition"], row["offset"], row["writer"], row["seq"])
-        for row in found["findings"]
-        if row["class"] not in OTHERS
-    ]
-    assert sorted(places) == sorted(findings)
-    return found
+FEW = 100
 
 
-def check_all(history: History) -> None:
-    """All ways to the answer."""
-    with tempfile.TemporaryDirectory() as scratch:
-        whole = check_model(history, Path(scratch) / "whole")
-        pieces = judged(history, Path(scratch) / "pieces", piece_messages=1, split_rows=2)
-        for table, rows in whole.items():
-            assert ordered(pieces[table]) == ordered(rows), f"pieces differ in {table}"
-        with duckdb_plan(Path(scratch) / "whole") as general:
-            reported = transactions_of(general)
-            seen = sorted(map(str, findings_of(general)))
-        assert ordered(reported["transaction_fates"]) == ordered(whole["fates"])
-        assert ordered(reported["transaction_records"]) == ordered(whole["records"])
-        place = ("class", "topic", "partition", "offset", "writer", "seq")
-        assert seen == sorted(str(tuple(row[key] for key in place)) for row in whole["findings"])
+@cache
+def few() -> list[History]:
+    """The same for every test."""
+    return histories_of(0, range(FEW))
 
 
-@pytest.mark.long
-@settings(SETTINGS, max_examples=300)
-@given(planted())
-def test_every_way_comes_to_the_same(history: History) -> None:
-    check_all(history)
+def agree(seed: int, count: int) -> None:
+    """Fail, with each history on which the ways differ."""
+    odd = disagreements(histories_of(seed, range(count)))
+    assert not odd, f"{len(odd)} of {count} histories of seed {seed}:\n" + "\n".join(odd[:3])
+
+
+def test_every_way_comes_to_the_same() -> None:
+    assert not disagreements(few())
 
 
 @settings(SETTINGS, max_examples=100)
 @given(planted())
 def test_the_fast_plan_finds_what_was_planted(history: History) -> None:
+    """One by one, so that hypothesis can shrink what fails."""
     with tempfile.TemporaryDirectory() as scratch:
         check_model(history, Path(scratch) / "history")
 
 
+# ---- the comparison can fail
+
+
+def in_python(name: str) -> Callable[[pytest.MonkeyPatch], None]:
+    """One of the mutants of the fast plan."""
+    mutant = MUTANTS[name]
+    return lambda patch: patch.setattr(mutant.function, "__code__", mutated(mutant).__code__)
+
+
+def in_sql(step: str, was: str, becomes: str) -> Callable[[pytest.MonkeyPatch], None]:
+    """An edit of one step of the general plan."""
+    text = oracles.STEPS[step]
+    assert text.count(was) == 1, f"{was!r} must stand once in {step}"
+    return lambda patch: patch.setattr(oracles, "STEPS", {**oracles.STEPS, step: text.replace(was, becomes)})
+
+
+def in_the_model(patch: pytest.MonkeyPatch) -> None:
+    """Brute force for which nobody is fenced."""
+    patch.setattr(transactions, "_after_successor", lambda rows, send, reported: False)
+
+
+DEFECTS: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], None], set[str]]] = {
+    "the fast plan: an abort marker commits": (
+        in_python("an abort marker commits"),
+        {"SQL", "brute force"},
+    ),
+    "the fast plan: a time-out ends everything": (
+        in_python("time-outs end everything"),
+        {"SQL", "brute force"},
+    ),
+    "pieces: they know no markers": (in_python("pieces know no markers"), {"pieces"}),
+    "SQL: torn is lost": (
+        in_sql("tf", "when committed > 0 and aborted > 0 then 'torn_transaction'", ""),
+        {"SQL"},
+    ),
+    "SQL: nothing is blocked": (in_sql("stable", "and ref.conclusive", "and not ref.conclusive"), {"SQL"}),
+    "brute force: nobody is fenced": (in_the_model, {"brute force"}),
+}
+"""Defects, and the ways that then differ from the fast plan; pieces share its code."""
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_defect_in_one_way_is_noticed(monkeypatch: pytest.MonkeyPatch, defect: str) -> None:
+    plant, ways = DEFECTS[defect]
+    plant(monkeypatch)
+    assert {one.way for one in differences(few())} == ways
+
+
+def test_a_history_that_differs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judged alone, it differs in the same way."""
+    plant, _ = DEFECTS["SQL: torn is lost"]
+    plant(monkeypatch)
+    numbers = sorted({one.number for one in differences(few())})
+    told = disagreements(few())
+    assert [text.split("\n")[0] for text in told] == [f"history {number}" for number in numbers]
+    assert all("only by SQL: [\"{'writer'" in text for text in told)
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("part", range(5))
+@pytest.mark.parametrize("seed", range(1, 21))
 @pytest.mark.timeout(3600)
-def test_the_fast_plan_finds_what_was_planted_thousands_of_times(part: int) -> None:
-    """Two thousand histories in each part."""
-
-    @seed(part)
-    @settings(SETTINGS, max_examples=2000, derandomize=False, database=None)
-    @given(planted())
-    def find(history: History) -> None:
-        with tempfile.TemporaryDirectory() as scratch:
-            check_model(history, Path(scratch) / "history")
-
-    find()
+def test_every_way_comes_to_the_same_ten_thousand_times(seed: int) -> None:
+    """Five hundred histories of each seed."""
+    agree(seed, 500)
