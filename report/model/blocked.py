@@ -16,14 +16,14 @@ from report.model.judged import transaction_name
 from report.model.model import BlockedReaders
 from report.model.tables import Row, RunTables
 
-SHORTEST_S = 1.0
+SHORTEST_BLOCK_S = 1.0
 """Shorter blocks are not reported: every transaction blocks readers while it is open."""
 _OFFSETS = ("ns", "topic", "partition", "broker", "high_watermark", "last_stable_offset")
 _RECORDS = ("topic", "partition", "offset", "writer", "txn")
 
 
 def blocked_readers(
-    tables: RunTables, seconds: Seconds, *, shortest_s: float = SHORTEST_S, merged: bool = True
+    tables: RunTables, seconds: Seconds, *, shortest_s: float = SHORTEST_BLOCK_S, merged: bool = True
 ) -> tuple[BlockedReaders, ...]:
     """The blocks of a run, the longest first.
 

@@ -2,8 +2,8 @@
 general plan in DuckDB, and by brute force.
 
 Histories are judged together, as topics of one history, because nearly all of the cost is that of a folder
-and of a database. Topics, writers, readers and transactional ids are disjoint (`tests.histories.apart`), so that
-the answers can be split again. A history that differs is judged again alone.
+and of a database. Topics, writers, readers and transactional ids are disjoint (`tests.histories.apart`), so
+that the answers can be split again. A history that differs is judged again alone.
 """
 
 from __future__ import annotations
