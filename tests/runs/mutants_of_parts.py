@@ -30,6 +30,14 @@ def never_seen(recorded: Recorded) -> Recorded | None:
 
 
 @of_parts
+def others_are_read(recorded: Recorded) -> Recorded | None:
+    """Consumers receive other messages than were sent."""
+    rows = recorded.rows("reads")
+    known = [row | {"seq": row["seq"] + 1_000_000} for row in rows if row["seq"] is not None]
+    return recorded.having(reads=known)
+
+
+@of_parts
 def written_once(recorded: Recorded) -> Recorded | None:
     """Every replica holds every message once."""
     kept: dict[tuple[object, ...], Row] = {}

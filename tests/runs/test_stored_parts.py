@@ -19,6 +19,7 @@ NEEDED = {
     "topics-asked-for-in-vain-exist": ("controller-az-isolated", "old-controller-powerless/holds/1"),
     "never-seen": ("power-cut", "kill-loses-nothing/holds/0"),
     "brokers-log-errors": ("power-cut", "isr-complete/holds/1"),
+    "others-are-read": ("commit-marker-lost", "committed-and-read/holds/1"),
     "written-once": ("follower-az-isolated", "retries-duplicate/holds/1"),
 }
 """For each of `OF_PARTS` a stored run and a part that it refutes."""
