@@ -710,7 +710,7 @@ def members_give_their_partitions_up(recorded: Recorded) -> Recorded | None:
 # What was seen on replicas, and read by consumers -----------------------------------------------------------
 
 
-def _still_tailed(recorded: Recorded, sightings: list[Row]) -> list[Row]:
+def still_tailed(recorded: Recorded, sightings: list[Row]) -> list[Row]:
     """The same, with one more record on each broker at the end, so that all were followed until then."""
     brokers = {number for numbers in recorded.brokers_of.values() for number in numbers}
     blank: Row = dict.fromkeys(TABLES["sightings"].arrow().names)
@@ -722,7 +722,7 @@ def _still_tailed(recorded: Recorded, sightings: list[Row]) -> list[Row]:
 def seen_nowhere(recorded: Recorded) -> Recorded | None:
     """No record appears on any replica after the fault."""
     kept = [row for row in recorded.rows("sightings") if row["seen_ns"] < recorded.since]
-    return recorded.having(sightings=_still_tailed(recorded, kept))
+    return recorded.having(sightings=still_tailed(recorded, kept))
 
 
 @mutant

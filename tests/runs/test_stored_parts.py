@@ -1,0 +1,67 @@
+"""Every part of a compound claim can fail: for each there is a mutant of the stored run that refutes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from checkers.claims.builders import both
+from tests.runs.mutants import MUTANTS
+from tests.runs.mutants_of_parts import OF_PARTS
+from tests.runs.parts import declared_parts, parts_of, unrefuted
+from tests.runs.stored import all_stored, read_stored
+
+NEVER_REFUTED: Mapping[str, Mapping[str, str]] = {}
+"""Parts that no mutant refutes: the reason, by stored run and part."""
+NEEDED = {
+    "notes-say-otherwise": ("controller-az-isolated", "az3-cannot-consume/holds/0"),
+    "topics-asked-for-in-vain-exist": ("controller-az-isolated", "old-controller-powerless/holds/1"),
+    "never-seen": ("power-cut", "kill-loses-nothing/holds/0"),
+    "brokers-log-errors": ("power-cut", "isr-complete/holds/1"),
+    "others-are-read": ("commit-marker-lost", "committed-and-read/holds/1"),
+    "written-once": ("follower-az-isolated", "retries-duplicate/holds/1"),
+}
+"""For each of `OF_PARTS` a stored run and a part that it refutes."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", all_stored())
+def test_every_part_is_refuted_by_a_mutant(name: str) -> None:
+    left = unrefuted(read_stored(name))
+    known = NEVER_REFUTED.get(name, {})
+    shown = {part: observed for part, observed in left.items() if part not in known}
+    assert not shown, "remove these parts, or write a mutant that refutes them"
+    assert set(known) <= set(left), "a mutant refutes these parts"
+
+
+@pytest.mark.parametrize("mutant", OF_PARTS)
+def test_every_mutant_of_parts_refutes_one(mutant: str) -> None:
+    name, part = NEEDED[mutant]
+    run = read_stored(name)
+    chosen = [one for one in declared_parts(run) if one["name"] == part]
+    assert set(unrefuted(run, [], chosen)) == {part}, "it holds in the stored run"
+    assert unrefuted(run, [mutant], chosen) == {}
+
+
+def test_a_part_that_always_holds_is_found() -> None:
+    """Planted into the first compound claim of a scenario; its other parts are refuted."""
+    run = read_stored("power-cut")
+    vacuous = "SELECT count(*) >= 0 AS holds, 'whatever' AS observed FROM views"
+    claim = next(one for one in run.declared["claims"] if len(parts_of(one["holds"])) > 1)
+    (planted,) = (
+        {**claim, "name": f"{claim['name']}/holds/{number}", "holds": part, "given": "", "erratum": None}
+        for number, part in enumerate(parts_of(both(claim["holds"], vacuous)))
+        if part == vacuous
+    )
+    names = ("another-isr", "logs-say-everything", "logs-say-nothing", "all-lost")
+    assert set(names) <= set(MUTANTS)
+    assert unrefuted(run, names, [planted]) == {planted["name"]: "whatever"}
+
+
+def test_a_combination_is_split_at_every_depth() -> None:
+    one = "SELECT count(*) = 0 AS holds, 'a ) in '' a literal' AS observed FROM views"
+    two = "SELECT count(*) > 0 AS holds, concat('(', count(*)) AS observed FROM (SELECT * FROM sends)"
+    assert parts_of(one) == [one]
+    assert parts_of(both(one, two)) == [one, two]
+    assert parts_of(both(both(one, two), one, both(two, one))) == [one, two, one, two, one]
