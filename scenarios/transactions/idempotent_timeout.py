@@ -182,7 +182,7 @@ SCENARIOS = tuple(
         kafka="4.3.1",
         mode="kraft-combined",
         outcome="written twice although idempotent, and reported as delivered once; written once without a time-out",
-        versions=("4.3.1",),
+        versions=("3.9.1", "4.3.1"),
     )
     for via in CLIENTS
 )
