@@ -16,7 +16,7 @@ from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Expected, Scenario
 from harness.waiting import wait_until
-from scenarios.steps import log_end_offset, pins, require, settle, stand, wait_log_end_offset
+from scenarios.steps import log_end_offset, require, settle, stand, wait_log_end_offset
 from workloads.protocol.spec import Via
 
 SECTION = "beyond the articles: idempotence"
@@ -167,8 +167,6 @@ SCENARIOS = tuple(
         setup=Setup(
             topics=(Topic(TOPIC, (1, 2)),),
             controller="broker3",
-            zookeeper_leader="zookeeper3",
-            zookeeper_pins=pins(1, 2, 3, to=(3,)),
             broker_config={"replica.lag.time.max.ms": "60000"},
             stream_rate=0,
         ),
@@ -183,9 +181,8 @@ SCENARIOS = tuple(
         faults=(f"cut {LEADER} <-> {FOLLOWER}",),
         kafka="4.3.1",
         mode="kraft-combined",
-        modes=("kraft-combined", "zookeeper"),
         outcome="written twice although idempotent, and reported as delivered once; written once without a time-out",
-        versions=("2.7.1", "3.9.1", "4.3.1"),
+        versions=("3.9.1", "4.3.1"),
     )
     for via in CLIENTS
 )
