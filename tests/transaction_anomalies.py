@@ -224,6 +224,14 @@ def initialised_again() -> History:
     return ended(story.event(1, "begin").write(1).marker("commit"), 1, "commit").done()
 
 
+def works_on_after_its_successor() -> History:
+    """Without recorded answers: the first producer is told of a commit after its successor has begun."""
+    story = Story().event(1, "begin").write(1).marker("commit")
+    story.history.add("writers", writer=2, name="q", transactional_id="x", client="raw")
+    ended(story, 1, "commit").event(1, "begin", writer=2)
+    return ended(story.event(2, "begin").write(2).marker("commit"), 2, "commit").done()
+
+
 def ended_by(story: Story, txn: int, writer: int) -> Story:
     return story.event(txn, "committing", writer).event(txn, "committed", writer)
 
@@ -403,6 +411,11 @@ TRANSACTIONS: dict[str, tuple[str, History, Found]] = {
     "initialised-again": (
         "a producer that was given its id again after its successor is not fenced",
         initialised_again(),
+        set(),
+    ),
+    "works-on-after-its-successor": (
+        "a producer that is told of a commit after its successor began must have been given its id again",
+        works_on_after_its_successor(),
         set(),
     ),
     "timed-out": ("aborted by its time-out, and the application does not know", timed_out("unknown"), set()),

@@ -35,6 +35,8 @@ from tests.property.transactions import planted
 from tests.property.transactions_compared import check_model
 from tests.spark.anomalies import CASES, LISTED
 from tests.spark.reader_anomalies import READERS
+from tests.transaction_anomalies import TRANSACTIONS
+from tests.transactions import judged
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class Mutant:
     becomes: str
     by: tuple[str, ...]
     """`written`: hand-written (`fates`: of which the fates are looked at); `damaged`: made by hypothesis;
-    `cut`: the same in pieces of one message; `apart`: with readers and nameless records, in pieces."""
+    `cut`: the same in pieces of one message; `apart`: with readers and nameless records, in pieces;
+    `planted`: transactions made by hypothesis; `transactions`: hand-written ones."""
 
 
 MUTANTS = {
@@ -229,20 +232,22 @@ MUTANTS = {
     "a commit may come of any unknown end": Mutant(
         answers.may_commit, "(asked != ASKED_ABORT)", "(asked >= 0)", ("planted",)
     ),
-    "nobody is fenced": Mutant(answers._fences, "found[number] = spans", "pass", ("planted",)),
+    "nobody is fenced": Mutant(answers._fences, "found[number] = spans", "pass", ("transactions",)),
     "a successor commits nothing": Mutant(
         answers.ReportedTransactions.sent_fenced, "(span.recorded | ~committed | (begun < span.from_ns))",
-        "True", ("planted",),
+        "True", ("transactions",),
     ),
     "a producer that is given its id again stays fenced": Mutant(
-        answers._spans, "until_ns=until_ns", "until_ns=FOREVER", ("planted",)
+        answers._spans, "until_ns=until_ns", "until_ns=FOREVER", ("transactions",)
     ),
     "a fence begins with the successor's first transaction": Mutant(
-        answers._starts, "if not row[\"error\"]:", "if False:", ("planted",)
+        answers._starts, "if not row[\"error\"]:", "if False:", ("transactions",)
     ),
-    "a refused successor fences": Mutant(answers._starts, "if not row[\"error\"]:", "if True:", ("planted",)),
+    "a refused successor fences": Mutant(
+        answers._starts, "if not row[\"error\"]:", "if True:", ("transactions",)
+    ),
     "a fence by an answer whose request came earlier": Mutant(
-        answers._spans, "other.asked_ns > start.ns", "other.ns > start.ns", ("planted",)
+        answers._spans, "other.asked_ns > start.ns", "other.ns > start.ns", ("transactions",)
     ),
     "torn is lost": Mutant(
         transaction_fates._findings, "code[(committed > 0) & (aborted > 0)] = 1", "pass", ("planted",)
@@ -312,6 +317,17 @@ def written_differences() -> list[str]:
         seen = Counter((row[0], row[1], row[3]) for row in found)
         odd += [f"{finding} is missing" for finding in (expected - seen).elements()]
         odd += [f"{finding} is too many" for finding in (seen - expected).elements()]
+    return odd
+
+
+def transaction_differences() -> list[str]:
+    """Hand-written histories of transactions that are judged in another way than their sentences say."""
+    odd = []
+    for name, (_, history, expected) in TRANSACTIONS.items():
+        with tempfile.TemporaryDirectory() as scratch:
+            found = judged(history, Path(scratch) / "history")["findings"]
+        if {(row["class"], row["partition"], row["offset"], row["seq"]) for row in found} != expected:
+            odd.append(name)
     return odd
 
 
@@ -390,6 +406,7 @@ LOOKS: dict[str, Callable[[], list[str]]] = {
     "cut": lambda: damaged_differences(1),
     "apart": differences_apart,
     "planted": planted_differences,
+    "transactions": transaction_differences,
     "planted pieces": lambda: planted_differences(piece_messages=1, split_rows=2),
 }
 FIRST: dict[str, Callable[[], list[str]]] = {
@@ -399,6 +416,7 @@ FIRST: dict[str, Callable[[], list[str]]] = {
     "cut": lambda: damaged_differences(1, 30),
     "apart": lambda: differences_apart(20),
     "planted": lambda: planted_differences(30),
+    "transactions": transaction_differences,
     "planted pieces": lambda: planted_differences(20, piece_messages=1, split_rows=2),
 }
 """The same with the first histories of each, for the control."""

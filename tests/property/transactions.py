@@ -26,6 +26,7 @@ class Planter:
         self.epochs = {1: 0, 2: 0}
         self.now = 0
         self.same_id = draw(st.booleans())
+        self.records_ids = draw(st.booleans())
         for writer in (1, 2):
             config = draw(st.sampled_from((None, '{"transaction.timeout.ms": 1000}', "{}")))
             name = "x" if self.same_id else f"x{writer}"
@@ -60,7 +61,7 @@ class Planter:
         reported = self.draw(st.sampled_from(("committed", "committed", "aborted", "unknown", None)))
         asked = {"committed": "committing", "aborted": "aborting"}.get(reported or "")
         asked = self.draw(st.sampled_from((asked, asked, "committing", "aborting", None)))
-        if self.one_in(4):
+        if self.records_ids and self.one_in(2):
             self.initialise(writer)
         if not self.one_in(5):
             self.history.add("transactions", ns=self.tick(), writer=writer, txn=txn, event="begin")
