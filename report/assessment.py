@@ -22,6 +22,8 @@ HEADINGS = (
 )
 """Left out if only one topic is assessed."""
 _WIDE = 240
+_NOT_RUN = "not run"
+"""Status of a line for whose fault there was no time."""
 
 
 def console() -> Console:
@@ -49,7 +51,15 @@ def legend(document: Document) -> str:
             if _has_topics(document)
             else ""
         )
+        + _not_run(document)
     )
+
+
+def _not_run(document: Document) -> str:
+    """A sentence about the faults for which there was no time; they have no row."""
+    cases = {line["case"]: line["status"] for line in document["lines"]}
+    left = sum(status == _NOT_RUN for status in cases.values())
+    return f" {left} of {len(cases)} faults were not run." if left else ""
 
 
 def table(document: Document) -> Table:
@@ -90,9 +100,11 @@ def _headings(document: Document) -> tuple[str, ...]:
 
 
 def _rows(document: Document) -> Iterator[tuple[tuple[str, ...], str]]:
-    """A row for each line, and if its topics differ, one for each topic."""
+    """A row for each line whose fault was run, and if its topics differ, one for each topic."""
     shown = _Shown(document["producers"], tuple(_azs(document)), _has_topics(document))
     for line in document["lines"]:
+        if line["status"] == _NOT_RUN:
+            continue
         yield shown.row(line)
         if line.get("topics_differ"):
             yield from map(shown.row, line["topics"])

@@ -94,7 +94,7 @@ def after_heartbeat(
     def heard() -> int:
         return received(address).get(client, 0)
 
-    before = heard()
+    before = wait_until(heard, within_s=within_s, awaiting=f"{broker} to be connected to {node}", abort=abort)
     wait_until(
         heard,
         accept=lambda packets: packets not in (0, before),

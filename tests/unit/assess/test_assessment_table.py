@@ -392,6 +392,16 @@ def test_times_that_vary_are_marked() -> None:
     assert not line_as_json(table(measures())[0])["varies"]
 
 
+def test_faults_that_were_not_run_are_counted_and_have_no_row() -> None:
+    shown = document(measures())
+    assert "were not run" not in markdown(shown)
+    left = lines([CASES["kill-broker1.roles-here"], CASES["flap-az1-az2.roles-az3"]], [], {})
+    shown["lines"] += [line_as_json(line) for line in left]
+    text = markdown(shown)
+    assert "2 of 3 faults were not run." in text
+    assert len([line for line in text.splitlines() if line.startswith("|")]) == 3, "head, rule and one row"
+
+
 def test_one_topic_needs_no_column() -> None:
     text = markdown(document(measures()))
     assert "topic" not in text
