@@ -19,6 +19,7 @@ from checkers.partition.fates import Fates
 from checkers.partition.logs import PartitionReplicas
 from checkers.partition.messages import FOREVER, INFO, OK, Ints, Sends
 from checkers.tables.source import numbers
+from harness.kafka.model import TopicPartition
 
 NO_EVIDENCE = "not known: no election, truncation or fault in the history explains it"
 NEVER_SEEN = "not known: no replica was seen to hold it, and no log was seen to be truncated"
@@ -97,15 +98,14 @@ def partition_events(
             offset=or_minus_one(row["offset"]),
             epoch=or_minus_one(row["epoch"]),
         )
-        for row in evidence.rows("log_events")
+        for row in evidence.rows_about("log_events", TopicPartition(topic, partition))
         if row["kind"] in ("truncated", "truncated_to_hw")
-        and (row["topic"], row["partition"]) == (topic, partition)
     ]
     views: list[Row] = sorted(
         (
             row
-            for row in evidence.rows("views")
-            if row["subject"] == "partition" and (row["topic"], row["partition"]) == (topic, partition)
+            for row in evidence.rows_about("views", TopicPartition(topic, partition))
+            if row["subject"] == "partition"
         ),
         key=lambda row: int(row["ns"]),
     )
@@ -383,8 +383,8 @@ def read_ns(evidence: Evidence, topic: str, partition: int) -> int | None:
     return max(
         (
             row["ns"]
-            for row in evidence.rows("replicas")
-            if (row["topic"], row["partition"]) == (topic, partition) and row["ns"] is not None
+            for row in evidence.rows_about("replicas", TopicPartition(topic, partition))
+            if row["ns"] is not None
         ),
         default=None,
     )

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from checkers.partition.messages import FOREVER, Ints
 from checkers.tables.source import Source, numbers, read_small
 from checkers.transactions.answers import ReportedTransactions, transactions_of
+from harness.kafka.model import TopicPartition
 
 Row = dict[str, Any]
 """A row of a table, by column; the schema says which type each value has."""
@@ -69,6 +71,21 @@ class Evidence:
         """A small table as Python rows."""
         known = self.tables.get(table)
         found: list[Row] = [] if known is None else known.to_pylist()
+        return found
+
+    def rows_about(self, table: str, where: TopicPartition, *, or_all: bool = False) -> list[Row]:
+        """The rows of a small table about one topic partition; with ``or_all`` also those that name none.
+
+        Every task asks, and a history of many partitions has many rows: only these become Python objects.
+        """
+        known = self.tables.get(table)
+        if known is None or not known.num_rows:
+            return []
+        topic, partition = known["topic"], known["partition"]
+        mine = pc.and_(pc.equal(topic, where.topic), pc.equal(partition, where.partition))
+        if or_all:
+            mine = pc.or_kleene(mine, pc.and_(pc.is_null(topic), pc.is_null(partition)))
+        found: list[Row] = known.filter(mine).to_pylist()
         return found
 
     def for_tasks(self) -> Evidence:
@@ -275,8 +292,8 @@ def acknowledged_by(
     rows = sorted(
         (
             row
-            for row in evidence.rows("views")
-            if row["subject"] == "partition" and (row["topic"], row["partition"]) == (topic, partition)
+            for row in evidence.rows_about("views", TopicPartition(topic, partition))
+            if row["subject"] == "partition"
         ),
         key=lambda row: (int(row["ns"]), -1 if row["leader"] is None else row["leader"]),
     )
@@ -317,14 +334,13 @@ def _own_leaderships(rows: Sequence[Row]) -> list[tuple[int, int, int]]:
 def own_epoch_at(evidence: Evidence, topic: str, partition: int, broker: Ints, at_ns: Ints) -> Ints:
     """The leader epoch that each broker itself last named before a time; -1 if it never named one."""
     found = np.full(len(at_ns), -1, dtype=np.int64)
+    stated = evidence.rows_about("views", TopicPartition(topic, partition))
     for number in np.unique(broker[broker >= 0]).tolist():
         rows = sorted(
             (row["ns"], row["epoch"])
-            for row in evidence.rows("views")
+            for row in stated
             if row["source"] == f"broker{number}"
             and row["subject"] == "partition"
-            and row["topic"] == topic
-            and row["partition"] == partition
             and row["epoch"] is not None
         )
         times = np.array([row[0] for row in rows], dtype=np.int64)

@@ -78,17 +78,16 @@ def make_partition(
 ) -> PartitionReplicas:
     """The same from the last epoch and offset, and first and last offset, of each replica."""
     replicas = {}
-    for row in evidence.rows("replicas"):
-        if (row["topic"], row["partition"]) == where:
-            replicas[int(row["broker"])] = Replica(
-                broker=int(row["broker"]),
-                complete=bool(row["complete"]),
-                log_start=-1 if row["log_start"] is None else int(row["log_start"]),
-                leo=-1 if row["leo"] is None else int(row["leo"]),
-                leader=bool(row["leader"]),
-                in_sync=row["in_sync"],
-                compacted="compact" in (row["cleanup"] or ""),
-            )
+    for row in evidence.rows_about("replicas", where):
+        replicas[int(row["broker"])] = Replica(
+            broker=int(row["broker"]),
+            complete=bool(row["complete"]),
+            log_start=-1 if row["log_start"] is None else int(row["log_start"]),
+            leo=-1 if row["leo"] is None else int(row["leo"]),
+            leader=bool(row["leader"]),
+            in_sync=row["in_sync"],
+            compacted="compact" in (row["cleanup"] or ""),
+        )
     reference, conclusive = choose_reference(replicas, ends, "replicas" in source.files)
     return PartitionReplicas(
         topic=where.topic,
@@ -111,9 +110,8 @@ def group_events(evidence: Evidence, where: TopicPartition) -> list[GroupRow]:
             event=row["event"],
             offset=-1 if row["offset"] is None else int(row["offset"]),
         )
-        for row in evidence.rows("groups")
-        if (row["topic"], row["partition"]) in (where, (None, None))
-        and (row["event"] != "committed" or row["topic"] is not None)
+        for row in evidence.rows_about("groups", where, or_all=True)
+        if row["event"] != "committed" or row["topic"] is not None
     ]
 
 

@@ -92,9 +92,8 @@ def _bounded(
     known = next(
         (
             row
-            for row in evidence.rows("replicas")
-            if (row["topic"], row["partition"], row["broker"])
-            == (partition.topic, partition.number, partition.reference)
+            for row in evidence.rows_about("replicas", TopicPartition(partition.topic, partition.number))
+            if row["broker"] == partition.reference
         ),
         {},
     )

@@ -1,16 +1,16 @@
 """Planted transactions judged in four ways: by the fast plan, by the fast plan in pieces, by the SQL of the
 general plan in DuckDB, and by brute force.
 
-Histories are judged together, as topics of one history, because nearly all of the cost is that of a folder
-and of a database. Topics, writers, readers and transactional ids are disjoint (`tests.histories.apart`), so
-that the answers can be split again. A history that differs is judged again alone.
+Histories are judged together, as topics of one history, because most of the cost is that of a folder and of a
+database. Topics, writers, readers and transactional ids are disjoint (`tests.histories.apart`), so that the
+answers can be split again. A history that differs is judged again alone.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -36,6 +36,8 @@ COLUMNS: Mapping[str, Mapping[str, Sequence[str]]] = {
     },
 }
 """By way and table: the columns that it knows, if not all."""
+WAYS = ("pieces", "SQL", "brute force")
+"""What is compared with the fast plan."""
 TOGETHER = 100
 """Histories that are judged together."""
 
@@ -112,8 +114,8 @@ class Difference:
         )
 
 
-def differences(histories: Sequence[History]) -> list[Difference]:
-    """Judge histories together in all ways; returns where a way differs from the fast plan."""
+def differences(histories: Sequence[History], ways: Sequence[str] = WAYS) -> list[Difference]:
+    """Judge histories together by the fast plan and in these ways; returns where they differ."""
     disjoint = [apart(f"t{number}", number, history) for number, history in enumerate(histories)]
     everything = joined(disjoint)
     with tempfile.TemporaryDirectory(prefix="acked-planted-") as scratch:
@@ -124,12 +126,12 @@ def differences(histories: Sequence[History]) -> list[Difference]:
         )
         everything.write(mixed_folder)
         found = judged_folder(apart_folder)
-        others: dict[str, Answers] = {
-            "pieces": judged_folder(mixed_folder, piece_messages=1, split_rows=2),
-            "SQL": by_sql(mixed_folder),
-            "brute force": _together(by_brute_force(history) for history in disjoint),
+        judge: Mapping[str, Callable[[], Answers]] = {
+            "pieces": lambda: judged_folder(mixed_folder, piece_messages=1, split_rows=2),
+            "SQL": lambda: by_sql(mixed_folder),
+            "brute force": lambda: _together(by_brute_force(history) for history in disjoint),
         }
-    return [one for way, theirs in others.items() for one in _compared(way, found, theirs)]
+        return [one for way in ways for one in _compared(way, found, judge[way]())]
 
 
 def _together(answers: Iterable[Answers]) -> Answers:
@@ -168,30 +170,34 @@ def _by_history(rows: Rows, columns: Sequence[str] | None) -> dict[int, Counter[
     return found
 
 
-def disagreements(histories: Sequence[History]) -> list[str]:
-    """What is wrong with each history on which the ways differ, with its number, after judging it alone."""
+def disagreements(histories: Sequence[History], ways: Sequence[str] = WAYS) -> list[str]:
+    """Each history on which the ways differ: its number, what differs when it is judged alone, its rows."""
     found = []
     for first in range(0, len(histories), TOGETHER):
         batch = histories[first : first + TOGETHER]
-        beside: dict[int, list[str]] = {}
-        try:
-            for one in differences(batch):
-                beside.setdefault(one.number, []).append(str(one))
-        except Exception as error:  # noqa: BLE001 - whatever it is, one of them causes it
-            beside = {number: [f"with its neighbours: {error!r}"] for number in range(len(batch))}
-        alone = {number: _alone(batch[number]) for number in beside}
-        guilty = {number: texts for number, texts in alone.items() if texts}
-        for number, texts in (guilty or {n: ["only beside others", *beside[n]] for n in beside}).items():
-            lines = [
-                *texts,
-                *(f"{table}: {row}" for table, rows in batch[number].rows.items() for row in rows),
-            ]
-            found.append("\n    ".join((f"history {first + number}", *lines)))
+        for number, texts in _guilty(batch, ways).items():
+            rows = [f"{table}: {row}" for table, rows in batch[number].rows.items() for row in rows]
+            found.append("\n    ".join((f"history {first + number}", *texts, *rows)))
     return found
 
 
-def _alone(history: History) -> list[str]:
+def _guilty(batch: Sequence[History], ways: Sequence[str]) -> dict[int, list[str]]:
+    """The numbers of the histories that differ, and how."""
+    together: dict[int, list[str]] = {}
     try:
-        return [str(one) for one in differences([history])]
+        for one in differences(batch, ways):
+            together.setdefault(one.number, []).append(str(one))
+    except Exception as error:  # noqa: BLE001 - whatever it is, one of them causes it
+        alone = {number: _alone(history, ways) for number, history in enumerate(batch)}
+        return {number: texts for number, texts in alone.items() if texts} or {0: [f"in a batch: {error!r}"]}
+    return {
+        number: _alone(batch[number], ways) or ["only in a batch", *texts]
+        for number, texts in together.items()
+    }
+
+
+def _alone(history: History, ways: Sequence[str]) -> list[str]:
+    try:
+        return [str(one) for one in differences([history], ways)]
     except Exception as error:  # noqa: BLE001 - as above
         return [repr(error)]
