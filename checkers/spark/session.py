@@ -182,6 +182,14 @@ def _begin(settings: Mapping[str, str]) -> None:
     SparkContext.getOrCreate(conf)
 
 
+def session_ended() -> bool:
+    """Whether the JVM of the session has ended."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    return process is not None and process.poll() is not None
+
+
 def forget_session() -> None:
     """Let the next `start_session` start another JVM, because the present one has ended or fails."""
     from pyspark import SparkContext

@@ -183,7 +183,7 @@ class Fleet:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        from checkers.spark.session import forget_session, start_session
+        from checkers.spark.session import forget_session, session_ended, start_session
 
         cell = Cell(scenario=NAME, version=self.place.version, mode=self.place.mode, client=self.place.client)
         reason = ""
@@ -191,13 +191,16 @@ class Fleet:
             if self._session is None:
                 self._session = start_session()
             try:
-                return judge_cell(self._session, CellRun(cell, run.folder, run.seconds))
+                summary = judge_cell(self._session, CellRun(cell, run.folder, run.seconds))
+                if summary.judged or not session_ended():
+                    return summary
+                reason = next(iter(summary.reasons), "")
             except (Py4JError, PySparkException, OSError) as error:
                 reason = (
                     f"The run could not be judged ({type(error).__name__}); see `acked check {run.folder}`."
                 )
-                forget_session()
-                self._session = None
+            forget_session()
+            self._session = None
         return RunSummary(
             scenario=NAME,
             version=cell.version,

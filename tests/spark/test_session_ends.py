@@ -9,20 +9,22 @@ PROGRAM = """
 import os, signal
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
-from checkers.spark.session import forget_session, start_session
+from checkers.spark.session import forget_session, session_ended, start_session
 
-def counted():
-    return start_session().range(7).count()
+def counted(session):
+    return session.range(7).count()
 
-first = counted()
+session = start_session()
+first = counted(session)
 os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
 SparkContext._gateway.proc.wait(20)
 try:
-    failed = str(counted())
+    failed = str(counted(session))
 except (Py4JError, OSError) as error:
     failed = "failed"
+ended = session_ended()
 forget_session()
-print(first, failed, counted())
+print(first, failed, ended, counted(start_session()))
 """
 
 
@@ -30,4 +32,4 @@ def test_another_jvm_takes_the_place_of_one_that_was_killed() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=180, check=False
     )
-    assert done.stdout.split() == ["7", "failed", "7"], done.stderr[-2000:]
+    assert done.stdout.split() == ["7", "failed", "True", "7"], done.stderr[-2000:]

@@ -49,7 +49,8 @@ class Script:
         self.clients: list[str] = []
         self.judged: list[str] = []
         self.jvm_ends: list[Exception] = []
-        self.forgotten = 0
+        self.forgotten = self.dies_at = 0
+        self.judged_by_a_dead_jvm = False
         self.fails: list[Exception] = []
         """What the starts of the next clusters fail with."""
 
@@ -102,6 +103,9 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Script:
         made.judged.append(run.cell.client)
         if made.jvm_ends:
             raise made.jvm_ends.pop(0)
+        made.judged_by_a_dead_jvm = len(made.judged) == made.dies_at
+        if made.judged_by_a_dead_jvm:
+            return RunSummary(scenario="schedule", version="3.6.2", mode="kraft", verdict="crashed")
         manifest = RunFolder.open(run.folder).manifest()
         verdict = "crashed" if manifest["status"] == "crashed" else "as declared"
         promises: list[object] = []
@@ -124,6 +128,7 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Script:
 
     monkeypatch.setattr("checkers.spark.session.start_session", lambda: "a session")
     monkeypatch.setattr("checkers.spark.session.forget_session", forget)
+    monkeypatch.setattr("checkers.spark.session.session_ended", lambda: made.judged_by_a_dead_jvm)
     return made
 
 
@@ -210,6 +215,13 @@ def test_a_run_is_judged_again_if_the_jvm_has_ended(script: Script, tmp_path: Pa
     assert [one.verdict for one in ended] == ["as declared"] * 3
     assert (script.forgotten, len(script.judged)) == (1, 4)
     assert script.began == [digests(JOBS[:3])]
+
+
+def test_a_jvm_that_ended_during_a_judgement_is_replaced(script: Script, tmp_path: Path) -> None:
+    script.dies_at = 2
+    ended = run(tmp_path, JOBS[:3])
+    assert [one.verdict for one in ended] == ["as declared"] * 3
+    assert (script.forgotten, len(script.judged)) == (1, 4)
 
 
 def test_a_run_that_no_jvm_judges_does_not_end_the_search(script: Script, tmp_path: Path) -> None:
