@@ -10,7 +10,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from harness.errors import AckedError
-from report.model.blocked import described
 from report.model.model import (
     BlockedReaders,
     Claim,
@@ -148,9 +147,24 @@ def _blocked(blocked: Sequence[BlockedReaders], out: Console) -> None:
         return
     out.print("[bold]Readers of committed records were blocked[/]")
     for one in blocked[:SHOWN_BLOCKS]:
-        out.print(f" {escape(described(one))}", soft_wrap=True)
+        out.print(f" {escape(block_in_words(one))}", soft_wrap=True)
     if len(blocked) > SHOWN_BLOCKS:
         out.print(f" [dim]... and {len(blocked) - SHOWN_BLOCKS} more times, for a shorter time[/]")
+
+
+def block_in_words(one: BlockedReaders) -> str:
+    """When readers were blocked, where, and by which transaction, in a sentence."""
+    brokers = " and ".join(f"broker{number}" for number in one.brokers)
+    until = "until the run ended" if one.to_s is None else f"until {one.to_s:.1f} s"
+    records = "1 record" if one.behind == 1 else f"{one.behind} records"
+    who = "a record of no known transaction"
+    if one.transaction:
+        of = f" of {one.producer}" if one.producer else ""
+        who = f"transaction {one.transaction}{of}, reported as {one.reported or 'unknown'}"
+    return (
+        f"{one.place} at offset {one.offset} on {brokers}: blocked for {one.seconds:.1f} s, from "
+        f"{one.from_s:.1f} s {until}, by {who}; it held back up to {records}"
+    )
 
 
 _PROMISES = {

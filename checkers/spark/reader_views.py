@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-FOREVER = 2**63 - 1
+_STILL_NS = 2**63 - 1
 """After every time of a history."""
 
 
@@ -66,7 +66,7 @@ def readable_since(by: str = "") -> str:
     return f"""
         WITH seen AS (
             SELECT {keys}, ns, last_stable_offset AS at,
-                   coalesce(lead(ns) OVER (PARTITION BY {keys} ORDER BY ns), {FOREVER}) AS next_ns
+                   coalesce(lead(ns) OVER (PARTITION BY {keys} ORDER BY ns), {_STILL_NS}) AS next_ns
             FROM watermarks WHERE last_stable_offset IS NOT NULL),
         places AS (
             SELECT {run}writer, txn, topic, partition, max(offset) AS at FROM transaction_records
@@ -87,9 +87,9 @@ def readable_since(by: str = "") -> str:
             FROM both_kinds),
         timed AS (
             SELECT {chosen("z")}z.writer, z.txn, z.topic, z.partition, z.broker, z.at, f.reported, f.ended_ns,
-                   nullif(coalesce(z.left_ns, z.above_ns), {FOREVER}) AS since_ns,
+                   nullif(coalesce(z.left_ns, z.above_ns), {_STILL_NS}) AS since_ns,
                    CASE WHEN z.above_ns < f.begin_ns
-                        THEN nullif(coalesce(z.left_ns, z.above_ns), {FOREVER})
+                        THEN nullif(coalesce(z.left_ns, z.above_ns), {_STILL_NS})
                         ELSE z.above_ns END AS first_ns
             FROM passed z LEFT JOIN transaction_fates f ON {both("f", "z", "writer", "txn")}
             WHERE z.writer IS NOT NULL),

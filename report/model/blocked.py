@@ -71,21 +71,6 @@ def blocked_in(folder: str) -> tuple[BlockedReaders, ...]:
     return blocked_readers(tables, lambda ns: round((ns - zero_ns) / 1e9, 4))
 
 
-def described(one: BlockedReaders) -> str:
-    """A block in a sentence."""
-    brokers = " and ".join(f"broker{number}" for number in one.brokers)
-    until = "until the run ended" if one.to_s is None else f"until {one.to_s:.1f} s"
-    records = "1 record" if one.behind == 1 else f"{one.behind} records"
-    who = "a record of no known transaction"
-    if one.transaction:
-        of = f" of {one.producer}" if one.producer else ""
-        who = f"transaction {one.transaction}{of}, reported as {one.reported or 'unknown'}"
-    return (
-        f"{one.place} at offset {one.offset} on {brokers}: blocked for {one.seconds:.1f} s, from "
-        f"{one.from_s:.1f} s {until}, by {who}; it held back up to {records}"
-    )
-
-
 def _place(block: Row) -> tuple[str, int, int]:
     return block["topic"], block["partition"], block["offset"]
 

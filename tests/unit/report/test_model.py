@@ -15,9 +15,9 @@ import pytest
 from harness.errors import BadDataError
 from harness.history.schema import TABLES
 from report.model.beliefs import believed_at
-from report.model.blocked import described
 from report.model.gather import report_model
 from report.model.model import SCHEMA, ReportModel
+from report.terminal import block_in_words
 from tests.runs.judged import RUNS
 
 Judged = Callable[[str], Path]
@@ -374,7 +374,7 @@ def test_blocked_readers_are_named_with_the_transaction_that_blocked_them(judged
         ("q/0", "txn:1/0", "inside"),
     }
     assert all(one.seconds > 9 for one in blocked), "from its first message until it was aborted or committed"
-    text = described(blocked[0])
+    text = block_in_words(blocked[0])
     assert "by transaction txn:1/0 of inside, reported as committed" in text and "blocked for 10.4 s" in text
     assert not report_model(judged("leader-az-isolated")).blocked
 
