@@ -20,7 +20,7 @@ from scenarios.steps import log_end_offset, require, settle, stand, wait_log_end
 from workloads.protocol.spec import Via
 
 SECTION = "beyond the articles: idempotence"
-TOPIC = "t"
+TOPIC, ELSEWHERE = "t", "u"
 LEADER, FOLLOWER = "broker1", "broker2"
 HASTY, PATIENT = "times-out", "does-not-time-out"
 """The producers, by whether their first message times out before it is answered."""
@@ -36,8 +36,9 @@ CONFIG: Mapping[Via, Mapping[str, int]] = {
 }
 """librdkafka counts requests for metadata, which have no answer either, among the five that may be under way.
 
-The Java client notices that a request has timed out only when something wakes its thread. The answers to
-requests for metadata do; without them, the broker's answer may come first.
+The Java client notices that a request has timed out only when something wakes its thread. Answers to requests
+for metadata do, if they do not wait behind that request: the client must have a connection to another broker.
+Otherwise the broker's answer comes first.
 """
 
 
@@ -61,6 +62,7 @@ def timing_out(via: Via) -> Callable[[Stage], None]:
         ]
         for producer in producers:
             producer.must_send(TOPIC, "known")
+            producer.must_send(ELSEWHERE, "connects")
         stage.wait_replicated(TOPIC)
         require(stage.leader(TOPIC) == LEADER, f"{LEADER} leads {TOPIC}")
         end = log_end_offset(stage, LEADER, TOPIC)
@@ -182,7 +184,7 @@ SCENARIOS = tuple(
         section="idempotence",
         body=timing_out(via),
         setup=Setup(
-            topics=(Topic(TOPIC, (1, 2)),),
+            topics=(Topic(TOPIC, (1, 2)), Topic(ELSEWHERE, (3,))),
             controller="broker3",
             broker_config={"replica.lag.time.max.ms": "60000"},
             stream_rate=0,
