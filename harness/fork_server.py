@@ -14,6 +14,7 @@ and ``{"ended": 1, "status": 0}`` reports its end.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -287,6 +288,7 @@ def main(argv: Sequence[str]) -> NoReturn:
         die_with_parent()
         for name in modules:
             importlib.import_module(name)
+        gc.freeze()  # so that collections in the forks leave these pages shared
         return _Server(socket.socket(fileno=int(descriptor))).serve()
 
     leave_with(work)

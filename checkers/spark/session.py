@@ -41,6 +41,7 @@ _LOCAL: Mapping[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
     "spark.shuffle.compress": "false",
+    "spark.python.daemon.module": "checkers.spark.daemon",
 }
 
 _FOR_SMALL_DATA: Mapping[str, str] = {

@@ -35,6 +35,7 @@ END_S = 30.0
 LOG = "run.log"
 IMPORTED_BEFORE = (
     "harness.series.cell",
+    "harness.cluster.cluster_file",
     "harness.cluster.kraft",
     "harness.observer.broker_log",
     "nemesis.proof.agent",
