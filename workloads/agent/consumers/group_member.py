@@ -13,6 +13,7 @@ import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from harness.clock import now_ns
+from harness.errors import InvalidRunError
 from harness.history.journal import Journal
 from harness.kafka.model import TopicPartition
 from workloads.agent.consumers.progress import ReadProgress
@@ -73,6 +74,7 @@ class GroupMember:
         self._asked: defaultdict[tuple[str, int, int], deque[int]] = defaultdict(deque)
         """When each unanswered commit was sent; the same offset may be committed repeatedly."""
         self._joined: Membership | None = None
+        self._failure: Exception | None = None
         self._consumer = Consumer({**spec.librdkafka_config(), "on_commit": self._on_commit})
         self._thread = threading.Thread(target=self._run, name=f"consumer-{spec.reader}", daemon=True)
 
@@ -100,7 +102,10 @@ class GroupMember:
         return self.progress()
 
     def progress(self) -> ReadResult:
-        """What it has read so far."""
+        """What it has read so far. Raises InvalidRunError if it has ended without `stop`."""
+        if self._failure is not None:
+            what = f"{type(self._failure).__name__}: {self._failure}"
+            raise InvalidRunError(f"The consumer {self._spec.name} ended by itself: {what}.")
         return self._progress.result()
 
     def _run(self) -> None:
@@ -109,8 +114,9 @@ class GroupMember:
                 self._poll()
                 while not self._questions.empty():
                     self._questions.get().set_result(self.metadata())
-        except KafkaException as error:
-            self._note(error.args[0])
+        except Exception as error:
+            self._failure = error
+            raise  # The thread prints it to the client's log.
         finally:
             self._close()
 
