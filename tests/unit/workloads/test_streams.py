@@ -18,6 +18,8 @@ from workloads.protocol.spec import ConsumerSpec, ProducerSpec, StreamLoad
 
 pytestmark = pytest.mark.usefixtures("no_process_left")
 
+CLUSTER_AUTHORIZATION_FAILED = 31
+
 Rows = Callable[[str], list[dict[str, Any]]]
 
 
@@ -88,6 +90,20 @@ def test_messages_of_a_stopped_stream_without_an_answer_are_unknown(
     counts = stream.stop(flush_s=0.2)
     assert counts.ok == 0 and counts.info == counts.sent > 0
     assert {row["outcome"] for row in rows("done")} == {"info"}
+
+
+def test_every_message_has_an_outcome_after_a_fatal_error(
+    client: Client, broker: FakeBroker, rows: Rows
+) -> None:
+    """An idempotent producer that may not have an id gives up for good."""
+    broker.identifies.extend([CLUSTER_AUTHORIZATION_FAILED] * 100)
+    load = StreamLoad(topic="t", rate=50, max_count=60)
+    stream = client.start_stream(producer(broker, idempotent=True, acks=-1), load)
+    wait_until(stream.counts, within_s=60, awaiting="the stream's end", accept=lambda c: not c.running)
+    assert stream.stop().sent == 60
+    done = {row["seq"]: row["outcome"] for row in rows("done")}
+    assert sorted(done) == list(range(60))
+    assert set(done.values()) <= {"fail", "info"}
 
 
 @pytest.mark.parametrize("kill_after", [1, 100, 777, 2000])

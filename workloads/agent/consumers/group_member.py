@@ -115,6 +115,9 @@ class GroupMember:
                 while not self._questions.empty():
                     self._questions.get().set_result(self.metadata())
         except Exception as error:
+            if isinstance(error, KafkaException) and error.args[0].fatal():
+                self._note(error.args[0])  # For example: another member has its group.instance.id.
+                return
             self._failure = error
             raise  # The thread prints it to the client's log.
         finally:

@@ -17,6 +17,7 @@ from harness.kafka.model import TopicPartition
 from workloads.agent.consumers.group_member import GroupMember
 from workloads.agent.producers.recorder import Recorder
 from workloads.agent.producers.scripted import ScriptedProducer
+from workloads.agent.producers.serving import flush
 from workloads.agent.producers.transactional import TransactionalProducer
 from workloads.protocol.commands import StartProcessor
 from workloads.protocol.results import SendResult
@@ -133,7 +134,7 @@ class Processor(GroupMember):
         ]
         if self._transactional is None:
             assert self._plain is not None
-            self._plain.producer.flush(_END_S)
+            flush(self._plain.producer, _END_S)
             if sum(outcome.ok for outcome in self._outcomes) == self._written:
                 self._commit(offsets, wait=True)
             else:

@@ -16,6 +16,7 @@ from harness.waiting import wait_until
 from workloads.agent.producers.outcomes import QUEUE_FULL, classify
 from workloads.agent.producers.recorder import Recorder, SentMessage
 from workloads.agent.producers.request_log import Attempts, Position, RequestLog
+from workloads.agent.producers.serving import flush, poll
 from workloads.protocol.results import SendResult
 from workloads.protocol.spec import ProducerSpec
 
@@ -116,13 +117,13 @@ class ScriptedProducer:
     def close(self) -> None:
         """Discard messages without an outcome, and end the thread."""
         self.producer.purge()
-        self.producer.flush(1.0)
+        flush(self.producer, 1.0)
         self._stop.set()
         self._thread.join(5.0)
 
     def _serve(self) -> None:
         while not self._stop.is_set():
-            self.producer.poll(0.1)
+            poll(self.producer, 0.1)
 
     def _delivered(self, seq: int, report: Message) -> None:
         error = report.error()

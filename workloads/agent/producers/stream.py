@@ -13,6 +13,7 @@ from harness.clock import now_ns
 from harness.history.identity import encode
 from workloads.agent.producers.outcomes import QUEUE_FULL, classify
 from workloads.agent.producers.recorder import Recorder
+from workloads.agent.producers.serving import flush, poll
 from workloads.protocol.results import StreamCounts
 from workloads.protocol.spec import ProducerSpec, StreamLoad
 
@@ -106,9 +107,9 @@ class StreamProducer:
             send=self._send,
             wait=lambda seconds: self._poll_until(time.monotonic() + seconds),
         )
-        self._producer.flush(self._flush_s)
+        flush(self._producer, self._flush_s)
         self._producer.purge()
-        self._producer.flush(2.0)
+        flush(self._producer, 2.0)
         self._write_outcomes()
 
     def _send(self, count: int) -> None:
@@ -143,7 +144,7 @@ class StreamProducer:
     def _poll_until(self, deadline: float) -> None:
         while not self._stop.is_set():
             left_s = deadline - time.monotonic()
-            self._producer.poll(max(0.0, left_s))
+            poll(self._producer, max(0.0, left_s))
             self._write_outcomes()
             if left_s <= 0:
                 return
