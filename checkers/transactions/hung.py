@@ -8,7 +8,7 @@ broker does not answer does not count.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -22,6 +22,8 @@ HUNG_S = 3.0
 
 It is long because a coordinator regards a transaction as over only when its markers are written.
 """
+SILENT_S = 5.0
+"""The longest time between two answers of a coordinator in which it counts as saying the same."""
 _UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
@@ -90,16 +92,31 @@ def _led(broker: int, elections: list[PartitionEvent]) -> Iterator[tuple[float, 
 
 
 def _over(state: Row, known: list[Row]) -> Iterator[_Span]:
-    """Spans in which no coordinator had an open transaction of the producer in the partition."""
+    """Spans in which no coordinator had an open transaction of the producer in the partition.
+
+    What a coordinator said last does not hold until another one answers: meanwhile, a transaction may have
+    begun of which the dead one alone knew, besides its log.
+    """
     place = f"{state['topic']}/{state['partition']}"
 
     def over(row: Row) -> bool:
         return row["state"] not in _UNDER_WAY or place not in (row["partitions"] or "").split(",")
 
     for is_over, found in groupby(sorted(known, key=lambda row: int(row["ns"])), key=over):
-        rows = list(found)
-        if is_over:
+        for rows in _without_silence(found) if is_over else ():
             yield _Span(rows[0]["ns"], rows[-1]["ns"], rows[0])
+
+
+def _without_silence(rows: Iterable[Row]) -> list[list[Row]]:
+    """The answers in stretches of one coordinator that was never silent for long."""
+    stretches: list[list[Row]] = []
+    for row in rows:
+        last = stretches[-1][-1] if stretches else None
+        if last and last["broker"] == row["broker"] and row["ns"] - last["ns"] <= SILENT_S * 1e9:
+            stretches[-1].append(row)
+        else:
+            stretches.append([row])
+    return stretches
 
 
 def _overlap(span: _Span, others: Iterator[_Span]) -> _Span | None:

@@ -90,6 +90,19 @@ def test_a_transaction_that_its_coordinator_has_forgotten_hung() -> None:
             id="another coordinator knows of it in between",
         ),
         pytest.param(
+            OPEN,
+            [
+                *coordinated((0.9, "PrepareCommit", ""), broker=1),
+                *coordinated((5.4, "PrepareCommit", "s/1"), (6, "CompleteCommit", "")),
+            ],
+            id="it began after the last answer of a coordinator that was killed",
+        ),
+        pytest.param(
+            led((1, 4), (8, 4), (9, None)),
+            coordinated((0.9, "CompleteCommit", ""), (6.1, "PrepareCommit", "s/1")),
+            id="its coordinator was silent for more than five seconds",
+        ),
+        pytest.param(
             led((1, 4), (3, 4), (3.5, 6), (5, 6), (7, None)), OVER, id="two transactions, neither for long"
         ),
         pytest.param(OPEN, [row | {"producer_id": 8} for row in OVER], id="another producer"),

@@ -149,7 +149,8 @@ class GroupMember:
             )
         if rows:
             self._journal.write_many("reads", rows)
-            if self._spec.commit and not self._spec.self_assigned:
+            # One commit at a time: with KIP-848, librdkafka gives up partitions only while none is under way.
+            if self._spec.commit and not self._spec.self_assigned and not self._asked:
                 positions = self._consumer.position(self._consumer.assignment())
                 self._commit([part for part in positions if part.offset >= 0])
 
