@@ -61,6 +61,24 @@ def test_the_late_word_of_a_lagging_broker_does_not_come_last(tmp_path: Path) ->
     assert newest.isr == (1, 2, 3)
 
 
+def test_a_node_that_lags_behind_does_not_make_the_old_state_the_newest(tmp_path: Path) -> None:
+    """A run of offsets-commit-refused marked "shrunk" 55 ms before the first view with the smaller ISR."""
+    views = Views(Journal(tmp_path / "views.jsonl"))
+    views.record([shows("broker1", 1, 2, 3)])
+    asked = itertools.count()
+
+    def partition(_topic: str, _partition: int) -> PartitionState:
+        """Only the first node that is asked knows the new state; later the observer hears of it."""
+        number = next(asked)
+        if number == 5:
+            views.record([shows("broker1", 1)])
+        return PartitionState(leader=2, leader_epoch=1, isr=(1,) if number in (0, 5) else (1, 2, 3))
+
+    stage = stage_of(views, "kraft", partition)
+    stage.wait_for_isr("t", 1)
+    assert views.of("broker").isr("t") == (1,)
+
+
 def test_convergence_waits_for_the_broker_that_hears_of_it_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
