@@ -252,10 +252,12 @@ class KRaftCluster:
             with ExitStack() as paused:
                 for host in late:
                     paused.enter_context(self._paused(host))
+                probe = QuorumProbe((winner, self._wanted), ())
                 for host in late:
-                    self._wait(
-                        partial(self._ahead, QuorumProbe((winner,), ()), host), "a difference in their logs"
-                    )
+                    self._wait(partial(self._ahead, probe, winner, host), "a difference in their logs")
+                info = probe.describe()
+                if info is None or info.leader != active:
+                    continue  # A busy machine has elected another controller meanwhile.
                 for host in current:
                     self._lab.signal(host.name, signal.SIGSTOP)
             with ExitStack() as paused:
@@ -272,11 +274,15 @@ class KRaftCluster:
         finally:
             self._lab.signal(host.name, signal.SIGCONT)
 
-    def _ahead(self, leader: QuorumProbe, late: Host) -> bool:
-        info = leader.describe()
-        ends = dict(info.voters) if info is not None else {}
+    def _ahead(self, running: QuorumProbe, winner: Host, late: Host) -> bool:
+        """Whether the paused controller lacks records of the wanted one, or the winner no longer leads."""
+        info = running.describe()
+        if info is None:
+            return False
+        ends = dict(info.voters)
         # A response to the last fetch of the paused node may be on its way: that is one append.
-        return ends.get(self._wanted.node_id, -1) > ends.get(late.node_id, -1) + _APPENDS_AHEAD
+        ahead = ends.get(self._wanted.node_id, -1) > ends.get(late.node_id, -1) + _APPENDS_AHEAD
+        return ahead or info.leader != winner.node_id
 
     def _assert_role(self) -> None:
         active = first_answer(self.controller, "a controller")

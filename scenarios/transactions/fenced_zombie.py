@@ -119,7 +119,7 @@ def _claims(ended: int) -> tuple[Claim, ...]:
             says="Nothing of the old producer is ever read: its transaction is aborted, before the successor's.",
             holds=both(
                 decided(messages(OLD, label="w1"), "abort"),
-                markers_are(partition(TOPIC), "abort", "commit"),
+                markers_are(partition(TOPIC), "abort", "commit", retried=True),
                 _OLD.not_consumed(beside=messages(NEW), until="read"),
             ),
         ),

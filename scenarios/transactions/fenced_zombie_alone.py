@@ -139,7 +139,7 @@ CLAIMS = (
         says="Every acknowledged message of the old producer is in the log, aborted, and never read by consumers of committed messages.",
         holds=both(
             decided(_KEPT, "abort", at_least=4),
-            markers_are(partition(TOPIC), "abort", "commit"),
+            markers_are(partition(TOPIC), "abort", "commit", retried=True),
             _KEPT.not_consumed(beside=messages(NEW), until="read", at_least=4),
         ),
         before="4.3.0",

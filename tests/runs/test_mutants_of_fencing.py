@@ -79,3 +79,21 @@ def test_they_hold_where_the_marker_is_left_out(run: StoredRun) -> None:
 def test_each_is_turned_by_its_mutant(run: StoredRun) -> None:
     turned = dict(judge_mutants(run, sorted(TURNED.values())))
     assert not [claim for claim, mutant in TURNED.items() if claim not in turned.get(mutant, ())]
+
+
+@pytest.mark.parametrize("epoch", [1, 2], ids=["written again", "of another epoch"])
+def test_a_marker_that_the_coordinator_writes_again_counts_once(epoch: int) -> None:
+    """Seen on 3.9.1: the leader got the held-up request after the heal, and the next leader another one."""
+    stored = read_stored(NAME)
+    recorded = Recorded(stored.tables)
+    copies = recorded.rows("copies")
+    markers = [row for row in copies if row["marker"] == "abort"]
+    assert {row["producer_epoch"] for row in markers} == {1}
+    (first,) = {row["offset"] for row in markers}
+    for row in copies:
+        row["offset"] += row["offset"] > first
+    again = [row | {"offset": first + 1, "producer_epoch": epoch} for row in markers]
+    changed = recorded.having(copies=[*copies, *again])
+    assert changed is not None
+    found = {claim.name: claim.status for claim in judge_tables(changed.tables, stored.declared)}
+    assert found["kept-and-aborted"] == ("confirmed" if epoch == 1 else "refuted")

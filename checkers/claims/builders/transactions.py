@@ -142,14 +142,22 @@ def decided_whole(found: Transactions, *, committed: int, unanswered: int) -> st
     )
 
 
-def markers_are(place: Partition, *kinds: str) -> str:
-    """In the leader's final log the markers are these, in this order: `commit`, `abort`."""
+def markers_are(place: Partition, *kinds: str, retried: bool = False) -> str:
+    """In the leader's final log the markers are these, in this order: `commit`, `abort`.
+
+    With ``retried``, a marker that a coordinator has written again counts once: a request that a cut held up
+    arrives after the heal, and the coordinator sends it to the next leader as well.
+    """
     wanted = ", ".join(kinds)
+    again = " AND NOT again" if retried else ""
+    before = "OVER (PARTITION BY producer_id ORDER BY offset)"
     return answer(
         f"CASE WHEN {FINAL} THEN found = '{wanted}' END",
         f"concat('markers: ', {text_of('found')})",
         "(SELECT array_join(transform(sort_array(collect_list(struct(offset, marker))), m -> m.marker), "
-        f"', ') AS found FROM ({_LED}) WHERE {place.where} AND marker IS NOT NULL)",
+        f"', ') AS found FROM (SELECT offset, marker, coalesce(lag(marker) {before} = marker AND "
+        f"lag(producer_epoch) {before} = producer_epoch, false) AS again FROM ({_LED}) WHERE {place.where}) "
+        f"WHERE marker IS NOT NULL{again})",
     )
 
 

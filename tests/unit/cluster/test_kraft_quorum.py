@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 
 from harness.cluster import kraft_quorum
+from harness.cluster.kraft import KRaftCluster
 from harness.cluster.kraft_quorum import QuorumProbe
 from harness.kafka.model import NO_LEADER, Address, PartitionState, TopicPartition
 from harness.kafka.wire.metadata import BrokerMetadata
@@ -100,3 +103,21 @@ def test_whom_a_controller_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = QuorumProbe(CONTROLLERS, BROKERS)
     assert asked.follows(CONTROLLERS[0]) is None
     assert asked.follows(CONTROLLERS[1]) == -1
+
+
+@pytest.mark.parametrize(
+    ("leader", "ends", "settled"),
+    [
+        pytest.param(11, ((11, 90), (12, 90), (13, 50)), True, id="the paused one lacks records"),
+        pytest.param(11, ((11, 51), (12, 51), (13, 50)), False, id="it lacks one, which may be on its way"),
+        pytest.param(12, ((11, 51), (12, 51), (13, 50)), True, id="another one has been elected"),
+    ],
+)
+def test_the_wait_for_a_difference_ends_when_the_winner_leads_no_more(
+    monkeypatch: pytest.MonkeyPatch, leader: int, ends: tuple[tuple[int, int], ...], settled: bool
+) -> None:
+    """A cluster that was started on a busy machine waited for its old leader until the time was up."""
+    one, two, three = CONTROLLERS
+    asked = probe(monkeypatch, {two.name: QuorumInfo(leader=leader, epoch=2, voters=ends)})
+    cluster = Mock(spec=KRaftCluster, _wanted=two)
+    assert KRaftCluster._ahead(cluster, asked, one, three) is settled
