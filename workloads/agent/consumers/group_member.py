@@ -149,10 +149,17 @@ class GroupMember:
             )
         if rows:
             self._journal.write_many("reads", rows)
-            # One commit at a time: with KIP-848, librdkafka gives up partitions only while none is under way.
-            if self._spec.commit and not self._spec.self_assigned and not self._asked:
+            if self._spec.commit and not self._spec.self_assigned and not self._must_wait():
                 positions = self._consumer.position(self._consumer.assignment())
                 self._commit([part for part in positions if part.offset >= 0])
+
+    def _must_wait(self) -> bool:
+        """Whether a commit is under way that another one must not follow yet.
+
+        With KIP-848, librdkafka gives up no partition while a commit is under way. If there always is one, it
+        never does.
+        """
+        return bool(self._asked) and self._spec.config.get("group.protocol") == "consumer"
 
     def _commit(self, offsets: list[confluent_kafka.TopicPartition], *, wait: bool = False) -> None:
         """Commit offsets; `_on_commit` records the outcome, now or later."""
