@@ -10,6 +10,7 @@ from checkers.claims.builders import (
     decided,
     hangs,
     messages,
+    messages_where,
     partition,
     readers_are_served,
     readers_wait,
@@ -87,6 +88,12 @@ def _paid(name: str | tuple[str, ...]) -> Messages:
     return messages(name, label="paid")
 
 
+def _behind(*topics: str) -> Messages:
+    """Writes outside transactions, tried until the new leader takes one."""
+    tried = messages("az2-probe-%", topic=topics, label="_")
+    return messages_where(f"{tried.where} AND outcome = 'ok'")
+
+
 CLAIMS = (
     Claim(
         name="committed-and-read",
@@ -114,6 +121,16 @@ CLAIMS = (
         "end them.",
         holds=both(*(hangs(partition(name), 2, at="waited") for name in NAMES)),
         since="3.0.0",
+    ),
+    Claim(
+        name="plain-behind-not-read",
+        section=SECTION,
+        says="What others write behind them with acks=1 is acknowledged and kept, and not read where the "
+        "transaction has not ended.",
+        holds=both(
+            _behind(NOTHING).kept(),
+            _behind(NOTHING).not_consumed(beside=_behind(COMMITS, ABORTS), until="done"),
+        ),
     ),
     Claim(
         name="nobody-acts",

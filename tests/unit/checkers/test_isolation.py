@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tests.histories import History
+from tests.jepsen_polls import POLLS, REASSIGNED, REWINDS, kept
+from tests.jepsen_sends import SENDS, same_offsets
 from tests.oracles import duckdb_plan, findings_of
 from tests.transactions import judged, ordered
 
@@ -117,148 +119,7 @@ def test_an_anomaly_between_transactions_is_named(name: str, tmp_path: Path) -> 
     assert {name: classes.count(name) for name in classes} == findings, sentence
 
 
-def kept(*offsets: int) -> History:
-    history = History()
-    for offset in offsets:
-        history.send(offset, offset=offset)
-    return history.logs([(offset, offset) for offset in offsets])
-
-
-def polled(history: History, *polls: tuple[int, ...], reader: int = 1, start: int = 10_000) -> History:
-    """A reader's polls, each with the offsets that it returned."""
-    for number, offsets in enumerate(polls):
-        for place, offset in enumerate(offsets):
-            history.read(offset, offset, start + 1000 * number + place, reader=reader, poll=number)
-    return history
-
-
-POLLS: dict[str, tuple[str, History, dict[str, int]]] = {
-    "poll-skip": (
-        "polls skip what others saw; 5 is a gap",
-        polled(kept(1, 2, 3, 4, 6, 7), (1, 2), (4,), (7,)),
-        {"skip": 2},
-    ),
-    "int-poll-skip": ("one poll skips", polled(kept(1, 2, 4), (1, 4)), {"skip": 1}),
-    "nonmonotonic-poll": (
-        "it goes back", polled(kept(1, 2, 3, 4), (1, 2, 3), (2, 3, 4)), {"non_monotonic": 1}
-    ),
-    "int-nonmonotonic-poll": ("one poll goes back", polled(kept(1, 2, 3), (3, 1)), {"non_monotonic": 1}),
-    "int-nonmonotonic-poll-same": ("and repeats", polled(kept(2, 3), (2, 3), (3,)), {"non_monotonic": 1}),
-    "with-seek": (
-        "between its polls it sought",
-        polled(kept(1, 2, 3, 4), (1, 2, 3), (2, 3, 4)).add(
-            "groups", ns=10_500, group="", reader=1, event="sought", topic="t", partition=0, offset=2
-        ),
-        {},
-    ),
-    "nonmonotonic-send": (
-        "the later messages of one producer stand before its earlier ones",
-        History().send(0, offset=3).send(1, offset=4).send(2, offset=1).send(3, offset=2)
-        .logs([(1, 2), (2, 3), (3, 0), (4, 1)]),
-        {"out_of_order": 2},
-    ),
-    "duplicate": (
-        "one value at two offsets",
-        History().send(1, offset=1).send(2, "info").logs([(1, 1), (2, 2), (3, 1)]),
-        {"duplicated": 1},
-    ),
-    "inconsistent-offsets": (
-        "two values were acknowledged at one offset: one of them is lost",
-        History().send(1, offset=0).send(2, offset=0).logs([(0, 2)]),
-        {"lost": 1},
-    ),
-    "lost-write": (
-        "a and b were acknowledged below what was read",
-        polled(History().send(0, offset=0).send(1, offset=1).send(2, "info").logs([(2, 2)]), (2,)),
-        {"lost": 2},
-    ),
-}  # fmt: skip
-
-
-def in_transactions(history: History, *polls: tuple[str, tuple[int, ...]]) -> History:
-    """One reader's polls, each in a transaction of writer 7 that ended in this way."""
-    for number, (end, offsets) in enumerate(polls):
-        start = 10_000 + 1000 * number
-        place = {"writer": 7, "txn": number}
-        history.add("transactions", ns=start, event="begin", **place)
-        for at, offset in enumerate(offsets):
-            history.read(offset, offset, start + 1 + at, reader=1, txn_writer=7, txn=number)
-        if end != "unknown":
-            history.add("transactions", ns=start + 500, event=end, **place)
-    return history
-
-
-REWINDS: dict[str, tuple[str, History, dict[str, int]]] = {
-    "abort-rewinds": (
-        "not found: the reader went back after each transaction that was not committed",
-        in_transactions(
-            kept(0, 1, 2), ("committed", (0,)), ("aborted", (1, 2)), ("unknown", (1, 2)),
-            ("committed", (1, 2)),
-        ),
-        {},
-    ),
-    "two-aborts-rewind": (
-        "not found: it went back to where the first of two transactions without a commit had begun",
-        in_transactions(
-            kept(0, 1, 2, 3), ("committed", (0,)), ("aborted", (1, 2)), ("unknown", (3,)),
-            ("committed", (1, 2, 3)),
-        ),
-        {},
-    ),
-    "abort-rewinds-too-far": (
-        "found: it went back behind the transaction that was aborted",
-        in_transactions(kept(0, 1, 2), ("committed", (0,)), ("aborted", (1, 2)), ("committed", (0, 1, 2))),
-        {"non_monotonic": 1},
-    ),
-    "commit-rewinds": (
-        "found: it went back behind a transaction that was committed",
-        in_transactions(
-            kept(0, 1, 2), ("aborted", (0,)), ("committed", (1,)), ("aborted", (2,)), ("committed", (1, 2))
-        ),
-        {"non_monotonic": 1},
-    ),
-    "rewinds-within-an-aborted-transaction": (
-        "found: it went back before it gave the transaction up",
-        in_transactions(kept(0, 1, 2), ("committed", (0,)), ("aborted", (1, 2, 1))),
-        {"non_monotonic": 1},
-    ),
-    "abort-rewinds-by-seek": (
-        "not found: the application sought before it read again",
-        in_transactions(
-            kept(0, 1, 2), ("committed", (0,)), ("aborted", (1, 2)), ("committed", (1, 2))
-        ).add("groups", ns=11_900, group="", reader=1, event="sought", topic="t", partition=0, offset=1),
-        {},
-    ),
-    "abort-does-not-rewind": (
-        "not found: a Kafka consumer keeps its position when a producer aborts",
-        in_transactions(
-            kept(0, 1, 2, 3, 4, 5),
-            ("committed", (0,)), ("aborted", (1, 2)), ("aborted", (3, 4)), ("committed", (5,)),
-        ),
-        {},
-    ),
-    "unknown-after-abort": (
-        "not found, for the same reason",
-        in_transactions(
-            kept(0, 1, 2, 3, 4), ("committed", (0,)), ("aborted", (1, 2)), ("unknown", (3, 4))
-        ),
-        {},
-    ),
-    "int-nonmonotonic-send-info": (
-        "not found: nobody told the producer in which order its messages were written",
-        polled(
-            History().send(0, "info").send(1, "info").send(2, "info", writer=2)
-            .logs([(2, 1), {"offset": 3, "writer": 2, "seq": 2}, (4, 0)]),
-        ),
-        {},
-    ),
-    "duplicate-of-aborted": (
-        "found, at the read: the log has one copy, and the reader was handed it at another offset",
-        polled(History().send(0, offset=1).logs([(1, 0)])).read(11, 0, 10_000),
-        {"offset_conflict": 1},
-    ),
-}  # fmt: skip
-"""The other cases of those tests; the sentence says why each is found here or not."""
+ALL = {**POLLS, **REWINDS, **SENDS, **REASSIGNED}
 
 
 def wandering(seed: int) -> tuple[History, set[tuple[int, int]]]:
@@ -299,9 +160,9 @@ def test_steps_back_are_found_by_pieces_sql_and_brute_force(seed: int, tmp_path:
         assert back == sorted(offset for offset, _ in expected)
 
 
-@pytest.mark.parametrize("name", REWINDS)
-def test_pieces_and_sql_agree_on_what_a_reader_may_repeat(name: str, tmp_path: Path) -> None:
-    ways_to_findings(REWINDS[name][1], tmp_path)
+@pytest.mark.parametrize("name", {**REWINDS, **SENDS, **REASSIGNED})
+def test_pieces_and_sql_agree_on_polls_and_sends(name: str, tmp_path: Path) -> None:
+    ways_to_findings(ALL[name][1], tmp_path)
 
 
 def ways_to_findings(history: History, tmp_path: Path) -> list[dict[str, Any]]:
@@ -318,8 +179,21 @@ def ways_to_findings(history: History, tmp_path: Path) -> list[dict[str, Any]]:
     return whole
 
 
-@pytest.mark.parametrize("name", [*POLLS, *REWINDS])
-def test_what_polls_skip_or_repeat_is_named(name: str, tmp_path: Path) -> None:
-    sentence, history, expected = {**POLLS, **REWINDS}[name]
+@pytest.mark.parametrize("name", ALL)
+def test_what_polls_and_sends_get_wrong_is_named(name: str, tmp_path: Path) -> None:
+    sentence, history, expected = ALL[name]
     classes = [row["class"] for row in judged(history, tmp_path)["findings"]]
     assert {name: classes.count(name) for name in classes} == expected, sentence
+
+
+@pytest.mark.parametrize("stands", [0, 9])
+def test_duplicates_do_not_depend_on_order(stands: int, tmp_path: Path) -> None:
+    """Whichever of ten messages is at both offsets, and in whatever order the history names them."""
+    history = same_offsets(10, stands)
+    for seed in range(3):
+        shuffled = History(
+            {name: random.Random(seed).sample(rows, len(rows)) for name, rows in history.rows.items()}
+        )
+        found = {(row["class"], row["seq"]) for row in judged(shuffled, tmp_path / str(seed))["findings"]}
+        gone = {("lost_after_read", seq) for seq in range(10) if seq != stands}
+        assert found == {("duplicated", stands)} | gone
