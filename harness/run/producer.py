@@ -6,6 +6,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from harness.errors import InvalidRunError, WaitTimeoutError
+from harness.kafka.model import BROKER_PORT
+from nemesis.network.links import Connection
 from workloads.client.client import Client, PinnedWrites
 from workloads.protocol.results import PinnedWritesResult, SendResult
 from workloads.protocol.spec import ProducerSpec
@@ -40,35 +42,76 @@ class Producer:
     client: Client
     spec: ProducerSpec
 
-    def prepare(self, topic: str) -> Producer:
+    def prepare(self, topic: str, *, connection: str = "") -> Producer:
         """Let a librdkafka producer find the leader and connect to it before the first message.
 
         A raw idempotent producer gets its producer id, without which it cannot send.
         """
-        self.client.prepare(self.spec, topic)
+        self.client.prepare(self.spec, topic, connection=connection)
         return self
 
     def send(
-        self, topic: str, label: str = "", *, partition: int = 0, sequence: int | None = None
+        self,
+        topic: str,
+        label: str = "",
+        *,
+        partition: int = 0,
+        sequence: int | None = None,
+        connection: str = "",
     ) -> SendResult:
         """Send one message and wait for its outcome.
 
         A raw idempotent producer needs the ``sequence`` number of each message, from 0 on: it keeps no count.
+        A raw producer sends it over the `connection` that is named.
         """
-        return self.client.send(topic, label, self.spec, partition=partition, sequence=sequence)
+        return self.client.send(
+            topic, label, self.spec, partition=partition, sequence=sequence, connection=connection
+        )
 
-    def send_later(self, topic: str, label: str = "", *, partition: int = 0) -> Future[SendResult]:
-        """Send one message without waiting for its outcome."""
-        return self.client.send_later(topic, label, self.spec, partition=partition)
+    def send_later(
+        self,
+        topic: str,
+        label: str = "",
+        *,
+        partition: int = 0,
+        sequence: int | None = None,
+        connection: str = "",
+    ) -> Future[SendResult]:
+        """Send one message without waiting for its outcome.
+
+        Messages on the same named connection are sent one after another, each when the one before is answered
+        or given up. Others of a raw producer are sent at once, each over a connection of its own.
+        """
+        return self.client.send_later(
+            topic, label, self.spec, partition=partition, sequence=sequence, connection=connection
+        )
 
     def keep_writing(self, topic: str, *, every_s: float = 0.1, partition: int = 0) -> OngoingWrites:
         """Start writing to one broker at an interval, until it refuses a write."""
         writes = self.client.start_pinned_writes(topic, self.spec, partition=partition, every_s=every_s)
         return OngoingWrites(writes)
 
-    def must_send(self, topic: str, label: str, *, partition: int = 0) -> SendResult:
+    def connection(self, name: str) -> Connection:
+        """A raw producer's connection that is kept under this name; it is opened if it is not open.
+
+        Requests with this name use it until `close_connection`. If it breaks, they fail and open no other
+        one. Raises InvalidRunError if it has broken or cannot be opened, and for other clients.
+        """
+        port = self.client.open_connection(self.spec, name, self.spec.brokers[0])
+        return Connection(
+            client=self.client.host,
+            client_port=port,
+            server=self.spec.brokers[0],
+            server_port=BROKER_PORT,
+        )
+
+    def close_connection(self, name: str) -> None:
+        """Close a raw producer's named connection; the next request with the name opens another one."""
+        self.client.close_connection(self.spec, name)
+
+    def must_send(self, topic: str, label: str, *, partition: int = 0, connection: str = "") -> SendResult:
         """Send one message that the scenario needs to be acknowledged. Raises InvalidRunError if not."""
-        result = self.send(topic, label, partition=partition)
+        result = self.send(topic, label, partition=partition, connection=connection)
         if not result.ok:
             raise InvalidRunError(
                 f"The scenario needs message {label!r} to be acknowledged, but {self.spec.name} got "

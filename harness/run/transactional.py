@@ -10,6 +10,7 @@ from harness.errors import InvalidRunError
 from harness.kafka.model import BROKER_PORT
 from harness.run.group_offsets import GroupOffsets
 from nemesis.fault import Evidence, Injection, Kind, Targets
+from nemesis.network.links import Connection
 from workloads.client.background import BackgroundConsumer
 from workloads.client.client import Client
 from workloads.protocol.results import Delivered, Held, SendResult, TransactionEnd
@@ -88,7 +89,9 @@ class TransactionalProducer:
 
     With ``via="raw"`` every request goes to exactly one broker: to ``coordinator``, which the scenario may
     change, or to the broker that a message is sent ``to`` (the leader in the metadata store, if none is
-    named). It repeats a request only if the answer says that it may succeed later.
+    named). It repeats a request only if the answer says that it may succeed later. Each request gets a
+    connection of its own, unless the scenario names a `connection`. Other clients choose theirs themselves,
+    and refuse a name with InvalidRunError.
     """
 
     client: Client
@@ -104,9 +107,9 @@ class TransactionalProducer:
     coordinator: str
     """Host that a raw producer uses as its coordinator."""
 
-    def prepare(self, within_s: float = 30.0) -> TransactionalProducer:
+    def prepare(self, within_s: float = 30.0, *, connection: str = "") -> TransactionalProducer:
         """Get a producer id. Raises InvalidRunError if that fails: use `initialise` where it may."""
-        error = self.initialise(within_s)
+        error = self.initialise(within_s, connection=connection)
         if error:
             raise InvalidRunError(
                 f"The scenario needs the transactional producer {self.spec.name}, but initialising it ended "
@@ -114,37 +117,45 @@ class TransactionalProducer:
             )
         return self
 
-    def initialise(self, within_s: float = 30.0) -> int:
+    def initialise(self, within_s: float = 30.0, *, connection: str = "") -> int:
         """Get a producer id, and fence older producers with this id; returns the error code, 0 for none.
 
-        Repeated while the coordinator says that it may succeed later, until ``within_s`` has passed.
+        Repeated while the coordinator says that it may succeed later, until ``within_s`` has passed. A raw
+        producer also repeats it when there is no connection or no answer, unless the connection has a name.
         """
-        return self.client.init_transactions(self.spec, within_s, self.coordinator)
+        return self.client.init_transactions(self.spec, within_s, self.coordinator, connection)
 
     def begin(self) -> int:
         """Begin a transaction; returns its number, from 0."""
         return self.client.begin_transaction(self.spec)
 
-    def add(self, topic: str, *, partition: int = 0, within_s: float = 5.0) -> int:
+    def add(self, topic: str, *, partition: int = 0, within_s: float = 5.0, connection: str = "") -> int:
         """Add a partition to a raw producer's transaction, as its first message there would do.
 
         Returns the error code. With v2 of the protocol it sends no request.
         """
         self._require_raw("add")
         return self.client.add_partition(
-            topic, self.spec, partition=partition, coordinator=self.coordinator, within_s=within_s
+            topic,
+            self.spec,
+            partition=partition,
+            coordinator=self.coordinator,
+            within_s=within_s,
+            connection=connection,
         )
 
-    def send(self, topic: str, label: str = "", *, partition: int = 0, to: str = "") -> SendResult:
+    def send(
+        self, topic: str, label: str = "", *, partition: int = 0, to: str = "", connection: str = ""
+    ) -> SendResult:
         """Send one message in the open transaction and wait for its outcome."""
-        return self.send_later(topic, label, partition=partition, to=to).result()
+        return self.send_later(topic, label, partition=partition, to=to, connection=connection).result()
 
     def send_later(
-        self, topic: str, label: str = "", *, partition: int = 0, to: str = ""
+        self, topic: str, label: str = "", *, partition: int = 0, to: str = "", connection: str = ""
     ) -> Future[SendResult]:
         """Send one message in the open transaction without waiting for its outcome."""
         if self.spec.via != "raw":
-            return self.client.send_later(topic, label, self.spec, partition=partition)
+            return self.client.send_later(topic, label, self.spec, partition=partition, connection=connection)
         return self.client.send_pinned_later(
             topic,
             label,
@@ -152,11 +163,30 @@ class TransactionalProducer:
             partition=partition,
             leader=to or self.leader(topic, partition),
             coordinator=self.coordinator,
+            connection=connection,
         )
 
-    def must_send(self, topic: str, label: str, *, partition: int = 0, to: str = "") -> SendResult:
+    def connection(self, name: str, *, to: str = "") -> Connection:
+        """A raw producer's connection that is kept under this name; it is opened if it is not open.
+
+        ``to`` is the broker, by default the coordinator: a name stands for one connection to each broker that
+        is asked with it. Operations with this name use it until `close_connection`, one after another, each
+        when the one before is answered or given up. If it breaks, they fail and open no other one. Raises
+        InvalidRunError if it has broken or cannot be opened.
+        """
+        broker = to or self.coordinator
+        port = self.client.open_connection(self.spec, name, broker)
+        return Connection(client=self.client.host, client_port=port, server=broker, server_port=BROKER_PORT)
+
+    def close_connection(self, name: str) -> None:
+        """Close a raw producer's connections with this name; the next request with it opens another one."""
+        self.client.close_connection(self.spec, name)
+
+    def must_send(
+        self, topic: str, label: str, *, partition: int = 0, to: str = "", connection: str = ""
+    ) -> SendResult:
         """Send one message that the scenario needs to be acknowledged. Raises InvalidRunError if not."""
-        result = self.send(topic, label, partition=partition, to=to)
+        result = self.send(topic, label, partition=partition, to=to, connection=connection)
         if not result.ok:
             raise InvalidRunError(
                 f"The scenario needs message {label!r} to be acknowledged, but {self.spec.name} got "
@@ -173,6 +203,7 @@ class TransactionalProducer:
         partition: int = 0,
         within_s: float = _END_S,
         to: str = "",
+        connection: str = "",
     ) -> int:
         """Let the open transaction commit an offset of the group ``of``; returns the error code.
 
@@ -201,22 +232,23 @@ class TransactionalProducer:
             member=member,
             coordinator=self.coordinator,
             group_coordinator=(to or self.group_coordinator(group)) if self.spec.via == "raw" else "",
+            connection=connection,
         )
 
-    def commit(self, within_s: float = _END_S) -> TransactionEnd:
+    def commit(self, within_s: float = _END_S, *, connection: str = "") -> TransactionEnd:
         """Commit the open transaction. Without an answer the outcome is `unknown`.
 
         A raw producer may then commit or abort it again.
         """
-        return self._end(commit=True, within_s=within_s)
+        return self._end(commit=True, within_s=within_s, connection=connection)
 
-    def abort(self, within_s: float = _END_S) -> TransactionEnd:
+    def abort(self, within_s: float = _END_S, *, connection: str = "") -> TransactionEnd:
         """Abort the open transaction."""
-        return self._end(commit=False, within_s=within_s)
+        return self._end(commit=False, within_s=within_s, connection=connection)
 
-    def must_end(self, *, commit: bool, within_s: float = _END_S) -> None:
+    def must_end(self, *, commit: bool, within_s: float = _END_S, connection: str = "") -> None:
         """End the open transaction. Raises InvalidRunError if the answer does not confirm that."""
-        end = self._end(commit=commit, within_s=within_s)
+        end = self._end(commit=commit, within_s=within_s, connection=connection)
         wanted = "committed" if commit else "aborted"
         if end.outcome != wanted:
             raise InvalidRunError(
@@ -224,10 +256,16 @@ class TransactionalProducer:
                 f"{end.outcome}, with error {end.error}."
             )
 
-    def end_later(self, *, commit: bool, within_s: float = _END_S) -> Future[TransactionEnd]:
+    def end_later(
+        self, *, commit: bool, within_s: float = _END_S, connection: str = ""
+    ) -> Future[TransactionEnd]:
         """Commit or abort the open transaction without waiting for the answer."""
         return self.client.end_transaction_later(
-            self.spec, commit=commit, within_s=within_s, coordinator=self.coordinator
+            self.spec,
+            commit=commit,
+            within_s=within_s,
+            coordinator=self.coordinator,
+            connection=connection,
         )
 
     def hold_send(self, topic: str, label: str, *, partition: int = 0, to: str = "") -> DelayedRequest:
@@ -269,9 +307,13 @@ class TransactionalProducer:
         request = HeldRequest(what, self.client, self.spec, broker, hold)
         return DelayedRequest(self.hold(request).inject(), request)
 
-    def _end(self, *, commit: bool, within_s: float) -> TransactionEnd:
+    def _end(self, *, commit: bool, within_s: float, connection: str) -> TransactionEnd:
         return self.client.end_transaction(
-            self.spec, commit=commit, within_s=within_s, coordinator=self.coordinator
+            self.spec,
+            commit=commit,
+            within_s=within_s,
+            coordinator=self.coordinator,
+            connection=connection,
         )
 
     def _require_raw(self, method: str) -> None:

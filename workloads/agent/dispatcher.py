@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from harness.errors import InvalidRunError, UsageError
 from harness.history.journal import Journal
-from harness.kafka.model import ProducerIdentity, TopicPartition
+from harness.kafka.model import TopicPartition
 from workloads.agent.producers.recorder import Recorder
 from workloads.protocol.commands import (
     AddPartition,
     BeginTransaction,
+    CloseConnection,
     Command,
     CommitOffset,
     ConsumerProgress,
@@ -25,6 +26,7 @@ from workloads.protocol.commands import (
     HoldEnd,
     HoldSend,
     InitTransactions,
+    OpenConnection,
     Ping,
     Prepare,
     Read,
@@ -47,7 +49,8 @@ from workloads.protocol.spec import PROGRAMS, ClientProgram, ConsumerSpec, Produ
 if TYPE_CHECKING:
     from workloads.agent.consumers.assigned import AssignedConsumer
     from workloads.agent.consumers.group_member import GroupMember
-    from workloads.agent.producers.raw import PinnedWriter
+    from workloads.agent.producers.connections import Connections
+    from workloads.agent.producers.raw import PinnedWriter, RawProducer
     from workloads.agent.producers.raw_transactional import RawTransactionalProducer
     from workloads.agent.producers.scripted import ScriptedProducer
     from workloads.agent.producers.stream import StreamProducer
@@ -74,7 +77,9 @@ class Dispatcher:
         self._scripted: dict[int, ScriptedProducer] = {}
         self._transactional: dict[int, TransactionalProducer] = {}
         self._raw_transactional: dict[int, RawTransactionalProducer] = {}
-        self._identities: dict[int, ProducerIdentity] = {}
+        self._raw: dict[int, RawProducer] = {}
+        self._connections: dict[int, Connections] = {}
+        """Of the raw producers."""
         self._streams: dict[int, StreamProducer | ProgramStream] = {}
         self._pinned: dict[int, PinnedWriter] = {}
         self._consumers: dict[int, AssignedConsumer | GroupMember | ProgramConsumer] = {}
@@ -139,8 +144,17 @@ class Dispatcher:
             case BeginTransaction(writer) if writer in self._raw_transactional:
                 reply(self._raw_transactional[writer].begin())
             case EndTransaction(writer, commit, within_s, at) if writer in self._raw_transactional:
-                raw = self._raw_transactional[writer]
-                return lambda: raw.end(commit=commit, within_s=within_s, coordinator=at)
+                raw, name = self._raw_transactional[writer], command.connection
+                return self._connections[writer].in_turn(
+                    name, lambda: raw.end(commit=commit, within_s=within_s, coordinator=at, connection=name)
+                )
+            case OpenConnection(name="") | CloseConnection(name=""):
+                raise UsageError("A connection that is kept needs a name.")
+            case OpenConnection(producer=spec, broker=at, name=name):
+                return self._connections_of(spec).opening(at, name)
+            case CloseConnection(producer=spec, name=name):
+                kept = self._connections_of(spec)
+                return kept.in_turn(name, lambda: kept.close(name))
             case AddPartition() | SendPinned() | HoldSend() | HoldEnd() | Deliver():
                 return self._raw_request(command)
             case SendOffsets():
@@ -177,12 +191,13 @@ class Dispatcher:
             transactional.close()
         for raw in self._raw_transactional.values():
             raw.close()
+        for connections in self._connections.values():
+            connections.close()
 
     def _prepare(self, command: Prepare) -> Work:
         spec, topic, within_s = command.producer, command.topic, command.within_s
         if spec.via == "raw":
-            self._recorder.register(spec)
-            return lambda: self._identify(spec, within_s)
+            return self._raw_producer(spec).prepare(within_s, command.connection)
         if spec.via in PROGRAMS:
             return self._prepare_inside(spec, topic, within_s)
         if spec.transactional_id:
@@ -193,10 +208,9 @@ class Dispatcher:
 
     def _send(self, command: Send, reply: Reply) -> Work | None:
         spec, topic, partition, label = command.producer, command.topic, command.partition, command.label
-        sequence = command.sequence
-        if (sequence is not None) != spec.names_sequences:
+        if (command.sequence is not None) != spec.names_sequences:
             raise UsageError(
-                f"{spec.name} sends a message with the sequence number {sequence}; give one "
+                f"{spec.name} sends a message with the sequence number {command.sequence}; give one "
                 "with each message of a raw idempotent producer, and none with others."
             )
         if spec.via in PROGRAMS:
@@ -209,23 +223,20 @@ class Dispatcher:
         if spec.via == "librdkafka":
             self._scripted_producer(spec).send(topic, partition, label, reply)
             return None
-        from harness.kafka.wire.produce import Sequenced
-        from workloads.agent.producers.raw import send_recorded
+        return self._raw_producer(spec).send(command)
 
-        of = None
-        if sequence is not None:
-            if spec.writer not in self._identities:
-                raise UsageError(f"{spec.name} has no producer id; prepare it before its first message.")
-            of = Sequenced(self._identities[spec.writer], sequence)
+    def _raw_producer(self, spec: ProducerSpec) -> RawProducer:
+        from workloads.agent.producers.raw import RawProducer
+
         self._recorder.register(spec)
-        message = self._recorder.sent(spec.writer, topic, partition, label=label)
-        return lambda: send_recorded(self._recorder, spec, message, of)
+        if spec.writer not in self._raw:
+            self._raw[spec.writer] = RawProducer(self._recorder, spec, self._connections_of(spec))
+        return self._raw[spec.writer]
 
-    def _identify(self, spec: ProducerSpec, within_s: float) -> None:
-        if spec.idempotent:
-            from workloads.agent.producers.raw import producer_identity
+    def _connections_of(self, spec: ProducerSpec) -> Connections:
+        from workloads.agent.producers.connections import Connections
 
-            self._identities[spec.writer] = producer_identity(spec, within_s)
+        return self._connections.setdefault(spec.writer, Connections(spec))
 
     def _initialise(self, command: InitTransactions) -> Work:
         spec, within_s, coordinator = command.producer, command.within_s, command.coordinator
@@ -239,9 +250,13 @@ class Dispatcher:
 
         self._recorder.register(spec)
         if spec.writer not in self._raw_transactional:
-            self._raw_transactional[spec.writer] = RawTransactionalProducer(self._recorder, spec)
-        raw = self._raw_transactional[spec.writer]
-        return lambda: raw.initialise(within_s, coordinator)
+            self._raw_transactional[spec.writer] = RawTransactionalProducer(
+                self._recorder, spec, self._connections_of(spec)
+            )
+        raw, name = self._raw_transactional[spec.writer], command.connection
+        return self._connections[spec.writer].in_turn(
+            name, lambda: raw.initialise(within_s, coordinator, name)
+        )
 
     def _raw_request(self, command: AddPartition | SendPinned | HoldSend | HoldEnd | Deliver) -> Work:
         raw = _find(self._raw_transactional, command.writer, "initialised raw transactional producer")
@@ -250,7 +265,10 @@ class Dispatcher:
                 return lambda: raw.deliver(command.number, command.within_s)
             case AddPartition():
                 added = TopicPartition(command.topic, command.partition)
-                return lambda: raw.add(added, command.coordinator, command.within_s)
+                return self._connections[command.writer].in_turn(
+                    command.connection,
+                    lambda: raw.add(added, command.coordinator, command.within_s, command.connection),
+                )
             case HoldEnd():
                 return lambda: raw.hold_end(commit=command.commit, coordinator=command.coordinator)
             case _:
@@ -258,7 +276,8 @@ class Dispatcher:
                 place = (partition, command.label, command.leader, command.coordinator, command.broker_id)
                 if isinstance(command, HoldSend):
                     return lambda: raw.hold_send(*place)
-                return raw.send(*place)
+                work = raw.send(*place, command.connection)
+                return self._connections[command.writer].in_turn(command.connection, work)
 
     def _start_stream(self, command: StartStream) -> None:
         from workloads.agent.producers.stream import StreamProducer
@@ -316,7 +335,9 @@ class Dispatcher:
     def _send_offsets(self, command: SendOffsets) -> Work:
         if command.writer in self._raw_transactional:
             raw = self._raw_transactional[command.writer]
-            return lambda: raw.send_offsets(command)
+            return self._connections[command.writer].in_turn(
+                command.connection, lambda: raw.send_offsets(command)
+            )
         if command.writer in self._in_programs:
             inside = self._in_programs[command.writer]
             return lambda: inside.send_offsets(command)

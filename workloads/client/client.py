@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
+from harness.errors import InvalidRunError
 from harness.kafka.model import BROKER_PORT
 from harness.lab.model import Lab
 from harness.waiting import wait_until
@@ -17,6 +18,7 @@ from workloads.client.background import BackgroundConsumer, PinnedWrites, Stream
 from workloads.protocol.commands import (
     AddPartition,
     BeginTransaction,
+    CloseConnection,
     CommitOffset,
     Deliver,
     DescribeProgram,
@@ -25,6 +27,7 @@ from workloads.protocol.commands import (
     HoldEnd,
     HoldSend,
     InitTransactions,
+    OpenConnection,
     Ping,
     PinnedMessage,
     Prepare,
@@ -100,9 +103,20 @@ class Client:
         """Wait until a client program is ready. Raises InvalidRunError if it does not become ready."""
         return self._agent.call(DescribeProgram(via), within_s + ANSWER_S)
 
-    def prepare(self, producer: ProducerSpec, topic: str, within_s: float = 10.0) -> None:
-        """Connect a producer in advance: metadata, producer id, fencing of older producers."""
-        command = Prepare(producer=self._resolved(producer), topic=topic, within_s=within_s)
+    def prepare(
+        self, producer: ProducerSpec, topic: str, within_s: float = 10.0, connection: str = ""
+    ) -> None:
+        """Connect a producer in advance: metadata, producer id, fencing of older producers.
+
+        ``connection``, here and below, is the name of a raw producer's connection (see `open_connection`).
+        Raises InvalidRunError for a name given to another client.
+        """
+        command = Prepare(
+            producer=self._resolved(producer),
+            topic=topic,
+            within_s=within_s,
+            connection=_named(producer, connection),
+        )
         self._agent.call(command, within_s + ANSWER_S + _creation_s(producer))
 
     def configuration(self, producer: ProducerSpec) -> Configuration:
@@ -117,12 +131,13 @@ class Client:
         *,
         partition: int = 0,
         sequence: int | None = None,
+        connection: str = "",
     ) -> Future[SendResult]:
         """Send one message without waiting for its outcome.
 
         Messages are numbered in the order of the calls. A librdkafka producer sends its messages in that
-        order; raw messages are sent concurrently. ``sequence`` is the sequence number of a message of a raw
-        idempotent producer.
+        order; raw messages are sent concurrently, unless they name the same connection. ``sequence`` is the
+        sequence number of a message of a raw idempotent producer.
         """
         return self._agent.submit(
             Send(
@@ -131,6 +146,7 @@ class Client:
                 partition=partition,
                 label=label,
                 sequence=sequence,
+                connection=_named(producer, connection),
             )
         )
 
@@ -143,9 +159,12 @@ class Client:
         partition: int = 0,
         sequence: int | None = None,
         within_s: float | None = None,
+        connection: str = "",
     ) -> SendResult:
         """Send one message and wait for its outcome. A rejected or unanswered message raises no error."""
-        future = self.send_later(topic, label, producer, partition=partition, sequence=sequence)
+        future = self.send_later(
+            topic, label, producer, partition=partition, sequence=sequence, connection=connection
+        )
         usual_s = producer.effective_delivery_timeout_s + ANSWER_S + _creation_s(producer)
         limit_s = usual_s if within_s is None else within_s
         return self._agent.wait(future, f"Send of {label!r}", limit_s)
@@ -243,6 +262,7 @@ class Client:
         member: bool = False,
         coordinator: str = "",
         group_coordinator: str = "",
+        connection: str = "",
     ) -> int:
         """Let a producer's transaction commit an offset of a group; returns the error code.
 
@@ -261,6 +281,7 @@ class Client:
             coordinator=self._at(coordinator),
             group_coordinator=self._at(group_coordinator),
             broker_id=self._node_id(group_coordinator) if group_coordinator else None,
+            connection=_named(producer, connection),
         )
         return self._agent.call(command, 2 * within_s + ANSWER_S)
 
@@ -316,13 +337,18 @@ class Client:
         )
         return self._agent.call(command, within_s + ANSWER_S)
 
-    def init_transactions(self, producer: ProducerSpec, within_s: float, coordinator: str = "") -> int:
+    def init_transactions(
+        self, producer: ProducerSpec, within_s: float, coordinator: str = "", connection: str = ""
+    ) -> int:
         """Get a producer id, which fences older producers of its transactional id; returns the error code.
 
         A raw producer asks the broker ``coordinator``, and repeats requests that may succeed later.
         """
         command = InitTransactions(
-            producer=self._resolved(producer), within_s=within_s, coordinator=self._at(coordinator)
+            producer=self._resolved(producer),
+            within_s=within_s,
+            coordinator=self._at(coordinator),
+            connection=_named(producer, connection),
         )
         return self._agent.call(command, within_s + ANSWER_S)
 
@@ -337,18 +363,27 @@ class Client:
         commit: bool = True,
         within_s: float = 10.0,
         coordinator: str = "",
+        connection: str = "",
     ) -> TransactionEnd:
         """Commit or abort the producer's transaction."""
         future = self.end_transaction_later(
-            producer, commit=commit, within_s=within_s, coordinator=coordinator
+            producer, commit=commit, within_s=within_s, coordinator=coordinator, connection=connection
         )
         return self._agent.wait(future, "EndTransaction", 2 * within_s + ANSWER_S)
 
     def end_transaction_later(
-        self, producer: ProducerSpec, *, commit: bool, within_s: float, coordinator: str = ""
+        self,
+        producer: ProducerSpec,
+        *,
+        commit: bool,
+        within_s: float,
+        coordinator: str = "",
+        connection: str = "",
     ) -> Future[TransactionEnd]:
         """Commit or abort the producer's transaction without waiting for the answer."""
-        return self._agent.submit(EndTransaction(producer.writer, commit, within_s, self._at(coordinator)))
+        name = _named(producer, connection)
+        command = EndTransaction(producer.writer, commit, within_s, self._at(coordinator), name)
+        return self._agent.submit(command)
 
     def add_partition(
         self,
@@ -358,6 +393,7 @@ class Client:
         coordinator: str,
         partition: int = 0,
         within_s: float = 5.0,
+        connection: str = "",
     ) -> int:
         """Add a partition to a raw producer's transaction before it writes there; returns the error code."""
         command = AddPartition(
@@ -366,6 +402,7 @@ class Client:
             partition=partition,
             coordinator=self._at(coordinator),
             within_s=within_s,
+            connection=connection,
         )
         return self._agent.call(command, within_s + ANSWER_S)
 
@@ -378,12 +415,29 @@ class Client:
         leader: str,
         coordinator: str,
         partition: int = 0,
+        connection: str = "",
     ) -> Future[SendResult]:
         """Send one message of a raw transactional producer to the broker ``leader``."""
         command = self._pinned(
             SendPinned, topic, label, producer, leader=leader, coordinator=coordinator, partition=partition
         )
-        return self._agent.submit(command)
+        return self._agent.submit(replace(command, connection=connection))
+
+    def open_connection(self, producer: ProducerSpec, name: str, broker: str) -> int:
+        """Open a raw producer's connection to a broker, unless it is open; returns the client's port.
+
+        It stays open until `close_connection`, or until it breaks. Operations with this name use it one after
+        another, and fail once it has broken. Raises InvalidRunError if it cannot be opened, or has broken.
+        """
+        command = OpenConnection(
+            producer=self._resolved(producer), broker=self._at(broker), name=_named(producer, name)
+        )
+        return self._agent.call(command, producer.effective_delivery_timeout_s + ANSWER_S)
+
+    def close_connection(self, producer: ProducerSpec, name: str) -> None:
+        """Close a raw producer's connections with this name, when the operations on them have ended."""
+        command = CloseConnection(producer=self._resolved(producer), name=_named(producer, name))
+        self._agent.call(command, producer.effective_delivery_timeout_s + ANSWER_S)
 
     def hold_send(
         self,
@@ -468,6 +522,16 @@ class Client:
 
     def _address(self, broker: str) -> str:
         return broker if ":" in broker else f"{self._topology.host(broker).address}:{BROKER_PORT}"
+
+
+def _named(producer: ProducerSpec, connection: str) -> str:
+    """The name of a connection. Raises InvalidRunError if the library chooses its connections itself."""
+    if connection and producer.via != "raw":
+        raise InvalidRunError(
+            f"{producer.name} uses {producer.via}, which opens and chooses its connections itself; "
+            f"a named connection ({connection!r}) needs via='raw'."
+        )
+    return connection
 
 
 def _creation_s(producer: ProducerSpec) -> float:

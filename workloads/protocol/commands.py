@@ -74,6 +74,8 @@ class Prepare(Command[None]):
     producer: ProducerSpec
     topic: str
     within_s: float
+    connection: str = ""
+    """Of a raw producer: name of the connection to use; empty: one for this request alone."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,8 @@ class Send(Command[SendResult]):
     label: str
     sequence: int | None = None
     """Sequence number of the message; only for a raw idempotent producer."""
+    connection: str = ""
+    """Of a raw producer: name of the connection to use; empty: one for this request alone."""
 
 
 @dataclass(frozen=True)
@@ -201,6 +205,8 @@ class InitTransactions(Command[int]):
     within_s: float
     coordinator: str = ""
     """Of a raw producer: `address:port` of the broker to ask."""
+    connection: str = ""
+    """Of a raw producer: name of the connection to use; empty: one for this request alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,6 +218,8 @@ class AddPartition(Command[int]):
     partition: int
     coordinator: str
     within_s: float
+    connection: str = ""
+    """Of a raw producer: name of the connection to use; empty: one for this request alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,6 +240,9 @@ class PinnedMessage:
 class SendPinned(Command[SendResult], PinnedMessage):
     """Send one message of a raw transactional producer; the result is its outcome."""
 
+    connection: str = ""
+    """Of a raw producer: name of the connection to use; empty: one for this request alone."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class HoldSend(Command[Held], PinnedMessage):
@@ -245,6 +256,24 @@ class HoldEnd(Command[Held]):
     writer: int
     commit: bool
     coordinator: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenConnection(Command[int]):
+    """Open a raw producer's connection, unless it is open; the result is its port at the client's end."""
+
+    producer: ProducerSpec
+    broker: str
+    """`address:port`."""
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CloseConnection(Command[None]):
+    """Close a raw producer's connections with this name; the next request with it opens another one."""
+
+    producer: ProducerSpec
+    name: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,6 +314,8 @@ class SendOffsets(Command[int]):
     """Of a raw producer: `address:port` of the coordinator of the group."""
     broker_id: int | None = None
     """Node id of that coordinator of the group."""
+    connection: str = ""
+    """Of a raw producer: name of the connection to use; empty: one for this request alone."""
 
 
 @dataclass(frozen=True)
@@ -296,6 +327,8 @@ class EndTransaction(Command[TransactionEnd]):
     within_s: float
     coordinator: str = ""
     """Of a raw producer: `address:port` of the broker to ask."""
+    connection: str = ""
+    """Of a raw producer: name of the connection to use; empty: one for this request alone."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,10 +29,15 @@ class NoAnswerError(ConnectionError):
 class Connection:
     """A connection that is opened when first needed, and opened again after it broke. Not thread-safe."""
 
-    def __init__(self, address: Address, timeout_s: float = 2.0) -> None:
-        """``timeout_s`` bounds connecting, and each wait for a response."""
+    def __init__(self, address: Address, timeout_s: float = 2.0, *, once: bool = False) -> None:
+        """``timeout_s`` bounds connecting, and each wait for a response.
+
+        With ``once`` it is not opened again: requests after it broke raise NotSentError.
+        """
         self.address = address
         self.timeout_s = timeout_s
+        self._once = once
+        self._opened = False
         self._socket: socket.socket | None = None
         self._numbers = itertools.count(1)
 
@@ -57,7 +62,7 @@ class Connection:
         try:
             return self._exchange(request, response, version, timeout_s or self.timeout_s)
         except (NotSentError, NoAnswerError) as error:
-            if not reused or isinstance(error.__cause__, TimeoutError):
+            if not reused or self._once or isinstance(error.__cause__, TimeoutError):
                 raise
         return self._exchange(request, response, version, timeout_s or self.timeout_s)
 
@@ -88,9 +93,12 @@ class Connection:
             connected.sendall(frame)
 
     def _connect(self, timeout_s: float) -> socket.socket:
+        if self.broken:
+            raise ConnectionError("the connection has broken")
         if self._socket is None:
             self._socket = socket.create_connection(self.address, min(timeout_s, self.timeout_s))
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._opened = True
         return self._socket
 
     @contextlib.contextmanager
@@ -115,12 +123,25 @@ class Connection:
         return bytes(data)
 
     @property
+    def broken(self) -> bool:
+        """Whether it was open, is closed, and is not opened again."""
+        return self._once and self._opened and self._socket is None
+
+    @property
+    def local(self) -> Address | None:
+        """This end of the open connection; None if it is closed. May be asked from any thread."""
+        connected = self._socket
+        if connected is not None:
+            with contextlib.suppress(OSError):  # closed by another thread
+                host, port = connected.getsockname()[:2]
+                return host, port
+        return None
+
+    @property
     def ends(self) -> str:
         """Both ends of the open connection: `198.18.1.2:40112 -> 198.18.1.3:9092`; empty if it is closed."""
-        if self._socket is None:
-            return ""
-        host, port = self._socket.getsockname()[:2]
-        return f"{host}:{port} -> {self._name}"
+        local = self.local
+        return f"{local[0]}:{local[1]} -> {self._name}" if local else ""
 
     @property
     def _name(self) -> str:

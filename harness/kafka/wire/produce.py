@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass
 from typing import Literal
@@ -10,8 +11,8 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
-from harness.kafka.model import Address, ProducerIdentity
-from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError
+from harness.kafka.model import ProducerIdentity
+from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError, Target
 from harness.kafka.wire.dialect import MODERN, Dialect
 
 
@@ -74,7 +75,7 @@ def one_record_batch(
 
 
 def produce_once(
-    address: Address,
+    target: Target,
     topic: str,
     partition: int,
     value: bytes,
@@ -86,7 +87,7 @@ def produce_once(
     connect_within_s: float = 2.0,
     of: Sequenced | None = None,
 ) -> Produced:
-    """Send one record to exactly this broker, once, over a connection of its own.
+    """Send one record to exactly this broker, once; an address gets a connection for this request alone.
 
     ``timeout_ms`` is the broker's own time-out (error 7); ``answer_within_s`` bounds the wait for the
     response and defaults to that time-out plus 3 s; ``of`` names the idempotent producer, if there is one.
@@ -101,12 +102,16 @@ def produce_once(
         topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
     )
     wait_s = timeout_ms / 1000 + 3 if answer_within_s is None else answer_within_s
-    with Connection(address, connect_within_s) as connection:
+    with (
+        contextlib.nullcontext(target)
+        if isinstance(target, Connection)
+        else Connection(target, connect_within_s)
+    ) as connection:
         try:
             if acks == 0:
                 connection.send_only(request, dialect.produce)
                 return Produced("unasked")
-            answer = connection.call(request, ProduceResponse, dialect.produce, wait_s)
+            answer = connection.call_once(request, ProduceResponse, dialect.produce, wait_s)
         except NotSentError as error:
             return Produced("unsent", detail=str(error))
         except NoAnswerError as error:

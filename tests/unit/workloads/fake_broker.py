@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import socketserver
 import struct
 import threading
@@ -92,6 +94,10 @@ class FakeBroker:
     """Committed offsets by group, topic and partition."""
     asked: list[tuple[str, Any]] = field(default_factory=list)
     """The requests to the coordinator, in order."""
+    arrived: list[tuple[int, str]] = field(default_factory=list)
+    """The port of the client and the kind of each request, in order."""
+    open: list[socket.socket] = field(default_factory=list)
+    """The connections that it has accepted."""
 
     def __enter__(self) -> FakeBroker:
         self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), _handler(self))
@@ -110,6 +116,12 @@ class FakeBroker:
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    def disconnect(self) -> None:
+        """Close every connection."""
+        for accepted in self.open:
+            with contextlib.suppress(OSError):
+                accepted.shutdown(socket.SHUT_RDWR)
 
     def produce(self, request: Any) -> tuple[Any, Act]:
         act = self.acts.popleft() if self.acts else Act()
@@ -301,6 +313,7 @@ class FakeBroker:
 def _handler(broker: FakeBroker) -> type[socketserver.StreamRequestHandler]:
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
+            broker.open.append(self.connection)
             while size := self.rfile.read(4):
                 frame = self.rfile.read(struct.unpack(">i", size)[0])
                 key, version, correlation = struct.unpack(">hhi", frame[:8])
@@ -311,6 +324,8 @@ def _handler(broker: FakeBroker) -> type[socketserver.StreamRequestHandler]:
                 else:
                     request = request_class.decode(frame, version=version, header=True)
                     request.API_VERSION = version
+                    kind = request_class.__name__.removesuffix("Request")
+                    broker.arrived.append((self.client_address[1], kind))
                     response, act = broker.answer(key, request)
                 if act.close:
                     return

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from harness.clock import now_ns
-from harness.errors import LabError
+from harness.errors import LabError, UsageError
 from harness.history.identity import encode
 from harness.kafka.model import ProducerIdentity, address_of
 from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError
@@ -20,9 +21,10 @@ from harness.kafka.wire.dialect import MODERN
 from harness.kafka.wire.produce import Produced, Sequenced, produce_once
 from harness.kafka.wire.transactions import RETRIABLE, Identified, init_producer_id
 from harness.waiting import wait_until
+from workloads.agent.producers.connections import Connections
 from workloads.agent.producers.outcomes import NOT_CONNECTED, classify, connection_error, unanswered
 from workloads.agent.producers.recorder import Recorder, SentMessage
-from workloads.protocol.commands import StartPinnedWrites
+from workloads.protocol.commands import Send, StartPinnedWrites
 from workloads.protocol.results import PinnedWritesResult, SendResult
 from workloads.protocol.spec import ProducerSpec
 
@@ -32,37 +34,21 @@ _ANSWER_S = 5.0
 """Time for a broker to assign a producer id; it may have to get a new block of ids from the controller."""
 
 
-def producer_identity(producer: ProducerSpec, within_s: float) -> ProducerIdentity:
-    """Get a new producer id from the producer's one broker. Raises LabError if it gives none."""
-
-    def asked() -> Identified:
-        try:
-            with Connection(address_of(producer.brokers[0]), producer.connect_timeout_s) as connection:
-                return init_producer_id(connection, "", producer.transaction_timeout_ms, timeout_s=_ANSWER_S)
-        except (NotSentError, NoAnswerError) as error:
-            return Identified(connection_error(error))
-
-    found = wait_until(
-        asked,
-        within_s=within_s,
-        awaiting=f"{producer.brokers[0]} to give {producer.name} a producer id",
-        accept=lambda answer: answer.error >= 0 and answer.error not in RETRIABLE,
-    )
-    if found.identity is None:
-        raise LabError(f"{producer.brokers[0]} gave {producer.name} no producer id: error {found.error}.")
-    return found.identity
-
-
 def send_recorded(
-    recorder: Recorder, producer: ProducerSpec, message: SentMessage, of: Sequenced | None = None
+    recorder: Recorder,
+    producer: ProducerSpec,
+    message: SentMessage,
+    of: Sequenced | None = None,
+    over: Connection | None = None,
 ) -> SendResult:
     """Send a message once that is already recorded as sent, and record its outcome.
 
-    It never raises for errors of the network or the broker; they are in the result.
+    ``over`` is a connection that is kept; without one, the message gets its own. It never raises for errors
+    of the network or the broker; they are in the result.
     """
     version = producer.produce_version
     produced = produce_once(
-        address_of(producer.brokers[0]),
+        over or address_of(producer.brokers[0]),
         message.topic,
         message.partition,
         encode(message.writer, message.seq, message.topic, message.partition, message.label),
@@ -95,6 +81,67 @@ def error_code(produced: Produced) -> int:
     if produced.status == "silent":
         return unanswered(produced.detail)
     return produced.error or 0
+
+
+class RawProducer:
+    """A raw producer without transactions; ``connection`` is a name, as for `Connections.in_turn`."""
+
+    def __init__(self, recorder: Recorder, spec: ProducerSpec, connections: Connections) -> None:
+        self._recorder, self._spec, self._connections = recorder, spec, connections
+        self._identity: ProducerIdentity | None = None
+
+    def prepare(self, within_s: float, connection: str) -> Callable[[], None]:
+        """Get a producer id, if it is idempotent. Raises LabError if the broker gives none."""
+
+        def work() -> None:
+            if self._spec.idempotent:
+                self._identity = self._asked_identity(within_s, connection)
+
+        return self._connections.in_turn(connection, work)
+
+    def send(self, command: Send) -> Callable[[], SendResult]:
+        """Record one message; the result sends it and waits for its outcome.
+
+        A message on a named connection is recorded when its turn comes, because it is not sent before.
+        """
+        spec, name, of = self._spec, command.connection, None
+        if command.sequence is not None:
+            if self._identity is None:
+                raise UsageError(f"{spec.name} has no producer id; prepare it before its first message.")
+            of = Sequenced(self._identity, command.sequence)
+
+        def record() -> SentMessage:
+            return self._recorder.sent(spec.writer, command.topic, command.partition, label=command.label)
+
+        recorded = None if name else record()
+
+        def work() -> SendResult:
+            with self._connections.to(spec.brokers[0], name) as connection:
+                return send_recorded(self._recorder, spec, recorded or record(), of, connection)
+
+        return self._connections.in_turn(name, work)
+
+    def _asked_identity(self, within_s: float, name: str) -> ProducerIdentity:
+        spec = self._spec
+        broker = spec.brokers[0]
+
+        def asked() -> Identified:
+            try:
+                with self._connections.to(broker, name) as connection:
+                    return init_producer_id(connection, "", spec.transaction_timeout_ms, timeout_s=_ANSWER_S)
+            except (NotSentError, NoAnswerError) as error:
+                return Identified(connection_error(error))
+
+        found = wait_until(
+            asked,
+            within_s=within_s,
+            awaiting=f"{broker} to give {spec.name} a producer id",
+            # Without a name, each attempt has a new connection; a named one does not come back.
+            accept=lambda answer: answer.error not in RETRIABLE and (bool(name) or answer.error >= 0),
+        )
+        if found.identity is None:
+            raise LabError(f"{broker} gave {spec.name} no producer id: error {found.error}.")
+        return found.identity
 
 
 class PinnedWriter:

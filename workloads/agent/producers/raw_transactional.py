@@ -33,6 +33,7 @@ from harness.kafka.wire.transactions import (
     produce_request,
     produced,
 )
+from workloads.agent.producers.connections import Connections
 from workloads.agent.producers.outcomes import (
     NO_ANSWER,
     NOT_CONNECTED,
@@ -85,11 +86,16 @@ class _Sequences:
 
 
 class RawTransactionalProducer:
-    """A transactional producer without metadata. It does not repeat requests that got no answer."""
+    """A transactional producer without metadata. It does not repeat requests that got no answer.
 
-    def __init__(self, recorder: Recorder, spec: ProducerSpec) -> None:
+    ``connection`` is the name of the connections that an operation uses, for `Connections.in_turn` too;
+    without a name, each request opens its own.
+    """
+
+    def __init__(self, recorder: Recorder, spec: ProducerSpec, connections: Connections) -> None:
         self._recorder = recorder
         self._spec = spec
+        self._connections = connections
         self._generation = spec.transaction_protocol
         self._lock = threading.Lock()
         self._identity: ProducerIdentity | None = None
@@ -103,8 +109,11 @@ class RawTransactionalProducer:
         self._numbers = itertools.count(1)
         self._closing = threading.Event()
 
-    def initialise(self, within_s: float, coordinator: str) -> int:
-        """Get a producer id, repeating the request; returns the error code of the last attempt."""
+    def initialise(self, within_s: float, coordinator: str, connection: str) -> int:
+        """Get a producer id, repeating the request; returns the error code of the last attempt.
+
+        It is also repeated when a connection fails, unless that one has a name.
+        """
         asked_ns = now_ns()
         given: ProducerIdentity | None = None
 
@@ -123,7 +132,8 @@ class RawTransactionalProducer:
                 self._adopt(given)
             return answer.error
 
-        error = self._repeat_at(coordinator, within_s, ask, also=_UNCONNECTED)
+        also = () if connection else _UNCONNECTED
+        error = self._repeat_at(coordinator, within_s, ask, connection, also=also)
         self._recorder.initialised(self._spec.writer, asked_ns=asked_ns, error=error, identity=given)
         return error
 
@@ -137,14 +147,29 @@ class RawTransactionalProducer:
         return self._txn
 
     def send(
-        self, partition: TopicPartition, label: str, leader: str, coordinator: str, broker: int | None
+        self,
+        partition: TopicPartition,
+        label: str,
+        leader: str,
+        coordinator: str,
+        broker: int | None,
+        connection: str,
     ) -> Callable[[], SendResult]:
-        """Record one message of the open transaction; the result sends it and waits for its outcome."""
-        message = self._recorder.sent(self._spec.writer, *partition, label=label, txn=self._required_txn())
+        """Record one message of the open transaction; the result sends it and waits for its outcome.
+
+        A message on a named connection is recorded when its turn comes, because it is not sent before.
+        """
+        txn = self._required_txn()
+
+        def record() -> SentMessage:
+            return self._recorder.sent(self._spec.writer, *partition, label=label, txn=txn)
+
+        recorded = None if connection else record()
 
         def work() -> SendResult:
+            message = recorded or record()
             limit_s = self._spec.effective_delivery_timeout_s
-            added = self.add(partition, coordinator, limit_s)
+            added = self.add(partition, coordinator, limit_s, connection)
             if added:
                 return self._done(message, added, (), None, None)
             asked, sequence = self._request(message)
@@ -152,8 +177,8 @@ class RawTransactionalProducer:
             offset: list[int | None] = [None]
 
             def attempt(left_s: float) -> int:
-                with self._connection(leader) as connection:
-                    found, answer = _ask(connection, asked, min(left_s, self._answer_s))
+                with self._connections.to(leader, connection) as used:
+                    found, answer = _ask(used, asked, min(left_s, self._answer_s))
                 error, offset[0] = (found, None) if answer is None else produced(answer)
                 errors.append(error)
                 return error
@@ -194,10 +219,12 @@ class RawTransactionalProducer:
 
         added = 0
         if VERSIONS[self._generation].add_offsets is not None:
-            added = self._add_once(command.group, command.coordinator, command.within_s, add)
+            added = self._add_once(
+                command.group, command.coordinator, command.within_s, add, command.connection
+            )
         if added:
             return added
-        error = self._repeat_at(command.group_coordinator, command.within_s, commit)
+        error = self._repeat_at(command.group_coordinator, command.within_s, commit, command.connection)
         self._offsets.add(
             command.group,
             command.reader,
@@ -247,7 +274,7 @@ class RawTransactionalProducer:
         self._done(held.message, error, (error,), offset, held.broker)
         return Delivered(error=error, offset=offset)
 
-    def end(self, *, commit: bool, within_s: float, coordinator: str) -> TransactionEnd:
+    def end(self, *, commit: bool, within_s: float, coordinator: str, connection: str) -> TransactionEnd:
         """Commit or abort the open transaction. Without an answer it stays open, and may be ended again."""
         writer, txn = self._spec.writer, self._required_txn()
         identity = self._required_identity()
@@ -256,8 +283,8 @@ class RawTransactionalProducer:
         self._recorder.transaction(writer, txn, "committing" if commit else "aborting")
 
         def attempt(left_s: float) -> int:
-            with self._connection(coordinator) as connection:
-                error, answer = _ask(connection, asked, left_s)
+            with self._connections.to(coordinator, connection) as used:
+                error, answer = _ask(used, asked, left_s)
             if answer is None:
                 return error
             found = ended(answer, self._generation)
@@ -307,7 +334,7 @@ class RawTransactionalProducer:
         )
         return asked, sequence
 
-    def add(self, partition: TopicPartition, coordinator: str, within_s: float) -> int:
+    def add(self, partition: TopicPartition, coordinator: str, within_s: float, connection: str = "") -> int:
         """Add a partition to the open transaction if this protocol needs it; returns the error code."""
         if VERSIONS[self._generation].add is None:
             return 0
@@ -316,24 +343,28 @@ class RawTransactionalProducer:
         def add(connection: Connection, left_s: float) -> int:
             return add_partition(connection, self._spec.transactional_id, identity, partition, left_s)
 
-        return self._add_once(partition, coordinator, within_s, add)
+        return self._add_once(partition, coordinator, within_s, add, connection)
 
-    def _add_once(self, what: TopicPartition | str, coordinator: str, within_s: float, ask: _Ask) -> int:
+    def _add_once(
+        self, what: TopicPartition | str, coordinator: str, within_s: float, ask: _Ask, connection: str
+    ) -> int:
         """Ask the coordinator to add a partition or a group, unless the transaction has it."""
         if what in self._added:
             return 0
-        error = self._repeat_at(coordinator, within_s, ask)
+        error = self._repeat_at(coordinator, within_s, ask, connection)
         if not error:
             self._added.add(what)
         return error
 
-    def _repeat_at(self, broker: str, within_s: float, ask: _Ask, also: tuple[int, ...] = ()) -> int:
-        """Repeat a request to a broker, each time over a connection of its own; returns the error code."""
+    def _repeat_at(
+        self, broker: str, within_s: float, ask: _Ask, connection: str, also: tuple[int, ...] = ()
+    ) -> int:
+        """Repeat a request to a broker, without a name each time over a new connection; returns the error."""
 
         def attempt(left_s: float) -> int:
             try:
-                with self._connection(broker) as connection:
-                    return ask(connection, left_s)
+                with self._connections.to(broker, connection) as used:
+                    return ask(used, left_s)
             except (NotSentError, NoAnswerError) as error:
                 return connection_error(error)
 
@@ -387,11 +418,8 @@ class RawTransactionalProducer:
         self._held[number] = kept
         return Held(number=number, connection=kept.connection.ends)
 
-    def _connection(self, broker: str) -> Connection:
-        return Connection(address_of(broker), self._spec.connect_timeout_s)
-
     def _open(self, broker: str) -> Connection:
-        connection = self._connection(broker)
+        connection = Connection(address_of(broker), self._spec.connect_timeout_s)
         connection.open()
         return connection
 
