@@ -315,7 +315,7 @@ SCENARIOS = (
         mode="kraft-combined",
         modes=("kraft-combined", "zookeeper"),
         outcome=_LOST,
-        versions=("3.9.1",),
+        versions=("2.7.1", "3.9.1", "4.3.1"),
     ),
     Scenario(
         name="offsets-commit-refused",
@@ -330,6 +330,6 @@ SCENARIOS = (
         mode="kraft-combined",
         modes=("kraft-combined", "zookeeper"),
         outcome="the commit is refused; the uncleanly elected coordinator knows everything that was acknowledged",
-        versions=("3.9.1",),
+        versions=("2.7.1", "3.9.1", "4.3.1"),
     ),
 )
