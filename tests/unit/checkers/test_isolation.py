@@ -10,6 +10,7 @@ import pytest
 
 from tests.histories import History
 from tests.oracles import duckdb_plan, findings_of
+from tests.transaction_anomalies import unanswered
 from tests.transactions import judged, ordered
 
 Op = tuple[str, int, int]
@@ -171,6 +172,11 @@ POLLS: dict[str, tuple[str, History, dict[str, int]]] = {
         "a and b were acknowledged below what was read",
         polled(History().send(0, offset=0).send(1, offset=1).send(2, "info").logs([(2, 2)]), (2,)),
         {"lost": 2},
+    ),
+    "lost-write-atomic": (
+        "nobody told the producer of its transaction; one message can be read, and another one is nowhere",
+        unanswered("java", reported="unknown").read(0, 0, 20_000),
+        {"torn_transaction": 1},
     ),
 }  # fmt: skip
 
