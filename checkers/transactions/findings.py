@@ -15,7 +15,7 @@ from checkers.partition.decisions import COMMITTED
 from checkers.tables.output import FINDING
 from checkers.transactions.answers import CLEANUP_MS, REPORTED, Fence
 from checkers.transactions.debts import Debt
-from checkers.transactions.fates import WAITING_CLIENTS
+from checkers.transactions.fates import waits_for_answers
 
 NOT_KNOWN = "not known: neither the markers nor what was reported to applications explains it"
 
@@ -64,7 +64,8 @@ class _Case:
     @property
     def misses(self) -> bool:
         """Whether a message is in no log although the client had to wait for its answer."""
-        return self.client in WAITING_CLIENTS and bool(self.fate["dropped"])
+        writer = self.evidence.writers.get(self.fate["writer"], {})
+        return waits_for_answers(writer) and bool(self.fate["dropped"])
 
     def debt(self, record: Row) -> Debt | None:
         """What the coordinator still had to do about an undecided record."""

@@ -268,9 +268,8 @@ MUTANTS = {
     "a message without an answer may be missing": Mutant(
         transaction_fates._findings, "| ((facts.dropped > 0) & facts.waits)", "", ("transactions",)
     ),
-    "no client waits for answers": Mutant(
-        transaction_fates._findings, "((facts.dropped > 0) & facts.waits)", "(facts.dropped > 0)",
-        ("transactions",),
+    "every client waits for answers": Mutant(
+        transaction_fates.waits_for_answers, 'in WAITING_CLIENTS', '!= ""', ("transactions",)
     ),
     "retention removes no message without an answer": Mutant(
         decisions.with_losses, '(mine == CODE["unknown_dropped"]) & whole]',
@@ -487,7 +486,7 @@ SLOW = (
     "a coordinator that is not done is none",
     "an early marker is a marker",
     "a message without an answer may be missing",
-    "no client waits for answers",
+    "every client waits for answers",
     "retention removes no message without an answer",
 )
 """Mutants that take some five seconds or more to be caught."""
