@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from checkers.partition.messages import FOREVER, Ints
 from checkers.tables.source import Source, numbers, read_small
 from checkers.transactions.answers import ReportedTransactions, transactions_of
+from checkers.transactions.debts import Debt, debts_of
 from harness.kafka.model import TopicPartition
 
 Row = dict[str, Any]
@@ -64,6 +65,8 @@ class Evidence:
     faults: tuple[FaultSpan, ...] = ()
     writers: Mapping[int, Row] = field(default_factory=dict)
     transactions: ReportedTransactions = field(default_factory=ReportedTransactions)
+    debts: tuple[Debt, ...] = ()
+    """Markers that coordinators still had to write."""
     start_ns: int = 0
     """The earliest time in any small table; times are shown relative to it."""
 
@@ -113,6 +116,7 @@ def evidence_of(tables: Mapping[str, pa.Table]) -> Evidence:
         transactions=transactions_of(
             tables["transactions"], tables["writers"].to_pylist(), tables["producer_ids"].to_pylist()
         ),
+        debts=debts_of(tables["transaction_states"].to_pylist()),
         start_ns=min((ns for ns in moments if ns is not None), default=0),
     )
 

@@ -94,6 +94,12 @@ def apart(name: str, number: int, history: History) -> History:
             if changed.get("home") is not None:
                 topic, _, partition = changed["home"].rpartition("/")
                 changed["home"] = f"{name if topic == 't' else f'{name}-{topic}'}/{partition}"
+            if table == "transaction_states" and changed.get("partitions"):
+                places = (place.rpartition("/") for place in changed["partitions"].split(","))
+                changed["partitions"] = ",".join(
+                    f"{name if topic == 't' else f'{name}-{topic}'}/{partition}"
+                    for topic, _, partition in places
+                )
             for key in ("writer", "reader", "txn_writer", "fault"):
                 if changed.get(key) is not None:
                     assert changed[key] < SPAN, f"{key} {changed[key]} of {name}"

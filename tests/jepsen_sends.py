@@ -130,7 +130,7 @@ SENDS: dict[str, tuple[str, History, dict[str, int]]] = {
         {"lost": 1},
     ),
     "lost-write-atomic-unknown": (
-        "not found: nobody knows whether b was written, although the transaction was committed",
+        "not found: who sent it may not have waited for its answer, although the transaction was committed",
         aborting("info", "info", None, read=True),
         {},
     ),

@@ -21,7 +21,8 @@ class Story:
         self.logs: dict[int, list[dict[str, Any]]] = {}
         self.now = 1000
         self.seqs: dict[int, int] = {}
-        self.history.add("writers", writer=1, name="p", transactional_id="x", client="raw", **config)
+        known = {"name": "p", "transactional_id": "x", "client": "raw"} | config
+        self.history.add("writers", writer=1, **known)
 
     def tick(self) -> int:
         self.now += 1000
@@ -257,6 +258,41 @@ def halfway(reported: str | None, cut: Sequence[int] = ()) -> History:
     return story.done(complete=False) if cut else story.done()
 
 
+def unanswered(
+    client: str | None, outcome: str = "info", reported: str = "committed", **more: Any
+) -> History:
+    """One message of a committed transaction is in its log, and one without an answer is in none."""
+    story = Story(client=client).event(1, "begin").write(1).write(1, 1, outcome=outcome, logged=False)
+    ended(story.plain(1).marker("commit"), 1, "commit", reported)
+    return story.done(**more)
+
+
+def owed(state: str | None, *, waited_s: int = 0, places: str = "t/1", then: str | None = None) -> History:
+    """Half of a transaction has its marker; its coordinator says in the end what it still has to do."""
+    story = Story().event(1, "begin").write(1).write(1, 1).marker("commit", 0)
+    ended(story, 1, "commit")
+    stated = [("Ongoing", "t/0,t/1"), (state, places), (then, "")]
+    for one, still in stated:
+        if one is not None:
+            row = {"broker": 3, "transactional_id": "x", "producer_id": PID, "partitions": still}
+            story.history.add("transaction_states", ns=story.tick(), state=one, **row)
+    return story.done(ns=story.now + 1 + waited_s * 10**9)
+
+
+def committed_twice(*, asked_first: bool = False, elsewhere: bool = False, first: str = "commit") -> History:
+    """A late marker ends the second transaction in its middle, and its own commit ends the rest.
+
+    With ``asked_first`` the rest is written after its application asked for the commit, and with
+    ``elsewhere`` it is in another partition.
+    """
+    story = Story().event(1, "begin").write(1)
+    ended(story.marker(first), 1, first).event(2, "begin").write(2)
+    if asked_first:
+        story.event(2, "committing")
+    story.marker("commit").write(2, int(elsewhere)).marker("commit", int(elsewhere))
+    return ended(story, 2, "commit").done()
+
+
 def unread(history: History) -> History:
     """The same, but the final reads did not reach the end."""
     for row in history.rows["replicas"]:
@@ -473,6 +509,77 @@ TRANSACTIONS: dict[str, tuple[str, History, Found]] = {
         .read(0, 0, 3)
         .done(),
         {("skip", 0, 1, 0)},
+    ),
+    "missing-of-librdkafka": (
+        "told of the commit, although a message without an answer is in no log",
+        unanswered("librdkafka"),
+        {("torn_transaction", 1, None, 1)},
+    ),
+    "missing-of-java": (
+        "the same with a Java producer that nobody told: a part of the transaction can be read",
+        unanswered("java", reported="unknown"),
+        {("torn_transaction", 1, None, 1)},
+    ),
+    "missing-of-raw": (
+        "a client that asks for the commit without an answer for each message is not promised the message",
+        unanswered("raw"),
+        set(),
+    ),
+    "missing-of-anybody": ("the same with a client that is not known", unanswered(None), set()),
+    "refused-of-librdkafka": (
+        "a message that the client refused was never part of the transaction",
+        unanswered("librdkafka", "fail"),
+        set(),
+    ),
+    "retired-of-librdkafka": (
+        "the log begins later: retention may have removed the message",
+        unanswered("librdkafka", log_start=1),
+        set(),
+    ),
+    "compacted-of-librdkafka": (
+        "compaction may have removed it",
+        unanswered("librdkafka", cleanup="compact"),
+        set(),
+    ),
+    "owed": (
+        "its coordinator still has to write the marker, and has time until the time-out",
+        owed("PrepareCommit", waited_s=60),
+        set(),
+    ),
+    "owed-overdue": (
+        "its coordinator still has to write the marker after the time-out",
+        owed("PrepareCommit", waited_s=71),
+        {("hanging_transaction", 1, 0, 1)},
+    ),
+    "owed-elsewhere": (
+        "its coordinator still has to write the marker of another partition",
+        owed("PrepareCommit", places="t/11,tt/1"),
+        {("hanging_transaction", 1, 0, 1)},
+    ),
+    "owed-no-more": (
+        "its coordinator has finished, and the marker is not there",
+        owed("PrepareCommit", then="CompleteCommit"),
+        {("hanging_transaction", 1, 0, 1)},
+    ),
+    "owed-another-end": (
+        "its coordinator is going to abort what it reported as committed",
+        owed("PrepareAbort"),
+        {("hanging_transaction", 1, 0, 1)},
+    ),
+    "late-commit-then-commit": (
+        "a late commit makes the beginning of a transaction readable before its application asks for that",
+        committed_twice(),
+        {("torn_transaction", 0, 2, 1)},
+    ),
+    "commit-then-late-write": (
+        "a message that was written after the application asked does not show that the marker was early",
+        committed_twice(asked_first=True),
+        set(),
+    ),
+    "late-commit-then-commit-elsewhere": (
+        "not found: the rest is in another partition, and logs do not say which marker came first",
+        committed_twice(elsewhere=True),
+        set(),
     ),
     "no-markers": (
         "a history without producer ids and markers says nothing about transactions",

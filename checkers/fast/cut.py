@@ -221,6 +221,11 @@ def cut(
     return pieces
 
 
+def partition_of(part: str) -> str:
+    """The name with which all parts of a partition begin."""
+    return part.partition("-seq-")[0]
+
+
 def _files(source: Source, where: TopicPartition, table: str) -> Iterator[tuple[pq.ParquetFile, bool]]:
     """The files that may hold rows of a partition, and whether they also hold rows of others."""
     for file in source.files.get(table, ()):

@@ -95,7 +95,10 @@ from checkers.tables.source import numbers, read_rows
 from checkers.tables.transactions import (
     PARTS_FOLDER,
     RECORDS_FOLDER,
+    MessageFlags,
+    asked_later,
     fenced_writes,
+    owed_markers,
     parts_of,
     record_rows,
     write_markers,
@@ -216,10 +219,15 @@ def _write_transactions(job: JudgingContext, part: str, messages: PartitionMessa
     records, counts = TRANSACTION_RECORD.empty_table(), PARTS.empty_table()
     if messages.decisions is not None:
         txn, sends = numbers(messages.table, "txn"), messages.sends
-        decisions = with_losses(messages.decisions, fates.fate)
+        partition = messages.partition
+        whole = partition.conclusive and not partition.compacted and partition.log_start <= 0
+        decisions = with_losses(messages.decisions, fates.fate, whole=whole)
         fenced = fenced_writes(job.evidence, sends, decisions)
-        records = record_rows(messages.partition, messages.table, sends, decisions, fenced)
-        counts = parts_of(sends, txn, decisions, fenced, messages.log_read_ns)
+        owed = owed_markers(job.evidence, partition, sends, decisions)
+        early = asked_later(job.evidence, messages.table, sends, decisions)
+        records = record_rows(partition, messages.table, sends, decisions, fenced)
+        flags = MessageFlags(fenced=fenced, owed=owed, asked_later=early)
+        counts = parts_of(sends, txn, decisions, flags, messages.log_read_ns)
     write(f"{job.transactions}/{RECORDS_FOLDER}", part, records)
     write(f"{job.transactions}/{PARTS_FOLDER}", part, counts)
 

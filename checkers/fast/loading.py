@@ -29,6 +29,7 @@ from checkers.partition.decisions import (
     ABORTED,
     ABSENT,
     BLOCKED,
+    DROPPED,
     LOST,
     READABLE,
     UNKNOWN,
@@ -224,7 +225,7 @@ def _as_decided(job: JudgingContext, sends: Sends, decisions: Decisions) -> Send
     reported = job.evidence.transactions.reported_of(sends.transaction[rows])
     committed = np.isin(state, (READABLE, BLOCKED))
     visible, withheld = sends.visible.copy(), sends.withheld.copy()
-    visible[rows] = committed | (visible[rows] & np.isin(state, (UNKNOWN, ABSENT, LOST)))
+    visible[rows] = committed | (visible[rows] & np.isin(state, (UNKNOWN, ABSENT, LOST, DROPPED)))
     withheld[rows] = ((reported == REPORTED_ABORTED) & ~committed) | (
         (state == ABORTED) & (reported != COMMITTED)
     )

@@ -10,11 +10,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.evidence import Evidence
+from checkers.fast.cut import partition_of
 from checkers.tables.output import FINDING, PARTS, TALLY, TRANSACTION_RECORD, build
 from checkers.tables.source import Source
 from checkers.tables.transactions import PARTS_FOLDER, RECORDS_FOLDER
 from checkers.transactions import isolation
-from checkers.transactions.fates import fates_of, suspects
+from checkers.transactions.fates import fates_of, one_partition, suspects
 from checkers.transactions.findings import findings_of
 from checkers.transactions.isolation import reads_in_transactions
 
@@ -27,7 +28,7 @@ def conclude(source: Source, evidence: Evidence, folder: Path, findings: Path, t
     ``folder`` is `Job.transactions`. Returns the tallies with the findings. Without
     transactions it writes nothing.
     """
-    parts = [pq.read_table(path, schema=PARTS) for path in sorted((folder / PARTS_FOLDER).glob("*.parquet"))]
+    parts = _parts(folder / PARTS_FOLDER)
     if not parts and not len(evidence.transactions):
         return tallies
     fates = fates_of(pa.concat_tables([PARTS.empty_table(), *parts]), evidence)
@@ -51,6 +52,14 @@ def conclude(source: Source, evidence: Evidence, folder: Path, findings: Path, t
         "count": counts["count_all"],
     }
     return pa.concat_tables([tallies, build(TALLY, columns, counts.num_rows)])
+
+
+def _parts(folder: Path) -> list[pa.Table]:
+    """The messages of each partition by transaction; the ranges of a partition are summed."""
+    found: dict[str, list[pa.Table]] = {}
+    for path in sorted(folder.glob("*.parquet")):
+        found.setdefault(partition_of(path.stem), []).append(pq.read_table(path, schema=PARTS))
+    return [one[0] if len(one) == 1 else one_partition(pa.concat_tables(one)) for one in found.values()]
 
 
 def _records(folder: Path, odd: pa.Table) -> pa.Table:

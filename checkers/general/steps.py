@@ -49,13 +49,18 @@ BASE: Mapping[str, tuple[str, str]] = {
     ),
     "ge": ("groups", "ns, {group} as g, reader as rd, event, topic as t, partition as p, {offset} as o"),
     "tx": ("transactions", "writer as w, txn, event, ns"),
+    "ts": (
+        "transaction_states",
+        "ns, broker as b, transactional_id as tid, producer_id as pid, state, "
+        "coalesce(partitions, '') as places",
+    ),
     "wi": (
         "producer_ids",
         "writer as w, coalesce(asked_ns, ns) as asked_ns, ns, coalesce(error, 0) as error",
     ),
     "wr": (
         "writers",
-        "writer as w, name, transactional_id as tid, "
+        "writer as w, name, transactional_id as tid, client, "
         'regexp_extract(config, \'"transaction[.]timeout[.]ms": *"?([0-9]+)\', 1) as timeout',
     ),
 }

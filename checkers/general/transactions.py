@@ -10,6 +10,10 @@ from collections.abc import Mapping
 from checkers.partition.fate import TRANSACTION_ENDS
 from checkers.partition.messages import FOREVER
 from checkers.transactions.answers import CLEANUP_MS, TIMEOUT_MS
+from checkers.transactions.fates import WAITING_CLIENTS
+
+WAITS = f"wr.client in {WAITING_CLIENTS}"
+"""See `checkers.transactions.fates.waits_for_answers`."""
 
 STEPS: Mapping[str, str] = {
     # What applications asked for, and what was reported to them.
@@ -71,9 +75,13 @@ STEPS: Mapping[str, str] = {
                case when x.transactional and x.pid >= 0 then m.ce end as mce,
                coalesce(x.transactional and x.pid >= 0 and x.earlier_pe > x.pe, false) as outdated,
                coalesce(answered.reported, 'unknown') as reported, answered.begin_ns, st.read_ns,
+               case when lc.outcome = 'ok' then s.done_ns end < answered.ending_ns as asked_later,
                case when lc.copies = 0 then
                          case when lc.fate in ('lost', 'lost_after_read', 'overwritten', 'diverged',
-                                               'corrupt', 'misrouted') then 'lost' else 'absent' end
+                                               'corrupt', 'misrouted') then 'lost'
+                              when lc.fate = 'unknown_dropped' and st.conclusive and not lc.compacted
+                                   and lc.start_o <= 0 then 'dropped'
+                              else 'absent' end
                     when x.transactional = false then
                          case when lc.found < st.lso then 'readable' else 'blocked' end
                     when x.transactional is null or x.pid < 0 then 'unknown'
@@ -89,17 +97,33 @@ STEPS: Mapping[str, str] = {
         left join produced m on m.t = x.t and m.p = x.p and m.o = x.mo
         left join answered on answered.w = s.w and answered.txn = s.txn
         where s.txn is not null""",
+    # Markers that coordinators still had to write.
+    "debts": """
+        select tid, pid, state, places from (
+            select ts.*, row_number() over (partition by tid, pid order by ns desc, b desc) as rn from ts
+            where pid is not null) z
+        where rn = 1 and state in ('PrepareCommit', 'PrepareAbort')""",
     "tr": """
         select d.*,
                coalesce(d.marker = 'commit', false) and (d.outdated or (f.w is not null and (
                    f.recorded or d.reported <> 'committed' or coalesce(d.begin_ns, -1) < f.from_ns)))
                    as fenced,
+               coalesce(d.state = 'undecided' and instr(concat(',', debts.places, ','),
+                                                        concat(',', d.t, '/', d.p, ',')) > 0
+                        and debts.state = case d.reported when 'committed' then 'PrepareCommit'
+                                                          when 'aborted' then 'PrepareAbort'
+                                                          else debts.state end, false) as owed,
+               max(case when d.asked_later then d.o end) over (partition by d.t, d.p, d.w, d.txn)
+                   as last_before,
                d.state in ('readable', 'blocked')
-                   or (d.reported = 'committed' and d.state in ('unknown', 'absent', 'lost')) as visible,
+                   or (d.reported = 'committed' and d.state in ('unknown', 'absent', 'lost', 'dropped'))
+                   as visible,
                (d.reported = 'aborted' and d.state not in ('readable', 'blocked'))
                    or (d.state = 'aborted' and d.reported <> 'committed') as withheld
         from decided d
-        left join fences f on f.w = d.w and d.sent_ns > f.from_ns and d.sent_ns <= f.until_ns""",
+        left join fences f on f.w = d.w and d.sent_ns > f.from_ns and d.sent_ns <= f.until_ns
+        left join wr on wr.w = d.w
+        left join debts on debts.tid = wr.tid and debts.pid = d.pid""",
     # Transactions.
     "counted": """
         select w, txn, count(*) as messages, count(case when outcome = 'ok' then 1 end) as acknowledged,
@@ -108,9 +132,12 @@ STEPS: Mapping[str, str] = {
                count(case when state = 'aborted' then 1 end) as aborted,
                count(case when state = 'undecided' then 1 end) as undecided,
                count(case when state = 'lost' then 1 end) as lost,
+               count(case when state = 'dropped' then 1 end) as dropped,
                count(case when state = 'absent' then 1 end) as absent,
                count(case when state = 'unknown' then 1 end) as unknown,
-               count(case when fenced then 1 end) as fenced, max(sent_ns) as sent_ns,
+               count(case when fenced then 1 end) as fenced, count(case when owed then 1 end) as owed,
+               coalesce(bool_or(marker = 'commit' and mo < last_before), false) as early,
+               max(sent_ns) as sent_ns,
                max(case when state = 'undecided' then read_ns end) as undecided_ns
         from tr group by w, txn""",
     "all_transactions": "select w, txn from counted union select w, txn from answered",
@@ -121,8 +148,10 @@ STEPS: Mapping[str, str] = {
                coalesce(c.acknowledged, 0) as acknowledged, coalesce(c.readable, 0) as readable,
                coalesce(c.blocked, 0) as blocked, coalesce(c.aborted, 0) as aborted,
                coalesce(c.undecided, 0) as undecided, coalesce(c.lost, 0) as lost,
-               coalesce(c.absent, 0) as absent, coalesce(c.unknown, 0) as unknown,
-               coalesce(c.fenced, 0) as fenced,
+               coalesce(c.dropped, 0) as dropped, coalesce(c.absent, 0) as absent,
+               coalesce(c.unknown, 0) as unknown,
+               coalesce(c.fenced, 0) as fenced, coalesce(c.owed, 0) as owed,
+               coalesce(c.early, false) as early, coalesce({WAITS}, false) as waits,
                coalesce(c.readable + c.blocked, 0) as committed,
                coalesce(c.readable + c.blocked + c.aborted + c.undecided + c.lost, 0) as present,
                coalesce(c.undecided_ns > greatest(coalesce(answered.begin_ns, -1), c.sent_ns)
@@ -132,8 +161,8 @@ STEPS: Mapping[str, str] = {
         left join counted c on c.w = a.w and c.txn = a.txn left join wr on wr.w = a.w""",
     "tf": """
         select z.*,
-               case when present > 0 and readable = present and unknown = 0 then 'all'
-                    when readable > 0 and readable < present then 'part'
+               case when present > 0 and readable = present + dropped and unknown = 0 then 'all'
+                    when readable > 0 and readable < present + dropped then 'part'
                     when unknown > 0 then 'unknown' when present > 0 then 'none' end as visible,
                case when fenced > 0 then 'fenced_write_read'
                     when committed > 0 and aborted > 0 then 'torn_transaction'
@@ -141,16 +170,24 @@ STEPS: Mapping[str, str] = {
                     when committed > 0 and (reported in ('aborted', 'open')
                                             or (reported = 'unknown' and coalesce(asked, '') = 'abort'))
                       then 'aborted_read'
-                    when undecided > 0 and (reported in ('committed', 'aborted') or overdue)
-                      then 'hanging_transaction' end as finding
+                    when undecided > 0 and (overdue or (reported in ('committed', 'aborted')
+                                                        and owed < undecided))
+                      then 'hanging_transaction'
+                    when committed > 0 and (early or (waits and dropped > 0))
+                      then 'torn_transaction' end as finding
         from known_transactions z""",
     "found_transactions": """
         select finding as class, t, p, o, w, q from (
             select tf.finding, tr.t, tr.p, tr.o, tr.w, tr.q,
-                   row_number() over (partition by tr.w, tr.txn order by tr.t, tr.p, tr.o) as rn
+                   row_number() over (partition by tr.w, tr.txn order by tr.t, tr.p, tr.o, tr.q) as rn
             from tf join tr on tr.w = tf.w and tr.txn = tf.txn
             where case when tf.finding = 'fenced_write_read' then tr.fenced
-                       when tf.finding = 'hanging_transaction' then tr.state = 'undecided'
+                       when tf.finding = 'hanging_transaction'
+                         then tr.state = 'undecided' and (not tr.owed or tf.owed = tf.undecided)
+                       when tf.finding = 'torn_transaction' and tf.aborted = 0 and tf.waits and tf.dropped > 0
+                         then tr.state = 'dropped'
+                       when tf.finding = 'torn_transaction' and tf.aborted = 0
+                         then coalesce(tr.marker = 'commit' and tr.mo < tr.last_before, false)
                        when tf.finding = 'lost_transaction' then tr.state = 'aborted'
                        when tf.finding = 'torn_transaction'
                             and (tf.reported = 'committed'
@@ -164,7 +201,7 @@ STEPS: Mapping[str, str] = {
 FATES = """
     select w as writer, txn, name as writer_name, tid as transactional_id, begin_ns, ending_ns, ended_ns,
            asked, reported, visible, messages, acknowledged, readable, blocked, aborted, undecided, lost,
-           absent, unknown, fenced, finding from tf"""
+           dropped, absent, unknown, fenced, finding from tf"""
 """`transaction_fates`."""
 
 RECORDS = """

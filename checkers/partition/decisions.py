@@ -15,8 +15,8 @@ import numpy as np
 from checkers.partition.fate import CODE
 from checkers.partition.messages import FOREVER, Flags, Ints
 
-STATES = ("readable", "blocked", "aborted", "undecided", "lost", "absent", "unknown")
-READABLE, BLOCKED, ABORTED, UNDECIDED, LOST, ABSENT, UNKNOWN = range(7)
+STATES = ("readable", "blocked", "aborted", "undecided", "lost", "dropped", "absent", "unknown")
+READABLE, BLOCKED, ABORTED, UNDECIDED, LOST, DROPPED, ABSENT, UNKNOWN = range(8)
 COMMITTED = ("readable", "blocked")
 """States of records whose transaction a marker committed."""
 MARKERS = ("abort", "commit")
@@ -291,7 +291,13 @@ def _search(major: Ints, minor: Ints, wanted_major: Ints, wanted_minor: Ints) ->
     return np.searchsorted(key, rank * span + behind, side="right")
 
 
-def with_losses(decisions: Decisions, fate: Ints) -> Decisions:
-    """The same with `LOST` for messages that the reference log lacks without an explanation."""
-    lost = (decisions.state == ABSENT) & np.isin(fate[decisions.row], GONE)
-    return Decisions(**{**vars(decisions), "state": np.where(lost, LOST, decisions.state).astype(np.int8)})
+def with_losses(decisions: Decisions, fate: Ints, *, whole: bool) -> Decisions:
+    """The same with `LOST` and `DROPPED` for messages that the reference log lacks without an explanation.
+
+    ``whole`` says that the log was read to its end, and that nothing was removed from it.
+    """
+    state, mine = decisions.state.copy(), fate[decisions.row]
+    absent = state == ABSENT
+    state[absent & np.isin(mine, GONE)] = LOST
+    state[absent & (mine == CODE["unknown_dropped"]) & whole] = DROPPED
+    return Decisions(**{**vars(decisions), "state": state})

@@ -31,7 +31,7 @@ FINDINGS: Mapping[str, str] = MappingProxyType(
         "stale_offset": "a coordinator that had been replaced answered with an older offset",
         "double_ownership": "two members of a consumer group owned a partition at the same time",
         "lost_transaction": "its application learned that it committed, but no reader can see any of it",
-        "torn_transaction": "markers committed a part of it and aborted another part",
+        "torn_transaction": "a part of it was committed; another was aborted, is missing, or followed later",
         "hanging_transaction": "no marker ends it although its application does not hold it open",
         "hung_transaction": "it was open in a partition although its coordinator knew it to be over, and "
         "ended before the run did",
@@ -140,6 +140,7 @@ TRANSACTION = pa.schema(
         ("aborted", pa.int64()),
         ("undecided", pa.int64()),
         ("lost", pa.int64()),
+        ("dropped", pa.int64()),
         ("absent", pa.int64()),
         ("unknown", pa.int64()),
         ("fenced", pa.int64()),
@@ -195,7 +196,7 @@ TRANSACTION_TABLES: Mapping[str, pa.Schema] = MappingProxyType(
 )
 """Output tables about transactions; a history without transactions has none of them."""
 
-COUNTS = ("readable", "blocked", "aborted", "undecided", "lost", "absent", "unknown", "fenced")
+COUNTS = ("readable", "blocked", "aborted", "undecided", "lost", "dropped", "absent", "unknown", "fenced")
 """Columns of `transaction_fates` that count messages by what became of them."""
 
 PARTS = pa.schema(
@@ -205,12 +206,18 @@ PARTS = pa.schema(
         ("messages", pa.int64()),
         ("acknowledged", pa.int64()),
         *((name, pa.int64()) for name in COUNTS),
+        ("owed", pa.int64()),
         ("last_sent_ns", pa.int64()),
         ("undecided_ns", pa.int64()),
+        ("first_commit", pa.int64()),
+        ("last_before", pa.int64()),
     ]
 )
 """Messages of one partition (or of a range of one) by transaction; an internal table of the fast plan.
 
+`owed` counts undecided messages whose marker a coordinator still had to write. `first_commit` is the offset
+of the first commit marker that decided some of them (`FOREVER` for none). `last_before` is that of the last
+message that was acknowledged before the application asked for an end (-1 for none).
 `undecided_ns` is when the log of undecided messages was read, -1 if there are none or the time is not known.
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from checkers.partition.decisions import (
     COMMIT,
     MARKERS,
     STATES,
+    UNDECIDED,
     Decisions,
     ProducerRecords,
     TransactionLog,
@@ -25,10 +27,11 @@ from checkers.partition.decisions import (
     undecided_from,
 )
 from checkers.partition.logs import PartitionReplicas
-from checkers.partition.messages import OK, Flags, Ints, Sends, pair_order
+from checkers.partition.messages import FOREVER, OK, Flags, Ints, Sends, pair_order
 from checkers.tables.output import PARTS, TRANSACTION_RECORD, build
 from checkers.tables.rows import nullable
 from checkers.tables.source import Source, TableFile, Window, file_system, numbers, read_rows, row_groups
+from checkers.transactions.answers import REPORTED
 from harness.kafka.model import TopicPartition
 
 COLUMNS = (
@@ -225,7 +228,49 @@ def fenced_writes(evidence: Evidence, sends: Sends, decisions: Decisions) -> Fla
     return found
 
 
-def parts_of(sends: Sends, txn: Ints, decisions: Decisions, fenced: Flags, read_ns: int) -> pa.Table:
+def owed_markers(
+    evidence: Evidence, partition: PartitionReplicas, sends: Sends, decisions: Decisions
+) -> Flags:
+    """Undecided messages whose marker a coordinator still had to write."""
+    found = np.zeros(len(decisions), dtype=bool)
+    place = f"{partition.topic}/{partition.number}"
+    debts = [debt for debt in evidence.debts if place in debt.partitions]
+    if not debts:
+        return found
+    writer = sends.writer[decisions.row]
+    reported = evidence.transactions.reported_of(sends.transaction[decisions.row])
+    for debt in debts:
+        fitting = [code for code, name in enumerate(REPORTED) if debt.fits(name)]
+        named = [w for w, row in evidence.writers.items() if row["transactional_id"] == debt.transactional_id]
+        found |= (
+            (decisions.producer == debt.producer_id) & np.isin(writer, named) & np.isin(reported, fitting)
+        )
+    owed: Flags = found & (decisions.state == UNDECIDED)
+    return owed
+
+
+def asked_later(evidence: Evidence, table: pa.Table, sends: Sends, decisions: Decisions) -> Flags:
+    """Messages that were acknowledged before their application asked for an end.
+
+    ``table`` holds rows of `sends`.
+    """
+    rows = decisions.row
+    done_ns = numbers(table, "done_ns")[rows]
+    ending_ns = evidence.transactions.ns_of("ending_ns", sends.transaction[rows])
+    found: Flags = (sends.outcome[rows] == OK) & (done_ns >= 0) & (done_ns < ending_ns)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageFlags:
+    """What else is known of the messages of `Decisions`, one entry each."""
+
+    fenced: Flags
+    owed: Flags
+    asked_later: Flags
+
+
+def parts_of(sends: Sends, txn: Ints, decisions: Decisions, flags: MessageFlags, read_ns: int) -> pa.Table:
     """Messages by transaction, counted by state (`PARTS`)."""
     rows = decisions.row
     writer, number = sends.writer[rows].astype(np.int64), txn[rows]
@@ -240,6 +285,8 @@ def parts_of(sends: Sends, txn: Ints, decisions: Decisions, fenced: Flags, read_
 
     counts = {name: count(decisions.state == code) for code, name in enumerate(STATES)}
     undecided = counts["undecided"] > 0
+    commits = np.where(decisions.marker == COMMIT, decisions.marker_offset, FOREVER)
+    before = np.where(flags.asked_later, decisions.offset, -1)
     return build(
         PARTS,
         {
@@ -248,9 +295,12 @@ def parts_of(sends: Sends, txn: Ints, decisions: Decisions, fenced: Flags, read_
             "messages": np.diff(np.append(first, len(rows))),
             "acknowledged": count(sends.outcome[rows] == OK),
             **counts,
-            "fenced": count(fenced),
+            "fenced": count(flags.fenced),
+            "owed": count(flags.owed),
             "last_sent_ns": np.maximum.reduceat(sends.sent_ns[rows][order], first),
             "undecided_ns": np.where(undecided, read_ns, -1),
+            "first_commit": np.minimum.reduceat(commits[order], first),
+            "last_before": np.maximum.reduceat(before[order], first),
         },
         len(first),
     )

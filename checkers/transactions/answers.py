@@ -63,7 +63,7 @@ class ReportedTransactions:
 
     def for_tasks(self) -> ReportedTransactions:
         """The same without what only the driver needs: there may be millions, and all of them travel."""
-        return replace(self, asked=NOTHING, ending_ns=NOTHING, ended_ns=NOTHING)
+        return replace(self, asked=NOTHING, ended_ns=NOTHING)
 
     def find(self, writer: Ints, txn: Ints) -> Ints:
         """Row of each transaction, -1 where `transactions` has none."""

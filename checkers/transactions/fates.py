@@ -5,6 +5,10 @@ Works on counts by transaction (`PARTS`), however many there are. The findings t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +24,12 @@ VISIBLE = ("all", "part", "none", "unknown")
 CLASSES = (
     "fenced_write_read", "torn_transaction", "lost_transaction", "aborted_read", "hanging_transaction",
 )  # fmt: skip
-"""Findings about transactions, in the order in which they are decided: the first one counts."""
+"""Findings about transactions, in the order in which they are decided: the first one counts.
+
+What makes a transaction torn although every part of it that is in a log was committed is decided last.
+"""
+WAITING_CLIENTS = ("librdkafka", "java")
+"""See `waits_for_answers`."""
 
 
 def fates_of(parts: pa.Table, evidence: Evidence) -> pa.Table:
@@ -45,9 +54,16 @@ def fates_of(parts: pa.Table, evidence: Evidence) -> pa.Table:
     reported, asked = known.reported_of(rows), known.asked_of(rows)
     begin_ns = known.ns_of("begin_ns", rows)
     expires_ns = np.maximum(begin_ns, column("last_sent_ns", -1)) + known.timeouts(writer)
-    overdue = column("undecided_ns", -1) > expires_ns
     producers = [evidence.writers.get(int(number), {}) for number in np.unique(writer)]
-    which = pa.array(np.unique(writer, return_inverse=True)[1].reshape(-1).astype(np.int32))
+    place = np.unique(writer, return_inverse=True)[1].reshape(-1).astype(np.int32)
+    which = pa.array(place)
+    facts = _Facts(
+        **counts,
+        owed=column("owed"),
+        overdue=column("undecided_ns", -1) > expires_ns,
+        early=column("early") > 0,
+        waits=np.array([waits_for_answers(row) for row in producers], dtype=bool)[place],
+    )
     return build(
         TRANSACTION,
         {
@@ -64,7 +80,7 @@ def fates_of(parts: pa.Table, evidence: Evidence) -> pa.Table:
             "messages": column("messages"),
             "acknowledged": column("acknowledged"),
             **counts,
-            "finding": _findings(counts, reported, asked, overdue),
+            "finding": _findings(facts, reported, asked),
         },
         len(writer),
     )
@@ -74,9 +90,27 @@ def _taken(values: list[str | None], which: pa.Array) -> pa.Array:
     return pa.array(values, pa.string()).take(which)
 
 
+def one_partition(ranges: pa.Table) -> pa.Table:
+    """The counts of a whole partition, from those of its ranges."""
+    return build(PARTS, {**_added(_columns(ranges))}, 0)
+
+
 def _summed(parts: pa.Table) -> dict[str, Ints]:
-    """The counts of each transaction over all partitions, by column."""
-    columns = {name: parts[name].to_numpy().astype(np.int64, copy=False) for name in PARTS.names}
+    """The counts of each transaction over all partitions, by column; ``parts`` are whole partitions.
+
+    `early` counts the partitions in which a commit marker stands before a message that was acknowledged
+    before the application asked for an end.
+    """
+    columns = _columns(parts)
+    return _added({**columns, "early": (columns["first_commit"] < columns["last_before"]).astype(np.int64)})
+
+
+def _columns(parts: pa.Table) -> dict[str, Ints]:
+    return {name: parts[name].to_numpy().astype(np.int64, copy=False) for name in PARTS.names}
+
+
+def _added(columns: dict[str, Ints]) -> dict[str, Ints]:
+    """One entry for each transaction, by column."""
     order = pair_order(columns["writer"], columns["txn"])
     columns = {name: values[order] for name, values in columns.items()}
     writer, txn = columns["writer"], columns["txn"]
@@ -85,31 +119,69 @@ def _summed(parts: pa.Table) -> dict[str, Ints]:
     first = np.flatnonzero(np.append(True, (writer[1:] != writer[:-1]) | (txn[1:] != txn[:-1])))
     if len(first) == len(writer):
         return columns
-    ways = {"writer": np.maximum, "txn": np.maximum, "last_sent_ns": np.maximum, "undecided_ns": np.maximum}
+    ways = {**dict.fromkeys(_LATEST, np.maximum), "first_commit": np.minimum}
     return {name: ways.get(name, np.add).reduceat(values, first) for name, values in columns.items()}
+
+
+_LATEST = ("writer", "txn", "last_sent_ns", "undecided_ns", "last_before")
+"""Columns of `PARTS` of which the greatest value counts, not the sum."""
 
 
 def _visible(counts: dict[str, Ints]) -> pa.Array:
     present = sum(counts[name] for name in ("readable", "blocked", "aborted", "undecided", "lost"))
     readable = counts["readable"]
-    code = np.where(readable == 0, 2, np.where(readable == present, 0, 1))
+    code = np.where(readable == 0, 2, np.where(readable == present + counts["dropped"], 0, 1))
     code = np.where((counts["unknown"] > 0) & (code != 1), 3, code)
     code = np.where((present == 0) & (counts["unknown"] == 0), -1, code)
     return pa.array(VISIBLE).take(nullable(code, pa.int32()))
 
 
-def _findings(counts: dict[str, Ints], reported: Ints, asked: Ints, overdue: Flags) -> pa.Array:
+@dataclass(frozen=True, kw_only=True)
+class _Facts:
+    """What findings rest on: one entry for each transaction; numbers of messages, and flags."""
+
+    readable: Ints
+    blocked: Ints
+    aborted: Ints
+    undecided: Ints
+    lost: Ints
+    dropped: Ints
+    absent: Ints
+    unknown: Ints
+    fenced: Ints
+    owed: Ints
+    """Undecided messages whose marker a coordinator still had to write."""
+    overdue: Flags
+    """A log with undecided messages was read after the time-out."""
+    early: Flags
+    """A commit marker decided a part before its application asked for an end."""
+    waits: Flags
+    """Its client asks for a commit only when all messages are acknowledged."""
+
+
+def _findings(facts: _Facts, reported: Ints, asked: Ints) -> pa.Array:
     """The class of the finding about each transaction, null for none."""
-    committed = counts["readable"] + counts["blocked"]
-    aborted, undecided = counts["aborted"], counts["undecided"]
+    committed = facts.readable + facts.blocked
+    aborted, undecided = facts.aborted, facts.undecided
     code = np.full(len(reported), -1, dtype=np.int32)
+    code[(committed > 0) & (facts.early | ((facts.dropped > 0) & facts.waits))] = 1
     ended = (reported == COMMITTED) | (reported == ABORTED)
-    code[(undecided > 0) & (ended | overdue)] = 4
+    code[(undecided > 0) & (facts.overdue | (ended & (facts.owed < undecided)))] = 4
     code[(committed > 0) & ~may_commit(reported, asked)] = 3
     code[(reported == COMMITTED) & (committed == 0) & (aborted > 0)] = 2
     code[(committed > 0) & (aborted > 0)] = 1
-    code[counts["fenced"] > 0] = 0
+    code[facts.fenced > 0] = 0
     return pa.array(CLASSES).take(nullable(code, pa.int32()))
+
+
+def waits_for_answers(writer: Mapping[str, Any]) -> bool:
+    """Whether a producer asks for a commit only when every message of the transaction is acknowledged.
+
+    Kafka's clients do: `commitTransaction` flushes, and fails if a message failed. A client that sends
+    requests one by one may ask at any time. ``writer`` is a row of `writers`.
+    """
+    found: bool = writer.get("client") in WAITING_CLIENTS
+    return found
 
 
 def suspects(fates: pa.Table) -> pa.Table:

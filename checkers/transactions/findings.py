@@ -14,6 +14,8 @@ from checkers.evidence import Evidence, Row
 from checkers.partition.decisions import COMMITTED
 from checkers.tables.output import FINDING
 from checkers.transactions.answers import CLEANUP_MS, REPORTED, Fence
+from checkers.transactions.debts import Debt
+from checkers.transactions.fates import waits_for_answers
 
 NOT_KNOWN = "not known: neither the markers nor what was reported to applications explains it"
 
@@ -37,15 +39,63 @@ class _Case:
     def culprits(self) -> list[Row]:
         """The records that the finding is about, by place."""
         kind = self.fate["finding"]
+        torn_whole = kind == "torn_transaction" and not self.fate["aborted"]
         if kind == "fenced_write_read":
             found = [row for row in self.records if row["fenced"]]
         elif kind == "hanging_transaction":
             found = [row for row in self.records if row["state"] == "undecided"]
+            found = [row for row in found if self.debt(row) is None] or found
+        elif torn_whole and self.misses:
+            found = [row for row in self.records if row["state"] == "dropped"]
+        elif torn_whole:
+            found = [row for row in self.records if self.early(row)]
         elif kind == "lost_transaction" or (kind == "torn_transaction" and self.may_commit):
             found = [row for row in self.records if row["state"] == "aborted"]
         else:
             found = [row for row in self.records if row["state"] in COMMITTED]
-        return sorted(found, key=lambda row: (row["topic"], row["partition"], row["offset"]))
+        return sorted(found, key=_by_place)
+
+    @property
+    def client(self) -> str | None:
+        """The client of the producer."""
+        found: str | None = self.evidence.writers.get(self.fate["writer"], {}).get("client")
+        return found
+
+    @property
+    def misses(self) -> bool:
+        """Whether a message is in no log although the client had to wait for its answer."""
+        writer = self.evidence.writers.get(self.fate["writer"], {})
+        return waits_for_answers(writer) and bool(self.fate["dropped"])
+
+    def debt(self, record: Row) -> Debt | None:
+        """What the coordinator still had to do about an undecided record."""
+        place = f"{record['topic']}/{record['partition']}"
+        return next(
+            (
+                debt
+                for debt in self.evidence.debts
+                if (debt.transactional_id, debt.producer_id)
+                == (self.fate["transactional_id"], record["producer_id"])
+                and place in debt.partitions
+                and debt.fits(self.fate["reported"])
+            ),
+            None,
+        )
+
+    def early(self, record: Row) -> bool:
+        """Whether a commit marker decided the record before the application asked for an end.
+
+        It did if a message behind the marker was acknowledged before that.
+        """
+        return record["marker"] == "commit" and any(
+            row["offset"] is not None and row["offset"] > record["marker_offset"] and _asked_later(self, row)
+            for row in self.records
+            if (row["topic"], row["partition"]) == (record["topic"], record["partition"])
+        )
+
+
+def _by_place(row: Row) -> tuple[str, int, int, int]:
+    return row["topic"], row["partition"], -1 if row["offset"] is None else row["offset"], row["seq"]
 
 
 def findings_of(suspects: pa.Table, records: pa.Table, evidence: Evidence) -> pa.Table:
@@ -100,7 +150,7 @@ def _detail(fate: Row) -> str:
     asked = f"asked to {fate['asked']}, " if fate["asked"] else ""
     counts = ", ".join(
         f"{fate[name]} {name}"
-        for name in ("readable", "blocked", "aborted", "undecided", "lost")
+        for name in ("readable", "blocked", "aborted", "undecided", "lost", "dropped")
         if fate[name]
     )
     return f"transaction {fate['txn']}: {asked}{reported}; messages: {counts}"
@@ -114,6 +164,12 @@ def _cause(case: _Case, record: Row) -> tuple[str, list[str]]:
     fate = case.fate
     if fate["finding"] == "fenced_write_read":
         return _fenced(case, record)
+    if record["state"] == "dropped":
+        return (
+            "missing message: nobody answered for it, and no log has it, although "
+            f"{case.client} asks for a commit only when every message is acknowledged",
+            _told_rows(case),
+        )
     before = _earlier_marker(case, record)
     if before is not None:
         if _asked_later(case, record):
@@ -130,6 +186,8 @@ def _cause(case: _Case, record: Row) -> tuple[str, list[str]]:
             f"ended by an operator: the marker at offset {record['marker_offset']} has no coordinator epoch",
             [_marker_row(case, record), *_told_rows(case)],
         )
+    if case.early(record):
+        return _late_marker(case, record)
     later = _later_transaction(case, record)
     if later is not None:
         lost, election = _lost_by(case, record)
@@ -254,6 +312,14 @@ def _marker_from_ns(case: _Case, record: Row) -> int:
 
 def _hanging(case: _Case, record: Row) -> tuple[str, list[str]]:
     reported = case.fate["reported"]
+    debt = case.debt(record)
+    if debt is not None:
+        place = f"{record['topic']}/{record['partition']}"
+        said = f"broker{debt.broker} stated {debt.state}"
+        row = evidence_row("transaction_states", debt.ns, f"{said}; {place} still lacks its marker")
+        at = (debt.ns - case.evidence.start_ns) / 1e9
+        text = f"the coordinator had not finished: {said} at {at:.1f} s, and {place} still lacked its marker"
+        return text, [row, *_told_rows(case)]
     lost, election = _lost_by(case, record)
     if lost:
         text = f"unclean election: its marker is not in the log{lost}"

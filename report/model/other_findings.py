@@ -63,8 +63,8 @@ SAID: Mapping[str, tuple[str, str]] = {
         "{} transactions that were reported as committed were aborted",
     ),
     "torn_transaction": (
-        "{} transaction was committed in one part and aborted in another",
-        "{} transactions were committed in one part and aborted in another",
+        "{} transaction was not committed as a whole",
+        "{} transactions were not committed as a whole",
     ),
     "hanging_transaction": ("nothing ends {} transaction", "nothing ends {} transactions"),
     "hung_transaction": (

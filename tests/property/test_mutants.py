@@ -257,7 +257,23 @@ MUTANTS = {
         "pass", ("planted",),
     ),
     "time-outs end everything": Mutant(
-        transaction_fates._findings, "(ended | overdue)", "ended", ("planted",)
+        transaction_fates._findings, "(facts.overdue | (ended", "((ended", ("planted",)
+    ),
+    "a coordinator that is not done is none": Mutant(
+        transaction_fates._findings, "(facts.owed < undecided)", "(undecided > 0)", ("transactions",)
+    ),
+    "an early marker is a marker": Mutant(
+        transaction_fates._findings, "facts.early |", "", ("transactions",)
+    ),
+    "a message without an answer may be missing": Mutant(
+        transaction_fates._findings, "| ((facts.dropped > 0) & facts.waits)", "", ("transactions",)
+    ),
+    "every client waits for answers": Mutant(
+        transaction_fates.waits_for_answers, 'in WAITING_CLIENTS', '!= ""', ("transactions",)
+    ),
+    "retention removes no message without an answer": Mutant(
+        decisions.with_losses, '(mine == CODE["unknown_dropped"]) & whole]',
+        '(mine == CODE["unknown_dropped"])]', ("transactions",),
     ),
     "what is blocked can be read": Mutant(
         transaction_fates._visible, 'readable = counts["readable"]',
@@ -467,6 +483,11 @@ SLOW = (
     "replicas may differ in the sequence",
     "lost transactions go unseen",
     "the first commit of a group counts",
+    "a coordinator that is not done is none",
+    "an early marker is a marker",
+    "a message without an answer may be missing",
+    "every client waits for answers",
+    "retention removes no message without an answer",
 )
 """Mutants that take some five seconds or more to be caught."""
 

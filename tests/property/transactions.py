@@ -29,8 +29,13 @@ class Planter:
         self.records_ids = draw(st.booleans())
         for writer in (1, 2):
             config = draw(st.sampled_from((None, '{"transaction.timeout.ms": 1000}', "{}")))
-            name = "x" if self.same_id else f"x{writer}"
-            self.history.add("writers", writer=writer, name="p", transactional_id=name, config=config)
+            client = draw(st.sampled_from((None, "raw", "librdkafka", "java")))
+            more = {"config": config, "client": client}
+            self.history.add("writers", writer=writer, name="p", transactional_id=self.name(writer), **more)
+
+    def name(self, writer: int) -> str:
+        """The writer's transactional id."""
+        return "x" if self.same_id else f"x{writer}"
 
     def tick(self) -> int:
         self.now += 1000
@@ -86,8 +91,22 @@ class Planter:
                 self.message(writer, txn, partition)
         if not early:
             self.ask(writer, txn, asked, reported)
+        if self.one_in(2):
+            self.state(writer)
         if self.one_in(3):
             self.epochs[writer] += 1
+
+    def state(self, writer: int) -> None:
+        """What a coordinator says of the producer."""
+        self.history.add(
+            "transaction_states",
+            ns=self.tick(),
+            broker=self.draw(st.integers(1, 3)),
+            transactional_id=self.name(writer),
+            producer_id=None if self.one_in(15) else 7 if self.same_id else 6 + writer,
+            state=self.draw(st.sampled_from(("PrepareCommit", "PrepareCommit", "PrepareAbort", "Ongoing"))),
+            partitions=self.draw(st.sampled_from(("t/0", "t/1", "t/0,t/1", None))),
+        )
 
     def initialise(self, writer: int) -> None:
         """The producer asks for its id; the answer may be late, an error, or of a request of unknown time."""
@@ -155,6 +174,7 @@ class Planter:
             "last_stable_offset": self.draw(st.sampled_from((None, None, end, max(0, end - 2)))),
             "ns": self.draw(st.sampled_from((self.now + waited, self.now + waited, None))),
         }
+        known |= {"log_start": 1} if self.one_in(10) else {"cleanup": "compact"} if self.one_in(10) else {}
         complete = not self.one_in(8)
         for broker in (1, 2, 3):
             self.history.replica(broker, complete, partition=partition, leader=broker == 2, **known)
@@ -200,10 +220,18 @@ def brute_force(history: History) -> tuple[dict[Any, Any], dict[Any, Any], set[t
             if offset is not None:
                 places.append((send["partition"], offset, send["seq"], state, fenced))
         gone = [send for send in mine if states[writer, send["seq"]] == "lost"]
+        dropped = [(s["partition"], None, s["seq"]) for s in mine if states[writer, s["seq"]] == "dropped"]
         kind, wanted = _kind(rows, writer, txn, reported, asked, mine, places, ends)
-        fates[writer, txn] = (reported, _visible([p[3] for p in places] + ["lost"] * len(gone)), kind)
+        early = _early(rows, writer, txn, mine, places, logs)
+        here: list[tuple[Any, ...]] = [place for place in places if kind is not None and wanted(place)]
+        if kind is None and any(place[3] in ("readable", "blocked") for place in places):
+            client = next(row["client"] for row in rows["writers"] if row["writer"] == writer)
+            here = [*(dropped if client in ("librdkafka", "java") else ())] or [*early]
+            kind = "torn_transaction" if here else None
+        seen = _visible([p[3] for p in places] + ["lost"] * len(gone), len(dropped))
+        fates[writer, txn] = (reported, seen, kind)
         if kind is not None:
-            partition, offset, seq, _, _ = min(place for place in places if wanted(place))
+            partition, offset, seq = min(here)[:3]
             found.add((kind, partition, offset, writer, seq))
     return states, fates, found | _readers(rows, states)
 
@@ -222,8 +250,10 @@ def _state(
 ) -> tuple[str, int | None, bool]:
     record = next((r for r in log.values() if (r["writer"], r["seq"]) == (send["writer"], send["seq"])), None)
     if record is None:
-        lost = send["outcome"] == "ok" and end["complete"] and reported != "aborted"
-        return ("lost" if lost else "absent"), None, False
+        whole = end["complete"] and not end.get("log_start") and not end.get("cleanup")
+        lost = send["outcome"] == "ok" and whole and reported != "aborted"
+        dropped = send["outcome"] in ("info", None) and whole
+        return ("lost" if lost else "dropped" if dropped else "absent"), None, False
     offset = record["offset"]
     stable = _stable(log, end)
     if record["transactional"] is False:
@@ -304,12 +334,12 @@ def _after_successor(rows: Mapping[str, list[Any]], send: Row, reported: str) ->
     return bool(successors) and (recorded or reported != "committed" or began < min(successors))
 
 
-def _visible(states: list[str]) -> str | None:
+def _visible(states: list[str], dropped: int) -> str | None:
     readable = states.count("readable")
     known = [state for state in states if state != "unknown"]
     if not states:
         return None
-    if readable and readable < len(known):
+    if readable and readable < len(known) + dropped:
         return "part"
     if len(known) < len(states):
         return "unknown"
@@ -348,9 +378,64 @@ def _kind(
         config = next(row["config"] for row in rows["writers"] if row["writer"] == writer)
         timeout = json.loads(config or "{}").get("transaction.timeout.ms", 60_000) + 10_000
         read = max((ends[p[0]]["ns"] for p in undecided if ends[p[0]]["ns"] is not None), default=-1)
-        if reported in ("committed", "aborted") or read > last + timeout * 10**6:
-            return "hanging_transaction", lambda p: p in undecided
+        overdue = read > last + timeout * 10**6
+        unowed = [p for p in undecided if not _owed(rows, writer, reported, p)]
+        if overdue or (reported in ("committed", "aborted") and unowed):
+            return "hanging_transaction", lambda p: p in (unowed or undecided)
     return None, None
+
+
+def _owed(rows: Mapping[str, list[Any]], writer: int, reported: str, place: tuple[Any, ...]) -> bool:
+    """Whether the coordinator's last statement is that it still has to write the marker."""
+    partition, offset = place[:2]
+    name = next(row["transactional_id"] for row in rows["writers"] if row["writer"] == writer)
+    (producer,) = {
+        row["producer_id"]
+        for row in rows["copies"]
+        if (row["partition"], row["offset"], row["broker"]) == (partition, offset, 2)
+    }
+    said = [
+        row
+        for row in rows.get("transaction_states", [])
+        if (row["transactional_id"], row["producer_id"]) == (name, producer)
+    ]
+    if not said:
+        return False
+    last = max(said, key=lambda row: (row["ns"], row["broker"]))
+    fitting = {"committed": ("PrepareCommit",), "aborted": ("PrepareAbort",)}
+    topic = rows["replicas"][0]["topic"]
+    return last["state"] in fitting.get(reported, ("PrepareCommit", "PrepareAbort")) and (
+        f"{topic}/{partition}" in (last["partitions"] or "").split(",")
+    )
+
+
+def _early(
+    rows: Mapping[str, list[Any]],
+    writer: int,
+    txn: int,
+    sends: list[Any],
+    places: list[tuple[int, int, int, str, bool]],
+    logs: Mapping[int, Mapping[int, Row]],
+) -> list[tuple[int, int, int, str, bool]]:
+    """Places that a commit marker decided before one that was acknowledged before an end was asked for."""
+    asked = [
+        row["ns"]
+        for row in rows.get("transactions", [])
+        if (row["writer"], row["txn"]) == (writer, txn) and row["event"] in ("committing", "aborting")
+    ]
+    if not asked:
+        return []
+    acked = {row["seq"] for row in sends if row["outcome"] == "ok" and row["done_ns"] < min(asked)}
+    found = []
+    for place in places:
+        record = logs[place[0]][place[1]]
+        named = record["transactional"] is True and record["producer_id"] not in (None, -1)
+        marker = _marker(logs[place[0]], record) if named else None
+        if marker is None or marker["marker"] != "commit":
+            continue
+        if any(p[0] == place[0] and p[1] > marker["offset"] and p[2] in acked for p in places):
+            found.append(place)
+    return found
 
 
 def _readers(rows: Mapping[str, list[Any]], states: Mapping[Any, str]) -> set[tuple[Any, ...]]:

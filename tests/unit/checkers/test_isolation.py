@@ -12,6 +12,7 @@ from tests.histories import History
 from tests.jepsen_polls import POLLS, REASSIGNED, REWINDS, kept
 from tests.jepsen_sends import SENDS, same_offsets
 from tests.oracles import duckdb_plan, findings_of
+from tests.transaction_anomalies import unanswered
 from tests.transactions import judged, ordered
 
 Op = tuple[str, int, int]
@@ -119,7 +120,17 @@ def test_an_anomaly_between_transactions_is_named(name: str, tmp_path: Path) -> 
     assert {name: classes.count(name) for name in classes} == findings, sentence
 
 
-ALL = {**POLLS, **REWINDS, **SENDS, **REASSIGNED}
+ALL = {
+    **POLLS,
+    **REWINDS,
+    **SENDS,
+    **REASSIGNED,
+    "lost-write-atomic-waiting": (
+        "nobody told the producer of its transaction; one message can be read, and another one is nowhere",
+        unanswered("java", reported="unknown").read(0, 0, 20_000),
+        {"torn_transaction": 1},
+    ),
+}
 
 
 def wandering(seed: int) -> tuple[History, set[tuple[int, int]]]:

@@ -65,6 +65,15 @@ FATES = {
     "blocked": [("open", "none", 1, 0, None), ("committed", "none", 1, 0, None)],
     "committed-and-lost": [("committed", "part", 2, 1, None)],
     "no-markers": [("committed", "unknown", 1, 0, None)],
+    "missing-of-librdkafka": [("committed", "part", 2, 1, "torn_transaction")],
+    "missing-of-raw": [("committed", "part", 2, 1, None)],
+    "refused-of-librdkafka": [("committed", "all", 2, 1, None)],
+    "retired-of-librdkafka": [("committed", "all", 2, 1, None)],
+    "owed": [("committed", "part", 2, 1, None)],
+    "late-commit-then-commit": [
+        ("committed", "all", 1, 1, None),
+        ("committed", "all", 2, 2, "torn_transaction"),
+    ],
 }
 """What was reported, how much is visible, messages, readable messages, and the finding."""
 
@@ -93,6 +102,14 @@ CAUSES = {
     "timed-out-reported": "aborted by the coordinator, which raised the producer epoch to 1: it timed out or",
     "open-overdue": "not ended by its time-out",
     "halfway-reported": "the marker is missing: the application learned that it committed",
+    "missing-of-librdkafka": "missing message: nobody answered for it, and no log has it, although "
+    "librdkafka asks for a commit only when every message is acknowledged",
+    "owed-overdue": "the coordinator had not finished: broker3 stated PrepareCommit at ",
+    "owed-elsewhere": "the marker is missing: the application learned that it committed",
+    "owed-no-more": "the marker is missing: the application learned that it committed",
+    "owed-another-end": "the marker is missing: the application learned that it committed",
+    "late-commit-then-commit": "late marker: a delayed request to commit of transaction 1 ended this "
+    "transaction (marker at offset 3 of t/0",
 }
 
 
