@@ -143,7 +143,9 @@ class Dispatcher:
                 return self._initialise(command)
             case BeginTransaction(writer) if writer in self._raw_transactional:
                 reply(self._raw_transactional[writer].begin())
-            case EndTransaction(writer, commit, within_s, at) if writer in self._raw_transactional:
+            case EndTransaction(writer=writer, commit=commit, within_s=within_s, coordinator=at) if (
+                writer in self._raw_transactional
+            ):
                 raw, name = self._raw_transactional[writer], command.connection
                 return self._connections[writer].in_turn(
                     name, lambda: raw.end(commit=commit, within_s=within_s, coordinator=at, connection=name)
@@ -161,12 +163,14 @@ class Dispatcher:
                 return self._send_offsets(command)
             case BeginTransaction(writer) if writer in self._in_programs:
                 return self._in_programs[writer].begin_transaction
-            case EndTransaction(writer, commit, within_s, _) if writer in self._in_programs:
+            case EndTransaction(writer=writer, commit=commit, within_s=within_s) if (
+                writer in self._in_programs
+            ):
                 inside = self._in_programs[writer]
                 return lambda: inside.end_transaction(commit=commit, within_s=within_s)
             case BeginTransaction():
                 reply(_find(self._transactional, command.writer, "transactional producer").begin())
-            case EndTransaction(writer, commit, within_s, _):
+            case EndTransaction(writer=writer, commit=commit, within_s=within_s):
                 ending = _find(self._transactional, writer, "transactional producer")
                 return lambda: ending.end(commit=commit, within_s=within_s)
             case _:

@@ -382,7 +382,13 @@ class Client:
     ) -> Future[TransactionEnd]:
         """Commit or abort the producer's transaction without waiting for the answer."""
         name = _named(producer, connection)
-        command = EndTransaction(producer.writer, commit, within_s, self._at(coordinator), name)
+        command = EndTransaction(
+            writer=producer.writer,
+            commit=commit,
+            within_s=within_s,
+            coordinator=self._at(coordinator),
+            connection=name,
+        )
         return self._agent.submit(command)
 
     def add_partition(

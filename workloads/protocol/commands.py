@@ -318,7 +318,7 @@ class SendOffsets(Command[int]):
     """Of a raw producer: name of the connection to use; empty: one for this request alone."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EndTransaction(Command[TransactionEnd]):
     """Commit or abort a producer's transaction."""
 
