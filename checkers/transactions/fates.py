@@ -92,7 +92,7 @@ def _taken(values: list[str | None], which: pa.Array) -> pa.Array:
 
 def one_partition(ranges: pa.Table) -> pa.Table:
     """The counts of a whole partition, from those of its ranges."""
-    return build(PARTS, {**_added(_columns(ranges))}, 0)
+    return build(PARTS, _added(_columns(ranges)), 0)
 
 
 def _summed(parts: pa.Table) -> dict[str, Ints]:

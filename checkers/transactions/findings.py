@@ -58,14 +58,17 @@ class _Case:
     @property
     def client(self) -> str | None:
         """The client of the producer."""
-        found: str | None = self.evidence.writers.get(self.fate["writer"], {}).get("client")
+        found: str | None = self._writer.get("client")
         return found
 
     @property
     def misses(self) -> bool:
         """Whether a message is in no log although the client had to wait for its answer."""
-        writer = self.evidence.writers.get(self.fate["writer"], {})
-        return waits_for_answers(writer) and bool(self.fate["dropped"])
+        return waits_for_answers(self._writer) and bool(self.fate["dropped"])
+
+    @property
+    def _writer(self) -> Row:
+        return self.evidence.writers.get(self.fate["writer"], {})
 
     def debt(self, record: Row) -> Debt | None:
         """What the coordinator still had to do about an undecided record."""

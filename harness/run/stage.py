@@ -683,11 +683,13 @@ class Stage:
         A store's node that lags behind may answer with an older state now. Within an epoch, states have no
         order, so only a later epoch follows.
         """
-        known = {_comparable(state)}
+        others = {None if one is None else _comparable(one) for one in states} - {_comparable(state)}
+        if not others:
+            return True
         newest = self.cluster.partition(*key)
-        if newest is not None and (newest.leader_epoch or 0) > (state.leader_epoch or 0):
-            known.add(_comparable(newest))
-        return all(one is not None and _comparable(one) in known for one in states)
+        if newest is None or (newest.leader_epoch or 0) <= (state.leader_epoch or 0):
+            return False
+        return others == {_comparable(newest)}
 
 
 def _comparable(state: PartitionState) -> tuple[int, int | None, frozenset[int]]:

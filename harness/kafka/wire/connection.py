@@ -176,11 +176,22 @@ Target = Address | Connection
 """An address (a fresh connection for this call) or a Connection that is kept."""
 
 
+@contextlib.contextmanager
+def connected(target: Target, timeout_s: float = 2.0) -> Iterator[Connection]:
+    """The connection ``target``, which stays as it is; an address gets one that is closed at the end.
+
+    ``timeout_s`` is that of such a connection (see `Connection`).
+    """
+    if isinstance(target, Connection):
+        yield target
+    else:
+        with Connection(target, timeout_s) as connection:
+            yield connection
+
+
 def exchange(
     target: Target, request: Any, response: Any, version: int, timeout_s: float | None = None
 ) -> Any:
     """`Connection.call` on ``target``."""
-    if isinstance(target, Connection):
-        return target.call(request, response, version, timeout_s)
-    with Connection(target) as connection:
+    with connected(target) as connection:
         return connection.call(request, response, version, timeout_s)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from dataclasses import dataclass
 from typing import Literal
@@ -12,7 +11,7 @@ from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from harness.kafka.model import ProducerIdentity
-from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError, Target
+from harness.kafka.wire.connection import NoAnswerError, NotSentError, Target, connected
 from harness.kafka.wire.dialect import MODERN, Dialect
 
 
@@ -102,11 +101,7 @@ def produce_once(
         topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
     )
     wait_s = timeout_ms / 1000 + 3 if answer_within_s is None else answer_within_s
-    with (
-        contextlib.nullcontext(target)
-        if isinstance(target, Connection)
-        else Connection(target, connect_within_s)
-    ) as connection:
+    with connected(target, connect_within_s) as connection:
         try:
             if acks == 0:
                 connection.send_only(request, dialect.produce)
