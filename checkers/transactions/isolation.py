@@ -69,15 +69,16 @@ def anomalies_of(reads: pa.Table, records: pa.Table) -> pa.Table:
     found += _intermediate(others, known.values())
     ww, wr = _write_order(known.values()), _read_order(others)
     found += [_of_cycle("G0", cycle, ww, True) for cycle in _cycles(ww)]
-    pure = _cycles(wr)
-    for cycle in pure:
-        edges = zip(cycle, [*cycle[1:], cycle[0]], strict=True)
-        found.append(_of_cycle("G1c", cycle, wr, any(_dirty(wr[one][other]) for one, other in edges)))
+    committed = _read_order(read for read in others if not _dirty(read.row))
+    clean = _cycles(committed)
+    found += [_of_cycle("G1c", cycle, committed, False) for cycle in clean]
+    covered = {node for cycle in clean for node in cycle}
+    dirty = [cycle for cycle in _cycles(wr) if not covered & set(cycle)]
+    found += [_of_cycle("G1c", cycle, wr, True) for cycle in dirty]
+    covered |= {node for cycle in dirty for node in cycle}
     both = {node: {**ww.get(node, {}), **wr.get(node, {})} for node in {*ww, *wr}}
-    covered = {node for cycle in pure for node in cycle}
-    for cycle in _cycles(both, through=wr):
-        if not covered & set(cycle):
-            found.append(_of_cycle("G1c", cycle, both, True))
+    mixed = [cycle for cycle in _cycles(both, through=wr) if not covered & set(cycle)]
+    found += [_of_cycle("G1c", cycle, both, True) for cycle in mixed]
     return pa.Table.from_pylist(found, schema=ISOLATION)
 
 
@@ -114,7 +115,7 @@ def _write_order(records: Iterable[Row]) -> dict[Transaction, dict[Transaction, 
     return edges
 
 
-def _read_order(reads: Sequence[_Read]) -> dict[Transaction, dict[Transaction, Row]]:
+def _read_order(reads: Iterable[_Read]) -> dict[Transaction, dict[Transaction, Row]]:
     """Edges from each transaction to those that read its records."""
     edges: dict[Transaction, dict[Transaction, Row]] = {}
     for read in reads:

@@ -5,17 +5,11 @@ ones that hypothesis makes, and the histories named with it must catch it.
 """
 
 from __future__ import annotations
-import __future__
 
-import inspect
 import tempfile
-import textwrap
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from types import FunctionType
-from typing import Any
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -29,6 +23,7 @@ from checkers.transactions import answers
 from checkers.transactions import fates as transaction_fates
 from harness.errors import BadDataError
 from tests.histories import History, together
+from tests.mutants import Mutant, mutated
 from tests.oracles import duckdb_plan, fates_of
 from tests.property.test_checker import SETTINGS, Damaged, damaged, fast_fates, fast_findings, walked
 from tests.property.transactions import planted
@@ -37,20 +32,6 @@ from tests.spark.anomalies import CASES, LISTED
 from tests.spark.reader_anomalies import READERS
 from tests.transaction_anomalies import TRANSACTIONS
 from tests.transactions import judged
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """An edit of a function's source, and the histories that must notice it."""
-
-    function: Callable[..., Any]
-    was: str
-    becomes: str
-    by: tuple[str, ...]
-    """`written`: hand-written (`fates`: of which the fates are looked at); `damaged`: made by hypothesis;
-    `cut`: the same in pieces of one message; `apart`: with readers and nameless records, in pieces;
-    `planted`: transactions made by hypothesis; `transactions`: hand-written ones."""
-
 
 MUTANTS = {
     "a read loss is a plain loss": Mutant(
@@ -298,19 +279,6 @@ MUTANTS = {
         ("planted pieces",),
     ),
 }  # fmt: skip
-
-
-def mutated(mutant: Mutant) -> FunctionType:
-    """The function with its edit; its globals are those of the original."""
-    source = textwrap.dedent(inspect.getsource(mutant.function))
-    assert source.count(mutant.was) == 1, f"{mutant.was!r} must stand once in {mutant.function.__name__}"
-    made: dict[str, Any] = {}
-    edited = source.replace(mutant.was, mutant.becomes)
-    code = compile(edited, "<mutant>", "exec", flags=__future__.annotations.compiler_flag)
-    exec(code, mutant.function.__globals__, made)
-    function = made[mutant.function.__name__]
-    assert isinstance(function, FunctionType)
-    return function
 
 
 def written_differences() -> list[str]:

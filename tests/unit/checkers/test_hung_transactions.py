@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import random
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from checkers.evidence import SMALL, evidence_of
+from checkers.transactions import hung
 from checkers.transactions.hung import hung_transactions
 from harness.history.schema import TABLES
+from tests.mutants import Mutant, mutated
 
 S = 1_000_000_000
 Rows = list[dict[str, Any]]
@@ -130,3 +134,110 @@ def test_a_follower_without_the_marker_says_nothing_that_counts() -> None:
 def test_an_open_transaction_without_this_partition_does_not_cover_it() -> None:
     ongoing = coordinated((1, "Ongoing", "t/1"), (5, "Ongoing", "t/1,t/10"), (9, "Ongoing", "s/0"))
     assert len(findings(OPEN, ongoing)) == 1
+
+
+Planted = tuple[Rows, Rows, Rows]
+
+
+def planted(seed: int) -> Planted:
+    """Answers of brokers 2 and 3 about producer 7, answers of coordinators, and elections, in 24 seconds."""
+    rng = random.Random(seed)
+    producers: Rows = []
+    for broker in (2, 3):
+        start: int | None = None
+        for second in range(24):
+            if rng.random() < 0.2:
+                start = rng.choice((None, None, second))
+            if rng.random() < 0.7:
+                producers += led((second, start), broker=broker)
+    transactions, said = [], ("Empty", "")
+    for second in range(24):
+        if rng.random() < 0.15:
+            said = rng.choice(
+                (("Empty", ""), ("CompleteAbort", ""), ("Ongoing", "t/0"), ("Ongoing", "s/0,t/1"))
+            )
+        if rng.random() < rng.choice((0.2, 0.8)):
+            transactions += coordinated((second, *said), broker=3 if rng.random() < 0.95 else 1)
+    times = sorted(rng.sample(range(24), rng.randint(0, 3)))
+    return producers, transactions, elected(*((second, rng.choice((2, 3))) for second in times))
+
+
+def hung_by_seconds(producers: Rows, transactions: Rows, views: Rows) -> set[tuple[int, int]]:
+    """Broker and first offset of what hung, by looking at every second alone: three in a row are enough."""
+    answers = sorted(transactions, key=lambda row: row["ns"])
+    over: dict[int, int] = {}
+    for one, other in pairwise(answers):
+        quiet = all(
+            row["state"] in ("Empty", "CompleteAbort") or "t/0" not in row["partitions"].split(",")
+            for row in (one, other)
+        )
+        if quiet and one["broker"] == other["broker"] and other["ns"] - one["ns"] <= 5 * S:
+            over |= dict.fromkeys(range(one["ns"] // S, other["ns"] // S), one["broker"])
+    found = set()
+    for broker in (2, 3):
+        rows = [row for row in producers if row["broker"] == broker]
+        last = rows[-1]["transaction_start"] if rows else None
+        for start in {row["transaction_start"] for row in rows} - {None, last}:
+            seconds = [row["ns"] // S for row in rows if row["transaction_start"] == start]
+            run, before = 0, None
+            for second in range(seconds[0], seconds[-1]):
+                leads = not views or _leader(views, second) == broker
+                coordinator = over.get(second)
+                if not leads or coordinator is None:
+                    run, before = 0, None
+                    continue
+                run = run + 1 if coordinator == before else 1
+                before = coordinator
+                if run >= 3:
+                    found.add((broker, start))
+    return found
+
+
+def _leader(views: Rows, second: int) -> int:
+    """The newest leader that was elected by then; before the first election, the one that it elected."""
+    return int(next((row for row in reversed(views) if row["ns"] <= second * S), views[0])["leader"])
+
+
+def _broker(finding: dict[str, Any]) -> int:
+    return int(finding["detail"].removeprefix("open on broker").split()[0])
+
+
+def hung_differences(numbers: range) -> list[int]:
+    """The planted histories of which the two disagree."""
+    different = []
+    for number in numbers:
+        tables = planted(number)
+        found = {(_broker(row), row["offset"]) for row in findings(*tables)}
+        if found != hung_by_seconds(*tables):
+            different.append(number)
+    return different
+
+
+def test_planted_answers_are_judged_as_second_by_second() -> None:
+    """A thousand histories; about one in four has a finding."""
+    assert sum(bool(hung_by_seconds(*planted(number))) for number in range(1000)) > 100
+    assert hung_differences(range(1000)) == []
+
+
+MUTANTS = {
+    "two seconds are enough": Mutant(hung._overlap, "HUNG_S * 1e9", "2 * 1e9"),
+    "a coordinator may be silent": Mutant(hung._without_silence, "SILENT_S * 1e9", "9 * 1e9"),
+    "another coordinator goes on for it": Mutant(
+        hung._without_silence, 'last["broker"] == row["broker"]', "True"
+    ),
+    "a deposed leader counts": Mutant(
+        hung._led, "yield event.ns if place else -math.inf, next(later, math.inf)", "yield event.ns, math.inf"
+    ),
+    "what is still open at the end counts": Mutant(hung._open, "stretches[:-1]", "stretches"),
+    "other partitions of a transaction count": Mutant(
+        hung._over, """or place not in (row["partitions"] or "").split(",")""", ""
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Within the same histories."""
+    mutant = MUTANTS[name]
+    monkeypatch.setattr(mutant.function, "__code__", mutated(mutant).__code__)
+    assert hung_differences(range(1000))
