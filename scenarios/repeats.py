@@ -4,6 +4,9 @@
 and `acked matrix --repeat N` leave (`runs/all/*/runs.jsonl runs/matrix/*/runs.jsonl`). Rows of several files
 add up; a run that is in two of them counts once. A line of the table stays if no file has a run of its
 scenario, version and mode. So does the text around the tables.
+
+`--add FILE…` adds the runs to those that the lines already count, for files that are gone. That works for lines
+whose runs were all as declared with the same claims; other lines are replaced.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ END = "<!-- end -->"
 Place = tuple[str, str, str]
 """Scenario, version and mode."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_NUMBER = re.compile(r"(?<= )\d+\b")
 _DECLARED = re.compile(r"(?:(\d+)(?:/\d+)? )?as declared")
 _HEADINGS = (
     "scenario",
@@ -62,10 +66,12 @@ def document_of(row: RunSummary) -> Path:
 
 @dataclass(frozen=True)
 class Kept:
-    """What a document already says of runs that no file has."""
+    """What a document already says."""
 
     lines: Mapping[Place, str] = field(default_factory=dict)
     days: Sequence[str] = ()
+    replaced: Mapping[Place, str] = field(default_factory=dict)
+    """Lines whose place the new runs take."""
 
     @property
     def runs(self) -> int:
@@ -83,14 +89,14 @@ def kept(text: str, rows: Sequence[RunSummary]) -> Kept:
     """The lines of a document's table that ``rows`` do not replace, and the days of its runs."""
     inside = text.partition(BEGIN)[2].partition(END)[0]
     new = {_place(cell) for cell in by_cell(rows)}
-    lines = {}
+    lines: dict[Place, str] = {}
+    replaced: dict[Place, str] = {}
     for line in inside.splitlines():
         cells = _cells(line)
         if len(cells) == len(_HEADINGS) and cells[3].isdigit():
             place = (cells[0], cells[1], cells[2])
-            if place not in new:
-                lines[place] = line
-    return Kept(lines, _DAY.findall(inside.partition(";")[0]) if lines else ())
+            (replaced if place in new else lines)[place] = line
+    return Kept(lines, _DAY.findall(inside.partition(";")[0]) if lines else (), replaced)
 
 
 def _cells(line: str) -> list[str]:
@@ -101,25 +107,33 @@ def _place(cell: Cell) -> Place:
     return cell.scenario, cell.version, cell.mode
 
 
-def table(rows: Sequence[RunSummary], old: Kept | None = None) -> str:
-    """The sums of the rows: one line for each scenario, version and mode; and the lines of ``old``."""
+def table(rows: Sequence[RunSummary], old: Kept | None = None, *, add: bool = False) -> str:
+    """The sums of the rows: one line for each scenario, version and mode; and the lines of ``old``.
+
+    With ``add``, the counts of the lines that are replaced are added, where `added` can.
+    """
     old = old or Kept()
+    new = {_place(cell): _line(cell, runs) for cell, runs in by_cell(rows).items()}
+    if add:
+        new = {
+            place: added(line, old.replaced[place]) if place in old.replaced else line
+            for place, line in new.items()
+        }
+    everything = Kept({**old.lines, **new})
     order = {name: number for number, name in enumerate(all_scenarios())}
-    lines = [*old.lines.items(), *((_place(cell), _line(cell, runs)) for cell, runs in by_cell(rows).items())]
 
     def place_in_table(entry: tuple[Place, str]) -> tuple[object, ...]:
         scenario, version, mode = entry[0]
         return order.get(scenario, len(order)), mode, version_key(version), version
 
-    declared = old.declared + sum(row.verdict == "as declared" for row in rows)
     days = sorted({*old.days, *(row.ended[:10] for row in rows if row.ended)})
     when = f", {days[0]} to {days[-1]}" if len(days) > 1 else f", {days[0]}" if days else ""
     return "\n".join(
         (
-            f"{old.runs + len(rows)} runs{when}; {declared} of them as declared.\n",
+            f"{everything.runs} runs{when}; {everything.declared} of them as declared.\n",
             f"| {' | '.join(_HEADINGS)} |",
             "|" + "---|" * len(_HEADINGS),
-            *(line for _, line in sorted(lines, key=place_in_table)),
+            *(line for _, line in sorted(everything.lines.items(), key=place_in_table)),
         )
     )
 
@@ -143,6 +157,32 @@ def _line(cell: Cell, rows: Sequence[RunSummary]) -> str:
         str(same_at_the_end(rows)),
     )
     return f"| {' | '.join((*first, *figures))} |"
+
+
+def added(line: str, old: str) -> str:
+    """``line`` with the counts of ``old`` added, if all runs of both were as declared with the same claims."""
+    new, before = _cells(line), _cells(old)
+    alike = all(
+        cells[4] in ("as declared", f"{cells[3]}/{cells[3]} as declared")
+        and cells[5] == cells[3]
+        and cells[6].split(";")[0] == "yes"
+        for cells in (new, before)
+    )
+    said = [_NUMBER.sub("", cells[6]) for cells in (new, before)]
+    if not alike or new[7] != before[7] or said[0] != said[1]:
+        return line
+    runs = str(int(new[3]) + int(before[3]))
+    counts = iter(map(int, _NUMBER.findall(before[6])))
+    sameness = _NUMBER.sub(lambda found: str(int(found[0]) + next(counts)), new[6])
+    spans = (_joined(one, other) for one, other in zip(new[8:], before[8:], strict=True))
+    first = (*new[:3], runs, f"{runs}/{runs} as declared", runs, sameness, new[7])
+    return f"| {' | '.join((*first, *spans))} |"
+
+
+def _joined(one: str, other: str) -> str:
+    """The range that includes two others: `2–5`, or one number."""
+    ends = [int(number) for text in (one, other) for number in text.split("–") if number]
+    return span((min(ends), max(ends))) if ends else "–"
 
 
 def _sameness(rows: Sequence[RunSummary]) -> str:
@@ -174,6 +214,8 @@ def with_table(text: str, new: str, place: str) -> str:
 
 def main(argv: Sequence[str]) -> int:
     """Write each document for which there are rows."""
+    add = list(argv[:1]) == ["--add"]
+    argv = argv[add:]
     if not argv or argv[0].startswith("-"):
         sys.stderr.write(f"{__doc__}")
         return EXIT_USAGE
@@ -183,7 +225,7 @@ def main(argv: Sequence[str]) -> int:
             mine = [row for row in rows if document_of(row) == file]
             if mine:
                 text = file.read_text()
-                file.write_text(with_table(text, table(mine, kept(text, mine)), str(file)))
+                file.write_text(with_table(text, table(mine, kept(text, mine), add=add), str(file)))
                 sys.stdout.write(f"{file}: {len(mine)} runs\n")
     except AckedError as error:
         sys.stderr.write(f"{error.message}\n")

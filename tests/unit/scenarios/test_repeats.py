@@ -68,3 +68,24 @@ def test_what_is_written_by_hand_around_a_table_stays() -> None:
         assert f"{repeats.BEGIN}\n\nNEW\n\n{repeats.END}" in fresh
     with pytest.raises(BadDataError, match="lacks the lines"):
         repeats.with_table("", "NEW", "x.md")
+
+
+def test_runs_are_added_to_lines_whose_files_are_gone() -> None:
+    """Only if nothing differs, because a line does not say which run had which claims."""
+    said = [
+        replace(GOOD, folder=str(n), lost=n, outcomes={"b": AS_SAID}, ended="2026-01-01T00:00:00+00:00")
+        for n in (2, 3)
+    ]
+    page = f"{repeats.BEGIN}\n\n{repeats.table(said)}\n\n{repeats.END}"
+    more = [replace(one, folder=f"{one.folder}b", lost=7, seconds=20.0) for one in said]
+    text = repeats.table(more, repeats.kept(page, more), add=True)
+    assert "4 runs, 2026-01-01; 4 of them as declared." in text
+    assert "| 4 | 4/4 as declared | 4 | yes; b as said 4 | 3 / 0 | 2–7 | 0 | 0 | 12–20 |" in text, text
+    for other in (
+        replace(GOOD, folder="9", verdict="violated"),
+        replace(GOOD, folder="9", claims={"a": "confirmed"}),
+        replace(GOOD, folder="9", outcomes={"b": OTHERWISE}),
+    ):
+        assert "| no-fault | 2.7.1 | zookeeper | 1 |" in repeats.table(
+            [other], repeats.kept(page, [other]), add=True
+        )
