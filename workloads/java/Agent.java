@@ -143,12 +143,22 @@ public final class Agent {
     private static Map<String, Object> described(Throwable error, boolean abortable) {
         Map<String, Object> found = new TreeMap<>();
         found.put("exception", error.getClass().getSimpleName());
-        found.put("text", String.valueOf(error.getMessage()));
+        found.put("text", withCause(error));
         found.put("abortable", abortable);
         if (error instanceof ApiException) {
             found.put("code", (int) Errors.forException(error).code());
         }
         return found;
+    }
+
+    /** The message and that of the first cause: a constructor that fails names only itself. */
+    private static String withCause(Throwable error) {
+        Throwable first = error;
+        while (first.getCause() != null) {
+            first = first.getCause();
+        }
+        String text = String.valueOf(error.getMessage());
+        return first == error ? text : text + ": " + first.getMessage();
     }
 
     /** A request of the harness. A request without an id has no answer. */

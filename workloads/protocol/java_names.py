@@ -28,6 +28,12 @@ _ONLY_LIBRDKAFKA = frozenset(
     }
 )
 """Settings of librdkafka without a counterpart."""
+_ASSIGNORS = {
+    "range": "org.apache.kafka.clients.consumer.RangeAssignor",
+    "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
+    "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+}
+"""Java names an assignor by its class (KIP-429 for the cooperative one)."""
 _KILOBYTES = {"queue.buffering.max.kbytes": "buffer.memory"}
 
 
@@ -50,8 +56,13 @@ def consumer_properties(spec: ConsumerSpec) -> dict[str, str]:
     properties = renamed(config)
     if timeout is not None:
         properties["request.timeout.ms"] = _text(timeout)
-    session = int(properties["session.timeout.ms"])
-    properties.setdefault("heartbeat.interval.ms", str(min(3000, session // 3)))
+    if "session.timeout.ms" in properties:  # KIP-848: the brokers set it, and the client refuses it.
+        session = int(properties["session.timeout.ms"])
+        properties.setdefault("heartbeat.interval.ms", str(min(3000, session // 3)))
+    if "partition.assignment.strategy" in properties:
+        names = properties["partition.assignment.strategy"].split(",")
+        classes = [_ASSIGNORS.get(name.strip(), name.strip()) for name in names]
+        properties["partition.assignment.strategy"] = ",".join(classes)
     properties.setdefault("max.poll.records", "1000")
     if spec.self_assigned:
         del properties["group.id"]

@@ -90,6 +90,7 @@ def test_a_consumer_in_a_program(client: Client, rows: Rows) -> None:
         ("lost", "t", 0, None, None),
         ("assigned", "t", 0, None, None),
     ]
+    assert {(row["group"], row["reader"], row["member"]) for row in rows("groups")} == {("g", 9, "c")}
 
 
 def test_an_exception_of_the_java_client_is_judged_by_its_table(client: Client) -> None:
@@ -302,6 +303,25 @@ def test_the_request_timeout_leaves_room_for_the_delivery_timeout() -> None:
 def test_a_consumer_that_assigns_its_partitions_has_no_group() -> None:
     assert "group.id" not in consumer_properties(consumer_spec(self_assigned=True))
     assert consumer_properties(consumer_spec())["group.id"] == "g"
+
+
+def test_a_member_names_its_assignors_by_their_classes() -> None:
+    """The Java client refuses librdkafka's names; a class of one's own stays."""
+    found = consumer_properties(
+        consumer_spec(config={"partition.assignment.strategy": "cooperative-sticky,range,my.Assignor"})
+    )
+    package = "org.apache.kafka.clients.consumer"
+    assert found["partition.assignment.strategy"] == (
+        f"{package}.CooperativeStickyAssignor,{package}.RangeAssignor,my.Assignor"
+    )
+    assert found["heartbeat.interval.ms"] == "2000"
+
+
+def test_the_brokers_set_the_times_of_a_kip_848_group() -> None:
+    """The Java client refuses to start with a session of its own."""
+    found = consumer_properties(consumer_spec(config={"group.protocol": "consumer"}))
+    assert found["group.protocol"] == "consumer"
+    assert not found.keys() & {"session.timeout.ms", "heartbeat.interval.ms"}
 
 
 # Exceptions of the Java client: (class, message, acks, retries, attempts) -> outcome.

@@ -86,11 +86,15 @@ class ProgramConsumer:
         self._journal.write_many("reads", rows)
 
     def _group(self, event: GroupEvent, ns: int) -> None:
+        member = {
+            "ns": ns,
+            "group": self._spec.group,
+            "reader": self._spec.reader,
+            "member": self._spec.name,
+        }
         rows: list[dict[str, object]] = [
             {
-                "ns": ns,
-                "group": self._spec.group,
-                "reader": self._spec.reader,
+                **member,
                 "event": event.event,
                 "topic": topic,
                 "partition": partition,
@@ -100,11 +104,11 @@ class ProgramConsumer:
         ]
         if event.event == "assigned" and (event.generation is not None or event.member_id is not None):
             joined = {
+                "event": "joined",
                 "topic": None,
                 "partition": None,
                 "generation": event.generation,
                 "member_id": event.member_id,
             }
-            member = {"ns": ns, "group": self._spec.group, "reader": self._spec.reader, "event": "joined"}
             rows.insert(0, {**member, **joined})
         self._journal.write_many("groups", rows)
