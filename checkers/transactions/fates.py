@@ -48,7 +48,7 @@ def fates_of(parts: pa.Table, evidence: Evidence) -> pa.Table:
 
     def column(name: str, missing: int = 0) -> Ints:
         values = np.append(sums[name], np.full(len(more), missing, dtype=np.int64))
-        return values[order]
+        return _permuted(values, order)
 
     counts = {name: column(name) for name in COUNTS}
     reported, asked = known.reported_of(rows), known.asked_of(rows)
@@ -112,7 +112,7 @@ def _columns(parts: pa.Table) -> dict[str, Ints]:
 def _added(columns: dict[str, Ints]) -> dict[str, Ints]:
     """One entry for each transaction, by column."""
     order = pair_order(columns["writer"], columns["txn"])
-    columns = {name: values[order] for name, values in columns.items()}
+    columns = {name: _permuted(values, order) for name, values in columns.items()}
     writer, txn = columns["writer"], columns["txn"]
     if not len(writer):
         return columns
@@ -120,7 +120,15 @@ def _added(columns: dict[str, Ints]) -> dict[str, Ints]:
     if len(first) == len(writer):
         return columns
     ways = {**dict.fromkeys(_LATEST, np.maximum), "first_commit": np.minimum}
-    return {name: ways.get(name, np.add).reduceat(values, first) for name, values in columns.items()}
+    return {
+        name: ways.get(name, np.add).reduceat(values, first) if values.any() else values[: len(first)]
+        for name, values in columns.items()
+    }
+
+
+def _permuted(values: Ints, order: Ints | slice) -> Ints:
+    """``values`` in this order; most counts are 0 of every transaction, and have no order."""
+    return values[order] if values.any() else values
 
 
 _LATEST = ("writer", "txn", "last_sent_ns", "undecided_ns", "last_before")
