@@ -96,7 +96,7 @@ def kept(text: str, rows: Sequence[RunSummary]) -> Kept:
         if len(cells) == len(_HEADINGS) and cells[3].isdigit():
             place = (cells[0], cells[1], cells[2])
             (replaced if place in new else lines)[place] = line
-    return Kept(lines, _DAY.findall(inside.partition(";")[0]) if lines else (), replaced)
+    return Kept(lines, _DAY.findall(inside.partition(";")[0]), replaced)
 
 
 def _cells(line: str) -> list[str]:
@@ -126,7 +126,8 @@ def table(rows: Sequence[RunSummary], old: Kept | None = None, *, add: bool = Fa
         scenario, version, mode = entry[0]
         return order.get(scenario, len(order)), mode, version_key(version), version
 
-    days = sorted({*old.days, *(row.ended[:10] for row in rows if row.ended)})
+    before = old.days if old.lines or add else ()
+    days = sorted({*before, *(row.ended[:10] for row in rows if row.ended)})
     when = f", {days[0]} to {days[-1]}" if len(days) > 1 else f", {days[0]}" if days else ""
     return "\n".join(
         (

@@ -69,16 +69,14 @@ def anomalies_of(reads: pa.Table, records: pa.Table) -> pa.Table:
     found += _intermediate(others, known.values())
     ww, wr = _write_order(known.values()), _read_order(others)
     found += [_of_cycle("G0", cycle, ww, True) for cycle in _cycles(ww)]
-    committed = _read_order(read for read in others if not _dirty(read.row))
-    clean = _cycles(committed)
-    found += [_of_cycle("G1c", cycle, committed, False) for cycle in clean]
-    covered = {node for cycle in clean for node in cycle}
-    dirty = [cycle for cycle in _cycles(wr) if not covered & set(cycle)]
-    found += [_of_cycle("G1c", cycle, wr, True) for cycle in dirty]
-    covered |= {node for cycle in dirty for node in cycle}
+    clean = _read_order(read for read in others if not _dirty(read.row))
     both = {node: {**ww.get(node, {}), **wr.get(node, {})} for node in {*ww, *wr}}
-    mixed = [cycle for cycle in _cycles(both, through=wr) if not covered & set(cycle)]
-    found += [_of_cycle("G1c", cycle, both, True) for cycle in mixed]
+    covered: set[Transaction] = set()
+    for graph, reads_of, allowed in ((clean, clean, False), (wr, wr, True), (both, wr, True)):
+        for cycle in _cycles(graph, through=reads_of):
+            if not covered & set(cycle):
+                found.append(_of_cycle("G1c", cycle, graph, allowed))
+                covered |= set(cycle)
     return pa.Table.from_pylist(found, schema=ISOLATION)
 
 

@@ -59,10 +59,6 @@ def consumer_properties(spec: ConsumerSpec) -> dict[str, str]:
     if "session.timeout.ms" in properties:  # KIP-848: the brokers set it, and the client refuses it.
         session = int(properties["session.timeout.ms"])
         properties.setdefault("heartbeat.interval.ms", str(min(3000, session // 3)))
-    if "partition.assignment.strategy" in properties:
-        names = properties["partition.assignment.strategy"].split(",")
-        classes = [_ASSIGNORS.get(name.strip(), name.strip()) for name in names]
-        properties["partition.assignment.strategy"] = ",".join(classes)
     properties.setdefault("max.poll.records", "1000")
     if spec.self_assigned:
         del properties["group.id"]
@@ -75,6 +71,9 @@ def renamed(config: Mapping[str, ConfigValue]) -> dict[str, str]:
     for key, value in config.items():
         if key in _KILOBYTES:
             found[_KILOBYTES[key]] = str(int(value) * 1024)
+        elif key == "partition.assignment.strategy":
+            names = (name.strip() for name in _text(value).split(","))
+            found[key] = ",".join(_ASSIGNORS.get(name, name) for name in names)
         elif key not in _ONLY_LIBRDKAFKA:
             found[_RENAMED.get(key, key)] = _text(value)
     return found

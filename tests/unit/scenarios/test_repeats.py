@@ -77,9 +77,12 @@ def test_runs_are_added_to_lines_whose_files_are_gone() -> None:
         for n in (2, 3)
     ]
     page = f"{repeats.BEGIN}\n\n{repeats.table(said)}\n\n{repeats.END}"
-    more = [replace(one, folder=f"{one.folder}b", lost=7, seconds=20.0) for one in said]
+    more = [
+        replace(one, folder=f"{one.folder}b", lost=7, seconds=20.0, ended="2026-02-03T00:00:00+00:00")
+        for one in said
+    ]
     text = repeats.table(more, repeats.kept(page, more), add=True)
-    assert "4 runs, 2026-01-01; 4 of them as declared." in text
+    assert "4 runs, 2026-01-01 to 2026-02-03; 4 of them as declared." in text
     assert "| 4 | 4/4 as declared | 4 | yes; b as said 4 | 3 / 0 | 2–7 | 0 | 0 | 12–20 |" in text, text
     for other in (
         replace(GOOD, folder="9", verdict="violated"),
