@@ -39,7 +39,7 @@ class Setup:
     """KRaft features that are set when the data folders are formatted, by name and level."""
     volatile_disks: tuple[str, ...] = ()
     """Brokers that get a disk of their own whose power can be cut (emulated where the machine cannot)."""
-    stream_rate: float = 20.0
+    stream_rate: float = 10.0
     """Messages per second of the background stream in each AZ; 0 for none."""
     stream_topic: str = "stream"
     """The topic of the background stream."""
