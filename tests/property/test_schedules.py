@@ -187,3 +187,36 @@ def test_transactions_that_do_not_matter_are_left_out() -> None:
     assert not left.transactional
     (kept,) = shrink(schedule, space.topology, lambda one: one.transactional).producers
     assert kept.transactional and kept.idempotent
+
+
+def steps_shrunk(schedule: Schedule, space: Space, shows: Need) -> int:
+    """How many steps the candidates had that shrinking tried; all of them were parts of the schedule."""
+    tried: dict[str, Schedule] = {}
+
+    def passes(candidate: Schedule) -> bool:
+        assert candidate.digest not in tried, "a schedule was run twice"
+        assert within(candidate, schedule, space.topology)
+        assert not list(problems(candidate))
+        tried[candidate.digest] = candidate
+        return shows(candidate)
+
+    small = shrink(schedule, space.topology, passes)
+    assert shows(small)
+    assert not any(shows(one) for one in reductions(small, space.topology))
+    assert shrink(schedule, space.topology, shows).encode() == small.encode()
+    return sum(len(one.steps) for one in tried.values())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(8))
+def test_millions_of_steps(seed: int) -> None:
+    """A quarter of a million steps for each seed, in schedules that are made, mutated and shrunk."""
+    steps = number = 0
+    while steps < 250_000:
+        number += 1
+        space = SPACES[number % len(SPACES)]
+        schedule = fresh(space, seed, number)
+        for mutation in range(number % 4):
+            schedule = mutated(space, schedule, seed, mutation)
+        assert valid(schedule, space)
+        steps += steps_shrunk(schedule, space, simulated(schedule, space, Random(number)))
