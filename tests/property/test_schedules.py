@@ -116,25 +116,30 @@ def simulated(schedule: Schedule, space: Space, rng: Random) -> Need:
     return shows
 
 
-@settings(max_examples=50, deadline=None)
-@given(spaces, seeds, numbers)
-def test_what_is_shrunk_still_shows_it_and_is_minimal(space: Space, seed: int, number: int) -> None:
-    schedule = fresh(space, seed, number)
-    shows = simulated(schedule, space, Random(seed ^ number))
-    tried: list[str] = []
+def require_shrunk(schedule: Schedule, space: Space, shows: Need) -> int:
+    """Shrink a schedule, check each candidate and the result, and return the steps of all candidates."""
+    tried: list[Schedule] = []
 
     def passes(candidate: Schedule) -> bool:
         assert valid(candidate, space)
         assert within(candidate, schedule, space.topology)
-        tried.append(candidate.digest)
+        tried.append(candidate)
         return shows(candidate)
 
     small = shrink(schedule, space.topology, passes)
     assert shows(small)
     assert within(small, schedule, space.topology)
     assert not any(shows(one) for one in reductions(small, space.topology))
-    assert len(set(tried)) == len(tried), "a schedule was run twice"
+    assert len({one.digest for one in tried}) == len(tried), "a schedule was run twice"
     assert shrink(schedule, space.topology, shows).encode() == small.encode()
+    return sum(len(one.steps) for one in tried)
+
+
+@settings(max_examples=50, deadline=None)
+@given(spaces, seeds, numbers)
+def test_what_is_shrunk_still_shows_it_and_is_minimal(space: Space, seed: int, number: int) -> None:
+    schedule = fresh(space, seed, number)
+    require_shrunk(schedule, space, simulated(schedule, space, Random(seed ^ number)))
 
 
 @settings(max_examples=50, deadline=None)
@@ -189,24 +194,6 @@ def test_transactions_that_do_not_matter_are_left_out() -> None:
     assert kept.transactional and kept.idempotent
 
 
-def steps_shrunk(schedule: Schedule, space: Space, shows: Need) -> int:
-    """How many steps the candidates had that shrinking tried; all of them were parts of the schedule."""
-    tried: dict[str, Schedule] = {}
-
-    def passes(candidate: Schedule) -> bool:
-        assert candidate.digest not in tried, "a schedule was run twice"
-        assert within(candidate, schedule, space.topology)
-        assert not list(problems(candidate))
-        tried[candidate.digest] = candidate
-        return shows(candidate)
-
-    small = shrink(schedule, space.topology, passes)
-    assert shows(small)
-    assert not any(shows(one) for one in reductions(small, space.topology))
-    assert shrink(schedule, space.topology, shows).encode() == small.encode()
-    return sum(len(one.steps) for one in tried.values())
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(8))
 def test_millions_of_steps(seed: int) -> None:
@@ -219,4 +206,4 @@ def test_millions_of_steps(seed: int) -> None:
         for mutation in range(number % 4):
             schedule = mutated(space, schedule, seed, mutation)
         assert valid(schedule, space)
-        steps += steps_shrunk(schedule, space, simulated(schedule, space, Random(number)))
+        steps += require_shrunk(schedule, space, simulated(schedule, space, Random(number)))
