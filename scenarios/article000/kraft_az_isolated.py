@@ -271,7 +271,6 @@ def _scenario(name: str, title: str, section: str, case: IsolatedAz, outcome: st
             topics=case.topics,
             controller="broker2",
             exactly=("broker", "controller") if case is CONTROLLER_AZ else (),
-            stream_rate=20.0,
         ),
         claims=_claims(case),
         expected=(

@@ -186,6 +186,13 @@ SCENARIO = Scenario(
             "acks = 1 AND partition = 0 AND writer_name LIKE '%-%'",
             "acknowledged by a leader that had lost its followers without knowing it",
         ),
+        Expected(
+            "out_of_order",
+            "acks = 1 AND partition = 0 AND writer_name LIKE '%-%'",
+            "librdkafka counts requests in flight for each broker: one that the old leader has not answered may "
+            "be appended after those that were sent to the new leader",
+            client="librdkafka",
+        ),
     ),
     faults=("broker1 without zookeeper",),
     outcome="only a producer that also asks another broker notices (with the Java client: any that asks often); "
